@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The errors that a user sees: one line that says what is wrong, where, and what to do about it.
+
+    PollscopeError
+    +-- UsageError       exit 2: bad usage, spec, devargs or result folder
+    +-- HostError        exit 3: this host or testbed cannot do it
+    +-- TrialError       exit 1: ran, but a trial failed
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every pollscope command (documented in docs/)."""
+
+    DONE = 0
+    TRIALS_FAILED = 1
+    USAGE = 2
+    HOST = 3
+    INTERRUPTED = 130
+
+
+class PollscopeError(Exception):
+    """Base of all errors that end a command; never shown as a traceback.
+
+    Args:
+        what: what is wrong, in one line.
+        where: file, key and line, or the device or path; empty when there is no place to point at.
+        remedy: what the user can do about it.
+    """
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.what, self.where, self.remedy = what, where, remedy
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f" ({self.remedy})" if self.remedy else ""
+        return f"{place}{self.what}{advice}"
+
+
+class UsageError(PollscopeError):
+    """Bad usage, or a file from the user that cannot be used."""
+
+    exit_code = ExitCode.USAGE
+
+
+class HostError(PollscopeError):
+    """This host or testbed cannot do what was asked."""
+
+    exit_code = ExitCode.HOST
+
+
+class TrialError(PollscopeError):
+    """A trial ran and failed; the run goes on."""
+
+    exit_code = ExitCode.TRIALS_FAILED
