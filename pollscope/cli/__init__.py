@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line: one module per command, imported only when that command is used.
+
+A command module holds either one function named like the command, or, for a command with subcommands, `app: typer.Typer`.
+A command raises `PollscopeError`; `main` turns it into one line on standard error and an exit code. A command that ends
+with another code than 0 raises `typer.Exit(code)`.
+"""
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from pollscope import __version__
+from pollscope.errors import ExitCode, PollscopeError
+
+# name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
+COMMANDS = {
+    "doctor": "What this host can measure, what not, and why.",
+    "validate": "Check specs; nothing is run.",
+    "schema": "Print the JSON Schema of a spec.",
+    "plan": "Trials in order, expected time, points left out and why.",
+    "run": "Measure a spec into a run folder.",
+    "report": "One self-contained HTML page from run folders.",
+    "figures": "Draw the papers' figures from run folders.",
+    "claims": "A verdict per claim, with the numbers behind it.",
+    "compare": "Two runs, or the levels of a factor, side by side.",
+    "collect": "Read counters of this host for some seconds.",
+    "knob": "List, read, set and give back host state.",
+    "testbed": "Bring a testbed up or down, or see its state.",
+}
+
+EXAMPLES = """Examples:
+
+  pollscope doctor                      what can be measured here
+  pollscope run S-F5 --quick            a row of a paper, shortened
+  pollscope report results/*/*          one page from all runs
+
+Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this host or testbed cannot do it; 130 interrupted."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and ends the process with its exit code (see pollscope.errors)."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = build_app(_wanted(arguments))(arguments, prog_name="pollscope", standalone_mode=False)
+    except PollscopeError as error:
+        return _fail(str(error), error.exit_code)
+    except typer.TyperException as error:
+        return _fail(error.format_message(), ExitCode.USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", ExitCode.INTERRUPTED)
+    if result == ExitCode.INTERRUPTED:
+        return _fail("interrupted", ExitCode.INTERRUPTED)
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def build_app(wanted: str | None) -> typer.Typer:
+    """Makes the command tree; only the wanted command's module is imported (all, when `wanted` is "*")."""
+    app = typer.Typer(
+        name="pollscope",
+        help="Measure what happens inside a host that moves packets.",
+        epilog=EXAMPLES,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        no_args_is_help=False,
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for name, summary in COMMANDS.items():
+        if wanted in (name, "*"):
+            _add(app, name, summary)
+        else:
+            app.command(name, help=summary)(_not_loaded)
+    return app
+
+
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"pollscope {__version__}")
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _add(app: typer.Typer, name: str, summary: str) -> None:
+    module = importlib.import_module(f"pollscope.cli.{name}")
+    if hasattr(module, "app"):
+        app.add_typer(module.app, name=name, help=summary)
+    else:
+        app.command(name, short_help=summary)(getattr(module, name))
+
+
+def _not_loaded() -> None:
+    raise AssertionError("BUG: a command was run whose module was not imported")
+
+
+def _wanted(arguments: list[str]) -> str | None:
+    return next((word for word in arguments if not word.startswith("-")), None)
+
+
+def _fail(message: str, code: int) -> int:
+    # One line, whatever the message: a script that reads standard error can rely on it.
+    line = " ".join(f"pollscope: {message}".split())
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    typer.secho(line, err=True, fg="red" if colour else None)
+    return code
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
