@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Histograms of non-negative integers.
+ *
+ * `struct histogram` has the counts-array layout of the public HdrHistogram algorithm (hdrhistogram.org): a
+ * value keeps `significant_digits` decimal digits whatever its size, so percentiles of latencies from 10 ns
+ * to 10 s are equally sharp. A reader that builds a HdrHistogram with the same three parameters finds every
+ * count at the same index.
+ *
+ * One lcore records; another thread may read counters meanwhile and sees each counter whole, though not all
+ * of the same moment. Recording allocates nothing and logs nothing.
+ */
+#ifndef HISTOGRAM_H
+#define HISTOGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+
+struct histogram {
+	uint64_t *counts;
+	uint64_t sub_bucket_mask;
+	uint32_t counts_len;
+	uint8_t unit_magnitude;
+	uint8_t sub_bucket_half_count_magnitude;
+	uint8_t significant_digits;
+	uint64_t lowest;
+	uint64_t highest;
+	uint64_t total;
+	uint64_t refused; /* values that histogram_record() returned false for */
+	uint64_t min;     /* of recorded values; UINT64_MAX while total is 0 */
+	uint64_t max;
+	uint64_t sum; /* wraps beyond 2^64: 10^9 values of 10 s in ns still fit */
+};
+
+/*
+ * Make an empty histogram that tells values apart from `lowest` (>= 1; below it all are one) up to at least
+ * `highest`
+ * (>= 2 * lowest, <= 2^62) with `significant_digits` (1..5) digits.
+ * Returns 0, -EINVAL for parameters out of these ranges, -ENOMEM. Memory: about 8 * 2 * 10^digits bytes per
+ * doubling.
+ */
+int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsigned int significant_digits);
+
+/* Empty it; parameters stay. */
+void histogram_reset(struct histogram *h);
+
+/* Give the memory back; a zeroed or freed histogram may be freed again. */
+void histogram_free(struct histogram *h);
+
+/* Index of the counts array for `value`; may be >= counts_len when the value is out of range. */
+static inline uint32_t histogram_index(const struct histogram *h, uint64_t value)
+{
+	/* value | mask has its highest bit at or above the top of bucket 0, so the difference is never
+	 * negative. */
+	const unsigned int bits = 64 - (unsigned int)__builtin_clzll(value | h->sub_bucket_mask);
+	const unsigned int bucket = bits - h->unit_magnitude - (h->sub_bucket_half_count_magnitude + 1u);
+	const uint64_t sub_bucket = value >> (bucket + h->unit_magnitude);
+
+	/* (bucket + 1) * half_count + (sub_bucket - half_count): the halves below half_count exist in bucket
+	 * 0 only */
+	return (uint32_t)(((uint64_t)bucket << h->sub_bucket_half_count_magnitude) + sub_bucket);
+}
+
+/* Lowest value that has the same index. */
+uint64_t histogram_lowest_at(const struct histogram *h, uint32_t index);
+
+/* Count one value. Returns false, and counts it in `refused`, when it lies beyond the range of the counts
+ * array. */
+static inline bool histogram_record(struct histogram *h, uint64_t value)
+{
+	const uint32_t index = histogram_index(h, value);
+
+	if (__builtin_expect(index >= h->counts_len, 0)) {
+		h->refused++;
+		return false;
+	}
+	h->counts[index]++;
+	h->total++;
+	h->sum += value;
+	if (value < h->min)
+		h->min = value;
+	if (value > h->max)
+		h->max = value;
+	return true;
+}
+
+/*
+ * Highest value equivalent to the value below which `percentile` (0..100) percent of the recorded values lie,
+ * as HdrHistogram defines it; 0 when nothing was recorded.
+ */
+uint64_t histogram_percentile(const struct histogram *h, double percentile);
+
+/*
+ * The object H of docs/node-protocol.md, as a new reference; NULL when out of memory. `min` and `max` are
+ * left out of an empty histogram, `refused` when it is 0.
+ */
+json_t *histogram_to_json(const struct histogram *h, const char *unit);
+
+/* Plain values: {"unit":unit,"values":[[value,count],...]} of counts[value], value 0..n-1, zero counts left
+ * out. */
+json_t *value_counts_to_json(const uint64_t *counts, size_t n, const char *unit);
+
+#endif
