@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Targets are listed by `make help`. Variables that can be overridden:
+#   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for it
+#   RUNS=results/*/*        what `make figures` draws    PACKAGES=present  trust that all packages are there
+TESTS ?= tests
+PYTEST_FLAGS ?=
+RUNS ?= $(wildcard results/*/*)
+
+VENV := .venv/bin
+POLLSCOPE := $(VENV)/pollscope
+UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --no-header
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help build run test lint bench figures vm-test lock clean clean-host ready ready-dev programs
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ready programs ## build/pollscope-node and build/librte_net_crossover.so, set-up included
+
+# Sanity first: a machine on which packets get lost gives no figures. A failed trial (exit 1) is part of the report.
+run: ready programs ## measure the polling tax on this machine and show it, set-up included
+	@mkdir -p results .cache && touch .cache/run-started
+	@$(POLLSCOPE) run experiments/sanity/loopback.yaml
+	@status=0; $(POLLSCOPE) run S-F5 S-F8 --quick || status=$$?; [ $$status -le 1 ] || exit $$status; \
+	runs=$$(find results -mindepth 2 -maxdepth 2 -type d -newer .cache/run-started | sort); \
+	$(POLLSCOPE) claims $$runs && $(POLLSCOPE) report $$runs --out out/report.html && exit $$status
+
+test: ready-dev programs ## all tests, set-up included
+	@$(VENV)/pytest $(PYTEST_FLAGS) $(TESTS)
+
+lint: ready-dev programs ## format, style, types and scripts of everything in git
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy -p pollscope
+	git ls-files 'apps/*.[ch]' | xargs -r $(VENV)/clang-format --dry-run -Werror
+	git ls-files 'apps/*.c' | xargs -r -P 2 -n 4 $(VENV)/clang-tidy --quiet --warnings-as-errors='*' -p build
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/ansible-lint --offline playbooks
+	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' | xargs -r $(VENV)/shellcheck
+
+bench: ready programs ## all programs of benchmarks/, one after another
+	@failed=''; for program in $$(find benchmarks -maxdepth 1 -type f -executable | sort); do \
+		echo "# $$program"; PATH="$(CURDIR)/$(VENV):$$PATH" $$program || failed="$$failed $$program"; \
+	done; [ -z "$$failed" ] || { echo "make bench: failed:$$failed" >&2; exit 1; }
+
+figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
+	@$(POLLSCOPE) figures $(RUNS) --out out/figures
+
+vm-test: ## the same tests on a pair of virtual machines
+	@echo "make vm-test: comes with the testbed vm-pair, which this version does not have" >&2; exit 3
+
+lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed
+	$(UV_COMPILE) --upgrade --extra deploy --extra build -o requirements.lock pyproject.toml
+	$(UV_COMPILE) --upgrade --all-extras -c requirements.lock -o requirements-dev.lock pyproject.toml
+
+clean: ## remove what was built and installed below this folder; results stay
+	rm -rf --one-file-system build build-asan out .venv .cache pollscope.egg-info
+
+clean-host: ## give back what the set-up changed on this host for measuring (hugepages); packages stay
+	@playbooks/bootstrap --clean-host
+
+ready:
+	@playbooks/bootstrap
+
+ready-dev:
+	@playbooks/bootstrap --dev
+
+programs:
+	@[ -e build/build.ninja ] || meson setup build apps
+	@ninja -C build --quiet
