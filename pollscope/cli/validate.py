@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope validate`."""
+
+from typing import Annotated
+
+import typer
+
+from pollscope.cli.words import Setting, specs_of
+from pollscope.errors import ExitCode, PollscopeError
+from pollscope.spec import Overrides, SpecError, load_file
+
+
+def validate(
+    specs: Annotated[list[str], typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.")],
+    settings: Setting = None,
+) -> None:
+    """Checks specs: keys, units, levels and what depends on each other; nothing is run.
+
+    Every problem is one line with file, line, key, and what is allowed. Exit code 2 when there is one.
+
+    Examples:
+
+      pollscope validate S-F5
+      pollscope validate experiments
+      pollscope validate my.yaml --set trial.window='200 ms'
+    """
+    failed = False
+    for path in specs_of(specs):
+        try:
+            loaded = load_file(path, Overrides(settings=tuple(settings or ())))
+            if loaded.spec.quick is not None:
+                load_file(path, Overrides(quick=True, settings=tuple(settings or ())))
+            typer.echo(f"{path}: ok")
+        except SpecError as error:
+            failed = True
+            _show(list(error.problems))
+        except PollscopeError as error:
+            failed = True
+            _show([error])
+    if failed:
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def _show(problems: list[PollscopeError]) -> None:
+    for problem in problems:
+        typer.echo(f"pollscope: {problem}", err=True)

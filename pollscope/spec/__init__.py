@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Specs: the declarative description of one experiment (docs/spec.md)."""
+
+from pollscope.spec.find import find_specs
+from pollscope.spec.load import LoadedSpec, Overrides, SpecError, load_file, load_text
+from pollscope.spec.model import Parameters, Spec
+
+__all__ = [
+    "LoadedSpec",
+    "Overrides",
+    "Parameters",
+    "Spec",
+    "SpecError",
+    "find_specs",
+    "load_file",
+    "load_text",
+]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks across the keys of a spec that each for itself is well formed."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pollscope.metrics import metric_dictionary
+from pollscope.spec import expressions
+from pollscope.spec.document import Path
+from pollscope.spec.model import LOADS, Factors, Parameters, Spec
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong in a spec: where (path of keys) and what, with what is allowed."""
+
+    path: Path
+    what: str
+
+
+def cross_checks(spec: Spec) -> list[Problem]:
+    """All contradictions in a spec whose single keys are valid."""
+    return [problem for check in _CHECKS for problem in check(spec)]
+
+
+def did_you_mean(word: str, allowed: list[str]) -> str:
+    """`; did you mean 'queues'? allowed: ...` for an unknown word."""
+    close = get_close_matches(word, allowed, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else ";"
+    return f"{hint} allowed: {', '.join(allowed)}"
+
+
+def _fixed_and_swept(spec: Spec) -> Iterator[Problem]:
+    for name in spec.levels:
+        if name in spec.parameters.model_fields_set:
+            yield Problem(
+                ("factors", name), f"'{name}' is also fixed under parameters; a name is either swept or fixed"
+            )
+
+
+def _repeated_levels(spec: Spec) -> Iterator[Problem]:
+    for name, levels in spec.levels.items():
+        twice = sorted({str(level) for level in levels if levels.count(level) > 1})
+        if twice and not _zipped(spec, name):
+            yield Problem(("factors", name), f"the level {twice[0]} is there twice")
+
+
+def _zipped(spec: Spec, name: str) -> bool:
+    return any(name in group for group in spec.zip)
+
+
+def _loads(spec: Spec) -> Iterator[Problem]:
+    fixed = [name for name in LOADS if getattr(spec.parameters, name) is not None]
+    swept = [name for name in LOADS if name in spec.levels]
+    if not fixed and not swept:
+        allowed = ", ".join(LOADS)
+        yield Problem(
+            (), f"no offered load: exactly one of {allowed} is a parameter or a factor (load_pps: 0 is no load)"
+        )
+    for name in (fixed + swept)[1:]:
+        path: Path = ("factors" if name in swept else "parameters", name)
+        yield Problem(path, f"'{name}' and '{(fixed + swept)[0]}' both set the offered load; give one of them")
+
+
+def _zip_groups(spec: Spec) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, group in enumerate(spec.zip):
+        unknown = [name for name in group if name not in spec.levels]
+        if unknown:
+            what = f"'{unknown[0]}' is not a factor of this spec{did_you_mean(unknown[0], list(spec.levels))}"
+            yield Problem(("zip", index), what)
+        elif len({len(spec.levels[name]) for name in group}) > 1:
+            counts = ", ".join(f"{name} has {len(spec.levels[name])}" for name in group)
+            yield Problem(("zip", index), f"zipped factors have equally many levels: {counts}")
+        if doubled := seen & set(group) or {name for name in group if group.count(name) > 1}:
+            yield Problem(("zip", index), f"'{sorted(doubled)[0]}' is zipped twice")
+        seen |= set(group)
+
+
+def _constraints(spec: Spec) -> Iterator[Problem]:
+    known = list(Parameters.model_fields)
+    for index, constraint in enumerate(spec.constraints):
+        path: Path = ("constraints", index, "drop")
+        try:
+            names = expressions.parse(constraint.drop).names
+        except ValueError as error:
+            yield Problem(path, str(error))
+            continue
+        for name in sorted(names - set(known)):
+            yield Problem(path, f"'{name}' is not a parameter{did_you_mean(name, known)}")
+
+
+def _metrics(spec: Spec) -> Iterator[Problem]:
+    known = sorted(metric_dictionary().metrics)
+    named: list[tuple[Path, str]] = []
+    if spec.repeats.until is not None:
+        named.append((("repeats", "until", "metric"), spec.repeats.until.metric))
+    if spec.baseline is not None:
+        named.append((("baseline", "metric"), spec.baseline.metric))
+    for path, name in named:
+        if name not in known:
+            close = get_close_matches(name, known, n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md lists them"
+            yield Problem(path, f"'{name}' is not a metric; {hint}")
+
+
+def _baseline(spec: Spec) -> Iterator[Problem]:
+    if spec.baseline is None:
+        return
+    path: Path = ("baseline", "point")
+    missing = [name for name in spec.levels if name not in spec.baseline.point]
+    if missing:
+        yield Problem(path, f"gives no level for the factor '{missing[0]}'")
+    for name, value in spec.baseline.point.items():
+        if name not in spec.levels:
+            yield Problem(
+                (*path, name), f"'{name}' is not a factor of this spec{did_you_mean(name, list(spec.levels))}"
+            )
+            continue
+        try:
+            read_level(name, value)
+        except ValueError as error:
+            yield Problem((*path, name), str(error))
+
+
+def read_level(name: str, value: object) -> Any:
+    """A single level of a factor, read as the factor's own levels are.
+
+    Raises:
+        ValueError: the value is not a level of that parameter.
+    """
+    try:
+        levels = TypeAdapter(Factors).validate_python({name: [value]})
+    except ValidationError as error:
+        raise ValueError(plain_message(error.errors()[0])) from error
+    return getattr(levels, name)[0]
+
+
+def plain_message(error: Mapping[str, Any]) -> str:
+    """What a validation error says, in this program's words, with what is allowed."""
+    context, given = error.get("ctx", {}), error.get("input")
+    match error["type"]:
+        case "literal_error":
+            allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+            return f"{given!r} is not allowed{did_you_mean(str(given), allowed)}"
+        case "value_error":
+            return str(context["error"])
+        case "int_type" | "int_from_float":
+            return f"{given!r} is not a whole number"
+        case "bool_type":
+            return f"{given!r} is not true or false"
+        case "string_pattern_mismatch":
+            return f"{given!r} does not look like {context['pattern']}"
+        case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
+            words = {"ge": "at least", "le": "at most", "gt": "above", "lt": "below"}
+            return " and ".join(f"must be {words[key]} {value}" for key, value in context.items()) + f", not {given!r}"
+        case "missing":
+            return "is missing"
+        case "model_type" | "dict_type":
+            return f"{given!r} is not a mapping of keys to values"
+    return f"{given!r}: {str(error['msg']).lower()}"
+
+
+_CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
+    _fixed_and_swept,
+    _repeated_levels,
+    _loads,
+    _zip_groups,
+    _constraints,
+    _metrics,
+    _baseline,
+)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds specs by path, by folder, by name, or by paper row ("S-F5")."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from pollscope.errors import UsageError
+from pollscope.places import data_folder
+
+SUFFIXES = (".yaml", ".yml")
+
+
+def find_specs(word: str) -> list[Path]:
+    """The spec files that a word on the command line means.
+
+    Raises:
+        UsageError: nothing found; lists near misses.
+    """
+    path = Path(word)
+    if path.is_dir():
+        return _in_folder(path)
+    if path.is_file():
+        return [path]
+    if path.suffix in SUFFIXES or "/" in word:
+        raise UsageError("there is no such spec", word)
+    known = dict(_known())
+    if word not in known:
+        close = get_close_matches(word, known, n=3, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
+        raise UsageError("is neither a file, a folder, nor a row or name of a spec", word, remedy)
+    path = known[word]
+    return [path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    found = sorted(path for suffix in SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    if not found:
+        raise UsageError("the folder holds no spec (*.yaml)", str(folder))
+    return found
+
+
+def _known() -> Iterator[tuple[str, Path]]:
+    folders = (Path("experiments"), data_folder("experiments"))
+    for path in dict.fromkeys(path.resolve() for folder in folders for path in sorted(folder.rglob("*.yaml"))):
+        for name in _names(path):
+            yield name, path
+
+
+def _names(path: Path) -> list[str]:
+    # Only looks for names: a spec with errors is still found, and then says what is wrong with it.
+    try:
+        head = YAML(typ="safe").load(path)
+    except (YAMLError, OSError):
+        return []
+    if not isinstance(head, dict):
+        return []
+    rows = head.get("rows")
+    names = [head.get("name"), head.get("row"), *(rows if isinstance(rows, list) else [])]
+    return [name for name in names if isinstance(name, str)]

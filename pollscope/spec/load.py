@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a path, a row id or a folder to checked specs; every error names file, line and key."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from pollscope.errors import UsageError
+from pollscope.spec import document as documents
+from pollscope.spec.checks import Problem, cross_checks, did_you_mean, plain_message
+from pollscope.spec.document import Document
+from pollscope.spec.model import Model, Spec
+
+
+class SpecError(UsageError):
+    """A spec that cannot be used; `problems` holds every problem as its own one-line error."""
+
+    def __init__(self, problems: Sequence[UsageError]) -> None:
+        first, others = problems[0], len(problems) - 1
+        more = f"and {others} more: pollscope validate shows all" if others else first.remedy
+        super().__init__(first.what, first.where, more)
+        self.problems = list(problems)
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line lays over a spec: `--quick` and any number of `--set KEY=VALUE`."""
+
+    quick: bool = False
+    settings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As kept in run.json."""
+        return {"quick": self.quick, "set": list(self.settings)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Overrides":
+        """From run.json."""
+        return cls(bool(stored["quick"]), tuple(stored["set"]))
+
+
+@dataclass(frozen=True)
+class LoadedSpec:
+    """A checked spec with the text that it came from."""
+
+    spec: Spec
+    text: str
+    name: str
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+def load_file(path: FilePath, overrides: Overrides | None = None) -> LoadedSpec:
+    """Reads and checks one spec file.
+
+    Raises:
+        SpecError: with all problems found.
+        UsageError: the file cannot be read or is not YAML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"the spec cannot be read: {reason}", str(path)) from error
+    return load_text(text, str(path), overrides)
+
+
+def load_text(text: str, name: str, overrides: Overrides | None = None) -> LoadedSpec:
+    """As `load_file`, for text that is already read (a resumed run reads it from run.json)."""
+    overrides = overrides or Overrides()
+    document = documents.parse(text, name)
+    if overrides.quick:
+        _check(document)  # so that an error in `quick` itself is reported where it stands
+        document = documents.with_quick(document)
+    for setting in overrides.settings:
+        document = documents.with_setting(document, setting)
+    return LoadedSpec(_check(document), text, name, overrides)
+
+
+def _check(document: Document) -> Spec:
+    try:
+        spec = Spec.model_validate(document.data)
+    except ValidationError as error:
+        raise SpecError([_key_error(document, each) for each in error.errors()]) from error
+    problems = cross_checks(spec)
+    if problems:
+        raise SpecError([_cross_error(document, problem) for problem in problems])
+    return spec
+
+
+def _key_error(document: Document, error: Mapping[str, Any]) -> UsageError:
+    location = tuple(error["loc"])
+    path = document.locate(location)
+    if error["type"] == "extra_forbidden":
+        allowed = _allowed_keys(location[:-1])
+        return _at(document, path, f"unknown key{did_you_mean(str(path[-1]), allowed)}")
+    if error["type"] == "missing":
+        return _at(document, path, f"the key '{location[-1]}' is missing")
+    return _at(document, path, plain_message(error))
+
+
+def _cross_error(document: Document, problem: Problem) -> UsageError:
+    return _at(document, document.locate(problem.path), problem.what)
+
+
+def _at(document: Document, path: documents.Path, what: str) -> UsageError:
+    key = ".".join(str(part) for part in path)
+    return UsageError(what, f"{document.place(path)}: {key}" if key else document.place(path))
+
+
+def _allowed_keys(location: Sequence[str | int]) -> list[str]:
+    model: Any = Spec
+    for part in location:
+        model = _model_of(model, part) or model
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _model_of(model: type[Model], part: str | int) -> type[Model] | None:
+    for name, info in model.model_fields.items():
+        if part in (name, info.alias):
+            return next((kind for kind in _kinds(info.annotation) if issubclass(kind, Model)), None)
+    return None
+
+
+def _kinds(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _kinds(inner)

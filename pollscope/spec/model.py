@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a spec may say. The reference with every key explained is docs/spec.md.
+
+The models are frozen and refuse unknown keys. Field names are those of the spec file unless they have an alias; names that
+end in a unit hold base units.
+"""
+
+from types import NoneType
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+
+from pollscope.spec.fields import Cycles, Frame, Nanoseconds, PacketRate, Probability, Share, WindowNs, expand_levels
+
+FORMAT = 1
+LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
+TESTBEDS = Literal["loopback", "vm-pair", "pair", "model"]
+PAPERS = Literal["socc19", "corec", "hyperplane", "intrahost"]
+
+RowId = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$", examples=["S-F5"])]
+
+
+class Model(BaseModel):
+    """Base of all parts of a spec: frozen, no unknown keys, no silent conversion of types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+
+class Parameters(Model):
+    """Everything that a point fixes; each of these may also be a factor."""
+
+    queues: int = Field(default=1, ge=1, le=1024, description="RX queues of the DUT's port")
+    cores: int = Field(default=1, ge=1, le=128, description="DUT lcores")
+    organisation: Literal["scale-out"] = Field(default="scale-out", description="how cores and queues are joined")
+    notification: Literal["spin"] = Field(default="spin", description="how the DUT learns of packets")
+    workload: Literal["io", "drop", "l3fwd-lpm"] = Field(default="l3fwd-lpm", description="what is done with a packet")
+    routes: int = Field(default=16384, ge=1, le=1_000_000, description="entries of the LPM table")
+    extra_cycles: Cycles = Field(default=0, description="fixed extra TSC cycles a packet")
+    burst: int = Field(default=32, ge=1, le=512, description="packets asked for in one poll")
+    rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
+    tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
+    mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")
+    accounting: Literal["none", "count", "sampled", "transition", "full"] = Field(
+        default="sampled", description="how TSC cycles are accounted for"
+    )
+    sample_every: int = Field(
+        default=64, ge=1, le=1_000_000, description="one sweep in so many is time-stamped (sampled)"
+    )
+    longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
+    frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
+    flows: int = Field(default=1024, ge=1, le=1_000_000, description="UDP flows")
+    shape: Literal["FB", "PC", "NC", "SQ"] = Field(default="FB", description="how flows are spread over the RX queues")
+    shape_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the shape's random choices")
+    concentrated_share: Probability = Field(default=0.2, description="PC: share of the queues that are always busy")
+    concentrated_queues: int = Field(
+        default=100, ge=1, le=1024, description="NC: number of queues that are always busy"
+    )
+    background_probability: Probability = Field(
+        default=0.05, description="PC, NC: probability of traffic on the other queues"
+    )
+    arrivals: Literal["constant", "poisson"] = Field(default="constant", description="arrival process")
+    arrivals_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of Poisson arrivals and frame mixes")
+    generator_burst: int = Field(
+        default=32, ge=1, le=512, description="packets the generator sends at once when saturating"
+    )
+    generator_receives: bool = Field(
+        default=True, description="the generator takes packets back (latency, loss, order)"
+    )
+    dma: Literal["copy", "swap"] = Field(
+        default="copy", description="virtual NIC: frames are copied or buffers change hands"
+    )
+    load_of_max: Share | None = Field(default=None, description="offered load as a share of the measured maximum")
+    load_of_line: Share | None = Field(default=None, description="offered load as a share of line rate")
+    load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
+    saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
+
+
+def _without_none(annotation: Any) -> Any:
+    kinds = get_args(annotation)
+    return next(kind for kind in kinds if kind is not NoneType) if NoneType in kinds else annotation
+
+
+def _factor_fields() -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, info in Parameters.model_fields.items():
+        level = Annotated[_without_none(info.annotation), Field(), *info.metadata]  # type: ignore[valid-type]
+        levels = Annotated[tuple[level, ...], BeforeValidator(expand_levels), Field(strict=False, min_length=1)]  # type: ignore[valid-type]
+        fields[name] = (levels | None, Field(default=None, description=info.description))
+    return fields
+
+
+# One optional field per parameter, each a tuple of that parameter's type: levels are checked exactly as parameters are.
+Factors = create_model("Factors", __base__=Model, **_factor_fields())
+
+
+class Constraint(Model):
+    """Drops the points for which `drop` is true."""
+
+    drop: str = Field(description="expression over parameters, for instance `queues * rx_desc > 65536`")
+    reason: str = Field(min_length=1, description="why; shown beside each point that is left out")
+
+
+class TrialTimes(Model):
+    """How long a trial lasts."""
+
+    warmup_ns: Nanoseconds = Field(default=100_000_000, alias="warmup", description="traffic runs, nothing is counted")
+    window_ns: WindowNs = Field(default=1_000_000_000, alias="window", description="the measurement window")
+    drain_ns: Nanoseconds = Field(
+        default=100_000_000, alias="drain", description="at most so long until the last packet is in"
+    )
+
+
+class Until(Model):
+    """Repeat a point until the 95 % interval of the mean of a metric is narrow enough."""
+
+    metric: str = Field(description="name in the metric dictionary")
+    within: Share = Field(gt=0, description="half width of the interval as a share of the mean")
+    at_least: int = Field(default=3, ge=2, le=1000)
+    at_most: int = Field(default=20, ge=2, le=1000)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.at_least > self.at_most:
+            raise ValueError(f"at_least ({self.at_least}) is above at_most ({self.at_most})")
+        return self
+
+
+class Repeats(Model):
+    """How often a point is measured: a fixed count, or until an interval is narrow enough."""
+
+    count: int | None = Field(default=None, ge=1, le=1000)
+    until: Until | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.count is None) == (self.until is None):
+            raise ValueError("repeats is either {count: 5} or {until: {metric, within, at_least, at_most}}")
+        return self
+
+    @property
+    def at_least(self) -> int:
+        """Repeats that are made in any case."""
+        return self.until.at_least if self.until is not None else self.count or 1
+
+
+class Order(Model):
+    """The order of trials: blocks, each with every point once, shuffled when `randomise` is true."""
+
+    randomise: bool = True
+    seed: int = Field(default=1, ge=0, le=2**31 - 1, description="recorded; the same seed gives the same order")
+
+
+class Baseline(Model):
+    """A point that is measured again and again through the run, to see whether the host drifts."""
+
+    point: dict[str, Any] = Field(description="a level for each factor")
+    metric: str = Field(description="the metric that is watched")
+    every: int = Field(
+        default=20, ge=1, description="one baseline trial before each so many trials, and one at the end"
+    )
+    drift: Share = Field(default=0.05, gt=0, description="a move beyond this share of the first value is a warning")
+
+
+class Maximum(Model):
+    """How the maximum is found that `load_of_max` refers to: saturating trials, median of what the DUT received."""
+
+    repeats: int = Field(default=3, ge=1, le=100)
+    window_ns: WindowNs | None = Field(default=None, alias="window", description="default: the trial's window")
+
+
+class Noise(Model):
+    """Limits of host noise; a trial above one of them is flagged."""
+
+    max_gaps_over_100us_per_s: float | None = Field(
+        default=None, ge=0, strict=False, description="gaps of a measuring core longer than 100 us, a second"
+    )
+    max_steal_ticks: int | None = Field(
+        default=None, ge=0, description="steal ticks of the measuring cores over the trial"
+    )
+    max_involuntary_switches: int | None = Field(
+        default=None, ge=0, description="of the measuring lcores over the window"
+    )
+    repeat_flagged: int = Field(default=0, ge=0, le=10, description="how often a flagged trial is measured again")
+
+
+class Quick(Model):
+    """What `--quick` replaces: parameters, trial, maximum, noise and order key by key; factors name by name."""
+
+    parameters: dict[str, Any] = {}
+    factors: dict[str, Any] = {}
+    trial: dict[str, Any] = {}
+    maximum: dict[str, Any] = {}
+    noise: dict[str, Any] = {}
+    repeats: dict[str, Any] | None = None
+    baseline: dict[str, Any] | None = None
+
+
+class Spec(Model):
+    """One experiment: which row of which paper it measures, what is swept, and how a trial is made."""
+
+    format: Literal[1] = Field(description="version of the spec format")
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="folder name of its runs")
+    row: RowId | None = Field(default=None, description="the paper row that it measures")
+    rows: tuple[RowId, ...] | None = Field(
+        default=None, strict=False, min_length=1, description="when it measures several"
+    )
+    paper: PAPERS | None = None
+    title: str = Field(min_length=1)
+    source: str | None = Field(default=None, description="section and figure of the paper, its testbed")
+    notes: str | None = None
+    testbeds: tuple[TESTBEDS, ...] = Field(
+        default=("loopback",), strict=False, min_length=1, description="where it can run"
+    )
+    parameters: Parameters = Parameters()
+    factors: Factors = Factors()  # type: ignore[valid-type]
+    zip: tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...] = Field(
+        default=(), strict=False, description="groups of factors that move together instead of crossing"
+    )
+    constraints: tuple[Constraint, ...] = Field(default=(), strict=False)
+    trial: TrialTimes = TrialTimes()
+    repeats: Repeats = Repeats(count=5)
+    order: Order = Order()
+    baseline: Baseline | None = None
+    maximum: Maximum = Maximum()
+    noise: Noise = Noise()
+    quick: Quick | None = None
+    must: Literal["claims"] | None = Field(
+        default=None, description="claims: `run` fails when a claim of its rows disagrees"
+    )
+
+    @model_validator(mode="after")
+    def _row_or_rows(self) -> Self:
+        if (self.row is None) == (self.rows is None):
+            raise ValueError("exactly one of row and rows is given")
+        return self
+
+    @property
+    def all_rows(self) -> tuple[str, ...]:
+        """The paper rows, main row first."""
+        return self.rows if self.rows is not None else (self.row or "",)
+
+    @property
+    def levels(self) -> dict[str, tuple[Any, ...]]:
+        """factor -> its levels in base units; factors in the order of `Parameters`."""
+        every = {name: getattr(self.factors, name) for name in Parameters.model_fields}
+        return {name: levels for name, levels in every.items() if levels is not None}
+
+    def resolved(self) -> dict[str, Any]:
+        """The spec with all defaults, in base units, as JSON types (what run.json keeps)."""
+        whole = self.model_dump(mode="json", exclude={"factors", "quick"})
+        return {**whole, "factors": {name: list(levels) for name, levels in self.levels.items()}}
