@@ -21,8 +21,8 @@ DOCUMENTATION = r"""
 module: hugepages_reservation
 short_description: Reserve 2 MB hugepages with a journal, and give them back exactly
 description:
-  - With C(present), raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow, and
-    mounts hugetlbfs when there is no mount of that page size. A larger reservation is left alone.
+  - With C(present), raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow,
+    and mounts hugetlbfs when there is no mount of that page size. A larger reservation is left alone.
   - With C(absent), puts back the counts of before and unmounts what was mounted.
   - A host that refuses hugepages is a warning, not a failure, because everything also runs without them.
 options:
@@ -128,7 +128,7 @@ class Journal:
 
 
 def target_counts(now: Counts, total_pages: int) -> Counts:
-    """The counts per node that make `total_pages`: what is missing is spread evenly over the nodes, no node is lowered."""
+    """The counts per node that make `total_pages`: the missing ones spread evenly over the nodes, no node lowered."""
     missing = max(0, total_pages - sum(now.values()))
     share, rest = divmod(missing, len(now))
     return {node: pages + share + (index < rest) for index, (node, pages) in enumerate(sorted(now.items()))}
@@ -170,7 +170,7 @@ def raise_pages(host: Host, journal: Journal, total_pages: int) -> str:
 
 
 def is_as_we_left_it(now: Counts, entry: dict[str, Any]) -> bool:
-    """Whether the counts are ours: as read back, or between before and wanted when we were interrupted before the read-back."""
+    """Whether the counts are ours: as read back; between before and wanted when the read-back was interrupted."""
     if entry["reserved"] is not None:
         return bool(now == entry["reserved"])
     return all(entry["before"][node] <= now[node] <= entry["wanted"][node] for node in now)
@@ -222,11 +222,12 @@ def unmount(entry: dict[str, Any]) -> str:
     """
     if not entry["mounted"]:
         return ""
-    if os.path.ismount(entry["mounted"]):
-        run("umount", entry["mounted"])
-    if entry["created"] and os.path.isdir(entry["mounted"]):
-        os.rmdir(entry["mounted"])
-    return f"hugetlbfs unmounted from {entry['mounted']}"
+    mount_point = Path(entry["mounted"])
+    if mount_point.is_mount():
+        run("umount", str(mount_point))
+    if entry["created"] and mount_point.is_dir():
+        mount_point.rmdir()
+    return f"hugetlbfs unmounted from {mount_point}"
 
 
 def run(*command: str) -> None:
@@ -271,13 +272,11 @@ def main() -> None:
         }
     )
     host, journal = Host(Path("/")), Journal(Path(module.params["journal"]))
+    give_back = module.params["state"] == "absent"
     try:
-        if module.params["state"] == "absent":
-            lines = absent(host, journal)
-        else:
-            lines = present(host, journal, module.params)
+        lines = absent(host, journal) if give_back else present(host, journal, module.params)
     except Refused as refused:
-        if module.params["state"] == "absent":
+        if give_back:
             module.fail_json(msg=str(refused))
         module.warn(str(refused))
         lines = []

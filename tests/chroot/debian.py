@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian systems of other releases, made by mmdebstrap from this host's own mirror, to run tests in."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ENTER = Path(__file__).with_name("enter")
+# The site's way to the network belongs to a machine as much as its cable: names, proxies, certificates.
+SITE_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
+
+
+class NoChroot(Exception):
+    """This host cannot make a Debian system; the message is the reason to skip with."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A running-place in a Debian system; what is written there ends with it.
+
+    Attributes:
+        base: the root folder, shared and read only.
+        layer: the folder that holds what commands write.
+    """
+
+    base: Path
+    layer: Path
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        binds: Mapping[Path, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 600,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command there as root; standard error is merged into `stdout`.
+
+        Raises:
+            subprocess.TimeoutExpired: with everything in there ended.
+        """
+        options = [word for folder, inside in (binds or {}).items() for word in ("--bind", str(folder), inside)]
+        return subprocess.run(
+            [ENTER, self.base, self.layer, *options, "--", *command],
+            env=clean_environment() | dict(environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+
+    def inside(self, path: str) -> Path:
+        """Where a file that a command wrote at absolute `path` is seen from outside."""
+        return self.layer / "changes" / path.lstrip("/")
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment of a bare machine."""
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "dumb"}
+
+
+def require_tools() -> None:
+    """Look whether this host can make systems.
+
+    Raises:
+        NoChroot: not root, no mmdebstrap, or no mount namespaces.
+    """
+    if os.geteuid() != 0:
+        raise NoChroot("a chroot needs root")
+    if shutil.which("mmdebstrap") is None:
+        raise NoChroot("mmdebstrap is not installed")
+    probe = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "--pid",
+        "--fork",
+        "mount",
+        "-t",
+        "tmpfs",
+        "tmpfs",
+        "/mnt",
+    ]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NoChroot(f"no mount namespaces here: {done.stderr.strip()}")
+
+
+def mirror() -> str:
+    """The address of the Debian archive that this host uses.
+
+    Raises:
+        NoChroot: its sources name none (another distribution, for instance).
+    """
+    form = "--format=$(ORIGIN)|$(COMPONENT)|$(LABEL)|$(REPO_URI)"
+    done = subprocess.run(
+        ["apt-get", "indextargets", form, "Created-By: Packages"], capture_output=True, text=True, check=False
+    )
+    for line in done.stdout.splitlines():
+        origin, component, label, address = line.split("|")
+        if (origin, component, label) == ("Debian", "main", "Debian"):
+            return address
+    raise NoChroot("this host's APT sources name no Debian archive (or its lists are empty: apt-get update)")
+
+
+def base_system(suite: str, packages: Sequence[str], cache: Path) -> Path:
+    """The root folder of a minimal Debian `suite` with `packages`; made once, then taken from `cache`.
+
+    Raises:
+        NoChroot: this host cannot make it.
+        RuntimeError: mmdebstrap failed; the message ends with its last lines.
+    """
+    root = cache / suite
+    stamp = cache / f"{suite}.packages"
+    if stamp.exists() and stamp.read_text() == " ".join(packages):
+        return root
+    require_tools()
+    cache.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(root, ignore_errors=True)
+    _debootstrap(suite, packages, root)
+    for file in map(Path, SITE_FILES):
+        if file.exists():
+            target = root / file.relative_to("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    stamp.write_text(" ".join(packages))
+    return root
+
+
+def _debootstrap(suite: str, packages: Sequence[str], root: Path) -> None:
+    command = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={','.join(packages)}", suite, root, mirror()]
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        shutil.rmtree(root, ignore_errors=True)
+        raise RuntimeError(f"mmdebstrap {suite}: {' | '.join(done.stderr.splitlines()[-5:])}")
+
+
+@contextmanager
+def system(base: Path, cache: Path) -> Iterator[System]:
+    """A fresh system on top of `base`; gone afterwards. It holds no mounts, see `enter`."""
+    layer = Path(tempfile.mkdtemp(prefix="layer-", dir=cache))
+    try:
+        yield System(base, layer)
+    finally:
+        shutil.rmtree(layer)
