@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From raw trial records to the metrics of the dictionary, and to the table `results.parquet`.
+
+Every metric of the dictionary ends either in the metrics or in the absences, with a reason; nothing is guessed. A
+record that contradicts the node protocol (docs/node-protocol.md) is an error of one line.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pollscope import __version__
+from pollscope.errors import UsageError
+from pollscope.histogram import BeyondRange, Histogram
+from pollscope.metrics import metric_dictionary
+from pollscope.record import NS_PER_S, TAX_CLASSES, USEFUL_CLASSES, NotMeasured, Trial, at, nonzero
+from pollscope.run_folder import RunFolder, read_run
+
+# A share that lies further outside 0..1 contradicts itself; estimates from sampled sweeps may miss by a little.
+SHARE_TOLERANCE = 0.005
+# A loss may be negative (foreign packets) and so may a rate error; every other share lies between 0 and 1.
+SIGNED_SHARES = {"rate_error", "loss_share"}
+
+Compute = Callable[[Trial], float]
+COMPUTE: dict[str, Compute] = {}
+
+
+def metric(name: str) -> Callable[[Compute], Compute]:
+    """Registers the function that computes a metric of the dictionary."""
+
+    def register(function: Compute) -> Compute:
+        COMPUTE[name] = function
+        return function
+
+    return register
+
+
+def _cycle_share(*classes: str) -> Compute:
+    return lambda trial: sum(trial.cycles[name] for name in classes) / trial.cycles["total"]
+
+
+def _poll_fraction(outcome: str) -> Compute:
+    return lambda trial: trial.polls[outcome] / trial.poll_count
+
+
+def _rate(*keys: str) -> Compute:
+    return lambda trial: trial.dut_sum(*keys) / trial.window_s
+
+
+def _gen_rate(key: str) -> Compute:
+    return lambda trial: trial.gen_sum(key) / _generator_s(trial)
+
+
+def _calibrated(name: str) -> Compute:
+    return lambda trial: trial.part("calibration", name, "median").number()
+
+
+def _pmu_ratio(scope: str, above: str, below: str) -> Compute:
+    return lambda trial: (
+        trial.pmu(scope, above) / nonzero(trial.pmu(scope, below), f"the PMU counted no {below} ({scope})")
+    )
+
+
+def _pmu_rate(event: str) -> Compute:
+    return lambda trial: trial.pmu("window", event) / trial.window_s
+
+
+def _gap_rate(key: str) -> Compute:
+    return lambda trial: trial.gen_sum("host_gaps", key) / trial.window_s
+
+
+COMPUTE |= {
+    "tax_share": _cycle_share(*TAX_CLASSES),
+    "useful_share": _cycle_share(*USEFUL_CLASSES),
+    "receive_share": _cycle_share("receive"),
+    "process_share": _cycle_share("process"),
+    "transmit_share": _cycle_share("transmit"),
+    "empty_poll_share": _cycle_share("empty_poll"),
+    "loop_share": _cycle_share("loop"),
+    "instrumentation_share": _cycle_share("instrumentation"),
+    "tax_share_ovs": lambda trial: trial.dut_sum("idle_iteration_cycles") / trial.total_cycles,
+    "tax_share_testpmd": lambda trial: 1 - trial.dut_sum("busy_cycles_testpmd") / trial.total_cycles,
+    "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
+    "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
+    "iteration_rate_hz": lambda trial: trial.dut_sum("iterations") / trial.window_s / len(trial.lcores),
+    "sweep_time_ns": lambda trial: NS_PER_S * trial.window_s * len(trial.lcores) / trial.iterations,
+    "idle_iteration_share": lambda trial: trial.dut_sum("idle_iterations") / trial.iterations,
+    "empty_poll_fraction": _poll_fraction("empty"),
+    "full_poll_fraction": _poll_fraction("full"),
+    "race_lost_fraction": _poll_fraction("race_lost"),
+    "refill_failed_fraction": _poll_fraction("refill_failed"),
+    "rx_pps": _rate("rx_packets"),
+    "tx_pps": _rate("tx_packets"),
+    "rx_bps": lambda trial: 8 * trial.dut_sum("rx_bytes") / trial.window_s,
+    "offered_pps": _gen_rate("sent"),
+    "intended_pps": _gen_rate("intended"),
+    "cycles_per_packet_busy": lambda trial: trial.dut_sum("busy_cycles_testpmd") / trial.packets,
+    "cycles_per_packet_useful": lambda trial: sum(trial.cycles[name] for name in USEFUL_CLASSES) / trial.packets,
+    "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
+    "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
+    "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),
+    "idle_iteration_cycles": _calibrated("idle_iteration_cycles"),
+    "sweep_cycles": _calibrated("sweep_cycles"),
+    "stamp_cycles": _calibrated("stamp_cycles"),
+    "ipc": _pmu_ratio("window", "instructions", "cycles"),
+    "ipc_useful": _pmu_ratio("useful", "instructions", "cycles"),
+    "ipc_polling": _pmu_ratio("polling", "instructions", "cycles"),
+    "llc_loads_per_s": _pmu_rate("llc_loads"),
+    "llc_load_misses_per_s": _pmu_rate("llc_misses"),
+    "l1d_misses_per_s": _pmu_rate("l1d_misses"),
+    "l1d_miss_share": _pmu_ratio("window", "l1d_misses", "l1d_loads"),
+    "l2_misses_per_s": _pmu_rate("l2_misses"),
+    "l2_misses_per_poll": lambda trial: trial.pmu("window", "l2_misses") / trial.poll_count,
+    "generator_gaps_over_10us_per_s": _gap_rate("over_10us"),
+    "generator_gaps_over_100us_per_s": _gap_rate("over_100us"),
+    "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
+    "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
+}
+
+
+@metric("burst_mean")
+def _burst_mean(trial: Trial) -> float:
+    bursts = trial.polls["partial"] + trial.polls["full"]
+    return trial.dut_sum("rx_packets") / nonzero(bursts, "no poll returned a packet")
+
+
+def _generator_s(trial: Trial) -> float:
+    # Generator lcores run side by side, so rates add up and the windows are equal: the mean is the window.
+    duration = trial.gen_sum("duration_tsc") / len(trial.generators)
+    return nonzero(duration, "the generator's window has no length") / trial.tsc_hz
+
+
+@metric("unsent_share")
+def _unsent_share(trial: Trial) -> float:
+    return trial.gen_sum("unsent") / nonzero(trial.gen_sum("intended"), "no packet was due in the window")
+
+
+@metric("loss_share")
+def _loss_share(trial: Trial) -> float:
+    _require_receiver(trial)
+    sent = nonzero(trial.gen_sum("total", "sent"), "the generator sent nothing")
+    return 1 - trial.gen_sum("total", "rx_packets") / sent
+
+
+@metric("reordered_share")
+def _reordered_share(trial: Trial) -> float:
+    _require_receiver(trial)
+    received = nonzero(trial.gen_sum("total", "rx_packets"), "the generator received nothing")
+    return trial.gen_sum("sequence", "reordered") / received
+
+
+def _require_receiver(trial: Trial) -> None:
+    generator = trial.part("config", "gen").value
+    if isinstance(generator, Mapping) and generator.get("rx_port") is None:
+        raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
+    dut = trial.part("config", "dut").value
+    if isinstance(dut, Mapping) and dut.get("workload") == "drop":
+        raise NotMeasured("the workload drops every packet on purpose")
+
+
+@metric("imissed_share")
+def _imissed_share(trial: Trial) -> float:
+    missed = trial.rx_port["imissed"].number()
+    arrived = trial.rx_port["ipackets"].number() + missed
+    return missed / nonzero(arrived, "no packet arrived at the DUT's RX port")
+
+
+@metric("rx_nombuf_share")
+def _rx_nombuf_share(trial: Trial) -> float:
+    refused = trial.rx_port["rx_nombuf"].number()
+    arrived = trial.rx_port["ipackets"].number() + trial.rx_port["imissed"].number() + refused
+    return refused / nonzero(arrived, "no packet arrived at the DUT's RX port")
+
+
+@metric("tx_dropped_share")
+def _tx_dropped_share(trial: Trial) -> float:
+    dropped = trial.dut_sum("tx_dropped")
+    return dropped / nonzero(dropped + trial.dut_sum("tx_packets"), "the DUT sent nothing")
+
+
+@metric("rate_error")
+def _rate_error(trial: Trial) -> float:
+    rate = trial.part("start", "rate")
+    if isinstance(rate.value, Mapping) and "pps" not in rate.value:
+        raise NotMeasured("no rate in packets per second was asked for")
+    asked = nonzero(rate["pps"].number(), "no traffic was asked for")
+    return trial.gen_sum("sent") / _generator_s(trial) / asked - 1
+
+
+@metric("sampled_gap_share")
+def _sampled_gap_share(trial: Trial) -> float:
+    gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
+    return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
+
+
+@metric("longest_iteration_ns")
+def _longest_iteration_ns(trial: Trial) -> float:
+    longest = [entry["cycles"].number() for lcore in trial.lcores for entry in lcore["longest"].items()]
+    return nonzero(max(longest, default=0), "no iteration was stamped") / trial.tsc_hz * NS_PER_S
+
+
+@metric("generator_gap_longest_ns")
+def _generator_gap_longest_ns(trial: Trial) -> float:
+    return max(at(lcore, ("host_gaps", "longest_ns")).number() for lcore in trial.generators)
+
+
+@metric("pmu_multiplexed_share")
+def _pmu_multiplexed_share(trial: Trial) -> float:
+    return max(at(lcore, ("pmu", "multiplexed_share")).number() for lcore in trial.lcores)
+
+
+def _percentile(histogram: Histogram, percent: float) -> float:
+    """A percentile, if there are enough samples for one to lie beyond it."""
+    needed = math.ceil(100 / (100 - percent) - 1e-9)
+    if histogram.samples < needed:
+        raise NotMeasured(f"{histogram.samples} samples are too few for p{percent:g} (at least {needed})")
+    return histogram.percentile(percent)
+
+
+Statistic = Callable[[Histogram], float]
+STATISTICS: dict[str, Statistic] = {
+    "mean": lambda histogram: histogram.mean,
+    "p50": lambda histogram: _percentile(histogram, 50),
+    "p90": lambda histogram: _percentile(histogram, 90),
+    "p99": lambda histogram: _percentile(histogram, 99),
+    "p999": lambda histogram: _percentile(histogram, 99.9),
+    "max": lambda histogram: histogram.maximum,
+}
+
+
+def _dut_cycles(name: str, statistic: str) -> Compute:
+    return lambda trial: STATISTICS[statistic](trial.dut_histogram(name))
+
+
+def _dut_ns(name: str, statistic: str) -> Compute:
+    def compute(trial: Trial) -> float:
+        histogram = trial.dut_histogram(name)
+        return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
+
+    return compute
+
+
+def _gen_ns(keys: Sequence[str], statistic: str) -> Compute:
+    def compute(trial: Trial) -> float:
+        if keys[0] == "latency_ns":
+            _require_receiver(trial)
+        histogram = trial.gen_histogram(*keys)
+        return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
+
+    return compute
+
+
+def _histogram_metrics() -> Iterator[tuple[str, Compute]]:
+    for statistic in ("p50", "p99", "max"):
+        yield f"iteration_cycles_{statistic}", _dut_cycles("iteration_cycles", statistic)
+        yield f"visit_gap_{statistic}_ns", _dut_ns("visit_gap_cycles", statistic)
+    for statistic in STATISTICS:
+        yield f"latency_{statistic}_ns", _gen_ns(("latency_ns", "from_intended"), statistic)
+        yield f"latency_sent_{statistic}_ns", _gen_ns(("latency_ns", "from_sent"), statistic)
+    yield "generator_lateness_p99_ns", _gen_ns(("lateness_ns",), "p99")
+
+
+COMPUTE |= dict(_histogram_metrics())
+
+
+def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
+    """Compute every metric of the dictionary from one line of `trials.jsonl` (docs/store-format.md).
+
+    Returns:
+        Metrics by name in base units, and for every other metric of the dictionary the reason why it is absent.
+    Raises:
+        UsageError: the record contradicts the protocol; the message names the trial and the key.
+    """
+    metrics: dict[str, float] = {}
+    absences: dict[str, str] = {}
+    if record.get("status") == "failed" or record.get("result") is None:
+        reason = f"the trial failed: {record.get('reason') or 'no result was stored'}"
+        return {}, dict.fromkeys(metric_dictionary().metrics, reason)
+    trial = Trial(record)
+    for name in metric_dictionary().metrics:
+        try:
+            metrics[name] = _plausible(name, COMPUTE[name](trial))
+        except (NotMeasured, BeyondRange) as absent:
+            absences[name] = str(absent)
+        except UsageError as error:
+            raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
+    return metrics, absences
+
+
+def _plausible(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise NotMeasured(f"the record gives {value}, which is no number")
+    unit = metric_dictionary()[name].unit
+    low = -math.inf if name in SIGNED_SHARES else -SHARE_TOLERANCE
+    high = math.inf if name == "rate_error" else 1 + SHARE_TOLERANCE
+    if unit == "share" and not low <= value <= high:
+        raise NotMeasured(f"the record gives {value:.4g}, but a share lies between 0 and 1")
+    return value
+
+
+TABLE_FILE = "results.parquet"
+KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
+
+
+def derive_table(run: RunFolder) -> pd.DataFrame:
+    """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
+
+    Columns: the keys, `factor.NAME`, `metric.NAME` (float, NaN when absent) and `absent.NAME` (the reason, else null).
+    Raises:
+        UsageError: a trial contradicts the protocol.
+    """
+    rows = [_table_row(run, record) for record in last_attempts(run.trials)]
+    metrics = list(metric_dictionary().metrics)
+    factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
+    columns = [*KEYS, *factors, *(f"metric.{name}" for name in metrics), *(f"absent.{name}" for name in metrics)]
+    table = pd.DataFrame(rows, columns=columns)
+    kinds = {f"metric.{name}": "float64" for name in metrics} | {f"absent.{name}": "str" for name in metrics}
+    return table.astype(kinds | dict.fromkeys(("run_id", "row", "point", "kind", "trial", "status", "testbed"), "str"))
+
+
+def last_attempts(trials: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """The trials without those that were measured again later under the same name."""
+    return list({record["trial"]: record for record in trials}.values())
+
+
+def _table_row(run: RunFolder, record: Mapping[str, object]) -> dict[str, object]:
+    try:
+        metrics, absences = derive_trial(record)
+    except UsageError as error:
+        raise UsageError(error.what, f"{run.path / 'trials.jsonl'}: {error.where}", error.remedy) from None
+    factors = record["factors"]
+    if not isinstance(factors, Mapping):
+        raise UsageError("factors is not an object", f"{run.path / 'trials.jsonl'}: trial {record['trial']}")
+    return (
+        {"run_id": run.run_id, "row": run.meta["row"]}
+        | {key: record[key] for key in KEYS[2:]}
+        | {f"factor.{name}": level for name, level in factors.items()}
+        | {f"metric.{name}": value for name, value in metrics.items()}
+        | {f"absent.{name}": reason for name, reason in absences.items()}
+    )
+
+
+def write_table(run_folder: Path) -> Path:
+    """Derive `results.parquet` of a run folder, by atomic replacement, and return its path.
+
+    Raises:
+        UsageError: no run folder, or one that contradicts the formats.
+    """
+    table = derive_table(read_run(run_folder))
+    table.attrs["pollscope"] = __version__
+    path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
+    table.to_parquet(new, index=False)
+    new.replace(path)
+    return path
+
+
+def read_table(run_folders: Sequence[Path]) -> pd.DataFrame:
+    """The tables of several runs one below the other; each is derived anew when it is missing or out of date.
+
+    A run folder that cannot be written to (an archive) is derived in memory.
+
+    Raises:
+        UsageError: no run folder, or one that contradicts the formats.
+    """
+    return pd.concat([_current_table(folder) for folder in run_folders], ignore_index=True)
+
+
+def _current_table(folder: Path) -> pd.DataFrame:
+    run = read_run(folder)
+    path = folder / TABLE_FILE
+    if _is_current(path, folder / "trials.jsonl"):
+        table = pd.read_parquet(path)
+        if table.attrs.get("pollscope") == __version__ and len(table) == len(last_attempts(run.trials)):
+            return table
+    if not os.access(folder, os.W_OK):
+        return derive_table(run)
+    return pd.read_parquet(write_table(folder))
+
+
+def _is_current(table: Path, trials: Path) -> bool:
+    if not table.exists():
+        return False
+    # The dictionary and the code that derives decide what the table holds, as the trials do.
+    sources = [trials, *(Path(__file__).parent / name for name in ("derive.py", "record.py", "configs/metrics.yaml"))]
+    return table.stat().st_mtime_ns > max(source.stat().st_mtime_ns for source in sources if source.exists())

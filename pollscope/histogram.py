@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Histograms as the node writes them: sparse counts in the layout of the public HdrHistogram algorithm.
+
+A histogram is the object H of docs/node-protocol.md. The meaning of a counts-array index comes from the `hdrh` package,
+so that the same counts can be handed to any HdrHistogram tool.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
+
+from pollscope.errors import UsageError
+
+# `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
+LARGEST_VALUE = 2**63 - 1
+
+
+class BeyondRange(Exception):
+    """The asked-for quantity depends on values that the histogram refused because they lie above its range."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Parameters that give each counts-array index its value range."""
+
+    lowest: int
+    highest: int
+    significant_digits: int
+
+
+@cache
+def _empty(layout: Layout) -> HdrHistogram:
+    return HdrHistogram(layout.lowest, layout.highest, layout.significant_digits)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Recorded values of one quantity.
+
+    `counts` maps counts-array indices to positive counts; `smallest`, `largest` and `total_value` (the sum of all
+    values) are exact, independent of the buckets. `refused` values were larger than `layout.highest`: they count in
+    a rank, but their size is not known.
+    """
+
+    unit: str
+    layout: Layout
+    counts: Mapping[int, int]
+    smallest: int
+    largest: int
+    total_value: int
+    refused: int = 0
+
+    @property
+    def samples(self) -> int:
+        """Number of values, refused ones included."""
+        return sum(self.counts.values()) + self.refused
+
+    @property
+    def mean(self) -> float:
+        """Exact mean; the histogram must not be empty.
+
+        Raises:
+            BeyondRange: a value was refused.
+        """
+        return self._known(self.total_value) / self.samples
+
+    @property
+    def maximum(self) -> int:
+        """Exact largest value; the histogram must not be empty.
+
+        Raises:
+            BeyondRange: a value was refused.
+        """
+        return self._known(self.largest)
+
+    def _known(self, value: int) -> int:
+        if self.refused:
+            raise BeyondRange(
+                f"{self.refused} values lie above the histogram's range of {self.layout.highest} {self.unit}"
+            )
+        return value
+
+    def percentile(self, percent: float) -> int:
+        """Largest value of the bucket that holds the percentile, and never more than the largest recorded value.
+
+        The rank is that of HdrHistogram: round(percent / 100 x samples), at least 1. The histogram must not be empty.
+
+        Raises:
+            BeyondRange: the percentile lies among refused values.
+        """
+        rank = max(1, int(percent / 100 * self.samples + 0.5))
+        seen = 0
+        for index in sorted(self.counts):
+            seen += self.counts[index]
+            if seen >= rank:
+                return min(self._highest_at(index), self.largest)
+        return self._known(self.largest)
+
+    def _highest_at(self, index: int) -> int:
+        layout = _empty(self.layout)
+        return int(layout.get_highest_equivalent_value(layout.get_value_from_index(index)))
+
+    def encoded(self) -> bytes:
+        """The histogram in HdrHistogram's V2 compressed form, base64, as other tools read it."""
+        result = HdrHistogram(self.layout.lowest, self.layout.highest, self.layout.significant_digits)
+        for index, count in self.counts.items():
+            result.record_value(result.get_value_from_index(index), count)
+        return bytes(result.encode())
+
+
+def parse_histogram(raw: object, place: str) -> Histogram:
+    """Check and read one H object.
+
+    Args:
+        raw: the decoded JSON object.
+        place: where it stands, for the error message.
+    Raises:
+        UsageError: a key is missing or the counts contradict the layout or the total.
+    """
+    if not isinstance(raw, Mapping):
+        raise UsageError("is not a histogram object", place)
+    layout = Layout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
+    if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
+        raise UsageError(f"impossible histogram layout {layout}", place)
+    counts = _counts(raw.get("counts"), layout, place)
+    if sum(counts.values()) != raw.get("total"):
+        raise UsageError(f"counts sum to {sum(counts.values())}, but total says {raw.get('total')}", place)
+    refused = _natural(raw, "refused", place) if "refused" in raw else 0
+    smallest, largest, total_value = (_natural(raw, key, place) if counts else 0 for key in ("min", "max", "sum"))
+    if not smallest <= largest <= total_value and counts:
+        raise UsageError(f"min {smallest}, max {largest} and sum {total_value} contradict each other", place)
+    return Histogram(str(raw.get("unit")), layout, counts, smallest, largest, total_value, refused)
+
+
+def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
+    """One histogram of all values.
+
+    Raises:
+        UsageError: units or layouts differ, so the buckets do not mean the same.
+    """
+    first, *others = histograms
+    counts = Counter(first.counts)
+    for other in others:
+        if (other.unit, other.layout) != (first.unit, first.layout):
+            raise UsageError("histograms of different layout cannot be merged", place)
+        counts.update(other.counts)
+    filled = [histogram for histogram in histograms if histogram.counts]
+    return Histogram(
+        first.unit,
+        first.layout,
+        dict(counts),
+        min((histogram.smallest for histogram in filled), default=0),
+        max((histogram.largest for histogram in filled), default=0),
+        sum(histogram.total_value for histogram in filled),
+        sum(histogram.refused for histogram in histograms),
+    )
+
+
+def _counts(raw: object, layout: Layout, place: str) -> dict[int, int]:
+    if not isinstance(raw, Sequence) or isinstance(raw, str):
+        raise UsageError("counts is not a list", place)
+    length = _empty(layout).counts_len
+    counts: dict[int, int] = {}
+    for pair in raw:
+        match pair:
+            case [int(index), int(count)] if 0 <= index < length and count > 0 and index not in counts:
+                counts[index] = count
+            case _:
+                raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
+    return counts
+
+
+def _natural(raw: Mapping[str, object], key: str, place: str) -> int:
+    value = raw.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UsageError(f"{key} is {value!r}, not a natural number", place)
+    return value
+
+
+def _positive(raw: Mapping[str, object], key: str, place: str) -> int:
+    value = _natural(raw, key, place)
+    if not 1 <= value <= LARGEST_VALUE:
+        raise UsageError(f"{key} is {value}, allowed is 1 to 2^63-1", place)
+    return value

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one metric dictionary: names, definitions and units of every derived number.
+
+`configs/metrics.yaml` is the source; tables, checks, axis labels and `docs/metrics.md` are made from it.
+`python -m pollscope.metrics` prints the documentation page.
+"""
+
+import sys
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from ruamel.yaml import YAML
+
+from pollscope.errors import UsageError
+
+SI_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+NOT_SCALED = {
+    "share",
+    "ns",
+    "cycles",
+    "cycles/packet",
+    "packets",
+    "instructions/cycle",
+    "misses/poll",
+    "count",
+    "ticks",
+}
+
+
+class Metric(BaseModel):
+    """One metric: what it is, how it is computed, and in which unit it is stored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    group: str
+    title: str
+    definition: str
+    caveats: str = ""
+    type: Literal["float", "int"]
+    unit: str
+    short_unit: str
+    better: Literal["lower", "higher", "neither"]
+    source: str
+
+    @property
+    def label(self) -> str:
+        """Title with its unit, for an axis or a table head: 'Poll rate (polls/s)'; shares are shown in percent."""
+        unit = "%" if self.unit == "share" else self.short_unit
+        return f"{self.title} ({unit})" if unit else self.title
+
+    def text(self, value: float) -> str:
+        """The value rounded for a human, with its unit: '41.3 %', '12.5 Mpps'. Stored numbers are never rounded."""
+        if self.unit == "share":
+            return f"{100 * value:.3g} %"
+        if self.unit == "ns":
+            return duration_text(value)
+        if self.type == "int":
+            return f"{value:,.0f} {self.short_unit}".rstrip()
+        if self.unit in NOT_SCALED:
+            return f"{plain_text(value)} {self.short_unit}".rstrip()
+        return scaled_text(value, self.short_unit)
+
+
+def plain_text(value: float) -> str:
+    """Three significant digits without an exponent below a million."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def scaled_text(value: float, unit: str) -> str:
+    """An SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'."""
+    for factor, prefix in SI_PREFIXES:
+        if abs(value) >= factor:
+            joint = "" if unit in ("pps", "bit/s") else " "
+            return f"{value / factor:.3g} {prefix}{joint}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def duration_text(value_ns: float) -> str:
+    """Nanoseconds in the unit that a human would choose: 1500 -> '1.5 us'."""
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if abs(value_ns) >= factor:
+            return f"{value_ns / factor:.3g} {unit}"
+    return f"{value_ns:.3g} ns"
+
+
+class MetricDictionary(BaseModel):
+    """All metrics by name, in the order of the file, and the titles of their groups."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    groups: dict[str, str]
+    metrics: dict[str, Metric]
+
+    def __getitem__(self, name: str) -> Metric:
+        """The metric of that name.
+
+        Raises:
+            UsageError: there is none; the message lists close names.
+        """
+        if name not in self.metrics:
+            word = name.split("_")[0]
+            close = [known for known in self.metrics if known.startswith(word)] or list(self.metrics)
+            raise UsageError(f"no metric is called '{name}'", remedy="known: " + ", ".join(close))
+        return self.metrics[name]
+
+
+def parse_dictionary(path: Path) -> MetricDictionary:
+    """Read and check a metric dictionary.
+
+    Raises:
+        UsageError: unknown or missing keys, or a group that has no title.
+    """
+    raw = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    raw["metrics"] = {name: {"name": name, **fields} for name, fields in raw["metrics"].items()}
+    try:
+        dictionary = MetricDictionary.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(first["msg"], f"{path}: {'.'.join(str(part) for part in first['loc'])}") from None
+    for metric in dictionary.metrics.values():
+        if metric.group not in dictionary.groups:
+            raise UsageError(f"group '{metric.group}' of metric '{metric.name}' has no title", str(path))
+    return dictionary
+
+
+@cache
+def metric_dictionary() -> MetricDictionary:
+    """The dictionary that ships with pollscope (configs/metrics.yaml)."""
+    return parse_dictionary(Path(str(files("pollscope") / "configs" / "metrics.yaml")))
+
+
+def documentation(dictionary: MetricDictionary) -> str:
+    """The page docs/metrics.md, generated: one table row per metric, grouped."""
+    lines = [
+        "# The metric dictionary",
+        "",
+        "Generated from `configs/metrics.yaml` by `python -m pollscope.metrics`; change it there.",
+        "",
+        "Values are stored in base units and unrounded. Cycles are TSC cycles unless a definition says core cycles.",
+        "A *share* lies between 0 and 1. A metric that could not be measured is absent; `absent.NAME` says why.",
+    ]
+    for group, title in dictionary.groups.items():
+        lines += ["", f"## {title}", "", "| metric | unit | better | definition | source |", "|---|---|---|---|---|"]
+        lines += [_row(metric) for metric in dictionary.metrics.values() if metric.group == group]
+    return "\n".join(lines) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    words = " ".join(part for part in (metric.definition, metric.caveats) if part)
+    return f"| `{metric.name}` | {metric.unit} | {metric.better} | {words} | {metric.source} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(documentation(metric_dictionary()))

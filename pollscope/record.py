@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reading one trial record (a line of `trials.jsonl`) by the node protocol, strictly.
+
+What the record does not hold is `NotMeasured` with a reason; what contradicts the protocol is a `UsageError` that names
+the key.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pollscope.errors import UsageError
+from pollscope.histogram import Histogram, merged, parse_histogram
+
+NS_PER_S = 1e9
+# The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
+CYCLE_SUM_TOLERANCE = 0.005
+CYCLE_CLASSES = ("receive", "process", "transmit", "empty_poll", "loop", "instrumentation")
+USEFUL_CLASSES = CYCLE_CLASSES[:3]
+TAX_CLASSES = CYCLE_CLASSES[3:]
+POLL_OUTCOMES = ("empty", "partial", "full", "race_lost", "refill_failed")
+# Accounting modes that count polls but read no time stamp inside the loop.
+UNTIMED_MODES = ("none", "count")
+
+
+class NotMeasured(Exception):
+    """A value is absent; the text is the reason that a reader sees."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One value of a trial record with the path that leads to it, so that an error can name the place."""
+
+    value: object
+    path: str
+
+    def __getitem__(self, key: str) -> "Part":
+        """The part under `key`.
+
+        Raises:
+            NotMeasured: the key is missing, null, or marked absent.
+            UsageError: this part is not an object.
+        """
+        if not isinstance(self.value, Mapping):
+            raise UsageError(f"is {_short(self.value)}, not an object", self.path)
+        if set(self.value) == {"absent"}:
+            raise NotMeasured(str(self.value["absent"]))
+        if self.value.get(key) is None:
+            raise NotMeasured(f"not in the record: {self.path}.{key}".replace(": .", ": "))
+        part = Part(self.value[key], f"{self.path}.{key}".removeprefix("."))
+        if isinstance(part.value, Mapping) and set(part.value) == {"absent"}:
+            raise NotMeasured(str(part.value["absent"]))
+        return part
+
+    def items(self) -> list["Part"]:
+        """The elements of a list.
+
+        Raises:
+            UsageError: this part is not a list.
+        """
+        if not isinstance(self.value, list):
+            raise UsageError(f"is {_short(self.value)}, not a list", self.path)
+        return [Part(value, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+
+    def number(self) -> float:
+        """A finite number, zero or more.
+
+        Raises:
+            UsageError: anything else.
+        """
+        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
+            raise UsageError(f"is {_short(self.value)}, not a number", self.path)
+        if not 0 <= self.value <= 2**63 - 1:
+            raise UsageError(f"is {_short(self.value)}, allowed is 0 to 2^63-1", self.path)
+        return float(self.value)
+
+    def text(self) -> str:
+        """A string.
+
+        Raises:
+            UsageError: anything else.
+        """
+        if not isinstance(self.value, str):
+            raise UsageError(f"is {_short(self.value)}, not a text", self.path)
+        return self.value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+class Trial:
+    """What metrics are computed from: the parts of one trial record, found once."""
+
+    def __init__(self, record: Mapping[str, object]) -> None:
+        self.record = Part(record, "")
+        self._histograms: dict[tuple[str, ...], Histogram] = {}
+
+    def part(self, *keys: str) -> Part:
+        """The part at a path of keys below the record."""
+        return at(self.record, keys)
+
+    @cached_property
+    def tsc_hz(self) -> float:
+        return positive(self.part("result", "window", "tsc_hz"))
+
+    @cached_property
+    def window_s(self) -> float:
+        window = self.part("result", "window")
+        cycles = window["end_tsc"].number() - window["start_tsc"].number()
+        if cycles <= 0:
+            raise UsageError("end_tsc is not after start_tsc", window.path)
+        return cycles / self.tsc_hz
+
+    @cached_property
+    def lcores(self) -> list[Part]:
+        return self._lcores("dut", "the trial had no DUT lcore")
+
+    @cached_property
+    def generators(self) -> list[Part]:
+        return self._lcores("gen", "the trial had no generator")
+
+    def _lcores(self, role: str, none: str) -> list[Part]:
+        result = self.part("result")
+        if not isinstance(result.value, Mapping) or result.value.get(role) is None:
+            raise NotMeasured(none)
+        lcores = result[role]["lcores"].items()
+        if not lcores:
+            raise NotMeasured(none)
+        return lcores
+
+    def dut_sum(self, *keys: str) -> float:
+        """Sum of a number over the DUT's lcores."""
+        return sum(at(lcore, keys).number() for lcore in self.lcores)
+
+    def gen_sum(self, *keys: str) -> float:
+        """Sum of a number over the generator's lcores."""
+        return sum(at(lcore, keys).number() for lcore in self.generators)
+
+    @cached_property
+    def accounting(self) -> str:
+        return self.part("config", "dut", "accounting").text()
+
+    @cached_property
+    def cycles(self) -> dict[str, float]:
+        """Cycles per class and `total`, summed over lcores, checked to account for the whole window."""
+        if self.accounting in UNTIMED_MODES:
+            raise NotMeasured(f"the accounting mode '{self.accounting}' does not time the parts of the loop")
+        cycles = {name: self.dut_sum("cycles", name) for name in ("total", *CYCLE_CLASSES)}
+        if cycles["total"] == 0:
+            raise NotMeasured("the DUT's window has no cycles")
+        share = sum(cycles[name] for name in CYCLE_CLASSES) / cycles["total"]
+        if abs(share - 1) > CYCLE_SUM_TOLERANCE:
+            raise NotMeasured(
+                f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted"
+            )
+        return cycles
+
+    @cached_property
+    def total_cycles(self) -> float:
+        return nonzero(self.dut_sum("cycles", "total"), "the DUT's window has no cycles")
+
+    @cached_property
+    def polls(self) -> dict[str, float]:
+        """Polls by outcome, summed over lcores."""
+        return {name: self.dut_sum("polls", name) for name in POLL_OUTCOMES}
+
+    @cached_property
+    def poll_count(self) -> float:
+        return nonzero(sum(self.polls.values()), "no queue was polled in the window")
+
+    @cached_property
+    def iterations(self) -> float:
+        return nonzero(self.dut_sum("iterations"), "no iteration was completed in the window")
+
+    @cached_property
+    def packets(self) -> float:
+        return nonzero(self.dut_sum("rx_packets"), "the DUT received no packet in the window")
+
+    @cached_property
+    def rx_queues(self) -> float:
+        """Number of RX queues of the port that the DUT polls."""
+        name = self.part("config", "dut", "rx_port").text()
+        for port in self.part("config", "ports").items():
+            if port["name"].text() == name:
+                return positive(port["rx_queues"])
+        raise UsageError(f"dut.rx_port '{name}' is not among the configured ports", "config.ports")
+
+    @cached_property
+    def rx_port(self) -> Part:
+        """Statistics of the DUT's RX port over the whole trial."""
+        name = self.part("config", "dut", "rx_port").text()
+        return self.part("result", "ports", name, "stats")
+
+    def dut_histogram(self, name: str) -> Histogram:
+        """A histogram of the DUT, its lcores merged; never empty."""
+        return self._histogram(self.lcores, ("histograms", name))
+
+    def gen_histogram(self, *keys: str) -> Histogram:
+        """A histogram of the generator, its lcores merged; never empty."""
+        return self._histogram(self.generators, keys)
+
+    def _histogram(self, lcores: Sequence[Part], keys: tuple[str, ...]) -> Histogram:
+        if keys not in self._histograms:
+            self._histograms[keys] = _merged_histogram([at(lcore, keys) for lcore in lcores])
+        return self._histograms[keys]
+
+    def pmu(self, scope: str, event: str) -> float:
+        """Events of a scope (window, useful, polling), summed over the DUT's lcores."""
+        return self.dut_sum("pmu", scope, event)
+
+    def in_ns(self, value: float, unit: str) -> float:
+        """A value of a histogram in nanoseconds."""
+        if unit not in ("ns", "cycles"):
+            raise UsageError(f"a histogram has the unit '{unit}', allowed are ns and cycles", "result")
+        return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
+
+
+def at(part: Part, keys: Sequence[str]) -> Part:
+    """The part at a path of keys below another part."""
+    for key in keys:
+        part = part[key]
+    return part
+
+
+def positive(part: Part) -> float:
+    value = part.number()
+    if value == 0:
+        raise UsageError("is 0, allowed is more than 0", part.path)
+    return value
+
+
+def nonzero(value: float, reason: str) -> float:
+    """The value, or NotMeasured with the reason if it is 0 and would be divided by."""
+    if value == 0:
+        raise NotMeasured(reason)
+    return value
+
+
+def _merged_histogram(parts: Sequence[Part]) -> Histogram:
+    histogram = merged([parse_histogram(part.value, part.path) for part in parts], parts[0].path)
+    if histogram.samples == 0:
+        raise NotMeasured(f"no sample in the histogram {parts[0].path.split('.')[-1]}")
+    return histogram

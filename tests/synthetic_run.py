@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SYNTHETIC trial records and run folders for tests, shaped by docs/node-protocol.md and docs/store-format.md.
+
+Nothing here was measured. Each number is chosen so that a test can say what must come out.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+TSC_HZ = 2_000_000_000
+WINDOW_CYCLES = 1_000_000_000  # half a second at 2 GHz
+NO_PMU = "perf_event_open: no hardware PMU (ENOENT)"
+
+
+def histogram(values: Iterable[int], unit: str = "cycles", highest: int = 3_600_000_000) -> dict[str, Any]:
+    """An H object that holds the values."""
+    values = list(values)
+    hdr = HdrHistogram(1, highest, 3)
+    for value in values:
+        hdr.record_value(value)
+    counts = [[index, hdr.counts[index]] for index in range(hdr.counts_len) if hdr.counts[index]]
+    limits = {"min": min(values), "max": max(values)} if values else {}
+    return {
+        "unit": unit,
+        "lowest": 1,
+        "highest": highest,
+        "significant_digits": 3,
+        "total": len(values),
+        "sum": sum(values),
+        "counts": counts,
+    } | limits
+
+
+def cycles(useful_share: float, empty_share: float = 0.7, total: int = WINDOW_CYCLES) -> dict[str, int]:
+    """Class cycles that sum to `total`; `empty_share` of the tax are empty polls, 1 % of the tax is instrumentation."""
+    useful = round(total * useful_share)
+    tax = total - useful
+    parts = {
+        "receive": round(useful * 0.3),
+        "process": round(useful * 0.5),
+        "empty_poll": round(tax * empty_share),
+        "instrumentation": round(tax * 0.01),
+    }
+    parts["transmit"] = useful - parts["receive"] - parts["process"]
+    parts["loop"] = tax - parts["empty_poll"] - parts["instrumentation"]
+    return parts | {"total": total}
+
+
+def dut_lcore(
+    useful_share: float = 0.6, packets: int = 500_000, queues: int = 1, polls: int = 10_000_000
+) -> dict[str, Any]:
+    """One DUT lcore; every non-empty poll returns 8 packets."""
+    partial = packets // 8
+    parts = cycles(useful_share)
+    useful = parts["receive"] + parts["process"] + parts["transmit"]
+    return {
+        "lcore": 2,
+        "cpu": 1,
+        "cycles": parts,
+        "cycles_sampled": {"sweeps": 1000, "cycles": 99_000, "host_gaps": 1, "host_gap_cycles": 1000},
+        "polls": {"empty": polls - partial, "partial": partial, "full": 0, "race_lost": 0, "refill_failed": 0},
+        "iterations": polls // queues,
+        "idle_iterations": (polls - partial) // queues,
+        "idle_iteration_cycles": round((parts["total"] - useful) * 0.9),
+        "busy_cycles_testpmd": useful,
+        "rx_packets": packets,
+        "rx_bytes": 60 * packets,
+        "tx_packets": packets,
+        "tx_bytes": 60 * packets,
+        "tx_dropped": 0,
+        "workload_dropped": 0,
+        "histograms": {
+            "burst": {"unit": "packets", "values": [[0, polls - partial], [8, partial]]},
+            "iteration_cycles": histogram(range(100, 1100)),
+            "visit_gap_cycles": histogram(range(200, 2200)),
+        },
+        "longest": [{"tsc": 5, "cycles": 4000}, {"tsc": 9, "cycles": 20_000}],
+        "os": {"voluntary_switches": 0, "involuntary_switches": 3, "minor_faults": 0},
+        "pmu": {"absent": NO_PMU},
+    }
+
+
+def gen_lcore(pps: float, window_s: float = WINDOW_CYCLES / TSC_HZ) -> dict[str, Any]:
+    """One generator lcore that sends on schedule and gets every packet back after 1 to 2 us."""
+    sent = round(pps * window_s)
+    latencies = histogram(range(1000, 2000), "ns")
+    return {
+        "lcore": 1,
+        "cpu": 0,
+        "intended": sent,
+        "sent": sent,
+        "unsent": 0,
+        "tx_bytes": 60 * sent,
+        "rx_packets": sent,
+        "rx_bytes": 60 * sent,
+        "rx_foreign": 0,
+        "duration_tsc": WINDOW_CYCLES,
+        "total": {"sent": 2 * sent, "rx_packets": 2 * sent},
+        "lateness_ns": histogram(range(1, 1001), "ns"),
+        "interdeparture_ns": histogram(range(1, 1001), "ns"),
+        "latency_ns": {"from_intended": latencies, "from_sent": latencies},
+        "sequence": {"lost": 0, "duplicated": 0, "reordered": 0},
+        "histogram": {"burst": {"unit": "packets", "values": [[1, sent]]}},
+        "host_gaps": {"over_1us": 50, "over_10us": 20, "over_100us": 2, "longest_ns": 150_000},
+    }
+
+
+def port(packets: int, missed: int = 0) -> dict[str, Any]:
+    """Port statistics after the drain."""
+    stats = dict.fromkeys(("ierrors", "oerrors", "rx_nombuf", "opackets", "obytes"), 0)
+    return {
+        "stats": stats | {"ipackets": packets, "ibytes": 60 * packets, "imissed": missed},
+        "xstats": {},
+        "rx_queue_packets": [packets],
+    }
+
+
+def trial(
+    name: str = "t0",
+    point: str = "p0",
+    repeat: int = 0,
+    factors: Mapping[str, Any] | None = None,
+    pps: float = 1e6,
+    queues: int = 1,
+    **dut: Any,
+) -> dict[str, Any]:
+    """One whole, healthy line of trials.jsonl; `dut` goes to dut_lcore."""
+    window_s = WINDOW_CYCLES / TSC_HZ
+    packets = round(pps * window_s)
+    lcore = dut_lcore(**({"packets": packets, "queues": queues} | dut))
+    costs = {"median": 7.0, "low": 6.8, "high": 7.2, "n": 11}
+    names = (
+        "tsc_read_cycles",
+        "tsc_read_serialised_cycles",
+        "stamp_cycles",
+        "empty_poll_overlapped_cycles",
+        "empty_poll_serialised_cycles",
+        "idle_iteration_cycles",
+        "sweep_cycles",
+    )
+    return {
+        "trial": name,
+        "point": point,
+        "repeat": repeat,
+        "kind": "measure",
+        "factors": dict(factors or {}),
+        "params": {},
+        "status": "ok",
+        "attempt": 1,
+        "testbed": "loopback",
+        "modelled": False,
+        "started_utc": "2026-01-01T00:00:00Z",
+        "started_monotonic_ns": 0,
+        "config": {
+            "ports": [
+                {"name": "net_crossover0_b", "rx_queues": queues, "tx_queues": 1},
+                {"name": "net_crossover1_a", "rx_queues": 1, "tx_queues": 1},
+            ],
+            "dut": {
+                "lcores": [2],
+                "rx_port": "net_crossover0_b",
+                "tx_port": "net_crossover1_a",
+                "workload": "l3fwd-lpm",
+                "accounting": "sampled",
+            },
+            "gen": {"lcore": 1, "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b"},
+        },
+        "start": {"rate": {"pps": pps}},
+        "result": {
+            "ok": True,
+            "state": "done",
+            "trial": name,
+            "window": {"start_tsc": 10, "end_tsc": 10 + WINDOW_CYCLES, "tsc_hz": TSC_HZ},
+            "dut": {"lcores": [lcore]},
+            "gen": {"lcores": [gen_lcore(pps)]},
+            "ports": {"net_crossover0_b": port(2 * packets), "net_crossover1_b": port(2 * packets)},
+        },
+        "calibration": dict.fromkeys(names, costs),
+        "host": {"steal_ticks": 0, "context_switches": 5, "interrupts": {"1": 9}, "softirqs": 1},
+        "flags": [],
+    }
+
+
+def run_meta(**changes: Any) -> dict[str, Any]:
+    """A run.json."""
+    return {
+        "format": 1,
+        "pollscope": "0.1.0",
+        "run_id": "20260101T000000Z-abcdef",
+        "spec_name": "synthetic",
+        "row": "S-F5",
+        "rows": ["S-F5"],
+        "paper": "socc19",
+        "spec_text": "name: synthetic\n",
+        "spec": {"name": "synthetic"},
+        "overrides": [],
+        "testbed": {"name": "loopback", "kind": "loopback", "shared_tsc": True},
+        "seed": 1,
+        "plan": [],
+        "left_out": [],
+        "host": {"cpu_model": "SYNTHETIC CPU"},
+        "build": {},
+        "node_hello": {"dpdk": "DPDK 22.11.11", "tsc_hz": TSC_HZ, "absent": {"pmu": NO_PMU}},
+        "calibration": {},
+        "noise": [],
+        "knobs_before": {},
+        "knobs_after": {},
+        "units": {},
+        "started_utc": "2026-01-01T00:00:00Z",
+        "finished_utc": "2026-01-01T00:01:00Z",
+        "status": "complete",
+    } | changes
+
+
+def write_run(folder: Path, trials: Iterable[Mapping[str, Any]], **meta: Any) -> Path:
+    """A run folder of these trials."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trials = list(trials)
+    described = run_meta(**({"plan": [record["trial"] for record in trials]} | meta))
+    (folder / "run.json").write_text(json.dumps(described), encoding="utf-8")
+    lines = "".join(json.dumps(record) + "\n" for record in trials)
+    (folder / "trials.jsonl").write_text(lines, encoding="utf-8")
+    return folder

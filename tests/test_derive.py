@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics from trial records: values, absences, and what a damaged record may do."""
+
+import copy
+import json
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import synthetic_run as synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollscope.derive import derive_trial, read_table, write_table
+from pollscope.errors import UsageError
+from pollscope.metrics import metric_dictionary
+
+
+def test_values_of_a_healthy_trial() -> None:
+    metrics, absences = derive_trial(synthetic.trial(pps=1e6, queues=4, useful_share=0.6))
+    expected = {
+        "useful_share": 0.6,
+        "tax_share": 0.4,
+        "receive_share": 0.18,
+        "process_share": 0.3,
+        "transmit_share": 0.12,
+        "empty_poll_share": 0.28,
+        "loop_share": 0.116,
+        "instrumentation_share": 0.004,
+        "tax_share_ovs": 0.36,
+        "tax_share_testpmd": 0.4,
+        "poll_rate_hz": 2e7,
+        "poll_rate_per_queue_hz": 5e6,
+        "iteration_rate_hz": 5e6,
+        "sweep_time_ns": 200,
+        "empty_poll_fraction": 1 - 62_500 / 10e6,
+        "burst_mean": 8,
+        "rx_pps": 1e6,
+        "rx_bps": 480e6,
+        "offered_pps": 1e6,
+        "unsent_share": 0,
+        "loss_share": 0,
+        "imissed_share": 0,
+        "rate_error": 0,
+        "cycles_per_packet_all": 2000,
+        "cycles_per_packet_busy": 1200,
+        "cycles_per_packet_useful": 1200,
+        "iteration_cycles_max": 1099,
+        "visit_gap_max_ns": 2199 / 2,
+        "longest_iteration_ns": 10_000,
+        "sweep_cycles": 7,
+        "latency_mean_ns": 1499.5,
+        "latency_max_ns": 1999,
+        "sampled_gap_share": 0.01,
+        "generator_gaps_over_10us_per_s": 40,
+        "generator_gap_longest_ns": 150_000,
+        "involuntary_switches": 3,
+        "steal_ticks": 0,
+    }
+    for name, value in expected.items():
+        assert metrics[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
+    assert absences["ipc"] == synthetic.NO_PMU
+
+
+def test_useful_and_tax_are_the_whole_window() -> None:
+    metrics, _ = derive_trial(synthetic.trial(useful_share=0.37))
+    assert metrics["useful_share"] + metrics["tax_share"] == pytest.approx(1, abs=1e-12)
+
+
+def test_lcores_are_added_up() -> None:
+    record = synthetic.trial(pps=1e6)
+    record["result"]["dut"]["lcores"].append(synthetic.dut_lcore(useful_share=0.2, packets=100_000))
+    metrics, _ = derive_trial(record)
+    assert metrics["useful_share"] == pytest.approx(0.4)
+    assert metrics["rx_pps"] == pytest.approx(1.2e6)
+    assert metrics["poll_rate_hz"] == pytest.approx(4e7)
+    assert metrics["iteration_rate_hz"] == pytest.approx(2e7), "a rate of turns is a mean over lcores"
+
+
+def test_pmu_counts_when_there_is_a_pmu() -> None:
+    record = synthetic.trial(pps=1e6)
+    window = {
+        "instructions": 3_000_000_000,
+        "cycles": 1_500_000_000,
+        "l1d_loads": 1000,
+        "l1d_misses": 10,
+        "l2_misses": 10_000_000,
+        "llc_loads": 5,
+        "llc_misses": {"absent": "the event does not exist on this processor"},
+    }
+    record["result"]["dut"]["lcores"][0]["pmu"] = {"window": window, "multiplexed_share": 0.0}
+    metrics, absences = derive_trial(record)
+    assert metrics["ipc"] == 2
+    assert metrics["l1d_miss_share"] == 0.01
+    assert metrics["llc_loads_per_s"] == 10
+    assert metrics["l2_misses_per_poll"] == 1
+    assert absences["llc_load_misses_per_s"] == "the event does not exist on this processor"
+    assert "pmu.useful" in absences["ipc_useful"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "absent", "reason"),
+    [
+        ("config.dut.accounting", "count", "tax_share", "accounting mode 'count'"),
+        ("config.gen.rx_port", None, "loss_share", "does not receive"),
+        ("config.dut.workload", "drop", "loss_share", "drops every packet"),
+        ("start.rate", {"saturate": True}, "rate_error", "no rate in packets per second"),
+        ("result.gen", None, "offered_pps", "no generator"),
+        ("result.dut", None, "poll_rate_hz", "no DUT lcore"),
+        ("result.dut.lcores.0.cycles.loop", 0, "tax_share", "sum to 88.4 %"),
+        ("result.dut.lcores.0.rx_packets", 0, "cycles_per_packet_all", "received no packet"),
+        (
+            "result.gen.lcores.0.latency_ns",
+            None,
+            "latency_p99_ns",
+            "not in the record: result.gen.lcores[0].latency_ns",
+        ),
+        ("result.gen.lcores.0.latency_ns.from_sent", synthetic.histogram([], "ns"), "latency_sent_p50_ns", "no sample"),
+        (
+            "result.gen.lcores.0.latency_ns.from_sent",
+            synthetic.histogram([5] * 99, "ns"),
+            "latency_sent_p99_ns",
+            "too few",
+        ),
+        ("result.dut.lcores.0.idle_iterations", 10**9, "idle_iteration_share", "lies between 0 and 1"),
+        ("calibration", None, "sweep_cycles", "not in the record: calibration"),
+        ("calibration", {"absent": "no DUT"}, "sweep_cycles", "no DUT"),
+    ],
+)
+def test_what_was_not_measured_is_absent_with_its_reason(path: str, value: object, absent: str, reason: str) -> None:
+    metrics, absences = derive_trial(_changed(synthetic.trial(), path, value))
+    assert absent not in metrics
+    assert reason in absences[absent]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (
+            "result.dut.lcores.0.polls.empty",
+            "many",
+            "trial t0: result.dut.lcores[0].polls.empty: is 'many', not a number",
+        ),
+        ("result.dut.lcores.0.polls.empty", -1, "allowed is 0 to 2^63-1"),
+        ("result.dut.lcores", 7, "result.dut.lcores: is 7, not a list"),
+        ("result.window.end_tsc", 3, "end_tsc is not after start_tsc"),
+        ("result.window.tsc_hz", 0, "allowed is more than 0"),
+        ("config.dut.rx_port", "net_other", "not among the configured ports"),
+        ("result.gen.lcores.0.lateness_ns.total", 7, "total says 7"),
+        ("result.gen.lcores.0.lateness_ns.counts", [[10**9, 1]], "allowed is"),
+        ("result.dut", [], "not an object"),
+    ],
+)
+def test_a_contradiction_is_one_line_with_its_place(path: str, value: object, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        derive_trial(_changed(synthetic.trial(), path, value))
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_trial_has_no_metric() -> None:
+    record = synthetic.trial() | {"status": "failed", "reason": "the node hung"}
+    metrics, absences = derive_trial(record)
+    assert metrics == {}
+    assert set(absences) == set(metric_dictionary().metrics)
+    assert absences["tax_share"] == "the trial failed: the node hung"
+
+
+def _changed(record: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    result = copy.deepcopy(record)
+    target: Any = result
+    *parents, last = path.split(".")
+    for key in parents:
+        target = target[int(key)] if isinstance(target, list) else target[key]
+    target[int(last) if isinstance(target, list) else last] = value
+    return result
+
+
+def _places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _places(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value[:4]):
+            yield from _places(inner, (*path, index))
+
+
+HEALTHY = synthetic.trial(queues=2)
+HEALTHY_METRICS, _ = derive_trial(HEALTHY)
+PLACES = sorted(_places(HEALTHY), key=str)
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.integers(0, 9), max_size=3),
+    st.dictionaries(st.sampled_from(["absent", "x"]), st.text(max_size=5), max_size=2),
+)
+
+
+def _mutated(record: dict[str, Any], place: tuple[str | int, ...], junk: object, *, remove: bool) -> dict[str, Any]:
+    result = copy.deepcopy(record)
+    target: Any = result
+    for key in place[:-1]:
+        target = target[key]
+    if remove:
+        del target[place[-1]]
+    else:
+        target[place[-1]] = junk
+    return result
+
+
+@settings(max_examples=400, deadline=None)
+@given(place=st.sampled_from(PLACES), junk=JUNK, remove=st.booleans())
+def test_a_mutated_record_is_absence_or_one_line_never_a_crash(
+    place: tuple[str | int, ...], junk: object, remove: bool
+) -> None:
+    record = _mutated(HEALTHY, place, junk, remove=remove)
+    try:
+        metrics, absences = derive_trial(record)
+    except UsageError as error:
+        assert "\n" not in str(error)
+        return
+    assert set(metrics) | set(absences) == set(metric_dictionary().metrics)
+    assert not set(metrics) & set(absences)
+    assert all(math.isfinite(value) for value in metrics.values())
+    assert all(absences.values()), "an absence has a reason"
+
+
+@settings(max_examples=200, deadline=None)
+@given(place=st.sampled_from([place for place in PLACES if place[0] in ("result", "calibration", "host")]))
+def test_a_removed_value_removes_metrics_and_changes_none(place: tuple[str | int, ...]) -> None:
+    if isinstance(place[-1], int):
+        return  # an element less is another measurement, not a missing value
+    try:
+        metrics, _ = derive_trial(_mutated(HEALTHY, place, None, remove=True))
+    except UsageError:
+        return
+    assert metrics.items() <= HEALTHY_METRICS.items()
+
+
+def test_table_has_one_row_per_trial_and_documented_columns(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial("t0", "p0", 0, {"queues": 1, "shape": "FB"}),
+        synthetic.trial("t1", "p1", 0, {"queues": 2, "shape": "FB"}) | {"status": "failed", "reason": "hung"},
+    ]
+    run = synthetic.write_run(tmp_path / "run", trials)
+    table = pd.read_parquet(write_table(run))
+    assert list(table["trial"]) == ["t0", "t1"]
+    assert list(table["row"]) == ["S-F5", "S-F5"]
+    assert list(table["factor.queues"]) == [1, 2]
+    assert list(table["factor.shape"]) == ["FB", "FB"]
+    assert not table["modelled"].any()
+    assert table["metric.tax_share"].notna().tolist() == [True, False]
+    assert table["absent.tax_share"].tolist()[1] == "the trial failed: hung"
+    assert pd.isna(table["absent.tax_share"].tolist()[0])
+    assert set(metric_dictionary().metrics) == {name[7:] for name in table.columns if name.startswith("metric.")}
+
+
+def test_the_last_attempt_of_a_trial_counts(tmp_path: Path) -> None:
+    first = synthetic.trial("t0", useful_share=0.1) | {"status": "flagged"}
+    second = synthetic.trial("t0", useful_share=0.9) | {"attempt": 2}
+    table = read_table([synthetic.write_run(tmp_path / "run", [first, second])])
+    assert table["metric.useful_share"].tolist() == [pytest.approx(0.9)]
+
+
+def test_table_is_derived_again_when_trials_are_newer(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path / "run", [synthetic.trial(useful_share=0.1)])
+    assert read_table([run])["metric.useful_share"].tolist() == [pytest.approx(0.1)]
+    synthetic.write_run(run, [synthetic.trial(useful_share=0.9)])
+    later = time.time() + 5
+    os.utime(run / "trials.jsonl", (later, later))
+    assert read_table([run])["metric.useful_share"].tolist() == [pytest.approx(0.9)]
+
+
+def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path / "run", [synthetic.trial("t0"), synthetic.trial("t1")])
+    file = run / "trials.jsonl"
+    file.write_bytes(file.read_bytes()[:-100])
+    assert list(read_table([run])["trial"]) == ["t0"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        ("run.json", None, "is not a run folder"),
+        ("run.json", "{", "cannot be read"),
+        ("run.json", "[]", "not written by pollscope"),
+        ("run.json", json.dumps(synthetic.run_meta(format=99)), "has format 99"),
+        ("run.json", '{"format": 1}', "has no 'run_id'"),
+        ("trials.jsonl", '{"trial": \n{}\n', "line 1: is not JSON"),
+        ("trials.jsonl", "{}\n", "line 1: has no 'trial'"),
+        ("trials.jsonl", "\x00\xff\n", "line 1: is not JSON"),
+    ],
+)
+def test_a_foreign_or_broken_folder_is_one_line(tmp_path: Path, file: str, content: str | None, complaint: str) -> None:
+    run = synthetic.write_run(tmp_path / "run", [synthetic.trial()])
+    (run / file).unlink() if content is None else (run / file).write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_table([run])
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Histograms in the public HdrHistogram layout."""
+
+import pytest
+import synthetic_run as synthetic
+from hdrh.histogram import HdrHistogram
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollscope.errors import UsageError
+from pollscope.histogram import BeyondRange, merged, parse_histogram
+
+VALUES = st.lists(st.integers(0, 3_000_000_000), min_size=1, max_size=60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=VALUES, percent=st.sampled_from([1, 25, 50, 90, 99, 99.9, 100]))
+def test_percentiles_are_those_of_the_public_algorithm(values: list[int], percent: float) -> None:
+    reference = HdrHistogram(1, 3_600_000_000, 3)
+    for value in values:
+        reference.record_value(value)
+    histogram = parse_histogram(synthetic.histogram(values), "h")
+    assert histogram.percentile(percent) == min(reference.get_value_at_percentile(percent), max(values))
+    assert histogram.mean == pytest.approx(sum(values) / len(values))
+
+
+@settings(max_examples=30, deadline=None)
+@given(first=VALUES, second=VALUES)
+def test_merging_is_recording_everything_into_one(first: list[int], second: list[int]) -> None:
+    both = merged([parse_histogram(synthetic.histogram(values), "h") for values in (first, second)], "h")
+    assert both == parse_histogram(synthetic.histogram(first + second), "h")
+
+
+def test_the_encoded_form_is_read_by_the_public_package() -> None:
+    values = [3, 1000, 1001, 2_000_000]
+    decoded = HdrHistogram.decode(parse_histogram(synthetic.histogram(values), "h").encoded())
+    assert decoded.get_total_count() == 4
+    assert decoded.get_count_at_value(3) == 1
+    assert decoded.get_value_at_percentile(100) == pytest.approx(2_000_000, rel=1e-3)
+
+
+def test_refused_values_are_never_guessed() -> None:
+    histogram = parse_histogram(synthetic.histogram([10] * 90) | {"refused": 10}, "h")
+    assert histogram.percentile(90) == 10
+    for statistic in (lambda: histogram.percentile(91), lambda: histogram.mean, lambda: histogram.maximum):
+        with pytest.raises(BeyondRange, match="10 values lie above"):
+            statistic()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"significant_digits": 6},
+        {"lowest": 0},
+        {"highest": 1},
+        {"counts": [[1, 0]]},
+        {"counts": [[1, 2], [1, 2]]},
+        {"counts": "x"},
+        {"total": 3},
+        {"max": 0},
+        {"sum": None},
+    ],
+)
+def test_an_impossible_histogram_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"^place"):
+        parse_histogram(synthetic.histogram([5, 6]) | change, "place")
+
+
+def test_different_layouts_are_not_merged() -> None:
+    parts = [synthetic.histogram([5]), synthetic.histogram([5], highest=10**6)]
+    with pytest.raises(UsageError, match="different layout"):
+        merged([parse_histogram(part, "h") for part in parts], "h")

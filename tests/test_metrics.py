@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The metric dictionary and its documentation."""
+
+from pathlib import Path
+
+import pytest
+
+from pollscope.derive import COMPUTE
+from pollscope.errors import UsageError
+from pollscope.metrics import documentation, metric_dictionary, parse_dictionary
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_documentation_is_current() -> None:
+    written = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert written == documentation(metric_dictionary()), "run: python -m pollscope.metrics > docs/metrics.md"
+
+
+def test_every_metric_is_computed_and_every_computation_is_defined() -> None:
+    assert set(COMPUTE) == set(metric_dictionary().metrics)
+
+
+def test_every_metric_says_how_it_is_computed_and_whence_it_comes() -> None:
+    for metric in metric_dictionary().metrics.values():
+        assert len(metric.definition) > 10, metric.name
+        assert metric.source, metric.name
+
+
+def test_names_carry_the_unit_that_the_dictionary_states() -> None:
+    for metric in metric_dictionary().metrics.values():
+        for suffix, unit in (
+            ("_ns", "ns"),
+            ("_hz", "Hz"),
+            ("_pps", "packet/s"),
+            ("_bps", "bit/s"),
+            ("_share", "share"),
+        ):
+            if metric.name.endswith(suffix):
+                assert metric.unit == unit, metric.name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("tax_share", 0.2345, "23.4 %"),
+        ("poll_rate_hz", 412_345_678.0, "412 Mpolls/s"),
+        ("rx_pps", 12_500_000.0, "12.5 Mpps"),
+        ("latency_p99_ns", 1530.0, "1.53 us"),
+        ("sweep_cycles", 4021.0, "4,021 cycles"),
+        ("involuntary_switches", 3.0, "3"),
+        ("ipc", 2.345, "2.35 IPC"),
+    ],
+)
+def test_values_are_rounded_for_humans_only(name: str, value: float, text: str) -> None:
+    assert metric_dictionary()[name].text(value).replace("M polls", "Mpolls") == text
+
+
+def test_an_unknown_metric_names_close_ones() -> None:
+    with pytest.raises(UsageError, match="tax_share_ovs"):
+        metric_dictionary()["tax_shares"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("groups: {a: A}\nmetrics: {x: {group: a}}\n", "Field required"),
+        (
+            "groups: {a: A}\nmetrics: {x: {group: b, title: t, definition: d, type: float, unit: u, short_unit: u,"
+            " better: lower, source: s}}\n",
+            "has no title",
+        ),
+        (
+            "groups: {a: A}\nmetrics: {x: {group: a, title: t, definition: d, type: float, unit: u, short_unit: u,"
+            " better: best, source: s}}\n",
+            "better",
+        ),
+    ],
+)
+def test_a_bad_dictionary_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "metrics.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=complaint):
+        parse_dictionary(path)
