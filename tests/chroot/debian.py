@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENTER = Path(__file__).with_name("enter")
-# The site's way to the network belongs to a machine as much as its cable: names, proxies, certificates.
-SITE_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
+# The site's way to the network belongs to a machine as much as its cable: names, settings of pip, certificates (in the place
+# from which the package ca-certificates takes them when it is installed, and in the place where they end).
+SITE_FILES = (
+    ("/etc/resolv.conf", "etc/resolv.conf"),
+    ("/etc/hosts", "etc/hosts"),
+    ("/etc/pip.conf", "etc/pip.conf"),
+    ("/etc/ssl/certs/ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt"),
+    ("/etc/ssl/certs/ca-certificates.crt", "usr/local/share/ca-certificates/site.crt"),
+)
 
 
 class NoChroot(Exception):
@@ -126,11 +133,10 @@ def base_system(suite: str, packages: Sequence[str], cache: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(root, ignore_errors=True)
     _debootstrap(suite, packages, root)
-    for file in map(Path, SITE_FILES):
-        if file.exists():
-            target = root / file.relative_to("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
+    for file, inside in SITE_FILES:
+        if Path(file).exists():
+            (root / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, root / inside)
     stamp.write_text(" ".join(packages))
     return root
 
