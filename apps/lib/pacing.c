@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pacing.h"
+
+#include <math.h>
+
+void pacer_constant(struct pacer *pacer, uint64_t begin_tsc, long double interval_cycles,
+                    uint64_t late_max_cycles)
+{
+	const uint64_t whole = (uint64_t)interval_cycles;
+	const uint64_t fraction = (uint64_t)ldexpl(interval_cycles - (long double)whole, 64);
+
+	*pacer = (struct pacer){
+	        .next = (pacing_time)begin_tsc << 64,
+	        .step = ((pacing_time)whole << 64) | fraction,
+	        .late_max_cycles = late_max_cycles,
+	};
+}
+
+void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycles, uint64_t late_max_cycles,
+                   uint64_t seed)
+{
+	*pacer = (struct pacer){
+	        .next = (pacing_time)begin_tsc << 64,
+	        .mean_q20 = ldexp(interval_cycles, 20),
+	        .late_max_cycles = late_max_cycles,
+	        .poisson = true,
+	};
+	rng_seed(&pacer->rng, seed);
+	rng_exponential_init(&pacer->layers);
+	pacer_advance(pacer);
+}
+
+void pacer_silent(struct pacer *pacer)
+{
+	*pacer = (struct pacer){.next = ~(pacing_time)0};
+}
+
+uint64_t pacer_skip_until(struct pacer *pacer, uint64_t limit)
+{
+	uint64_t skipped = 0;
+
+	for (; pacer_next(pacer) < limit; skipped++)
+		pacer_advance(pacer);
+	return skipped;
+}

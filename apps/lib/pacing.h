@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The schedule of intended departure times (slots) of an open-loop generator, in TSC cycles.
+ *
+ * Slots are absolute: each follows from the one before it by the arrival process alone, never from when a
+ * packet was really sent, so being late once does not move the slots that follow. A slot that is due (its
+ * time has come) may be sent together with other due slots, up to one burst per turn of the loop. A slot
+ * whose turn comes more than `late_max_cycles` after its time is skipped and counted as unsent: the schedule
+ * is never made up for behind the reader's back. What is sent late, but within the limit, is seen in the
+ * histogram of lateness.
+ */
+#ifndef PACING_H
+#define PACING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rng.h"
+
+/* TSC cycles in 64.64 fixed point: a constant rate drifts by less than one cycle in 2^64 packets. */
+__extension__ typedef unsigned __int128 pacing_time;
+
+struct pacer {
+	pacing_time next; /* the first slot that was not taken yet */
+	pacing_time step; /* constant arrivals: distance of two slots */
+	double mean_q20;  /* Poisson arrivals: mean distance, 44.20 fixed point */
+	uint64_t late_max_cycles;
+	bool poisson;
+	struct rng rng;
+	struct rng_exponential layers;
+};
+
+/*
+ * Skipped slots that one call of pacer_take() may count, so that a schedule that runs faster than it can be
+ * counted does not hold up the loop.
+ */
+#define PACING_SKIPS_PER_TURN 4096
+
+/* Slots every `interval_cycles` (> 0, may be fractional) from `begin_tsc` on, the first one at begin_tsc. */
+void pacer_constant(struct pacer *pacer, uint64_t begin_tsc, long double interval_cycles,
+                    uint64_t late_max_cycles);
+
+/* A Poisson process with that mean distance: the first slot lies one exponential distance after begin_tsc. */
+void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycles, uint64_t late_max_cycles,
+                   uint64_t seed);
+
+/* No slot, ever. */
+void pacer_silent(struct pacer *pacer);
+
+/* Time of the first slot that was not taken yet. */
+static inline uint64_t pacer_next(const struct pacer *pacer)
+{
+	return (uint64_t)(pacer->next >> 64);
+}
+
+static inline void pacer_advance(struct pacer *pacer)
+{
+	if (pacer->poisson)
+		pacer->next += (pacing_time)(uint64_t)(rng_exponential(&pacer->layers, &pacer->rng) *
+		                                       pacer->mean_q20)
+		               << 44;
+	else
+		pacer->next += pacer->step;
+}
+
+/*
+ * Take up to `max` slots that are due at `now` and lie before `limit`, oldest first, into intended[]. Slots
+ * that are too late are counted in *skipped instead. Returns the number of slots taken.
+ */
+static inline unsigned int pacer_take(struct pacer *pacer, uint64_t now, uint64_t limit, uint64_t *intended,
+                                      unsigned int max, uint64_t *skipped)
+{
+	const uint64_t end = now < limit ? now + 1 : limit; /* a slot at `now` is due */
+	unsigned int skips = 0;
+	unsigned int taken = 0;
+
+	while (pacer_next(pacer) < end && now - pacer_next(pacer) > pacer->late_max_cycles &&
+	       skips < PACING_SKIPS_PER_TURN) {
+		pacer_advance(pacer);
+		skips++;
+	}
+	*skipped += skips;
+	if (skips == PACING_SKIPS_PER_TURN)
+		return 0;
+	while (taken < max && pacer_next(pacer) < end) {
+		intended[taken++] = pacer_next(pacer);
+		pacer_advance(pacer);
+	}
+	return taken;
+}
+
+/* Give up all slots before `limit`; returns how many. */
+uint64_t pacer_skip_until(struct pacer *pacer, uint64_t limit);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The generator's test frames: Ethernet, IPv4, UDP and a stamp that fills a 64-byte frame to the last byte.
+ *
+ *	byte  0  Ethernet header
+ *	     14  IPv4 header, don't fragment, TTL 64, correct checksum
+ *	     34  UDP header, destination port 9 (discard), correct checksum
+ *	     42  stamp: mark (16 bits, the same for all frames of one trial)
+ *	     44    sequence number of the trial (40 bits), lateness = sent - intended departure (24 bits, TSC
+ *cycles) 52    intended departure (48 bits, TSC cycles after the trial's begin), flow number (16 bits) 60
+ *zeros, up to the frame's size
+ *
+ * Frame sizes count the 4 bytes of FCS, which no software writes: a 64-byte frame is an mbuf of 60 bytes.
+ * The stamp is in the byte order of the host: whoever reads it shares the generator's TSC anyhow.
+ */
+#ifndef PACKETS_H
+#define PACKETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <rte_ether.h>
+#include <rte_mbuf.h>
+
+#define PACKET_FCS_BYTES           4
+#define PACKET_WIRE_OVERHEAD_BYTES 20 /* preamble, start of frame, inter-frame gap (RFC 5180 appendix A) */
+#define PACKET_FRAME_BYTES_MIN     64
+#define PACKET_FRAME_BYTES_MAX     9000
+#define PACKET_STAMPED_BYTES       60
+#define PACKET_SEQUENCE_BITS       40
+#define PACKET_LATENESS_BITS       24
+#define PACKET_INTENDED_BITS       48
+#define PACKET_FLOWS_MAX           65536
+#define PACKET_DESTINATION_PORT    9 /* discard, RFC 863 */
+
+struct packet_stamp {
+	uint64_t sequence; /* < 2^40 */
+	uint64_t lateness; /* < 2^24 */
+	uint64_t intended; /* < 2^48 */
+	uint32_t flow;     /* < 2^16 */
+};
+
+/* The part of a frame that its flow decides, network byte order. */
+struct packet_flow {
+	uint32_t source;
+	uint32_t destination;
+	uint16_t source_port;
+	uint16_t number;
+	uint32_t address_sum; /* sum of the 16-bit words of both addresses */
+};
+
+/* The part of a frame that its size decides, ready to be copied with wide stores. */
+struct packet_template {
+	_Alignas(64) uint8_t image[64]; /* first 60 bytes of the frame, then zeros */
+	uint8_t mbuf_image[32];         /* of the mbuf from data_off to hash.rss */
+	uint32_t ip_sum;                /* of the IPv4 header without addresses */
+	uint32_t udp_sum;    /* of pseudo header and datagram without what flow and stamp fill in */
+	uint32_t mbuf_bytes; /* frame without FCS */
+};
+
+/* Host byte order in, network byte order out. */
+void packet_flow_init(struct packet_flow *flow, uint16_t number, uint32_t source, uint32_t destination,
+                      uint16_t source_port);
+
+/* A template for frames of `frame_bytes` (64..9000, FCS included) that carry `mark`. */
+void packet_template_init(struct packet_template *template, unsigned int frame_bytes,
+                          const struct rte_ether_addr *source, const struct rte_ether_addr *destination,
+                          uint16_t mark);
+
+/* Add up two 16-bit-word sums' carries until one's complement of 16 bits is left (RFC 1071). */
+static inline uint16_t packet_fold(uint64_t sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)((sum & 0xffff) + (sum >> 16));
+}
+
+/*
+ * Write the first 64 bytes of `template`'s frame for `flow` with `stamp` to `frame`, and set up `mbuf` for
+ * it. The room from byte 60 on holds zeros already. `frame` has room for 64 bytes, `mbuf` is as it comes from
+ * its pool: one segment, not shared, no next.
+ */
+static inline void packet_write(struct rte_mbuf *mbuf, uint8_t *frame, const struct packet_template *template,
+                                const struct packet_flow *flow, const struct packet_stamp *stamp)
+{
+	const uint64_t order = stamp->sequence | stamp->lateness << PACKET_SEQUENCE_BITS;
+	const uint64_t time = stamp->intended | (uint64_t)flow->number << PACKET_INTENDED_BITS;
+	const uint64_t stamp_sum = (order & 0xffffffff) + (order >> 32) + (time & 0xffffffff) + (time >> 32);
+	const uint16_t ip_checksum = (uint16_t)~packet_fold((uint64_t) template->ip_sum + flow->address_sum);
+	uint16_t udp_checksum = (uint16_t)~packet_fold((uint64_t) template->udp_sum + flow->address_sum +
+	                                               flow->source_port + stamp_sum);
+
+	udp_checksum = udp_checksum == 0 ? 0xffff : udp_checksum; /* 0 means "none" (RFC 768) */
+	memcpy((uint8_t *)mbuf + offsetof(struct rte_mbuf, data_off), template->mbuf_image, 32);
+	memcpy(frame, template->image, 64);
+	memcpy(frame + 24, &ip_checksum, 2);
+	memcpy(frame + 26, &flow->source, 8); /* and the destination beside it */
+	memcpy(frame + 34, &flow->source_port, 2);
+	memcpy(frame + 40, &udp_checksum, 2);
+	memcpy(frame + 44, &order, 8);
+	memcpy(frame + 52, &time, 8);
+}
+
+/* Read the stamp of a received frame. Returns false when it is not a frame of this generator with this mark.
+ */
+static inline bool packet_read(const struct rte_mbuf *mbuf, uint16_t mark, struct packet_stamp *stamp)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+	uint16_t ether_type, found_mark;
+	uint64_t order, time;
+
+	if (mbuf->data_len < PACKET_STAMPED_BYTES)
+		return false;
+	memcpy(&ether_type, frame + 12, 2);
+	memcpy(&found_mark, frame + 42, 2);
+	if (ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || frame[14] != 0x45 || frame[23] != 17 ||
+	    found_mark != mark)
+		return false;
+	memcpy(&order, frame + 44, 8);
+	memcpy(&time, frame + 52, 8);
+	stamp->sequence = order & ((1ull << PACKET_SEQUENCE_BITS) - 1);
+	stamp->lateness = order >> PACKET_SEQUENCE_BITS;
+	stamp->intended = time & ((1ull << PACKET_INTENDED_BITS) - 1);
+	stamp->flow = (uint32_t)(time >> PACKET_INTENDED_BITS);
+	return true;
+}
+
+#endif
