@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: one module per command, imported only when that command is used.
 
-A command module holds either one function named like the command, or, for a command with subcommands, `app: typer.Typer`.
+A command module holds either one function named like the command, or, when it has subcommands, `app: typer.Typer`; and
+`EXAMPLES`, the lines that end its help.
 A command raises `PollscopeError`; `main` turns it into one line on standard error and an exit code. A command that ends
 with another code than 0 raises `typer.Exit(code)`.
 """
@@ -41,7 +42,8 @@ EXAMPLES = """Examples:
   pollscope run S-F5 --quick            a row of a paper, shortened
   pollscope report results/*/*          one page from all runs
 
-Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this host or testbed cannot do it; 130 interrupted."""
+Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this host or testbed cannot do it;
+130 interrupted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,10 +99,11 @@ def _root(
 
 def _add(app: typer.Typer, name: str, summary: str) -> None:
     module = importlib.import_module(f"pollscope.cli.{name}")
+    examples = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in module.EXAMPLES)
     if hasattr(module, "app"):
-        app.add_typer(module.app, name=name, help=summary)
+        app.add_typer(module.app, name=name, help=summary, epilog=examples)
     else:
-        app.command(name, short_help=summary)(getattr(module, name))
+        app.command(name, short_help=summary, epilog=examples)(getattr(module, name))
 
 
 def _not_loaded() -> None:

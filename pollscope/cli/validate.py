@@ -9,6 +9,12 @@ from pollscope.cli.words import Setting, specs_of
 from pollscope.errors import ExitCode, PollscopeError
 from pollscope.spec import Overrides, SpecError, load_file
 
+EXAMPLES = (
+    "pollscope validate S-F5",
+    "pollscope validate experiments",
+    "pollscope validate my.yaml --set trial.window='200 ms'",
+)
+
 
 def validate(
     specs: Annotated[list[str], typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.")],
@@ -17,12 +23,6 @@ def validate(
     """Checks specs: keys, units, levels and what depends on each other; nothing is run.
 
     Every problem is one line with file, line, key, and what is allowed. Exit code 2 when there is one.
-
-    Examples:
-
-      pollscope validate S-F5
-      pollscope validate experiments
-      pollscope validate my.yaml --set trial.window='200 ms'
     """
     failed = False
     for path in specs_of(specs):

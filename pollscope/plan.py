@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a spec to the ordered list of trials, and the points that are left out and why.
+
+A plan follows from the spec and its seed alone, so that a run that was interrupted finds the same trials again.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Literal
+
+from pollscope.spec import expressions
+from pollscope.spec.checks import read_level
+from pollscope.spec.model import LOADS, Spec
+
+Kind = Literal["measure", "baseline", "maximum"]
+Refusal = Callable[[Mapping[str, Any]], str | None]
+
+# Estimates of what a run costs beside its trials, for the expected time only.
+START_S = 4.0
+CONFIGURATION_S = 0.5
+TRIAL_OVERHEAD_S = 0.03
+# What offered load and the generator are made of: not part of the DUT's configuration.
+LOAD_PARAMETERS = frozenset(LOADS)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of factor levels.
+
+    Attributes:
+        id: `queues=4,load_of_max=0.25`; unique in a plan.
+        factors: name -> level in base units.
+        params: all parameters, the factors among them.
+    """
+
+    id: str
+    factors: Mapping[str, Any]
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One warm-up plus one window of a point.
+
+    Attributes:
+        id: kind, point and repeat; unique in a plan.
+        maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
+    """
+
+    id: str
+    kind: Kind
+    point: Point
+    repeat: int
+    warmup_ns: int
+    window_ns: int
+    drain_ns: int
+    maximum_of: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration."""
+        return (self.warmup_ns + self.window_ns) / 1e9 + TRIAL_OVERHEAD_S
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A point that this testbed cannot host, or that the spec drops."""
+
+    point: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trials of a run in their order."""
+
+    spec: Spec
+    trials: list[Trial]
+    left_out: list[LeftOut]
+    points: list[Point] = field(repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration when no point needs more than its least number of repeats."""
+        configurations = {configuration_key(trial.point.params) for trial in self.trials}
+        return START_S + CONFIGURATION_S * len(configurations) + sum(trial.seconds for trial in self.trials)
+
+    @property
+    def seconds_at_most(self) -> float:
+        """Expected duration when every point needs its greatest number of repeats."""
+        until = self.spec.repeats.until
+        extra = until.at_most - until.at_least if until is not None else 0
+        again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
+        measured = sum(trial.seconds for trial in self.trials if trial.kind == "measure" and trial.repeat == 0)
+        return (self.seconds + extra * measured) * again
+
+    def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
+        """One more trial of each of these points, shuffled as the spec's order says."""
+        return _block(self.spec, list(points), repeat)
+
+
+def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What distinguishes two configurations of the node: all parameters but the offered load."""
+    return tuple(value for name, value in params.items() if name not in LOAD_PARAMETERS)
+
+
+def make_plan(spec: Spec, refusal: Refusal) -> Plan:
+    """Plans the trials of a spec on a testbed.
+
+    Args:
+        spec: the checked spec.
+        refusal: why the testbed cannot host a point with these parameters; None when it can.
+    """
+    points, left_out = _hosted(spec, refusal)
+    baseline = _baseline_point(spec, refusal, left_out) if points else None
+    measured = [trial for repeat in range(spec.repeats.at_least) for trial in _block(spec, points, repeat)]
+    maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
+    return Plan(spec, [*maxima, *_with_baselines(spec, measured, baseline)], left_out, points)
+
+
+def all_points(spec: Spec) -> Iterator[Point]:
+    """Every combination of levels, zipped factors moving together, in the order of the spec's levels."""
+    axes = _axes(spec)
+    for combination in product(*axes):
+        factors = {name: level for group in combination for name, level in group}
+        ordered = {name: factors[name] for name in spec.levels}
+        yield _point(spec, ordered)
+
+
+def _axes(spec: Spec) -> list[list[tuple[tuple[str, Any], ...]]]:
+    zipped = {name for group in spec.zip for name in group}
+    groups = list(spec.zip) + [(name,) for name in spec.levels if name not in zipped]
+    groups.sort(key=lambda group: list(spec.levels).index(group[0]))
+    return [
+        [tuple(zip(group, levels, strict=True)) for levels in zip(*(spec.levels[name] for name in group), strict=True)]
+        for group in groups
+    ]
+
+
+def _point(spec: Spec, factors: Mapping[str, Any]) -> Point:
+    params = {**spec.parameters.model_dump(mode="json"), **factors}
+    return Point(point_id(factors), factors, params)
+
+
+def point_id(factors: Mapping[str, Any]) -> str:
+    """The name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
+    return ",".join(f"{name}={level}" for name, level in factors.items()) or "all"
+
+
+def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
+    points, left_out = [], []
+    for point in all_points(spec):
+        reason = _dropped(spec, point) or refusal(point.params)
+        if reason is None:
+            points.append(point)
+        else:
+            left_out.append(LeftOut(point.id, reason))
+    return points, left_out
+
+
+def _dropped(spec: Spec, point: Point) -> str | None:
+    for constraint in spec.constraints:
+        if expressions.parse(constraint.drop)(point.params):
+            return constraint.reason
+    return None
+
+
+def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Point | None:
+    if spec.baseline is None:
+        return None
+    levels = {name: read_level(name, spec.baseline.point[name]) for name in spec.levels}
+    point = _point(spec, levels)
+    reason = refusal(point.params)
+    if reason is not None:
+        left_out.append(LeftOut(f"baseline {point.id}", reason))
+        return None
+    return point
+
+
+def _block(spec: Spec, points: list[Point], repeat: int) -> list[Trial]:
+    return [_trial(spec, "measure", point, repeat) for point in _shuffled(spec, points, f"measure {repeat}")]
+
+
+def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
+    # Each block has its own generator, so that a further round does not depend on how many came before.
+    order = list(points)
+    if spec.order.randomise:
+        random.Random(f"{spec.order.seed} {block}").shuffle(order)
+    return order
+
+
+def _trial(spec: Spec, kind: Kind, point: Point, repeat: int) -> Trial:
+    window_ns = spec.trial.window_ns
+    if kind == "maximum" and spec.maximum.window_ns is not None:
+        window_ns = spec.maximum.window_ns
+    return Trial(
+        id=f"{kind}:{point.id}:{repeat}",
+        kind=kind,
+        point=point,
+        repeat=repeat,
+        warmup_ns=spec.trial.warmup_ns,
+        window_ns=window_ns,
+        drain_ns=spec.trial.drain_ns,
+        maximum_of=maximum_point(spec, point).id if kind != "maximum" and needs_maximum(point) else None,
+    )
+
+
+def needs_maximum(point: Point) -> bool:
+    """Whether the offered load is a share (above 0) of a maximum that has to be measured first."""
+    return bool(point.params["load_of_max"])
+
+
+def maximum_point(spec: Spec, point: Point) -> Point:
+    """The saturating point whose throughput is 100 % for this point: the same levels of all other factors."""
+    factors = {name: level for name, level in point.factors.items() if name != "load_of_max"}
+    full = _point(spec, factors)
+    return Point(full.id, factors, {**full.params, "load_of_max": None, "saturate": True})
+
+
+def _maximum_trials(spec: Spec, points: list[Point]) -> list[Trial]:
+    needed = {point.id: point for point in (maximum_point(spec, each) for each in points if needs_maximum(each))}
+    return [
+        _trial(spec, "maximum", point, repeat)
+        for repeat in range(spec.maximum.repeats)
+        for point in _shuffled(spec, list(needed.values()), f"maximum {repeat}")
+    ]
+
+
+def _with_baselines(spec: Spec, measured: list[Trial], baseline: Point | None) -> Iterator[Trial]:
+    if baseline is None or spec.baseline is None:
+        yield from measured
+        return
+    for index, trial in enumerate(measured):
+        if index % spec.baseline.every == 0:
+            yield _trial(spec, "baseline", baseline, index // spec.baseline.every)
+        yield trial
+    yield _trial(spec, "baseline", baseline, -(-len(measured) // spec.baseline.every))
