@@ -16,6 +16,7 @@ from pollscope import __version__
 from pollscope.errors import UsageError
 from pollscope.histogram import BeyondRange, Histogram
 from pollscope.metrics import metric_dictionary
+from pollscope.places import data_folder
 from pollscope.record import NS_PER_S, TAX_CLASSES, USEFUL_CLASSES, NotMeasured, Trial, at, nonzero
 from pollscope.run_folder import RunFolder, read_run
 
@@ -271,6 +272,7 @@ def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[s
 
     Returns:
         Metrics by name in base units, and for every other metric of the dictionary the reason why it is absent.
+
     Raises:
         UsageError: the record contradicts the protocol; the message names the trial and the key.
     """
@@ -309,6 +311,7 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
 
     Columns: the keys, `factor.NAME`, `metric.NAME` (float, NaN when absent) and `absent.NAME` (the reason, else null).
+
     Raises:
         UsageError: a trial contradicts the protocol.
     """
@@ -384,5 +387,6 @@ def _is_current(table: Path, trials: Path) -> bool:
     if not table.exists():
         return False
     # The dictionary and the code that derives decide what the table holds, as the trials do.
-    sources = [trials, *(Path(__file__).parent / name for name in ("derive.py", "record.py", "configs/metrics.yaml"))]
+    code = [Path(__file__).parent / name for name in ("derive.py", "record.py")]
+    sources = [trials, data_folder("configs") / "metrics.yaml", *code]
     return table.stat().st_mtime_ns > max(source.stat().st_mtime_ns for source in sources if source.exists())

@@ -117,6 +117,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     Args:
         raw: the decoded JSON object.
         place: where it stands, for the error message.
+
     Raises:
         UsageError: a key is missing or the counts contradict the layout or the total.
     """

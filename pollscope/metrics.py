@@ -7,7 +7,6 @@
 
 import sys
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ruamel.yaml import YAML
 
 from pollscope.errors import UsageError
+from pollscope.places import data_folder
 
 SI_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 NOT_SCALED = {
@@ -130,7 +130,7 @@ def parse_dictionary(path: Path) -> MetricDictionary:
 @cache
 def metric_dictionary() -> MetricDictionary:
     """The dictionary that ships with pollscope (configs/metrics.yaml)."""
-    return parse_dictionary(Path(str(files("pollscope") / "configs" / "metrics.yaml")))
+    return parse_dictionary(data_folder("configs") / "metrics.yaml")
 
 
 def documentation(dictionary: MetricDictionary) -> str:

@@ -225,6 +225,7 @@ def at(part: Part, keys: Sequence[str]) -> Part:
 
 
 def positive(part: Part) -> float:
+    """A number above 0, or UsageError with the place."""
     value = part.number()
     if value == 0:
         raise UsageError("is 0, allowed is more than 0", part.path)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Estimates with 95 % intervals, ratios, trends, and warnings about samples that an interval would hide.
+
+A sample is one value per trial of a point. With too few values for an interval, the interval is infinite, never zero.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats  # type: ignore[import-untyped]
+
+Sample = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.95
+# Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
+NORMALITY_MIN_N = 10
+NORMALITY_P = 0.01
+BOOTSTRAP_RESAMPLES = 5000
+BOOTSTRAP_SEED = 1
+# Ashman's D of the two heaps found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
+# (simulated in tests/test_analysis_statistics.py).
+BIMODAL_SEPARATION = 7.5
+BIMODAL_MIN_N = 10
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval; `low` and `high` are infinite when the sample is too small for one."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    method: str
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether both ends are known."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval over the value; infinite without an interval, or around zero."""
+        half = (self.high - self.low) / 2
+        if half == 0:
+            return 0.0
+        return abs(half / self.value) if self.has_interval and self.value != 0 else math.inf
+
+    def scaled(self, factor: float) -> "Estimate":
+        """The estimate in another unit; `factor` is positive."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.method)
+
+
+def mean_estimate(values: Sequence[float]) -> Estimate:
+    """Mean with Student's t interval, or with a BCa bootstrap interval when the sample is plainly not normal.
+
+    Args:
+        values: one per trial, at least one, all finite.
+    """
+    sample = np.asarray(values, dtype=float)
+    mean, n = float(sample.mean()), len(sample)
+    if n == 1:
+        return Estimate(mean, -math.inf, math.inf, 1, "one value")
+    if np.ptp(sample) == 0:
+        return Estimate(mean, mean, mean, n, "all equal")
+    if n >= NORMALITY_MIN_N and stats.shapiro(sample).pvalue < NORMALITY_P:
+        return _bootstrap_mean(sample)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * stats.sem(sample))
+    return Estimate(mean, mean - half, mean + half, n, "Student t")
+
+
+def _bootstrap_mean(sample: Sample) -> Estimate:
+    result = stats.bootstrap(
+        (sample,),
+        np.mean,
+        confidence_level=CONFIDENCE,
+        n_resamples=BOOTSTRAP_RESAMPLES,
+        method="BCa",
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    ).confidence_interval
+    return Estimate(float(sample.mean()), float(result.low), float(result.high), len(sample), "BCa bootstrap")
+
+
+def median_estimate(values: Sequence[float]) -> Estimate:
+    """Median with the interval of order statistics: makes no assumption on the distribution, needs six values."""
+    sample, n = np.sort(np.asarray(values, dtype=float)), len(values)
+    median = float(np.median(sample))
+    # Largest rank k with P(fewer than k values below the median) <= 2.5 %; 0 when even the extremes cover too little.
+    rank = int(stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
+    if stats.binom.cdf(rank - 1, n, 0.5) > (1 - CONFIDENCE) / 2:
+        rank -= 1
+    if rank < 1:
+        return Estimate(median, -math.inf, math.inf, n, "too few values for an interval of the median")
+    return Estimate(median, float(sample[rank - 1]), float(sample[n - rank]), n, "order statistics")
+
+
+def relative_half_width(values: Sequence[float]) -> float:
+    """Half width of the mean's 95 % interval as a share of the mean; infinite for fewer than two values.
+
+    This is what `repeats.until` of a spec compares with `within`.
+    """
+    return mean_estimate(values).relative_half_width if len(values) > 1 else math.inf
+
+
+def ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
+    """Ratio of two independent means with Fieller's interval (Fieller 1954; degrees of freedom by Welch).
+
+    The interval is infinite when the denominator's mean cannot be told from zero.
+    """
+    above, below = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
+    n = min(len(above), len(below))
+    if below.mean() == 0:
+        return Estimate(math.nan, -math.inf, math.inf, n, "denominator is zero")
+    ratio = float(above.mean() / below.mean())
+    if n < 2:
+        return Estimate(ratio, -math.inf, math.inf, n, "one value")
+    variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
+    if sum(variances) == 0:
+        return Estimate(ratio, ratio, ratio, n, "all equal")
+    t = float(stats.t.ppf((1 + CONFIDENCE) / 2, _welch_degrees(variances, ratio, len(above), len(below))))
+    g = t**2 * variances[1] / below.mean() ** 2
+    if g >= 1:
+        return Estimate(ratio, -math.inf, math.inf, n, "Fieller, unbounded")
+    half = t / abs(below.mean()) * math.sqrt((1 - g) * variances[0] + ratio**2 * variances[1])
+    return Estimate(ratio, (ratio - half) / (1 - g), (ratio + half) / (1 - g), n, "Fieller")
+
+
+def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n_below: int) -> float:
+    first, second = variances[0], ratio**2 * variances[1]
+    return float((first + second) ** 2 / (first**2 / (n_above - 1) + second**2 / (n_below - 1)))
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Whether a quantity rises or falls over the levels of a factor.
+
+    Attributes:
+        z: standardised Mann-Kendall statistic over all groups; positive when rising.
+        p: two-sided probability of such a z without a trend.
+        n: number of pairs.
+    """
+
+    z: float
+    p: float
+    n: int
+
+    @property
+    def direction(self) -> int:
+        """1 rising, -1 falling, 0 when neither is significant at 5 %."""
+        if self.p >= 1 - CONFIDENCE:
+            return 0
+        return 1 if self.z > 0 else -1
+
+
+def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend:
+    """Mann-Kendall trend of y over x, added up over groups that are never compared with each other (Hirsch 1982).
+
+    Args:
+        groups: pairs (x, y) of equal length, for instance one per queue count with x the load; ties are allowed.
+    """
+    score, variance, pairs = 0.0, 0.0, 0
+    for x, y in groups:
+        score += _kendall_score(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+        variance += _kendall_variance(x, y)
+        pairs += len(x)
+    if variance == 0:
+        return Trend(0.0, 1.0, pairs)
+    # Continuity correction: S moves in steps of two.
+    z = float(np.sign(score) * max(0.0, abs(score) - 1) / math.sqrt(variance))
+    return Trend(z, float(2 * stats.norm.sf(abs(z))), pairs)
+
+
+def _kendall_score(x: Sample, y: Sample) -> float:
+    upper = np.triu_indices(len(x), 1)
+    signs = np.sign(x[:, None] - x[None, :]) * np.sign(y[:, None] - y[None, :])
+    return float(signs[upper].sum())
+
+
+def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
+    """Variance of Kendall's S under independence with ties in both variables (Kendall 1970, chapter 4)."""
+    n = len(x)
+    if n < 3:
+        return 0.0
+    ties_x, ties_y = (np.unique(np.asarray(v), return_counts=True)[1].astype(np.float64) for v in (x, y))
+
+    def first(ties: Sample) -> float:
+        return float((ties * (ties - 1) * (2 * ties + 5)).sum())
+
+    def second(ties: Sample) -> float:
+        return float((ties * (ties - 1) * (ties - 2)).sum())
+
+    def third(ties: Sample) -> float:
+        return float((ties * (ties - 1)).sum())
+
+    variance = (n * (n - 1) * (2 * n + 5) - first(ties_x) - first(ties_y)) / 18
+    variance += second(ties_x) * second(ties_y) / (9 * n * (n - 1) * (n - 2))
+    variance += third(ties_x) * third(ties_y) / (2 * n * (n - 1))
+    return max(0.0, variance)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Least squares line with the 95 % interval of its slope."""
+
+    slope: float
+    low: float
+    high: float
+    intercept: float
+
+
+def line(x: Sequence[float], y: Sequence[float]) -> Line:
+    """Straight line through at least three points with at least two different x."""
+    fit = stats.linregress(x, y)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * fit.stderr)
+    return Line(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
+
+
+def drift_warning(hours: Sequence[float], values: Sequence[float], limit: float) -> str | None:
+    """A sentence when values measured again and again moved through the run, else None.
+
+    Args:
+        hours: when each value was measured.
+        values: of one and the same point, in that order.
+        limit: a smaller move, as a share of the mean, is not worth a warning.
+    """
+    if len(values) < 3 or np.ptp(hours) == 0 or np.mean(values) == 0:
+        return None
+    fitted = line(hours, values)
+    span, mean = float(np.ptp(hours)), float(np.mean(values))
+    move = fitted.slope * span / mean
+    if fitted.low <= 0 <= fitted.high or abs(move) < limit:
+        return None
+    ends = sorted((fitted.low * span / mean, fitted.high * span / mean))
+    return (
+        f"it moved by {100 * move:+.1f} % of its mean over {60 * span:.1f} minutes "
+        f"(95 % interval {100 * ends[0]:+.1f} to {100 * ends[1]:+.1f} %, {len(values)} values)"
+    )
+
+
+def bimodality_warning(values: Sequence[float]) -> str | None:
+    """A sentence when the values fall into two separate heaps, so that their mean describes neither; else None."""
+    sample = np.sort(np.asarray(values, dtype=float))
+    if len(sample) < BIMODAL_MIN_N or np.ptp(sample) == 0:
+        return None
+    low, high = _two_heaps(sample)
+    spread = math.sqrt(low.var() + high.var())
+    distance = float(high.mean() - low.mean())
+    separation = math.inf if spread == 0 else math.sqrt(2) * distance / spread
+    if separation < BIMODAL_SEPARATION or distance < 0.01 * abs(float(sample.mean())):
+        return None
+    return (
+        f"{len(low)} values lie around {low.mean():.4g} and {len(high)} around {high.mean():.4g}, with nothing between "
+        f"{low[-1]:.4g} and {high[0]:.4g}: the mean describes neither"
+    )
+
+
+def _two_heaps(sample: Sample) -> tuple[Sample, Sample]:
+    """The split of a sorted sample into two heaps of at least a quarter each with the least variance inside them."""
+    margin = max(2, len(sample) // 4)
+    splits = range(margin, len(sample) - margin + 1)
+    best = min(splits, key=lambda k: sample[:k].var() * k + sample[k:].var() * (len(sample) - k))
+    return sample[:best], sample[best:]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Intervals cover what they promise, trends are found and not invented, warnings speak when they should."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pollscope.analysis.statistics import (
+    Estimate,
+    bimodality_warning,
+    drift_warning,
+    mean_estimate,
+    median_estimate,
+    ratio_estimate,
+    relative_half_width,
+    trend,
+)
+
+SAMPLES = 400
+
+
+def _coverage(estimate: Callable[[Sequence[float]], Estimate], draw: Callable[[], list[float]], truth: float) -> float:
+    inside = 0
+    for _ in range(SAMPLES):
+        found = estimate(draw())
+        inside += found.low <= truth <= found.high
+    return inside / SAMPLES
+
+
+def test_student_interval_is_the_textbook_one() -> None:
+    found = mean_estimate([10.0, 12.0, 11.0, 13.0, 9.0])
+    assert found.value == 11
+    assert found.high - found.value == pytest.approx(2.776445 * math.sqrt(2.5 / 5), rel=1e-5)
+
+
+def test_mean_interval_covers_the_truth_in_95_of_100_samples() -> None:
+    rng = np.random.default_rng(1)
+    assert 0.92 < _coverage(mean_estimate, lambda: list(rng.normal(3, 1, 5)), 3.0) < 0.98
+
+
+def test_a_plainly_skewed_sample_is_bootstrapped() -> None:
+    rng = np.random.default_rng(2)
+    found = mean_estimate(list(rng.lognormal(0, 1.5, 60)))
+    assert found.method == "BCa bootstrap"
+    assert found.high - found.value > found.value - found.low, "the interval leans to the long tail"
+
+
+def test_median_interval_covers_the_truth_whatever_the_distribution() -> None:
+    rng = np.random.default_rng(3)
+    assert _coverage(median_estimate, lambda: list(rng.lognormal(0, 2, 11)), 1.0) > 0.94
+
+
+@pytest.mark.parametrize(("n", "ranks"), [(5, None), (6, (1, 6)), (11, (2, 10)), (20, (6, 15))])
+def test_median_interval_is_made_of_the_tabulated_ranks(n: int, ranks: tuple[int, int] | None) -> None:
+    # Ranks of the 95 % interval of a median: Conover, Practical Nonparametric Statistics, table A3.
+    found = median_estimate([float(value) for value in range(1, n + 1)])
+    assert ((found.low, found.high) if found.has_interval else None) == ranks
+
+
+def test_fieller_covers_the_true_ratio() -> None:
+    rng = np.random.default_rng(4)
+    inside = 0
+    for _ in range(SAMPLES):
+        found = ratio_estimate(list(rng.normal(2, 0.3, 6)), list(rng.normal(4, 0.4, 6)))
+        inside += found.low <= 0.5 <= found.high
+    assert 0.92 < inside / SAMPLES < 0.99
+
+
+def test_a_ratio_to_something_near_zero_has_no_interval() -> None:
+    assert not ratio_estimate([1.0, 1.1, 0.9], [0.1, -0.2, 0.15]).has_interval
+    assert math.isnan(ratio_estimate([1.0, 2.0], [0.0, 0.0]).value)
+
+
+def test_too_few_values_have_no_interval() -> None:
+    assert not mean_estimate([5.0]).has_interval
+    assert relative_half_width([5.0]) == math.inf
+    assert relative_half_width([]) == math.inf
+    assert relative_half_width([5.0, 5.0, 5.0]) == 0
+    assert relative_half_width([9.0, 10.0, 11.0]) == pytest.approx(4.302653 / math.sqrt(3) / 10, rel=1e-5)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
+def test_an_interval_contains_its_mean(values: list[float]) -> None:
+    found = mean_estimate(values)
+    slack = 1e-9 * max(1.0, *(abs(value) for value in values))
+    assert found.low - slack <= found.value <= found.high + slack
+
+
+def test_trend_is_kendalls_and_adds_groups() -> None:
+    rng = np.random.default_rng(5)
+    x = [1.0, 2.0, 3.0, 4.0] * 3
+    y = [level + float(rng.normal(0, 0.1)) for level in x]
+    one = trend([(x, y)])
+    assert one.direction == 1
+    # The package has no continuity correction, which takes 1 from a score of some 50.
+    assert one.z == pytest.approx(stats.norm.isf(stats.kendalltau(x, y, method="asymptotic").pvalue / 2), rel=0.04)
+    # A second group on another level rises too: the sum is surer, though all values together would look noisy.
+    two = trend([(x, y), (x, [value - 100 for value in y])])
+    assert two.z > one.z
+
+
+def test_trend_of_noise_is_none_in_95_of_100() -> None:
+    rng = np.random.default_rng(6)
+    x = [1.0, 2.0, 3.0, 4.0] * 5
+    found = sum(trend([(x, list(rng.normal(size=20)))]).direction != 0 for _ in range(SAMPLES))
+    assert found / SAMPLES < 0.08
+
+
+def test_constant_values_have_no_trend() -> None:
+    assert trend([([1.0, 2.0, 3.0], [7.0, 7.0, 7.0])]).direction == 0
+    assert trend([]).direction == 0
+
+
+def test_drift_names_its_size_and_stays_silent_on_noise() -> None:
+    rng = np.random.default_rng(7)
+    hours = [index / 10 for index in range(10)]
+    drifting = [100 + 20 * hour + float(rng.normal(0, 0.5)) for hour in hours]
+    warning = drift_warning(hours, drifting, 0.05)
+    assert warning is not None
+    assert "+16" in warning
+    assert "54.0 minutes" in warning
+    assert drift_warning(hours, [100 + float(rng.normal(0, 0.5)) for _ in hours], 0.05) is None
+    assert drift_warning(hours[:2], drifting[:2], 0.05) is None
+
+
+def test_two_heaps_are_named_and_one_is_not() -> None:
+    rng = np.random.default_rng(8)
+    heaps = [*rng.normal(100, 1, 8), *rng.normal(150, 1, 6)]
+    warning = bimodality_warning([float(value) for value in heaps])
+    assert warning is not None
+    assert warning.startswith("8 values lie around")
+    false_alarms = sum(bimodality_warning(list(rng.normal(100, 5, n))) is not None for n in [10, 15, 25] * 300)
+    assert false_alarms / 900 < 0.01
