@@ -66,6 +66,15 @@ def _loads(spec: Spec) -> Iterator[Problem]:
         yield Problem(path, f"'{name}' and '{(fixed + swept)[0]}' both set the offered load; give one of them")
 
 
+def _feed(spec: Spec) -> Iterator[Problem]:
+    feeds = spec.levels.get("feed", (spec.parameters.feed,))
+    if "infinite" in feeds and not spec.parameters.saturate:
+        path: Path = ("factors" if "feed" in spec.levels else "parameters", "feed")
+        yield Problem(
+            path, "feed: infinite offers as much as the DUT takes, so it needs `saturate: true` in parameters"
+        )
+
+
 def _zip_groups(spec: Spec) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, group in enumerate(spec.zip):
@@ -169,6 +178,7 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _fixed_and_swept,
     _repeated_levels,
     _loads,
+    _feed,
     _zip_groups,
     _constraints,
     _metrics,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a spec may say. The reference with every key explained is docs/spec.md.
 
-The models are frozen and refuse unknown keys. Field names are those of the spec file unless they have an alias; names that
-end in a unit hold base units.
+The models are frozen and refuse unknown keys. Field names are those of the spec file unless they have an alias; names
+that end in a unit hold base units.
 """
 
 from types import NoneType
@@ -68,6 +68,9 @@ class Parameters(Model):
     )
     dma: Literal["copy", "swap"] = Field(
         default="copy", description="virtual NIC: frames are copied or buffers change hands"
+    )
+    feed: Literal["wire", "infinite"] = Field(
+        default="wire", description="infinite: the virtual NIC itself keeps the RX rings full, without a generator"
     )
     load_of_max: Share | None = Field(default=None, description="offered load as a share of the measured maximum")
     load_of_line: Share | None = Field(default=None, description="offered load as a share of line rate")
@@ -241,7 +244,7 @@ class Spec(Model):
 
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
-        """factor -> its levels in base units; factors in the order of `Parameters`."""
+        """Factor -> its levels in base units; factors in the order of `Parameters`."""
         every = {name: getattr(self.factors, name) for name in Parameters.model_fields}
         return {name: levels for name, levels in every.items() if levels is not None}
 

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small readers for /proc and /sys files; a file that is not there is None, never a made-up value."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def read_text(path: Path) -> str | None:
+    """The file without surrounding white space; None when it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def read_int(path: Path) -> int | None:
+    """The file as a whole number; None when it cannot be read or is something else."""
+    text = read_text(path)
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def parse_list(text: str) -> list[int]:
+    """A kernel CPU or node list: `0-3,8` is [0, 1, 2, 3, 8]; see cpuset(7), list format.
+
+    Raises:
+        ValueError: not such a list.
+    """
+    return [number for part in text.split(",") if part.strip() for number in _span(part.strip())]
+
+
+def _span(part: str) -> Iterator[int]:
+    first, dash, last = part.partition("-")
+    yield from range(int(first), int(last if dash else first) + 1)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a testbed and a session on it can do; the runner knows nothing else about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out of one trial: the request that started it and the node's result (docs/node-protocol.md)."""
+
+    start: dict[str, Any]
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """State of a testbed for `pollscope testbed status`: one sentence per fact."""
+
+    ready: bool
+    facts: list[str] = field(default_factory=list)
+
+
+class Session(Protocol):
+    """Nodes that run. Every method may raise NodeLost; the session is then ended and a new one opened."""
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """The DUT node's hello."""
+
+    @property
+    def measuring_cpus(self) -> tuple[int, ...]:
+        """CPUs of this host on which lcores spin."""
+
+    @property
+    def facts(self) -> list[str]:
+        """Sentences about how the session runs that a reader of the results has to know."""
+
+    def suits(self, params: Params) -> bool:
+        """Whether these nodes can take this configuration without being started again."""
+
+    def configure(self, params: Params) -> dict[str, Any]:
+        """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""
+
+    def calibrate(self, params: Params) -> dict[str, Any]:
+        """Costs for the present configuration."""
+
+    def noise(self, duration_ns: int) -> list[dict[str, Any]]:
+        """Gaps of each measuring CPU while nothing runs."""
+
+    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
+        """One trial: start, wait for its end, read.
+
+        Args:
+            name: for the node's messages.
+            times: `warmup_ns`, `window_ns`, `drain_max_ns`.
+            rate: the offered load as the protocol's `rate`.
+        """
+
+    def close(self) -> None:
+        """Ends the nodes in order."""
+
+    def end(self) -> None:
+        """Ends the nodes at once, hung or not."""
+
+
+class Testbed(Protocol):
+    """Where trials run."""
+
+    @property
+    def name(self) -> str:
+        """As in run.json and in tables."""
+
+    @property
+    def kind(self) -> str:
+        """`loopback`, `vm-pair`, `pair` or `model`."""
+
+    @property
+    def shared_tsc(self) -> bool:
+        """Whether generator and DUT read the same clock."""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether its numbers are modelled instead of measured."""
+
+    def refusal(self, params: Params) -> str | None:
+        """Why this testbed cannot host a point; None when it can."""
+
+    def check(self) -> None:
+        """Raises HostError when nothing at all can run here."""
+
+    def open(self, params: Params, most_cores: int, log: Path) -> Session:
+        """Starts nodes that can run this configuration, and others with up to `most_cores` DUT lcores."""
+
+    def up(self) -> State:
+        """Prepares the testbed."""
+
+    def down(self) -> State:
+        """Gives back what `up` prepared."""
+
+    def status(self) -> State:
+        """Looks, and changes nothing."""
