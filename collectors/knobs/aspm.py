@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Active-state power management of a NIC's link: a link that sleeps adds microseconds to the next DMA."""
+
+from pollscope.collectors.knobs.base import Availability, Knob, Refused, parse_choice
+from pollscope.collectors.knobs.pci import PciDevice, access_reason
+from pollscope.collectors.knobs.pci_target import express_nics, one_nic
+
+# PCI Express Base Specification 7.5.3.6 and 7.5.3.7: Link Capabilities bits 11:10, Link Control bits 1:0.
+_CAPABILITIES, _CAPABILITIES_SHIFT = "CAP_EXP+0c.l", 10
+_CONTROL = "CAP_EXP+10.w"
+_CODES = {"off": 0, "l0s": 1, "l1": 2, "l0s+l1": 3}
+_NAMES = {code: name for name, code in _CODES.items()}
+
+
+class Aspm(Knob):
+    """ASPM Control at both ends of the link above a NIC; a target is the NIC, what is written are all its functions
+    and the port above.
+
+    Order: the specification (5.4.1.4) has L1 switched on from the upstream end, and off from the downstream end;
+    giving back in reverse order keeps to that.
+    """
+
+    name = "aspm"
+    summary = "power saving states of the PCIe link above a NIC"
+    values = ", ".join(_CODES)
+    holder = "hardware"
+
+    def available(self) -> Availability:
+        if reason := access_reason(self.host):
+            return Availability(reason)
+        return Availability("" if self.targets() else "no network device of this host is PCI Express")
+
+    def targets(self) -> list[str]:
+        return express_nics(self.host)
+
+    def select(self, target: str | None, value: str | None = None) -> list[str]:
+        if target is None and value is None:
+            return self.targets()
+        nic = one_nic(self, target)
+        slot = nic.address.rpartition(".")[0]
+        functions = sorted(path.name for path in nic.path.parent.glob(f"{slot}.[0-7]"))
+        port = nic.parent().address
+        return [*functions, port] if value == "off" else [port, *functions]
+
+    def parse(self, value: object) -> str:
+        return parse_choice(self, "off" if value is False else value, tuple(_CODES))
+
+    def read(self, target: str) -> str:
+        return _NAMES[PciDevice.find(self.host, target).read_register(_CONTROL) & 3]
+
+    def show(self, state: str) -> str:
+        return state
+
+    def state_for(self, value: str, state: str, target: str) -> str:
+        offered = PciDevice.find(self.host, target).read_register(_CAPABILITIES) >> _CAPABILITIES_SHIFT & 3
+        if _CODES[value] & ~offered:
+            raise Refused(f"the link's end offers {_NAMES[offered]}, not {value}", f"aspm {target}")
+        return value
+
+    def write(self, target: str, state: str) -> None:
+        PciDevice.find(self.host, target).write_bits(_CONTROL, _CODES[state], 3)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How many ways of the LLC DMA writes may allocate in (IIO LLC WAYS)."""
+
+from pollscope.collectors.knobs.base import Availability, Knob, Refused
+from pollscope.collectors.knobs.msr import access_reason, read_msr, write_msr
+from pollscope.collectors.knobs.platforms import DdioWays as WaysTable
+from pollscope.collectors.knobs.platforms import of_host
+from pollscope.collectors.knobs.topology import packages
+from pollscope.errors import HostError
+
+_MOST_WAYS = 20
+_FEWEST_WAYS = 2  # no published setting goes below the two ways of the reset value
+
+
+class DdioWays(Knob):
+    """MSR 0xC8B of a package ("package0"), a bit mask of ways that is contiguous from the highest way down.
+
+    The register is in no public manual; what is known of it per generation stands in the platform tables.
+    """
+
+    name = "ddio_ways"
+    summary = "LLC ways that DMA writes may allocate in, per package"
+    values = "a number of ways (2 or more), or a mask such as 0x600"
+    holder = "hardware"
+
+    def available(self) -> Availability:
+        try:
+            table = self._table()
+            cpu = self._cpu(self.targets()[0])
+        except (HostError, IndexError) as error:
+            return Availability(
+                error.what if isinstance(error, HostError) else "the kernel shows no processor topology"
+            )
+        if reason := access_reason(self.host, cpu):
+            return Availability(reason)
+        try:
+            read_msr(self.host, cpu, table.msr)
+        except HostError as error:
+            return Availability(str(error))
+        return Availability()
+
+    def targets(self) -> list[str]:
+        return [f"package{number}" for number in packages(self.host)]
+
+    def parse(self, value: object) -> str:
+        try:
+            number = int(str(value).removesuffix("ways").strip(), 0)
+        except ValueError:
+            raise self.bad_value(value) from None
+        if _FEWEST_WAYS <= number <= _MOST_WAYS:
+            return f"{number} ways"
+        if isinstance(value, bool) or number <= _MOST_WAYS or number >= 1 << _MOST_WAYS:
+            raise self.bad_value(value)
+        return f"{number:#x}"
+
+    def read(self, target: str) -> str:
+        return f"{read_msr(self.host, self._cpu(target), self._table().msr):#018x}"
+
+    def show(self, state: str) -> str:
+        return f"{int(state, 16):#x}"
+
+    def state_for(self, value: str, state: str, target: str) -> str:
+        table = self._table()
+        self._refuse_other_cache(table, target)
+        mask = _mask(int(value.split()[0]), table.ways) if value.endswith("ways") else int(value, 16)
+        allowed = [_mask(count, table.ways) for count in range(_FEWEST_WAYS, table.ways + 1)]
+        if mask not in allowed:
+            masks = ", ".join(f"{entry:#x}" for entry in allowed)
+            raise Refused(f"{value} is not a mask that is known to work here ({masks})", f"{self.name} {target}")
+        field = (1 << table.ways) - 1
+        return f"{int(state, 16) & ~field | mask:#018x}"
+
+    def write(self, target: str, state: str) -> None:
+        write_msr(self.host, self._cpu(target), self._table().msr, int(state, 16))
+
+    def _table(self) -> WaysTable:
+        platform = of_host(self.host)
+        if platform is None:
+            raise Refused("this processor is in no platform table", self.name)
+        if not isinstance(platform.ddio_ways, WaysTable):
+            raise Refused(f"{platform.name}: {platform.ddio_ways.absent}", self.name)
+        return platform.ddio_ways
+
+    def _cpu(self, target: str) -> int:
+        cpus = packages(self.host).get(int(target.removeprefix("package")))
+        if not cpus:
+            raise HostError("the package has no processor online", f"{self.name} {target}")
+        return cpus[0]
+
+    def _refuse_other_cache(self, table: WaysTable, target: str) -> None:
+        path = self.host.cpu_dir / f"cpu{self._cpu(target)}/cache/index3/ways_of_associativity"
+        if path.exists() and (ways := int(path.read_text())) != table.ways:
+            raise Refused(f"the LLC has {ways} ways, the platform table knows {table.ways}", f"{self.name} {target}")
+
+
+def _mask(count: int, ways: int) -> int:
+    """The `count` highest of `ways` bits; 0 when there are not so many."""
+    return ((1 << count) - 1) << (ways - count) if count <= ways else 0

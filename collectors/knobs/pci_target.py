@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which NIC a user means."""
+
+from pollscope.collectors.knobs.base import Knob, Refused
+from pollscope.collectors.knobs.host import Host
+from pollscope.collectors.knobs.pci import PCI_EXPRESS, PciDevice, network_devices
+from pollscope.errors import HostError, UsageError
+
+
+def express_nics(host: Host) -> list[str]:
+    """Addresses of all PCI Express network functions."""
+    found = []
+    for device in network_devices(host):
+        try:
+            if device.has_capability(PCI_EXPRESS):
+                found.append(device.address)
+        except HostError:
+            continue
+    return found
+
+
+def one_nic(knob: Knob, target: str | None) -> PciDevice:
+    """The named PCI Express device, or the host's only such NIC when none is named.
+
+    Raises:
+        UsageError: none is named, and the host has not exactly one.
+        HostError: it is gone, or no PCI Express device.
+    """
+    if target is None:
+        nics = express_nics(knob.host)
+        if len(nics) != 1:
+            raise UsageError(
+                f"{knob.name} needs a target", remedy=f"PCI Express NICs here: {', '.join(nics) or 'none'}"
+            )
+        target = nics[0]
+    device = PciDevice.find(knob.host, target)
+    if not device.has_capability(PCI_EXPRESS):
+        raise Refused("the device has no PCI Express capability", f"{knob.name} {device.address}")
+    return device

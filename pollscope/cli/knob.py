@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""pollscope knob: see, set and give back host state."""
+
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pollscope.collectors.knobs import (
+    Host,
+    Knob,
+    KnobSession,
+    Outcome,
+    Policy,
+    knobs_of,
+    pick,
+    read_values,
+    restore_all,
+)
+from pollscope.collectors.knobs.journal import Entry, load
+from pollscope.collectors.knobs.session import Change, hand_journal, left_behind, run_journal
+from pollscope.errors import HostError, UsageError
+from pollscope.hostlock import HostLock
+
+EXAMPLES = """Examples:
+
+  pollscope knob list                                 every knob: available or why not, and its values
+  pollscope knob get governor                         one knob on all its targets
+  pollscope knob set governor performance             on all policies; stays until restore
+  pollscope knob set ddio off --target ens1f0         the root port above a NIC
+  pollscope knob set c_states 0 --hold                until Ctrl-C
+  pollscope knob restore                              everything as it was
+
+Exit codes: 0 done; 2 bad usage; 3 this host cannot do it, or something could not be given back."""
+
+app = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", "-t", help="One target (see `knob list`); for PCI knobs an address or an interface."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+
+
+@app.callback()
+def choose_host(
+    context: typer.Context,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder with sys, proc, dev and state, used instead of this host's: to try knobs out.",
+            exists=True,
+            file_okay=False,
+        ),
+    ] = None,
+) -> None:
+    """List, read, set and give back host state."""
+    context.obj = Host.at(root) if root else Host()
+
+
+@app.command("list")
+def list_knobs(context: typer.Context, as_json: AsJson = False) -> None:
+    """Every knob: available or the reason why not, its values now, and what was changed."""
+    host: Host = context.obj
+    rows = [_row(knob, host) for knob in knobs_of(host).values()]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        typer.echo(f"{row['knob']:<15} {row['summary']}")
+        typer.echo(f"{'':<15}   {'absent: ' + row['reason'] if row['reason'] else 'available'}")
+        for value, targets in _by_value(row["values"]).items():
+            typer.echo(f"{'':<15}   {_shortened(targets)} = {value}")
+        for target, old in row["changed_from"].items():
+            typer.echo(f"{'':<15}   {target} was {old} before pollscope")
+    _warn_left_behind(host)
+
+
+@app.command("get")
+def get(context: typer.Context, name: Name, target: Target = None, as_json: AsJson = False) -> None:
+    """Values of one knob, one line a target."""
+    values = read_values(pick(knobs_of(context.obj), name), target)
+    if as_json:
+        typer.echo(json.dumps(values, indent=2))
+        return
+    for each, value in values.items():
+        typer.echo(f"{each} {value}")
+
+
+@app.command("set")
+def set_knob(
+    context: typer.Context,
+    name: Name,
+    value: Annotated[str, typer.Argument(metavar="VALUE")],
+    target: Target = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Give it back at Ctrl-C, instead of at `knob restore`.")] = False,
+) -> None:
+    """Set a knob; the value before is kept in a journal until `knob restore`."""
+    with KnobSession(f"knob set {name}", context.obj, by_hand=not hold) as session:
+        changes = session.set(name, target, value)
+        _say_changes(name, changes)
+        if hold:
+            _wait_for_interrupt()
+
+
+@app.command("restore")
+def restore(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this knob.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over what someone else changed meanwhile.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Accept what cannot be given back as it is.")] = False,
+) -> None:
+    """Give back what ended runs and `knob set` changed, newest first."""
+    if force and keep:
+        raise UsageError("--force and --keep exclude each other")
+    policy = Policy.FORCE if force else Policy.KEEP if keep else Policy.ASK
+    host: Host = context.obj
+    with HostLock("knob restore", host.lock_path):
+        knobs = knobs_of(host)
+        if name is not None:
+            pick(knobs, name)
+        outcomes = restore_all(host, knobs, policy, name)
+    _say_outcomes(outcomes)
+
+
+def _row(knob: Knob, host: Host) -> dict[str, Any]:
+    try:
+        values, unreadable = read_values(knob), ""
+    except HostError as error:
+        values, unreadable = {}, str(error)
+    changed = {entry.target: knob.show(entry.old) for entry in _changed(host) if entry.knob == knob.name}
+    reason = knob.available().reason or unreadable
+    return {
+        "knob": knob.name,
+        "summary": knob.summary,
+        "allowed": knob.values,
+        "available": not reason,
+        "reason": reason,
+        "values": values,
+        "changed_from": changed,
+    }
+
+
+def _changed(host: Host) -> list[Entry]:
+    return load(run_journal(host)).unsettled + load(hand_journal(host)).unsettled
+
+
+def _by_value(values: dict[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for target, value in values.items():
+        grouped.setdefault(value, []).append(target)
+    return grouped
+
+
+def _shortened(targets: Sequence[str]) -> str:
+    return " ".join(targets) if len(targets) <= 3 else f"{targets[0]} .. {targets[-1]} ({len(targets)})"
+
+
+def _warn_left_behind(host: Host) -> None:
+    # While a run holds the lock its journal is not left behind.
+    try:
+        with HostLock("knob list", host.lock_path):
+            pending = left_behind(host)
+    except HostError:
+        return
+    if pending:
+        typer.echo(f"{pending} (pollscope knob restore)", err=True)
+
+
+def _say_changes(name: str, changes: list[Change]) -> None:
+    if not changes:
+        typer.echo(f"{name}: has this value already, nothing was written")
+    for change in changes:
+        typer.echo(f"{change.knob} {change.target}: {change.before} -> {change.after}")
+
+
+def _say_outcomes(outcomes: list[Outcome]) -> None:
+    if not outcomes:
+        typer.echo("nothing to give back")
+    for outcome in outcomes:
+        typer.echo(str(outcome))
+    left = sum(not outcome.settled for outcome in outcomes)
+    if left:
+        raise HostError(
+            f"{left} of {len(outcomes)} values were not given back",
+            remedy="--force writes over others' changes, --keep accepts what is there",
+        )
+
+
+def _wait_for_interrupt() -> None:
+    typer.echo("held until Ctrl-C", err=True)
+    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        signal.sigwait(ending)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
