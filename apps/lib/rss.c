@@ -24,6 +24,7 @@ uint16_t rss_queue(const struct rss_target *target, const struct rss_tuple *tupl
 static void apply_change(struct rss_tuple *tuple, const struct rss_freedom *change)
 {
 	tuple->source ^= change->source;
+	tuple->destination ^= change->destination;
 	tuple->source_port ^= change->source_port;
 }
 
@@ -40,6 +41,7 @@ static void add_equation(struct rss_inverse *inverse, struct rss_pivot candidate
 		}
 		candidate.entry_bits ^= pivot->entry_bits;
 		candidate.change.source ^= pivot->change.source;
+		candidate.change.destination ^= pivot->change.destination;
 		candidate.change.source_port ^= pivot->change.source_port;
 	}
 }
@@ -82,12 +84,16 @@ int rss_inverse_init(struct rss_inverse *inverse, const struct rss_target *targe
 	inverse->target = target;
 	if (size == 0 || size > RSS_RETA_MAX || (size & (size - 1)) != 0)
 		return -EINVAL;
-	for (uint32_t bit = 1; bit != 0; bit <<= 1)
-		if (freedom->source & bit)
-			add_free_bit(inverse, (struct rss_freedom){.source = bit});
-	for (uint32_t bit = 1; bit <= UINT16_MAX; bit <<= 1)
+	for (uint32_t bit = 1; bit != 0; bit <<= 1) { /* ports first: they are changed with the least to be seen */
 		if (freedom->source_port & bit)
 			add_free_bit(inverse, (struct rss_freedom){.source_port = (uint16_t)bit});
+	}
+	for (uint32_t bit = 1; bit != 0; bit <<= 1) {
+		if (freedom->source & bit)
+			add_free_bit(inverse, (struct rss_freedom){.source = bit});
+		if (freedom->destination & bit)
+			add_free_bit(inverse, (struct rss_freedom){.destination = bit});
+	}
 	if (!sort_entries(inverse))
 		return -EINVAL;
 	return inverse->rank == (unsigned int)__builtin_ctz(size) ? 0 : -ERANGE;

@@ -48,6 +48,7 @@ uint16_t rss_queue(const struct rss_target *target, const struct rss_tuple *tupl
 /* Which bits of a tuple may be changed to steer it. */
 struct rss_freedom {
 	uint32_t source;
+	uint32_t destination;
 	uint16_t source_port; /* has no effect where the target does not hash ports */
 };
 

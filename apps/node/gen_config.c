@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gen_config.h"
+
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+
+#include "../lib/fields.h"
+#include "../lib/packets.h"
+#include "../lib/routes.h"
+
+/* 24 bits of lateness in a frame hold 3 ms up to a TSC of 5.5 GHz. */
+#define LATE_MAX_NS_MAX     3000000
+#define LATE_MAX_NS_DEFAULT 100000
+#define FLOWS_DEFAULT       1024
+#define BURST_DEFAULT       32
+
+static const struct gen_config defaults = {
+        .rx_port = GEN_NO_PORT,
+        .target_port = GEN_NO_PORT,
+        .sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}},
+        .sizes_count = 1,
+        .flows = FLOWS_DEFAULT,
+        .routes = ROUTES_DEFAULT,
+        .shape = GEN_FULLY_BALANCED,
+        .shape_seed = 1,
+        .concentrated_share = 0.2,
+        .concentrated_queues = 100,
+        .background_probability = 0.05,
+        .seed = 1,
+        .burst = BURST_DEFAULT,
+        .late_max_ns = LATE_MAX_NS_DEFAULT,
+};
+
+static const char *const gen_keys[] = {"lcore",
+                                       "tx_port",
+                                       "rx_port",
+                                       "target_port",
+                                       "frame",
+                                       "flows",
+                                       "routes",
+                                       "shape",
+                                       "shape_seed",
+                                       "concentrated_share",
+                                       "concentrated_queues",
+                                       "background_probability",
+                                       "arrivals",
+                                       "seed",
+                                       "burst",
+                                       "late_max_ns",
+                                       "departures",
+                                       NULL};
+static const char *const size_keys[] = {"bytes", "weight", NULL};
+static const char *const shape_names[] = {"FB", "PC", "NC", "SQ", NULL};
+static const char *const arrival_names[] = {"constant", "poisson", NULL};
+
+static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t max, uint32_t *value,
+                    struct node_error *err)
+{
+	uint64_t wide = *value;
+
+	if (fields_u64(spec, "gen", key, min, max, &wide, err))
+		return -1;
+	*value = (uint32_t)wide;
+	return 0;
+}
+
+static int read_lcore(const json_t *spec, unsigned int *lcore, struct node_error *err)
+{
+	if (fields_require(spec, "gen", "lcore", err) ||
+	    read_u32(spec, "lcore", 0, RTE_MAX_LCORE - 1, lcore, err))
+		return -1;
+	if (!rte_lcore_is_enabled(*lcore) || *lcore == rte_get_main_lcore())
+		return node_fail(err, "gen.lcore", "lcore %u is not a worker lcore of this node", *lcore);
+	return 0;
+}
+
+/* A port by its name; null and an absent key leave *port alone. */
+static int read_port(const json_t *spec, const char *key, uint16_t *port, struct node_error *err)
+{
+	char where[64];
+	const char *name;
+
+	if (json_object_get(spec, key) == NULL || json_is_null(json_object_get(spec, key)))
+		return 0;
+	if (fields_string(spec, "gen", key, RTE_ETH_NAME_MAX_LEN - 1, &name, err))
+		return -1;
+	if (rte_eth_dev_get_port_by_name(name, port) != 0)
+		return node_fail(err, node_where(where, sizeof(where), "gen", key), "no port '%s'", name);
+	return 0;
+}
+
+static int read_ports(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	config->tx_port = GEN_NO_PORT;
+	if (read_port(spec, "tx_port", &config->tx_port, err) ||
+	    read_port(spec, "rx_port", &config->rx_port, err) ||
+	    read_port(spec, "target_port", &config->target_port, err))
+		return -1;
+	if (config->tx_port == GEN_NO_PORT)
+		return node_fail(err, "gen.tx_port", "is required");
+	return 0;
+}
+
+static int read_size(const json_t *spec, size_t index, struct gen_size *size, struct node_error *err)
+{
+	char at[32];
+	uint64_t bytes = 0, weight = 1;
+
+	snprintf(at, sizeof(at), "gen.frame[%zu]", index);
+	if (fields_only(spec, at, size_keys, err) || fields_require(spec, at, "bytes", err) ||
+	    fields_u64(spec, at, "bytes", PACKET_FRAME_BYTES_MIN, PACKET_FRAME_BYTES_MAX, &bytes, err) ||
+	    fields_u64(spec, at, "weight", 1, 1000000, &weight, err))
+		return -1;
+	*size = (struct gen_size){.bytes = (uint32_t)bytes, .weight = (uint32_t)weight};
+	return 0;
+}
+
+static int read_sizes(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	const json_t *frame = json_object_get(spec, "frame");
+	const size_t n = json_array_size(frame);
+
+	if (frame == NULL)
+		return 0;
+	if (!json_is_array(frame) || n < 1 || n > GEN_SIZES_MAX)
+		return node_fail(err, "gen.frame", "must be an array of 1..%u sizes", GEN_SIZES_MAX);
+	for (size_t i = 0; i < n; i++)
+		if (read_size(json_array_get(frame, i), i, &config->sizes[i], err))
+			return -1;
+	config->sizes_count = (unsigned int)n;
+	return 0;
+}
+
+static int read_shape(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	unsigned int shape = config->shape;
+
+	if (read_u32(spec, "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
+	    read_u32(spec, "routes", 1, ROUTES_MAX, &config->routes, err) ||
+	    fields_choice(spec, "gen", "shape", shape_names, &shape, err) ||
+	    fields_u64(spec, "gen", "shape_seed", 0, INT64_MAX, &config->shape_seed, err) ||
+	    fields_real(spec, "gen", "concentrated_share", 0, 1, &config->concentrated_share, err) ||
+	    read_u32(spec, "concentrated_queues", 1, UINT16_MAX, &config->concentrated_queues, err) ||
+	    fields_real(spec, "gen", "background_probability", 0, 1, &config->background_probability, err))
+		return -1;
+	config->shape = (enum gen_shape)shape;
+	return 0;
+}
+
+static int read_pace(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	unsigned int arrivals = 0;
+
+	if (fields_choice(spec, "gen", "arrivals", arrival_names, &arrivals, err) ||
+	    fields_u64(spec, "gen", "seed", 0, INT64_MAX, &config->seed, err) ||
+	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
+	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
+	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
+		return -1;
+	config->poisson = arrivals == 1;
+	return 0;
+}
+
+/* The driver of a real port drops or truncates frames above its MTU; better to say so before. */
+static int check_mtu(const struct gen_config *config, struct node_error *err)
+{
+	const uint32_t overhead = RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
+	char name[RTE_ETH_NAME_MAX_LEN];
+	uint16_t mtu;
+
+	if (rte_eth_dev_get_mtu(config->tx_port, &mtu) != 0 ||
+	    rte_eth_dev_get_name_by_port(config->tx_port, name) != 0)
+		return node_fail(err, "gen.tx_port", "port has no MTU");
+	if (gen_config_largest_bytes(config) > mtu + overhead)
+		return node_fail(err, "gen.frame",
+		                 "frames of %u bytes do not fit the MTU %u of %s (needs %u)",
+		                 gen_config_largest_bytes(config), mtu, name,
+		                 gen_config_largest_bytes(config) - overhead);
+	return 0;
+}
+
+int gen_config_read(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	*config = defaults;
+	if (fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
+	    read_ports(spec, config, err) || read_sizes(spec, config, err) || read_shape(spec, config, err) ||
+	    read_pace(spec, config, err))
+		return -1;
+	return check_mtu(config, err);
+}
+
+double gen_config_mean_bytes(const struct gen_config *config)
+{
+	double bytes = 0, weight = 0;
+
+	for (unsigned int i = 0; i < config->sizes_count; i++) {
+		bytes += (double)config->sizes[i].bytes * config->sizes[i].weight;
+		weight += config->sizes[i].weight;
+	}
+	return bytes / weight;
+}
+
+uint32_t gen_config_largest_bytes(const struct gen_config *config)
+{
+	uint32_t largest = 0;
+
+	for (unsigned int i = 0; i < config->sizes_count; i++)
+		if (config->sizes[i].bytes > largest)
+			largest = config->sizes[i].bytes;
+	return largest;
+}

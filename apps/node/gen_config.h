@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The "gen" object of a `configure` request (docs/node-protocol.md), checked and turned into numbers. */
+#ifndef GEN_CONFIG_H
+#define GEN_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+
+#include "../lib/node_error.h"
+
+#define GEN_SIZES_MAX      16
+#define GEN_BURST_MAX      256
+#define GEN_DEPARTURES_MAX 1000000
+#define GEN_NO_PORT        UINT16_MAX
+
+/* How traffic is spread over the RX queues of the target port (HyperPlane, section II-C). */
+enum gen_shape {
+	GEN_FULLY_BALANCED,                 /* FB: all queues alike */
+	GEN_PROPORTIONALLY_CONCENTRATED,    /* PC: a share of the queues is hot */
+	GEN_NONPROPORTIONALLY_CONCENTRATED, /* NC: a number of queues is hot */
+	GEN_SINGLE_QUEUE,                   /* SQ: one queue has it all */
+};
+
+/* Frames of one size, FCS included, and how many of them go out in proportion to those of other sizes. */
+struct gen_size {
+	uint32_t bytes;
+	uint32_t weight;
+};
+
+struct gen_config {
+	unsigned int lcore;
+	uint16_t tx_port;
+	uint16_t rx_port;     /* GEN_NO_PORT: does not receive */
+	uint16_t target_port; /* GEN_NO_PORT: flows are not placed */
+	struct gen_size sizes[GEN_SIZES_MAX];
+	unsigned int sizes_count;
+	uint32_t flows;
+	uint32_t routes;
+	enum gen_shape shape;
+	uint64_t shape_seed;
+	double concentrated_share;
+	uint32_t concentrated_queues;
+	double background_probability;
+	bool poisson;
+	uint64_t seed;
+	unsigned int burst;
+	uint64_t late_max_ns;
+	uint32_t departures; /* departures of which the stamps are kept */
+};
+
+/*
+ * Read and check `spec`. Ports and lcore exist when it succeeds; sizes fit the TX port's MTU.
+ * Returns 0, or -1 with err (where begins with "gen").
+ */
+int gen_config_read(const json_t *spec, struct gen_config *config, struct node_error *err);
+
+/* Mean size of the frames in bytes, FCS included. */
+double gen_config_mean_bytes(const struct gen_config *config);
+
+/* Largest size in bytes, FCS included. */
+uint32_t gen_config_largest_bytes(const struct gen_config *config);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gen_engine.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+
+#define RX_BURST 32
+
+static __rte_always_inline uint64_t to_ns(const struct gen_engine *e, uint64_t cycles)
+{
+	return (uint64_t)(((unsigned __int128)cycles * e->ns_per_cycle_q32) >> 32);
+}
+
+static __rte_always_inline uint64_t begin_turn(struct gen_engine *e)
+{
+	const uint64_t now = rte_rdtsc();
+	const uint64_t gap = now - e->last_turn_tsc;
+
+	e->last_turn_tsc = now;
+	if (unlikely(gap > e->cycles_us)) {
+		e->counts.gaps_over_1us++;
+		e->counts.gaps_over_10us += gap > 10 * e->cycles_us;
+		e->counts.gaps_over_100us += gap > 100 * e->cycles_us;
+		e->longest_gap = RTE_MAX(e->longest_gap, gap);
+	}
+	return now;
+}
+
+/* Have mbufs[0..n-1] allocated; what an earlier turn could not send is still there. */
+static __rte_always_inline bool hold_mbufs(struct gen_engine *e, unsigned int n)
+{
+	if (n > e->held) {
+		if (unlikely(rte_mempool_get_bulk(e->pool, (void **)&e->mbufs[e->held], n - e->held) != 0)) {
+			e->counts.no_mbuf++;
+			return false;
+		}
+		e->held = n;
+	}
+	return true;
+}
+
+/* Write n frames for the slots intended[], or for `now` when there is no schedule. Returns their bytes. */
+static __rte_always_inline uint64_t write_burst(struct gen_engine *e, uint64_t now, unsigned int n,
+                                                const bool paced)
+{
+	const uint64_t begin = e->trial->begin_tsc;
+	const struct gen_turn *turns = &e->traffic.turns[e->turn];
+	struct packet_stamp stamp = {.intended = now - begin};
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		const struct packet_template *template = &e->templates[turns[i].size];
+		/* An mbuf of our own pool: its buffer follows it, whatever frame it carried last. */
+		uint8_t *frame = (uint8_t *)(e->mbufs[i] + 1) + RTE_PKTMBUF_HEADROOM;
+
+		stamp.sequence = e->sequence + i;
+		if (paced) {
+			stamp.intended = e->intended[i] - begin;
+			stamp.lateness = now - e->intended[i];
+		}
+		packet_write(e->mbufs[i], frame, template, &e->traffic.flows[turns[i].flow], &stamp);
+		bytes += template->mbuf_bytes;
+	}
+	return bytes;
+}
+
+/* What the driver did not accept stays for the next turn, in front; it will be written anew. Returns its
+ * bytes. */
+static uint64_t keep_refused(struct gen_engine *e, unsigned int sent, unsigned int n)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = sent; i < n; i++)
+		bytes += e->mbufs[i]->pkt_len;
+	e->counts.tx_refused += n - sent;
+	memmove(e->mbufs, e->mbufs + sent, (e->held - sent) * sizeof(e->mbufs[0]));
+	memmove(e->intended, e->intended + sent, (n - sent) * sizeof(e->intended[0]));
+	return bytes;
+}
+
+/* Keep the stamps of the first departures of the window (`departures` of the configuration). */
+static void keep_departures(struct gen_engine *e, uint64_t now, unsigned int sent)
+{
+	for (unsigned int i = 0; i < sent && e->departures_count < e->departures_max; i++)
+		e->departures[e->departures_count++] =
+		        (struct gen_departure){.sent = now, .lateness = now - e->intended[i]};
+}
+
+/* Histograms of a paced burst; before the refused ones are moved up. */
+static __rte_always_inline void record_departures(struct gen_engine *e, uint64_t now, unsigned int sent)
+{
+	if (!e->in_window || sent == 0)
+		return;
+	for (unsigned int i = 0; i < sent; i++)
+		histogram_record(&e->lateness_ns, to_ns(e, now - e->intended[i]));
+	if (e->last_departure_tsc != 0)
+		histogram_record(&e->interdeparture_ns, to_ns(e, now - e->last_departure_tsc));
+	for (unsigned int i = 1; i < sent; i++) /* the others of the burst left at the same read of the TSC */
+		histogram_record(&e->interdeparture_ns, 0);
+	e->last_departure_tsc = now;
+	if (unlikely(e->departures_count < e->departures_max))
+		keep_departures(e, now, sent);
+}
+
+/* Write and send a burst of n frames. Returns how many the driver accepted. */
+static __rte_always_inline unsigned int send_burst(struct gen_engine *e, uint64_t now, unsigned int n,
+                                                   const bool paced)
+{
+	uint64_t bytes;
+	unsigned int sent;
+
+	if (!hold_mbufs(e, n))
+		return 0;
+	bytes = write_burst(e, now, n, paced);
+	sent = rte_eth_tx_burst(e->tx_port, 0, e->mbufs, (uint16_t)n);
+	if (paced)
+		record_departures(e, now, sent);
+	if (unlikely(sent < n))
+		bytes -= keep_refused(e, sent, n);
+	e->held -= sent;
+	e->sequence += sent;
+	e->turn += sent;
+	if (unlikely(e->turn >= e->traffic.turns_count))
+		e->turn -= e->traffic.turns_count;
+	e->counts.sent += sent;
+	e->counts.tx_bytes += bytes;
+	e->counts.bursts[sent]++;
+	return sent;
+}
+
+/* Slots that waited in vain for the driver or an mbuf count as unsent once they are too late; oldest first.
+ */
+static void expire_waiting(struct gen_engine *e, uint64_t now)
+{
+	unsigned int expired = 0;
+
+	while (expired < e->waiting && now - e->intended[expired] > e->pacer.late_max_cycles)
+		expired++;
+	e->waiting -= expired;
+	memmove(e->intended, e->intended + expired, e->waiting * sizeof(e->intended[0]));
+	e->counts.unsent += expired;
+}
+
+/* Send what is due before `limit`. Returns true when no slot before `limit` is left. */
+static __rte_always_inline bool send_due(struct gen_engine *e, uint64_t now, uint64_t limit)
+{
+	uint64_t skipped = 0;
+	unsigned int taken;
+
+	if (unlikely(e->waiting > 0))
+		expire_waiting(e, now);
+	taken = pacer_take(&e->pacer, now, limit, e->intended + e->waiting, e->burst - e->waiting, &skipped);
+	e->counts.intended += taken + skipped;
+	e->counts.unsent += skipped;
+	e->waiting += taken;
+	if (e->waiting > 0)
+		e->waiting -= send_burst(e, now, e->waiting, true);
+	return e->waiting == 0 && pacer_next(&e->pacer) >= limit;
+}
+
+static __rte_always_inline void receive_frame(struct gen_engine *e, const struct rte_mbuf *mbuf,
+                                              uint64_t arrival)
+{
+	const uint64_t begin = e->trial->begin_tsc;
+	struct packet_stamp stamp;
+
+	if (unlikely(!packet_read(mbuf, e->mark, &stamp) || stamp.flow >= e->flows)) {
+		e->counts.rx_foreign++;
+		return;
+	}
+	e->counts.rx_packets++;
+	e->counts.rx_bytes += mbuf->pkt_len;
+	sequence_record(e->received, stamp.sequence, stamp.flow);
+	if (begin + stamp.intended < e->trial->start_tsc || begin + stamp.intended >= e->trial->end_tsc)
+		return;
+	histogram_record(&e->latency_intended_ns, to_ns(e, arrival - begin - stamp.intended));
+	histogram_record(&e->latency_sent_ns, to_ns(e, arrival - begin - stamp.intended - stamp.lateness));
+}
+
+static __rte_always_inline void receive(struct gen_engine *e)
+{
+	struct rte_mbuf *mbufs[RX_BURST];
+
+	for (uint16_t queue = 0; queue < e->rx_queues; queue++) {
+		const uint16_t n = rte_eth_rx_burst(e->rx_port, queue, mbufs, RX_BURST);
+
+		if (n == 0)
+			continue;
+		const uint64_t arrival = rte_rdtsc();
+		for (uint16_t i = 0; i < n; i++)
+			receive_frame(e, mbufs[i], arrival);
+		rte_pktmbuf_free_bulk(mbufs, n);
+	}
+}
+
+/* Send until `limit`. Returns the TSC at which everything before `limit` was dealt with, or 0 for an early
+ * stop. */
+static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t limit, const bool paced,
+                                               const bool receives)
+{
+	for (;;) {
+		const uint64_t now = begin_turn(e);
+
+		if (unlikely(trial_phase(e->trial) != TRIAL_RUN))
+			return 0;
+		if (paced) {
+			if (send_due(e, now, limit) && now >= limit)
+				return now;
+		} else {
+			if (now >= limit)
+				return now;
+			e->counts.intended += send_burst(e, now, e->burst, false);
+		}
+		if (receives)
+			receive(e);
+	}
+}
+
+static void open_window(struct gen_engine *e, uint64_t now)
+{
+	e->at_open = e->counts;
+	e->longest_gap = 0;
+	e->in_window = true;
+	atomic_store(&e->opened_tsc, now);
+}
+
+static void close_window(struct gen_engine *e)
+{
+	const uint64_t now = rte_rdtsc();
+
+	e->at_close = e->counts;
+	e->in_window = false;
+	atomic_store(&e->closed_tsc, now);
+}
+
+/* Slots that an early stop left behind: those whose time had come are unsent. */
+static void give_up_slots(struct gen_engine *e, uint64_t now)
+{
+	const uint64_t due = pacer_skip_until(&e->pacer, now);
+
+	e->counts.intended += due;
+	e->counts.unsent += due + e->waiting;
+	e->waiting = 0;
+}
+
+static __rte_always_inline void send_trial(struct gen_engine *e, const bool paced, const bool receives)
+{
+	uint64_t now = send_until(e, e->trial->start_tsc, paced, receives);
+
+	if (now != 0) {
+		open_window(e, now);
+		now = send_until(e, e->trial->end_tsc, paced, receives);
+	}
+	if (now == 0 && paced)
+		give_up_slots(e, RTE_MIN(rte_rdtsc(), e->trial->end_tsc));
+	if (e->in_window)
+		close_window(e);
+}
+
+/* The loop in its four forms, chosen once: nothing of it is decided packet by packet. */
+static void send_paced(struct gen_engine *e)
+{
+	send_trial(e, true, false);
+}
+
+static void send_paced_and_receive(struct gen_engine *e)
+{
+	send_trial(e, true, true);
+}
+
+static void send_saturated(struct gen_engine *e)
+{
+	send_trial(e, false, false);
+}
+
+static void send_saturated_and_receive(struct gen_engine *e)
+{
+	send_trial(e, false, true);
+}
+
+void gen_engine_run(struct gen_engine *e)
+{
+	static void (*const loops[2][2])(struct gen_engine *) = {
+	        {send_paced, send_paced_and_receive}, {send_saturated, send_saturated_and_receive}};
+	const bool receives = e->rx_port != GEN_NO_PORT;
+
+	while (rte_rdtsc() < e->trial->begin_tsc && trial_phase(e->trial) == TRIAL_RUN)
+		rte_pause();
+	e->last_turn_tsc = rte_rdtsc();
+	loops[e->saturate][receives](e);
+	trial_wake(e->trial);
+	while (trial_phase(e->trial) != TRIAL_OVER) {
+		if (receives)
+			receive(e);
+		sched_yield();
+	}
+	rte_pktmbuf_free_bulk(e->mbufs, e->held);
+	e->held = 0;
+}
