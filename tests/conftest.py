@@ -20,7 +20,9 @@ def _build(folder: Path, *options: str) -> Path:
 
 
 def _tell(*command: str) -> None:
-    done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-4000:]}"
 
 

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The set-up's first step: what it does without Ansible, and what it says when it cannot go on."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROLES = ("common", "build_tools", "dpdk")
+
+
+def packages(checkout: Path, *roles: str) -> list[str]:
+    names: list[str] = []
+    for role in roles:
+        defaults = YAML(typ="safe").load(checkout / f"playbooks/roles/{role}/defaults/main.yml")
+        names += defaults[f"{role}_packages"]
+    return names
+
+
+def bootstrap(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [folder / "playbooks/bootstrap", *arguments],
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+
+
+@pytest.fixture
+def copy(checkout: Path, tmp_path: Path) -> Path:
+    """The inputs of the set-up in a folder without .venv and stamps."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    names = ["playbooks", "apps/pmd/fetch-driver-sdk", "pyproject.toml", "requirements.lock", "requirements-dev.lock"]
+    subprocess.run(["cp", "-a", "--parents", *names, folder], cwd=checkout, check=True)
+    return folder
+
+
+@pytest.fixture
+def stubs(tmp_path: Path) -> Path:
+    """Programs for the front of PATH: an ordinary user, a sudo that refuses, no package installed."""
+    folder = tmp_path / "stubs"
+    folder.mkdir()
+    for name, line in {"id": "echo 1000", "sudo": "exit 1", "dpkg-query": "exit 1"}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def test_the_list_is_the_roles_lists(checkout: Path) -> None:
+    done = bootstrap(checkout, "--list")
+    assert done.stdout.split() == packages(checkout, *ROLES)
+
+
+def test_unknown_option_is_bad_usage(checkout: Path) -> None:
+    done = bootstrap(checkout, "--fast")
+    assert done.returncode == 2
+    assert "--fast" in done.stderr
+
+
+def test_second_time_only_looks(checkout: Path) -> None:
+    assert bootstrap(checkout, "--dev").returncode == 0
+    started = time.monotonic()
+    done = bootstrap(checkout, "--dev")
+    took_s = time.monotonic() - started
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert took_s < 0.5  # 0.05 s on an idle machine
+
+
+def test_without_root_the_missing_packages_are_listed(checkout: Path, copy: Path, stubs: Path) -> None:
+    done = bootstrap(copy, PATH=f"{stubs}:{os.environ['PATH']}")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert all(name in done.stderr for name in packages(checkout, *ROLES))
+    assert not (copy / ".venv").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another /etc/os-release needs a mount namespace, which needs root")
+def test_unknown_distribution_lists_what_is_needed(checkout: Path, copy: Path, tmp_path: Path) -> None:
+    other = tmp_path / "os-release"
+    other.write_text('ID=slackware\nVERSION_ID="15.0"\n')
+    inside = 'mount --bind "$1" /etc/os-release && exec "$2"'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", inside, "sh"]
+    done = subprocess.run(
+        [*command, other, copy / "playbooks/bootstrap"], capture_output=True, text=True, check=False, timeout=60
+    )
+    if "unshare" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert all(name in done.stderr for name in packages(checkout, *ROLES))
+    assert not (copy / ".venv").exists()
