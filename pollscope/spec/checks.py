@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from pollscope.collectors.knobs.registry import parse_setting
+from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.document import Path
@@ -136,6 +138,14 @@ def _baseline(spec: Spec) -> Iterator[Problem]:
             yield Problem((*path, name), str(error))
 
 
+def _knobs(spec: Spec) -> Iterator[Problem]:
+    for name, value in spec.knobs.items():
+        try:
+            parse_setting(name, value)
+        except UsageError as error:
+            yield Problem(("knobs", name), f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")
+
+
 def read_level(name: str, value: object) -> Any:
     """A single level of a factor, read as the factor's own levels are.
 
@@ -183,4 +193,5 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _constraints,
     _metrics,
     _baseline,
+    _knobs,
 )

@@ -220,6 +220,7 @@ class Spec(Model):
         default=(), strict=False, description="groups of factors that move together instead of crossing"
     )
     constraints: tuple[Constraint, ...] = Field(default=(), strict=False)
+    knobs: dict[str, Any] = Field(default={}, description="host state for the time of the run; `knob list` names them")
     trial: TrialTimes = TrialTimes()
     repeats: Repeats = Repeats(count=5)
     order: Order = Order()

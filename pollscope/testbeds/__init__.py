@@ -17,4 +17,4 @@ def make_testbed(name: str) -> Testbed:
         UsageError: there is no such testbed, or its file has an error.
     """
     path = config_path(name)
-    return LoopbackTestbed(path.stem, load_config(path))
+    return LoopbackTestbed(path, load_config(path))

@@ -87,6 +87,9 @@ class Testbed(Protocol):
     def modelled(self) -> bool:
         """Whether its numbers are modelled instead of measured."""
 
+    def describe(self) -> dict[str, Any]:
+        """For run.json: `name`, `kind`, `shared_tsc`, and `file`, from which it can be made again."""
+
     def refusal(self, params: Params) -> str | None:
         """Why this testbed cannot host a point; None when it can."""
 

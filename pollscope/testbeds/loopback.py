@@ -55,8 +55,12 @@ class LoopbackTestbed:
     shared_tsc = True
     modelled = False
 
-    def __init__(self, name: str, config: LoopbackConfig) -> None:
-        self.name, self.config = name, config
+    def __init__(self, file: Path, config: LoopbackConfig) -> None:
+        self.name, self.file, self.config = file.stem, file, config
+
+    def describe(self) -> dict[str, Any]:
+        """For run.json."""
+        return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
 
     def refusal(self, params: Params) -> str | None:
         """Why this host cannot take a point: too few CPUs, or not enough memory for the mbufs."""

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope plan`."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, specs_of
+from pollscope.plan import Plan, Trial, make_plan
+from pollscope.run import check_not_empty
+from pollscope.spec import Overrides, load_file
+from pollscope.testbeds import DEFAULT, make_testbed
+from pollscope.units import human_time
+
+EXAMPLES = (
+    "pollscope plan S-F5",
+    "pollscope plan S-F5 --quick --json",
+    "pollscope plan my.yaml --set factors.queues='[1, 512]'",
+)
+
+
+def plan(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="File, name or paper row.")],
+    testbed: TestbedName = None,
+    quick: QuickFlag = False,
+    settings: Setting = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Shows the trials in the order in which they would run, the expected time, and the points left out and why.
+
+    Nothing is started. Exit code 3 when no point is left.
+    """
+    chosen = make_testbed(testbed or DEFAULT)
+    for path in specs_of([spec]):
+        loaded = load_file(path, Overrides(quick, tuple(settings or ())))
+        made = make_plan(loaded.spec, chosen.refusal)
+        if as_json:
+            typer.echo(json.dumps(_as_json(made, chosen.name), indent=1))
+        else:
+            _show(made, chosen.name)
+        check_not_empty(made, chosen)
+
+
+def _as_json(made: Plan, testbed: str) -> dict[str, Any]:
+    return {
+        "spec": made.spec.name,
+        "testbed": testbed,
+        "seed": made.spec.order.seed,
+        "expected_s": made.seconds,
+        "expected_at_most_s": made.seconds_at_most,
+        "trials": [_trial(trial) for trial in made.trials],
+        "left_out": [{"point": each.point, "reason": each.reason} for each in made.left_out],
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "trial": trial.id,
+        "kind": trial.kind,
+        "point": trial.point.id,
+        "repeat": trial.repeat,
+        "factors": dict(trial.point.factors),
+        "warmup_ns": trial.warmup_ns,
+        "window_ns": trial.window_ns,
+    }
+
+
+def _show(made: Plan, testbed: str) -> None:
+    longest = made.seconds_at_most
+    at_most = f", at most {human_time(longest)}" if longest > made.seconds else ""
+    typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
+    typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
+    for index, trial in enumerate(made.trials, 1):
+        typer.echo(f"{index:5}  {trial.id}")
+    for each in made.left_out:
+        typer.echo(f"left out  {each.point}: {each.reason}")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What else ran on the measuring CPUs: steal time, context switches, interrupts and softirqs, as differences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope.host.files import read_text
+
+PROC = Path("/proc")
+# Field of a `cpuN` line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal ...
+_STEAL_FIELD = 8
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Counters since boot of some CPUs; `context_switches` is of the whole host, as the kernel counts it."""
+
+    steal_ticks: int
+    context_switches: int
+    interrupts: dict[int, int]
+    softirqs: int
+
+    def since(self, before: "Activity") -> dict[str, Any]:
+        """The differences, as a trial record keeps them."""
+        interrupts = {str(cpu): count - before.interrupts[cpu] for cpu, count in self.interrupts.items()}
+        return {
+            "steal_ticks": self.steal_ticks - before.steal_ticks,
+            "context_switches": self.context_switches - before.context_switches,
+            "interrupts": interrupts,
+            "softirqs": self.softirqs - before.softirqs,
+        }
+
+
+def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
+    """Reads the counters of these CPUs."""
+    lines = (read_text(proc / "stat") or "").splitlines()
+    stat = {fields[0]: fields for fields in (line.split() for line in lines) if fields}
+    interrupts = _per_cpu(proc / "interrupts")
+    softirqs = _per_cpu(proc / "softirqs")
+    return Activity(
+        steal_ticks=sum(int(stat[f"cpu{cpu}"][_STEAL_FIELD]) for cpu in cpus),
+        context_switches=int(stat["ctxt"][1]),
+        interrupts={cpu: interrupts.get(cpu, 0) for cpu in cpus},
+        softirqs=sum(softirqs.get(cpu, 0) for cpu in cpus),
+    )
+
+
+def _per_cpu(path: Path) -> dict[int, int]:
+    """Sums the columns of /proc/interrupts or /proc/softirqs: CPU number -> count."""
+    head, *lines = (read_text(path) or "").splitlines()
+    cpus = [int(word.removeprefix("CPU")) for word in head.split()]
+    totals = dict.fromkeys(cpus, 0)
+    for line in lines:
+        counts = line.split()[1 : len(cpus) + 1]
+        if len(counts) == len(cpus) and all(count.isdigit() for count in counts):  # ERR: and MIS: have one column
+            for cpu, count in zip(cpus, counts, strict=True):
+                totals[cpu] += int(count)
+    return totals

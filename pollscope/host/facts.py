@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Facts of this host and of the build that every run keeps, so that results can be compared later."""
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+from pollscope.host.cpus import online_cpus
+from pollscope.host.files import read_int, read_text
+from pollscope.host.memory import hugepages, meminfo_bytes
+
+Fact = Any
+PROC, SYS = Path("/proc"), Path("/sys")
+
+
+def absent(reason: str) -> dict[str, str]:
+    """A fact that this host does not give, with the reason."""
+    return {"absent": reason}
+
+
+def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
+    """What a reader has to know of the machine; everything unknown is `{"absent": reason}`."""
+    info = _cpuinfo(proc)
+    return {
+        "cpu_model": info.get("model name", platform.machine()),
+        "cpu_vendor": info.get("vendor_id", absent("/proc/cpuinfo has no vendor_id")),
+        "cpu_family_model_stepping": "/".join(info.get(key, "?") for key in ("cpu family", "model", "stepping")),
+        "cpu_flags": cpu_flags(proc),
+        **_counts(sys),
+        "caches": cache_bytes(sys),
+        "memory_bytes": meminfo_bytes("MemTotal", proc) or absent("/proc/meminfo has no MemTotal"),
+        "hugepages": [
+            {"page_bytes": pages.page_bytes, "total": pages.total, "free": pages.free} for pages in hugepages(sys)
+        ],
+        "thp": _selected(sys / "kernel/mm/transparent_hugepage/enabled"),
+        "kernel": platform.release(),
+        "os": os_name(),
+        "command_line": read_text(proc / "cmdline") or absent("/proc/cmdline cannot be read"),
+        "governor": _fact(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor", "no cpufreq driver"),
+        "turbo": turbo(sys),
+        "clocksource": _fact(sys / "devices/system/clocksource/clocksource0/current_clocksource", "not shown"),
+        "hypervisor": hypervisor(proc, sys),
+        "isolated_cpus": read_text(sys / "devices/system/cpu/isolated") or "none",
+    }
+
+
+def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
+    """Which of the flags that matter for time stamps and for waiting the processor has."""
+    flags = _cpuinfo(proc).get("flags", "").split()
+    wanted = ("constant_tsc", "nonstop_tsc", "tsc_known_freq", "rdtscp", "waitpkg", "rtm", "avx2", "avx512f")
+    return {flag: flag in flags for flag in wanted}
+
+
+def _counts(sys: Path) -> dict[str, int | bool]:
+    cpus = online_cpus(sys)
+    cores = {(cpu.package, cpu.core) for cpu in cpus}
+    return {
+        "cpus": len(cpus),
+        "cores": len(cores),
+        "packages": len({cpu.package for cpu in cpus}),
+        "numa_nodes": len({cpu.node for cpu in cpus}),
+        "smt": len(cpus) > len(cores),
+    }
+
+
+def _cpuinfo(proc: Path) -> dict[str, str]:
+    first = (read_text(proc / "cpuinfo") or "").split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def cache_bytes(sys: Path = SYS) -> dict[str, int]:
+    """The caches that CPU 0 sees: `L1d`, `L1i`, `L2`, `L3` -> size of one of them in bytes."""
+    kinds = {"Data": "d", "Instruction": "i", "Unified": ""}
+    found = {}
+    for folder in sorted((sys / "devices/system/cpu/cpu0/cache").glob("index[0-9]*")):
+        level, kind, size = (read_text(folder / name) or "" for name in ("level", "type", "size"))
+        if kind in kinds and size.endswith("K"):
+            found[f"L{level}{kinds[kind]}"] = int(size.removesuffix("K")) * 1024
+    return found
+
+
+def os_name() -> str:
+    """The distribution as it names itself."""
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def turbo(sys: Path = SYS) -> Fact:
+    """`on` or `off`, from intel_pstate or the generic boost file."""
+    no_turbo = read_int(sys / "devices/system/cpu/intel_pstate/no_turbo")
+    boost = read_int(sys / "devices/system/cpu/cpufreq/boost")
+    if no_turbo is not None:
+        return "off" if no_turbo else "on"
+    if boost is not None:
+        return "on" if boost else "off"
+    return absent("no cpufreq driver shows it")
+
+
+def hypervisor(proc: Path = PROC, sys: Path = SYS) -> Fact:
+    """What the machine runs under; `none` on bare metal."""
+    if "hypervisor" not in _cpuinfo(proc).get("flags", "").split():
+        return "none"
+    product = read_text(sys / "class/dmi/id/product_name")
+    vendor = read_text(sys / "class/dmi/id/sys_vendor")
+    return " ".join(word for word in (vendor, product) if word) or "a hypervisor that does not name itself"
+
+
+def build_facts(program: Path) -> dict[str, Fact]:
+    """How the node was compiled, from meson's record beside it."""
+    folder = program.parent / "meson-info"
+    try:
+        compilers = json.loads((folder / "intro-compilers.json").read_text())["host"]["c"]
+        options = json.loads((folder / "intro-buildoptions.json").read_text())
+    except (OSError, ValueError, KeyError):
+        return {"program": program.name, "compiler": absent("the build folder with meson's record is not there")}
+    wanted = {option["name"]: option["value"] for option in options}
+    flags = {name: wanted.get(name) for name in ("buildtype", "optimization", "b_lto", "b_sanitize", "c_args")}
+    return {"program": program.name, "compiler": compilers.get("full_version", compilers["version"]), "flags": flags}
+
+
+def _fact(path: Path, reason: str) -> Fact:
+    return read_text(path) or absent(reason)
+
+
+def _selected(path: Path) -> Fact:
+    text = read_text(path)
+    if text is None:
+        return absent("not in this kernel")
+    return next((word.strip("[]") for word in text.split() if word.startswith("[")), text)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Progress of a run with the time left.
+
+Nothing is drawn while a window is open: a screen that refreshes itself would take cycles from the cores being measured.
+"""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from pollscope.plan import Plan, Trial
+from pollscope.units import human_time
+
+# Without a terminal a line is printed at most this often.
+LINE_EVERY_S = 10.0
+
+
+class Progress:
+    """Shows which trial runs and how long the rest takes; a bar on a terminal, plain lines elsewhere.
+
+    Args:
+        plan: for the number of trials and their expected time.
+        console: where to draw; standard error by default, so that standard output stays for results.
+    """
+
+    def __init__(self, plan: Plan, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._left_s = plan.seconds
+        self._count, self._total = 0, len(plan.trials)
+        self._said_at = 0.0
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+            auto_refresh=False,
+            disable=not self._console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=self._total, left="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def skip(self, trials: int, seconds: float) -> None:
+        """So many trials were already there."""
+        self._count += trials
+        self._left_s -= seconds
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    def trial(self, trial: Trial) -> None:
+        """A trial is about to start."""
+        left = f"{human_time(max(0.0, self._left_s))} left"
+        self._bar.update(self._task, description=trial.id, completed=self._count, total=self._total, left=left)
+        self._bar.refresh()
+        if not self._console.is_terminal and time.monotonic() - self._said_at >= LINE_EVERY_S:
+            self._said_at = time.monotonic()
+            self.say(f"trial {self._count + 1} of {self._total}, {left}: {trial.id}")
+
+    def done(self, trial: Trial, status: str) -> None:
+        """A trial has ended."""
+        self._count += 1
+        self._left_s -= trial.seconds
+        if status == "failed":
+            self.say(f"failed: {trial.id}")
+
+    def further(self, trials: int, seconds: float) -> None:
+        """A further round was added."""
+        self._total += trials
+        self._left_s = max(0.0, self._left_s) + seconds

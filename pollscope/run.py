@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One run: from a loaded spec to a finished run folder, and from an interrupted run folder to the same."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope import __version__
+from pollscope.collectors.knobs.session import KnobSession
+from pollscope.derive import write_table
+from pollscope.errors import HostError, PollscopeError, UsageError
+from pollscope.host.facts import build_facts, host_facts
+from pollscope.metrics import metric_dictionary
+from pollscope.noise import host_warnings
+from pollscope.places import node_program
+from pollscope.plan import LeftOut, Plan, make_plan, point_id
+from pollscope.progress import Progress
+from pollscope.run_folder import RunFolder, read_run
+from pollscope.runner import Runner
+from pollscope.spec import LoadedSpec, Overrides, load_text
+from pollscope.spec.model import Spec
+from pollscope.store import RunWriter, new_run_id, utc_now
+from pollscope.testbeds import Session, Testbed, make_testbed
+from pollscope.trials import TrialMaker
+
+# How long each measuring core is watched for gaps before the run.
+NOISE_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        folder: the run folder.
+        ok, flagged, failed: numbers of trials.
+        failures: trial -> reason.
+        warnings: sentences about the quality of the run.
+    """
+
+    folder: Path
+    ok: int
+    flagged: int
+    failed: int
+    failures: Mapping[str, str]
+    warnings: list[str]
+
+
+def start_run(loaded: LoadedSpec, testbed: Testbed, out: Path, say: Callable[[str], None]) -> Outcome:
+    """Runs a spec into a new folder `out/<spec-name>/<run-id>`.
+
+    Raises:
+        HostError: the testbed cannot host any point, or a node does not start.
+        UsageError: the spec is not meant for this testbed.
+    """
+    spec = loaded.spec
+    _check_testbed(spec, testbed, loaded.name)
+    testbed.check()
+    plan = make_plan(spec, testbed.refusal)
+    check_not_empty(plan, testbed)
+    with KnobSession(f"run {spec.name}") as knobs:
+        run_id = new_run_id()
+        folder = out / spec.name / run_id
+        meta = _first_meta(loaded, plan, testbed, run_id, knobs.snapshot())
+        with RunWriter.create(folder, meta) as writer:
+            say(f"{spec.name}: {len(plan.trials)} trials into {folder}")
+            return _Run(plan, testbed, writer, knobs, []).execute()
+
+
+def resume_run(path: Path, say: Callable[[str], None]) -> Outcome:
+    """Completes a run that was interrupted: every planned trial is there once; failed ones are made again.
+
+    Raises:
+        UsageError: not a run folder, or one of another format.
+    """
+    stored = read_run(path)
+    loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
+    testbed = make_testbed(stored.meta["testbed"]["file"])
+    testbed.check()
+    plan = make_plan(loaded.spec, _same_left_out(loaded.spec, stored))
+    if [trial.id for trial in plan.trials] != stored.meta["plan"][: len(plan.trials)]:
+        raise UsageError(
+            f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
+        )
+    with KnobSession(f"resume {path}", restore_first=True) as knobs, RunWriter.resume(path, stored.meta) as writer:
+        if writer.torn:
+            say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
+        return _Run(plan, testbed, writer, knobs, stored.trials).execute()
+
+
+def check_not_empty(plan: Plan, testbed: Testbed) -> None:
+    """Raises HostError when no point is left, with the first reasons."""
+    if not plan.points:
+        reasons = "; ".join(dict.fromkeys(each.reason for each in plan.left_out[:3]))
+        raise HostError(f"no point is left: {reasons}", f"testbed {testbed.name}", "pollscope plan lists all of them")
+
+
+def _check_testbed(spec: Spec, testbed: Testbed, name: str) -> None:
+    if testbed.kind not in spec.testbeds:
+        raise UsageError(
+            f"is not meant for a testbed of kind '{testbed.kind}'", f"{name}: testbeds", ", ".join(spec.testbeds)
+        )
+
+
+def _same_left_out(spec: Spec, stored: RunFolder) -> Callable[[Mapping[str, Any]], str | None]:
+    # Free memory may have changed since; the run is completed as it was planned.
+    reasons = {entry["point"]: entry["reason"] for entry in stored.meta["left_out"]}
+
+    def refusal(params: Mapping[str, Any]) -> str | None:
+        point = point_id({name: params[name] for name in spec.levels})
+        planned = any(trial.endswith(f":{point}:0") for trial in stored.meta["plan"])
+        return None if planned else reasons.get(point, reasons.get(f"baseline {point}"))
+
+    return refusal
+
+
+def _first_meta(
+    loaded: LoadedSpec, plan: Plan, testbed: Testbed, run_id: str, knobs: Mapping[str, Any]
+) -> dict[str, Any]:
+    spec = loaded.spec
+    return {
+        "pollscope": __version__,
+        "run_id": run_id,
+        "spec_name": spec.name,
+        "row": spec.all_rows[0],
+        "rows": list(spec.all_rows),
+        "paper": spec.paper,
+        "title": spec.title,
+        "spec_text": loaded.text,
+        "spec": spec.resolved(),
+        "overrides": loaded.overrides.to_json(),
+        "testbed": testbed.describe(),
+        "seed": spec.order.seed,
+        "plan": [trial.id for trial in plan.trials],
+        "left_out": [_left_out(each) for each in plan.left_out],
+        "host": host_facts(),
+        "build": build_facts(node_program()),
+        "node_hello": None,
+        "noise": [],
+        "maxima": {},
+        "warnings": [],
+        "knobs_before": knobs,
+        "knobs_after": None,
+        "units": {name: metric.unit for name, metric in metric_dictionary().metrics.items()},
+        "started_utc": utc_now(),
+        "finished_utc": None,
+        "status": "running",
+    }
+
+
+def _left_out(each: LeftOut) -> dict[str, str]:
+    return {"point": each.point, "reason": each.reason}
+
+
+class _Run:
+    """The part that is the same for a new run and for a resumed one."""
+
+    def __init__(
+        self, plan: Plan, testbed: Testbed, writer: RunWriter, knobs: KnobSession, records: list[dict[str, Any]]
+    ) -> None:
+        self._plan, self._testbed, self._writer, self._knobs = plan, testbed, writer, knobs
+        most_cores = max(trial.point.params["cores"] for trial in plan.trials)
+        self._maker = TrialMaker(testbed, most_cores, writer.log)
+        self._progress = Progress(plan)
+        self._runner = Runner(plan, testbed, writer, self._maker, self._progress)
+        self._runner.remember(records)
+
+    def execute(self) -> Outcome:
+        try:
+            self._knobs.apply(self._plan.spec.knobs)
+            with self._progress:
+                self._open_first_session()
+                self._runner.run()
+        except KeyboardInterrupt:
+            self._finish("interrupted")
+            raise
+        except PollscopeError:
+            self._finish("failed")
+            raise
+        return self._finish("failed" if self._runner.failures() else "complete")
+
+    def _open_first_session(self) -> None:
+        session = self._maker.session(self._plan.trials[0].point.params)
+        noise = session.noise(NOISE_NS)
+        self._writer.update(node_hello=session.hello, noise=noise, status="running", finished_utc=None)
+        self._runner.warnings += [*session.facts, *host_warnings(self._plan.spec.noise, noise)]
+        self._warn_of_build(session)
+
+    def _warn_of_build(self, session: Session) -> None:
+        flags = self._writer.meta["build"].get("flags", {})
+        if flags.get("buildtype") == "debug" or flags.get("b_sanitize") not in (None, "none", []):
+            self._runner.warnings.append(
+                "pollscope-node is a debug or sanitizer build: its costs are not those of a release"
+            )
+
+    def _finish(self, status: str) -> Outcome:
+        self._maker.close()
+        runner = self._runner
+        warnings = list(dict.fromkeys([*self._writer.meta["warnings"], *runner.warnings]))
+        self._writer.update(
+            status=status,
+            finished_utc=utc_now(),
+            plan=runner.trial_ids(),
+            maxima=runner.maxima,
+            warnings=warnings,
+            knobs_after=self._knobs.snapshot(),
+        )
+        if runner.count("ok", "flagged"):
+            write_table(self._writer.folder)
+        return Outcome(
+            self._writer.folder,
+            runner.count("ok"),
+            runner.count("flagged"),
+            runner.count("failed"),
+            runner.failures(),
+            warnings,
+        )

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Works a plan off: maxima first, then block after block, further rounds until intervals are narrow enough."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from pollscope.analysis.statistics import relative_half_width
+from pollscope.derive import derive_trial
+from pollscope.errors import TrialError, UsageError
+from pollscope.noise import trial_flags
+from pollscope.plan import Plan, Point, Trial
+from pollscope.progress import Progress
+from pollscope.store import RunWriter
+from pollscope.testbeds import Testbed
+from pollscope.trials import Record, TrialMaker, not_run, same_params
+from pollscope.units import human_rate
+
+# So many nodes lost one after the other are no accident: the run stops and can be resumed.
+GIVE_UP_AFTER = 5
+# The DUT misses less than this share at saturation: then it was the generator that could not do more.
+GENERATOR_BOUND_MISSED = 0.01
+
+
+@dataclass
+class Kept:
+    """What is remembered of a trial's last attempt; the record itself is on the disk."""
+
+    status: str
+    attempt: int
+    kind: str
+    point: str
+    metrics: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Runner:
+    """One execution of a plan, from the start or continued.
+
+    Args:
+        plan: the trials.
+        testbed: where they run.
+        writer: the run folder.
+        maker: makes single trials.
+        progress: told before each trial.
+    """
+
+    def __init__(self, plan: Plan, testbed: Testbed, writer: RunWriter, maker: TrialMaker, progress: Progress) -> None:
+        self._plan, self._testbed, self._writer, self._maker = plan, testbed, writer, maker
+        self._progress = progress
+        self._kept: dict[str, Kept] = {}
+        self._lost_in_a_row = 0
+        self.warnings: list[str] = []
+        self.maxima: dict[str, dict[str, Any]] = {}
+
+    def remember(self, records: Iterable[Record]) -> None:
+        """Takes over the trials of an interrupted run whose parameters are still those of the plan."""
+        planned = {trial.id: trial for trial in self._possible_trials()}
+        for record in records:
+            trial = planned.get(record["trial"])
+            if trial is not None and same_params(record, trial):
+                self._keep(trial, record)
+                drifts = (flag["text"] for flag in record["flags"] if flag["name"] == "drift")
+                self.warnings.extend(f"{trial.id}: {text}" for text in drifts)
+
+    def run(self) -> None:
+        """Makes every trial that is not there yet.
+
+        Raises:
+            HostError: a node cannot be started.
+            TrialError: node after node was lost.
+        """
+        for trial in self._plan.trials:
+            self._make(trial)
+        self._repeat_until()
+
+    def count(self, *statuses: str) -> int:
+        """How many trials ended with one of these statuses."""
+        return sum(kept.status in statuses for kept in self._kept.values())
+
+    def failures(self) -> dict[str, str]:
+        """Trial -> reason, of those that failed."""
+        return {trial: kept.reason for trial, kept in self._kept.items() if kept.status == "failed"}
+
+    def trial_ids(self) -> list[str]:
+        """All trials of the run in the order of the plan, further rounds last."""
+        planned = [trial.id for trial in self._plan.trials]
+        return planned + [trial for trial in self._kept if trial not in set(planned)]
+
+    def _possible_trials(self) -> Iterable[Trial]:
+        yield from self._plan.trials
+        until = self._plan.spec.repeats.until
+        if until is not None:
+            for repeat in range(until.at_least, until.at_most):
+                yield from self._plan.further_round(self._plan.points, repeat)
+
+    def _done(self, trial: Trial) -> bool:
+        kept = self._kept.get(trial.id)
+        return kept is not None and kept.status != "failed"
+
+    def _make(self, trial: Trial) -> None:
+        if self._done(trial):
+            return
+        for _again in range(1 + self._plan.spec.noise.repeat_flagged):
+            self._progress.trial(trial)
+            record = self._attempt(trial)
+            metrics = self._judge(trial, record)
+            self._writer.append(record)
+            self._keep(trial, record, metrics)
+            if record["status"] != "flagged":
+                break
+        self._progress.done(trial, self._kept[trial.id].status)
+
+    def _attempt(self, trial: Trial) -> Record:
+        kept = self._kept.get(trial.id)
+        attempt = 0 if kept is None else kept.attempt + 1
+        maximum_pps = None
+        if trial.maximum_of is not None:
+            maximum_pps = self._maximum(trial.maximum_of)
+            if maximum_pps is None:
+                reason = f"the maximum of '{trial.maximum_of}' could not be measured, so its share is not known"
+                return not_run(trial, attempt, self._testbed, reason)
+        return self._maker.make(trial, attempt, maximum_pps)
+
+    def _judge(self, trial: Trial, record: Record) -> dict[str, float] | None:
+        """Sets flags and status of a fresh record; returns its metrics when they were needed."""
+        self._watch_losses(record)
+        if record["status"] == "failed" or not self._metrics_needed(trial):
+            return None
+        metrics = _metrics_of(record)
+        if metrics is None:
+            return None
+        record["flags"] = trial_flags(self._plan.spec.noise, metrics)
+        if record["flags"]:
+            record["status"] = "flagged"
+            record["reason"] = "; ".join(flag["text"] for flag in record["flags"])
+        if trial.kind == "baseline":
+            record["flags"] += self._drift(trial, metrics)
+        return metrics
+
+    def _watch_losses(self, record: Record) -> None:
+        lost = record["status"] == "failed" and record.get("lost", False)
+        self._lost_in_a_row = self._lost_in_a_row + 1 if lost else 0
+        if self._lost_in_a_row >= GIVE_UP_AFTER:
+            self._writer.append(record)
+            raise TrialError(
+                f"{GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record['reason']}",
+                str(self._writer.log),
+                f"pollscope run --resume {self._writer.folder} goes on from here",
+            )
+
+    def _metrics_needed(self, trial: Trial) -> bool:
+        spec = self._plan.spec
+        limited = spec.noise.model_fields_set - {"repeat_flagged"}
+        return trial.kind != "measure" or spec.repeats.until is not None or bool(limited)
+
+    def _keep(self, trial: Trial, record: Mapping[str, Any], metrics: dict[str, float] | None = None) -> None:
+        if metrics is None and record["status"] != "failed" and self._metrics_needed(trial):
+            metrics = _metrics_of(dict(record))
+        kept = Kept(record["status"], record["attempt"], trial.kind, trial.point.id, metrics or {})
+        kept.reason = record.get("reason", "")
+        self._kept[trial.id] = kept
+
+    def _values(self, keep: Callable[[Kept], bool], metric: str) -> list[float]:
+        good = (kept for kept in self._kept.values() if kept.status != "failed" and keep(kept))
+        return [kept.metrics[metric] for kept in good if metric in kept.metrics]
+
+    def _maximum(self, point: str) -> float | None:
+        if point not in self.maxima:
+            here = lambda kept: kept.kind == "maximum" and kept.point == point  # noqa: E731
+            rates, missed = self._values(here, "rx_pps"), self._values(here, "imissed_share")
+            if not rates:
+                return None
+            self._record_maximum(point, rates, missed)
+        return float(self.maxima[point]["pps"])
+
+    def _record_maximum(self, point: str, rates: list[float], missed: list[float]) -> None:
+        pps = median(rates)
+        bound = bool(missed) and median(missed) < GENERATOR_BOUND_MISSED
+        self.maxima[point] = {"pps": pps, "trials": len(rates), "generator_bound": bound}
+        if bound:
+            self.warnings.append(
+                f"generator-bound maximum at '{point}': of {human_rate(pps)} the DUT missed only "
+                f"{100 * median(missed):.2g} %, so 100 % load is what the generator can do, not what the DUT can take"
+            )
+
+    def _drift(self, trial: Trial, metrics: Mapping[str, float]) -> list[dict[str, str]]:
+        baseline = self._plan.spec.baseline
+        assert baseline is not None, "BUG: a baseline trial without a baseline"
+        before = self._values(lambda kept: kept.kind == "baseline", baseline.metric)
+        if not before or baseline.metric not in metrics or before[0] == 0:
+            return []
+        moved = metrics[baseline.metric] / before[0] - 1
+        if abs(moved) <= baseline.drift:
+            return []
+        text = (
+            f"the baseline's {baseline.metric} moved by {100 * moved:+.1f} % since the start of the run "
+            f"(limit {100 * baseline.drift:g} %): the host has changed, compare only trials that lie close together"
+        )
+        self.warnings.append(f"{trial.id}: {text}")
+        return [{"name": "drift", "text": text}]
+
+    def _repeat_until(self) -> None:
+        until = self._plan.spec.repeats.until
+        if until is None:
+            return
+        for repeat in range(until.at_least, until.at_most):
+            wide = [point for point in self._plan.points if self._width(point, until.metric) > until.within]
+            if not wide:
+                return
+            self._progress.further(len(wide), sum(trial.seconds for trial in self._plan.further_round(wide, repeat)))
+            for trial in self._plan.further_round(wide, repeat):
+                self._make(trial)
+        self._warn_of_width()
+
+    def _width(self, point: Point, metric: str) -> float:
+        values = self._values(lambda kept: kept.kind == "measure" and kept.point == point.id, metric)
+        return relative_half_width(values)
+
+    def _warn_of_width(self) -> None:
+        until = self._plan.spec.repeats.until
+        assert until is not None
+        for point in self._plan.points:
+            width = self._width(point, until.metric)
+            if width > until.within:
+                self.warnings.append(
+                    f"'{point.id}': after {until.at_most} trials the 95 % interval of {until.metric} is still "
+                    f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
+                )
+
+
+def _metrics_of(record: Record) -> dict[str, float] | None:
+    try:
+        return derive_trial(record)[0]
+    except UsageError as error:
+        record["status"], record["reason"] = "failed", f"the node's result contradicts the protocol: {error}"
+        return None

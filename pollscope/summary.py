@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is shown when a run has ended: a table of points, what went wrong, what to be careful with."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from pollscope.analysis.claims.evaluate import evaluate_run
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.samples import Sample, factors, level_text, measured, samples
+from pollscope.derive import current_table
+from pollscope.metrics import metric_dictionary
+from pollscope.run import Outcome
+from pollscope.run_folder import read_run
+
+# Shown when they were measured; the report shows all.
+METRICS = ("rx_pps", "tax_share", "useful_share", "poll_rate_hz", "ipc", "latency_p99_ns", "loss_share")
+# With more points than this the table would not fit a screen; the report has them all.
+MOST_ROWS = 60
+MOST_REASONS = 5
+
+
+def show_summary(outcome: Outcome, console: Console | None = None) -> None:
+    """Prints the table, failures and warnings of a run."""
+    screen = console or Console(highlight=False)
+    run = read_run(outcome.folder)
+    if outcome.ok + outcome.flagged:
+        data = measured(current_table(run))
+        screen.print(_table(data, str(run.meta["title"])))
+    screen.print(f"{outcome.ok} trials ok, {outcome.flagged} flagged, {outcome.failed} failed", markup=False)
+    _show_lines(screen, "failed", [f"{trial}: {reason}" for trial, reason in outcome.failures.items()])
+    _show_lines(screen, "warning", outcome.warnings)
+    _show_lines(screen, "left out", [f"{each['point']}: {each['reason']}" for each in run.meta["left_out"]])
+
+
+def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
+    for line in lines[:MOST_REASONS]:
+        screen.print(f"{word}: {line}", markup=False, soft_wrap=True)
+    if len(lines) > MOST_REASONS:
+        screen.print(f"{word}: and {len(lines) - MOST_REASONS} more, see run.json", markup=False)
+
+
+def _table(data: pd.DataFrame, title: str) -> Table:
+    names = factors(data)
+    shown = [name for name in METRICS if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
+    per_metric = {name: {_key(sample, names): sample for sample in samples(data, name)} for name in shown}
+    keys = list(dict.fromkeys(key for by_key in per_metric.values() for key in by_key))
+    table = Table(title=title, caption=_caption(len(keys)))
+    for name in [*names, *shown]:
+        table.add_column(name, justify="right")
+    for key in keys[:MOST_ROWS]:
+        levels = [level_text(name, level) for name, level in zip(names, key, strict=True)]
+        table.add_row(*levels, *(_cell(name, per_metric[name].get(key)) for name in shown))
+    return table
+
+
+def _key(sample: Sample, names: Sequence[str]) -> tuple[float | int | str | bool, ...]:
+    return tuple(sample.levels[name] for name in names)
+
+
+def _cell(metric: str, sample: Sample | None) -> str:
+    if sample is None:
+        return "absent"
+    estimate, words = sample.estimate, metric_dictionary()[metric]
+    if not estimate.has_interval:
+        return words.text(estimate.value)
+    return f"{words.text(estimate.value)} +-{words.text((estimate.high - estimate.low) / 2)}"
+
+
+def _caption(points: int) -> str:
+    rest = f"; the first {MOST_ROWS} of {points} points" if points > MOST_ROWS else ""
+    return f"mean and half of its 95 % interval{rest}"
+
+
+def failed_claims(folder: Path) -> list[str]:
+    """For a spec with `must: claims`: a sentence per claim that does not hold, or that could not be judged."""
+    run = read_run(folder)
+    if run.meta["spec"].get("must") != "claims":
+        return []
+    return [
+        f"{verdict.claim.id}: {verdict.kind.value}: {verdict.finding.sentence}"
+        for verdict in evaluate_run(run)
+        if verdict.kind is not VerdictKind.AGREES
+    ]
