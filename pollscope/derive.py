@@ -363,24 +363,28 @@ def write_table(run_folder: Path) -> Path:
 def read_table(run_folders: Sequence[Path]) -> pd.DataFrame:
     """The tables of several runs one below the other; each is derived anew when it is missing or out of date.
 
-    A run folder that cannot be written to (an archive) is derived in memory.
-
     Raises:
         UsageError: no run folder, or one that contradicts the formats.
     """
-    return pd.concat([_current_table(folder) for folder in run_folders], ignore_index=True)
+    return pd.concat([current_table(read_run(folder)) for folder in run_folders], ignore_index=True)
 
 
-def _current_table(folder: Path) -> pd.DataFrame:
-    run = read_run(folder)
-    path = folder / TABLE_FILE
-    if _is_current(path, folder / "trials.jsonl"):
+def current_table(run: RunFolder) -> pd.DataFrame:
+    """The table of a run, derived anew when it is missing or out of date.
+
+    A run folder that cannot be written to (an archive) is derived in memory.
+
+    Raises:
+        UsageError: a trial contradicts the protocol.
+    """
+    path = run.path / TABLE_FILE
+    if _is_current(path, run.path / "trials.jsonl"):
         table = pd.read_parquet(path)
         if table.attrs.get("pollscope") == __version__ and len(table) == len(last_attempts(run.trials)):
             return table
-    if not os.access(folder, os.W_OK):
+    if not os.access(run.path, os.W_OK):
         return derive_table(run)
-    return pd.read_parquet(write_table(folder))
+    return pd.read_parquet(write_table(run.path))
 
 
 def _is_current(table: Path, trials: Path) -> bool:

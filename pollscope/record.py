@@ -44,12 +44,12 @@ class Part:
         if not isinstance(self.value, Mapping):
             raise UsageError(f"is {_short(self.value)}, not an object", self.path)
         if set(self.value) == {"absent"}:
-            raise NotMeasured(str(self.value["absent"]))
+            raise NotMeasured(str(self.value["absent"]) or "the node gave no reason")
         if self.value.get(key) is None:
             raise NotMeasured(f"not in the record: {self.path}.{key}".replace(": .", ": "))
         part = Part(self.value[key], f"{self.path}.{key}".removeprefix("."))
         if isinstance(part.value, Mapping) and set(part.value) == {"absent"}:
-            raise NotMeasured(str(part.value["absent"]))
+            raise NotMeasured(str(part.value["absent"]) or "the node gave no reason")
         return part
 
     def items(self) -> list["Part"]:

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A paper's statements as predicates over metrics, and the verdicts that measured data give them."""
+
+from pollscope.analysis.claims.evaluate import evaluate_run
+from pollscope.analysis.claims.model import Claim, load_claims
+from pollscope.analysis.claims.verdict import Number, Verdict, VerdictKind
+
+__all__ = ["Claim", "Number", "Verdict", "VerdictKind", "evaluate_run", "load_claims"]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judging the claims of a run's rows by the run's table."""
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from pollscope.analysis.claims.model import LOAD, Claim, Range, Where, is_load, load_claims
+from pollscope.analysis.claims.predicates import judge
+from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
+from pollscope.analysis.papers import differences
+from pollscope.analysis.samples import absence, factors, level_text, measured, samples
+from pollscope.analysis.saturation import unsaturated_points
+from pollscope.derive import current_table
+from pollscope.metrics import metric_dictionary
+from pollscope.run_folder import RunFolder
+
+
+def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[Verdict]:
+    """A verdict for every claim of the rows that the run measures.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    table = current_table(run)
+    rows = rows_of(run)
+    chosen = [claim for claim in (load_claims() if claims is None else claims) if claim.row in rows]
+    return [Verdict(claim, run.run_id, _finding(claim, table), differences(claim.paper, run)) for claim in chosen]
+
+
+def rows_of(run: RunFolder) -> list[str]:
+    """The paper rows that a run measures."""
+    rows = run.meta.get("rows")
+    return [str(row) for row in rows] if isinstance(rows, list) and rows else [str(run.meta["row"])]
+
+
+def _finding(claim: Claim, table: pd.DataFrame) -> Finding:
+    claim = _with_real_load(claim, factors(table))
+    data = measured(table)
+    if data.empty:
+        return _not_measurable(f"the run has no trial that is data ({len(table)} trials, all failed or none measured)")
+    selected = _selected(data, claim.where)
+    if selected.empty:
+        return _not_measurable(f"the run has no point with {_where_text(claim.where)}")
+    if claim.needs_saturated_dut:
+        bound = unsaturated_points(table)
+        selected = selected[~selected["point"].isin(bound)]
+        if selected.empty:
+            reason = next(iter(bound.values()))
+            return _not_measurable(f"no point shows the DUT at its own maximum: {reason}")
+    found = samples(selected, claim.metric)
+    if not found:
+        return _not_measurable(f"{claim.metric} is absent, because {absence(selected, claim.metric)}")
+    return judge(claim.predicate, found, metric_dictionary()[claim.metric])
+
+
+def _not_measurable(reason: str) -> Finding:
+    return Finding(VerdictKind.NOT_MEASURABLE, reason[0].upper() + reason[1:] + ".")
+
+
+def _with_real_load(claim: Claim, present: list[str]) -> Claim:
+    """`load` replaced by the load factor that the run has swept."""
+    real = next((name for name in present if is_load(name)), LOAD)
+    where = {real if name == LOAD else name: condition for name, condition in claim.where.items()}
+    predicate = claim.predicate
+    if getattr(predicate, "factor", None) == LOAD:
+        predicate = predicate.model_copy(update={"factor": real})
+    return claim.model_copy(update={"where": where, "predicate": predicate})
+
+
+def _selected(data: pd.DataFrame, where: Where) -> pd.DataFrame:
+    for name, condition in where.items():
+        column = f"factor.{name}"
+        if column not in data.columns:
+            return data.iloc[:0]
+        data = data[[_fits(level, condition) for level in data[column]]]
+    return data
+
+
+def _fits(level: object, condition: float | int | str | Range) -> bool:
+    if isinstance(level, str) or isinstance(condition, str):
+        return level == condition
+    value = float(level)  # type: ignore[arg-type]
+    return condition.contains(value) if isinstance(condition, Range) else math.isclose(value, condition, abs_tol=1e-9)
+
+
+def _where_text(where: Where) -> str:
+    def one(name: str, condition: float | int | str | Range) -> str:
+        if isinstance(condition, Range):
+            return f"{name} {condition.text(lambda level: level_text(name, level))}"
+        return f"{name} {level_text(name, condition)}"
+
+    return " and ".join(one(name, condition) for name, condition in where.items())

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Claims as they stand in data/claims/*.yaml: a closed set of predicate kinds, read strictly."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pollscope.errors import UsageError
+from pollscope.metrics import metric_dictionary
+from pollscope.places import data_folder
+from pollscope.spec import document as documents
+from pollscope.spec.model import LOADS, Parameters
+
+# In a claim the factor `load` stands for whichever load factor the run has swept.
+LOAD = "load"
+
+
+class Model(BaseModel):
+    """Base of all parts of a claim: frozen, no unknown keys, no silent conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+
+class Range(Model):
+    """A range of levels; an end that is not given is open."""
+
+    above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+
+    def contains(self, level: float) -> bool:
+        """Whether the level lies in the range."""
+        return not (
+            (self.above is not None and level <= self.above)
+            or (self.at_least is not None and level < self.at_least)
+            or (self.at_most is not None and level > self.at_most)
+            or (self.below is not None and level >= self.below)
+        )
+
+    def text(self, show: Any) -> str:
+        """In words: 'above 64'."""
+        words = {"above": self.above, "at least": self.at_least, "at most": self.at_most, "below": self.below}
+        return " and ".join(f"{word} {show(level)}" for word, level in words.items() if level is not None)
+
+
+Where = dict[str, float | int | str | Range]
+
+
+class Bounds(Model):
+    """Stated lower and upper end; at least one is given."""
+
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low is None and self.high is None:
+            raise ValueError("at least one of low and high is given")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low ({self.low}) is above high ({self.high})")
+        return self
+
+
+class Within(Bounds):
+    """The mean of every selected point lies between low and high."""
+
+    kind: Literal["within"]
+
+
+class EveryTrial(Bounds):
+    """The value of every single selected trial lies between low and high; no statistics."""
+
+    kind: Literal["every_trial"]
+
+
+class TrendOver(Model):
+    """The metric rises or falls with a factor while all others stay; a smaller change than `flat_within` is flat."""
+
+    kind: Literal["trend"]
+    factor: str
+    direction: Literal["rises", "falls"]
+    flat_within: float = Field(default=0.01, ge=0, description="share of the value at the first level")
+
+
+class Ratio(Bounds):
+    """The metric at level `to` over that at level `from`, all other factors equal."""
+
+    kind: Literal["ratio"]
+    factor: str
+    first: float | int = Field(alias="from")
+    last: float | int = Field(alias="to")
+
+
+class LargestFall(Bounds):
+    """The largest relative fall, over the groups of the other factors, from the lowest to the highest level."""
+
+    kind: Literal["largest_fall"]
+    factor: str
+
+
+class RisesAbove(Model):
+    """Beyond a level the metric rises, and beyond anything seen up to that level."""
+
+    kind: Literal["rises_above"]
+    factor: str
+    level: float | int
+
+
+Predicate = Annotated[Within | EveryTrial | TrendOver | Ratio | LargestFall | RisesAbove, Field(discriminator="kind")]
+
+
+class Claim(Model):
+    """One statement of a paper (or of the sanity check) that data can confirm or refute."""
+
+    id: str = Field(pattern=r"^[A-Z][A-Za-z0-9-]*\.[a-z0-9-]+$")
+    row: str
+    statement: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    metric: str
+    where: Where = {}
+    needs_saturated_dut: bool = False
+    predicate: Predicate
+    paper: str | None = None
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        if self.metric not in metric_dictionary().metrics:
+            raise ValueError(f"no metric is called '{self.metric}'")
+        known = {*Parameters.model_fields, LOAD}
+        factors = {*self.where, getattr(self.predicate, "factor", LOAD)}
+        if not factors <= known:
+            raise ValueError(f"no parameter is called '{sorted(factors - known)[0]}'")
+        if not self.id.startswith(f"{self.row}."):
+            raise ValueError(f"the id '{self.id}' does not begin with the row '{self.row}.'")
+        return self
+
+
+class ClaimFile(Model):
+    """One file of claims."""
+
+    paper: str | None
+    claims: list[Claim]
+
+
+def parse_claims(text: str, name: str) -> list[Claim]:
+    """Read claims from YAML text.
+
+    Raises:
+        UsageError: the first thing that is wrong, with file, line and key.
+    """
+    document = documents.parse(text, name)
+    try:
+        file = ClaimFile.model_validate(document.data)
+    except ValidationError as error:
+        raise _one_line(document, error) from None
+    identifiers = [claim.id for claim in file.claims]
+    twice = {identifier for identifier in identifiers if identifiers.count(identifier) > 1}
+    if twice:
+        raise UsageError(f"the claim '{min(twice)}' is there twice", name)
+    return [claim.model_copy(update={"paper": file.paper}) for claim in file.claims]
+
+
+def _one_line(document: documents.Document, error: ValidationError) -> UsageError:
+    # A value that fits none of several types is reported once per type; the deepest place says most.
+    first: Mapping[str, Any] = max(error.errors(), key=lambda each: len(each["loc"]))
+    path = document.locate(tuple(first["loc"]))
+    place = f"{document.place(path)}: {'.'.join(str(part) for part in path)}"
+    missing = f" '{first['loc'][-1]}'" if first["type"] in ("missing", "extra_forbidden") else ""
+    return UsageError(first["msg"].removeprefix("Value error, ") + missing, place, "see docs/claims.md")
+
+
+@cache
+def load_claims() -> tuple[Claim, ...]:
+    """All claims that ship with pollscope (data/claims).
+
+    Raises:
+        UsageError: a file is wrong.
+    """
+    files: list[Path] = sorted((data_folder("data") / "claims").glob("*.yaml"))
+    return tuple(claim for file in files for claim in parse_claims(file.read_text(encoding="utf-8"), str(file)))
+
+
+def is_load(factor: str) -> bool:
+    """Whether a factor sets the offered load."""
+    return factor in LOADS
