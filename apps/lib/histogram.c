@@ -93,7 +93,8 @@ uint64_t histogram_percentile(const struct histogram *h, double percentile)
 	for (uint32_t i = 0; i < h->counts_len; i++) {
 		seen += h->counts[i];
 		if (seen >= wanted)
-			return histogram_lowest_at(h, i) + (1ull << width_log2_at(h, i)) - 1;
+			return histogram_lowest_at(h, i) +
+			       (percentile > 0 ? (1ull << width_log2_at(h, i)) - 1 : 0);
 	}
 	return 0;
 }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../lib/histogram.h"
+
+static void refuses_bad_parameters(void)
+{
+	struct histogram h = {0};
+
+	UNIT_EQUAL(histogram_init(&h, 0, 100, 3), -EINVAL);
+	UNIT_EQUAL(histogram_init(&h, 1, 1, 3), -EINVAL);
+	UNIT_EQUAL(histogram_init(&h, 1, 100, 0), -EINVAL);
+	UNIT_EQUAL(histogram_init(&h, 1, 100, 6), -EINVAL);
+	UNIT_EQUAL(histogram_init(&h, 1, 1ull << 63, 3), -EINVAL);
+	UNIT_EQUAL(histogram_init(&h, 1ull << 50, 1ull << 60, 5), -EINVAL);
+	histogram_free(&h);
+}
+
+static void small_values_have_their_own_index(void)
+{
+	struct histogram h;
+
+	UNIT_EQUAL(histogram_init(&h, 1, 3600000000, 3), 0);
+	for (uint64_t value = 0; value < 2048; value++)
+		UNIT_EQUAL(histogram_index(&h, value), value);
+	UNIT_EQUAL(histogram_index(&h, 2048), 2048);
+	UNIT_EQUAL(histogram_index(&h, 2049), 2048);
+	UNIT_EQUAL(histogram_index(&h, 4096), 3072);
+	UNIT_EQUAL(h.counts_len, 23552); /* as HdrHistogram sizes these parameters */
+	histogram_free(&h);
+}
+
+static void index_and_value_are_inverse(void)
+{
+	struct histogram h;
+
+	UNIT_EQUAL(histogram_init(&h, 100, 10000000000, 2), 0);
+	for (uint32_t index = 0; index < h.counts_len; index++)
+		UNIT_EQUAL(histogram_index(&h, histogram_lowest_at(&h, index)), index);
+	histogram_free(&h);
+}
+
+static void keeps_three_digits(void)
+{
+	struct histogram h;
+
+	UNIT_EQUAL(histogram_init(&h, 1, 10000000000, 3), 0);
+	for (uint64_t value = 1; value < 10000000000; value = value * 13 / 10 + 1) {
+		const uint64_t found = histogram_lowest_at(&h, histogram_index(&h, value));
+
+		UNIT_CHECK(found <= value);
+		UNIT_NEAR(found, value, (double)value / 1000);
+	}
+	histogram_free(&h);
+}
+
+static void counts_and_refuses(void)
+{
+	struct histogram h;
+
+	UNIT_EQUAL(histogram_init(&h, 1, 1000000, 3), 0);
+	UNIT_CHECK(histogram_record(&h, 0));
+	UNIT_CHECK(histogram_record(&h, 1000000));
+	UNIT_CHECK(!histogram_record(&h, 1ull << 40));
+	UNIT_CHECK(!histogram_record(&h, UINT64_MAX));
+	UNIT_EQUAL(h.total, 2);
+	UNIT_EQUAL(h.refused, 2);
+	UNIT_EQUAL(h.min, 0);
+	UNIT_EQUAL(h.max, 1000000);
+	UNIT_EQUAL(h.sum, 1000000);
+	histogram_reset(&h);
+	UNIT_EQUAL(h.total + h.refused + h.sum, 0);
+	UNIT_EQUAL(histogram_percentile(&h, 50), 0);
+	histogram_free(&h);
+}
+
+static void percentiles(void)
+{
+	struct histogram h;
+
+	UNIT_EQUAL(histogram_init(&h, 1, 1000000, 3), 0);
+	for (uint64_t value = 1; value <= 1000; value++)
+		histogram_record(&h, value);
+	UNIT_EQUAL(histogram_percentile(&h, 0), 1);
+	UNIT_EQUAL(histogram_percentile(&h, 50), 500);
+	UNIT_EQUAL(histogram_percentile(&h, 99), 990);
+	UNIT_EQUAL(histogram_percentile(&h, 99.9), 999);
+	UNIT_EQUAL(histogram_percentile(&h, 100), 1000);
+	histogram_free(&h);
+}
+
+static void writes_sparse_json(void)
+{
+	struct histogram h;
+	json_t *object, *expected;
+
+	UNIT_EQUAL(histogram_init(&h, 1, 1000000, 3), 0);
+	histogram_record(&h, 7);
+	histogram_record(&h, 7);
+	histogram_record(&h, 4096);
+	object = histogram_to_json(&h, "ns");
+	expected = json_loads(
+	        "{\"unit\":\"ns\",\"lowest\":1,\"highest\":1000000,\"significant_digits\":3,\"total\":3,"
+	        "\"min\":7,\"max\":4096,\"sum\":4110,\"counts\":[[7,2],[3072,1]]}",
+	        0, NULL);
+	UNIT_CHECK(expected != NULL && json_equal(object, expected));
+	json_decref(object);
+	json_decref(expected);
+	histogram_free(&h);
+}
+
+static void writes_plain_values(void)
+{
+	const uint64_t counts[] = {5, 0, 2};
+	json_t *object = value_counts_to_json(counts, 3, "packets");
+	json_t *expected = json_loads("{\"unit\":\"packets\",\"values\":[[0,5],[2,2]]}", 0, NULL);
+
+	UNIT_CHECK(expected != NULL && json_equal(object, expected));
+	json_decref(object);
+	json_decref(expected);
+}
+
+static const struct unit_case cases[] = {
+        {"refuses bad parameters", refuses_bad_parameters},
+        {"small values have an index of their own", small_values_have_their_own_index},
+        {"index and value are inverse", index_and_value_are_inverse},
+        {"keeps three digits", keeps_three_digits},
+        {"counts and refuses", counts_and_refuses},
+        {"percentiles", percentiles},
+        {"writes sparse JSON", writes_sparse_json},
+        {"writes plain values", writes_plain_values},
+        {NULL, NULL},
+};
+
+const struct unit_suite unit_histogram = {"histogram", cases};

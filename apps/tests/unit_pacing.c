@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include "../lib/pacing.h"
+
+#define HZ       2600000000ull
+#define BEGIN    123456789ull
+#define LATE_MAX 260000 /* 100 us */
+#define ALWAYS   UINT64_MAX
+#define BURST    32
+
+struct drained {
+	uint64_t taken;
+	uint64_t skipped;
+	uint64_t first;
+	uint64_t last;
+};
+
+/* A loop that turns every `turn_cycles` from BEGIN to BEGIN + cycles. */
+static struct drained drain(struct pacer *pacer, uint64_t cycles, uint64_t turn_cycles)
+{
+	struct drained d = {.first = UINT64_MAX};
+	uint64_t intended[BURST];
+
+	for (uint64_t now = BEGIN; now < BEGIN + cycles; now += turn_cycles) {
+		const unsigned int n = pacer_take(pacer, now, BEGIN + cycles, intended, BURST, &d.skipped);
+
+		if (n == 0)
+			continue;
+		if (d.taken == 0)
+			d.first = intended[0];
+		d.last = intended[n - 1];
+		d.taken += n;
+	}
+	return d;
+}
+
+static void constant_rate_is_exact(void)
+{
+	static const double rates[] = {100000, 1e6, 3e6, 14.88e6, 0.7, 12345.678};
+	struct pacer pacer;
+
+	for (unsigned int i = 0; i < 6; i++) {
+		const uint64_t seconds = rates[i] > 10 ? 1 : 100;
+
+		pacer_constant(&pacer, BEGIN, (long double)HZ / rates[i], LATE_MAX);
+		/* slots at 0, T, 2T, ... below the end */
+		UNIT_NEAR(pacer_skip_until(&pacer, BEGIN + seconds * HZ), ceil(rates[i] * (double)seconds),
+		          1);
+	}
+}
+
+static void constant_slots_do_not_drift(void)
+{
+	struct pacer pacer;
+
+	pacer_constant(&pacer, BEGIN, (long double)HZ / 3e6L, LATE_MAX);
+	for (uint64_t i = 0; i < 30000000; i++)
+		pacer_advance(&pacer);
+	UNIT_NEAR((double)(pacer_next(&pacer) - BEGIN), 10.0 * HZ,
+	          1); /* 30 M slots later: 10 s, to the cycle */
+}
+
+static void takes_what_is_due_and_no_more(void)
+{
+	struct pacer pacer;
+	uint64_t intended[BURST], skipped = 0;
+
+	pacer_constant(&pacer, BEGIN, 1000, LATE_MAX);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN - 1, ALWAYS, intended, BURST, &skipped), 0);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN, ALWAYS, intended, BURST, &skipped), 1);
+	UNIT_EQUAL(intended[0], BEGIN);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 999, ALWAYS, intended, BURST, &skipped), 0);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 3500, ALWAYS, intended, BURST, &skipped), 3);
+	UNIT_EQUAL(intended[2], BEGIN + 3000);
+	UNIT_EQUAL(skipped, 0);
+}
+
+static void one_burst_at_most_per_turn(void)
+{
+	struct pacer pacer;
+	uint64_t intended[BURST], skipped = 0;
+
+	pacer_constant(&pacer, BEGIN, 100, LATE_MAX);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 100000, ALWAYS, intended, BURST, &skipped), BURST);
+	UNIT_EQUAL(intended[0], BEGIN); /* the oldest go first */
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 100000, ALWAYS, intended, 5, &skipped), 5);
+	UNIT_EQUAL(intended[0], BEGIN + 32 * 100);
+	UNIT_EQUAL(skipped, 0);
+}
+
+static void too_late_is_skipped_and_counted(void)
+{
+	struct pacer pacer;
+	uint64_t intended[BURST], skipped = 0;
+
+	pacer_constant(&pacer, BEGIN, 1000, LATE_MAX);
+	/* a gap of 1 ms at 2.6 slots/us: all but the last 100 us are given up */
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 2600000, ALWAYS, intended, BURST, &skipped), BURST);
+	UNIT_EQUAL(skipped, (2600000 - LATE_MAX) / 1000);
+	UNIT_EQUAL(intended[0], BEGIN + 2600000 - LATE_MAX); /* exactly as late as allowed */
+}
+
+static void stops_at_the_limit(void)
+{
+	struct pacer pacer;
+	uint64_t intended[BURST], skipped = 0;
+
+	pacer_constant(&pacer, BEGIN, 1000, LATE_MAX);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 10000, BEGIN + 3000, intended, BURST, &skipped), 3);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 10000, BEGIN + 3000, intended, BURST, &skipped), 0);
+	UNIT_EQUAL(pacer_next(&pacer), BEGIN + 3000);
+}
+
+static void impossible_rate_is_counted_whole(void)
+{
+	struct pacer pacer;
+	struct drained d;
+	uint64_t rest;
+
+	/* 26 M slots a second for a loop that turns 50 k times a second */
+	pacer_constant(&pacer, BEGIN, 100, LATE_MAX);
+	d = drain(&pacer, HZ, 52000);
+	rest = pacer_skip_until(&pacer, BEGIN + HZ);
+	UNIT_EQUAL(d.taken + d.skipped + rest, 26000000);
+	UNIT_EQUAL(d.taken, 50000 * BURST - BURST +
+	                            1); /* a full burst each turn but the first, where one slot is due */
+	UNIT_CHECK(d.skipped > 20000000);
+}
+
+static void a_turn_skips_a_bounded_number(void)
+{
+	struct pacer pacer;
+	uint64_t intended[BURST], skipped = 0;
+
+	pacer_constant(&pacer, BEGIN, 1, LATE_MAX);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + HZ, ALWAYS, intended, BURST, &skipped), 0);
+	UNIT_EQUAL(skipped, PACING_SKIPS_PER_TURN);
+}
+
+static void silence_has_no_slots(void)
+{
+	struct pacer pacer;
+	uint64_t intended[BURST], skipped = 0;
+
+	pacer_silent(&pacer);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + HZ, BEGIN + 2 * HZ, intended, BURST, &skipped), 0);
+	UNIT_EQUAL(pacer_skip_until(&pacer, BEGIN + 100 * HZ), 0);
+}
+
+static void poisson_rate_is_right(void)
+{
+	struct pacer pacer;
+
+	pacer_poisson(&pacer, BEGIN, HZ / 1e6, LATE_MAX, 1);
+	/* 10^7 expected in 10 s, standard deviation 3162 */
+	UNIT_NEAR(pacer_skip_until(&pacer, BEGIN + 10 * HZ), 1e7, 5 * 3162.0);
+}
+
+static void poisson_counts_are_dispersed_like_poisson(void)
+{
+	double sum = 0, squares = 0;
+	struct pacer pacer;
+
+	pacer_poisson(&pacer, BEGIN, HZ / 1e6, LATE_MAX, 7);
+	for (uint64_t i = 1; i <= 10000; i++) { /* counts of 100 us each: mean and variance 100 */
+		const double n = (double)pacer_skip_until(&pacer, BEGIN + i * (HZ / 10000));
+
+		sum += n;
+		squares += n * n;
+	}
+	UNIT_NEAR(squares / 10000 - sum / 10000 * (sum / 10000), 100, 5 * 100 * sqrt(2.0 / 10000));
+}
+
+static void poisson_seed_decides(void)
+{
+	struct pacer a, b, c;
+
+	pacer_poisson(&a, BEGIN, 2600, LATE_MAX, 1);
+	pacer_poisson(&b, BEGIN, 2600, LATE_MAX, 1);
+	pacer_poisson(&c, BEGIN, 2600, LATE_MAX, 2);
+	pacer_skip_until(&a, BEGIN + HZ / 100);
+	pacer_skip_until(&b, BEGIN + HZ / 100);
+	pacer_skip_until(&c, BEGIN + HZ / 100);
+	UNIT_EQUAL(pacer_next(&a), pacer_next(&b));
+	UNIT_CHECK(pacer_next(&a) != pacer_next(&c));
+}
+
+static const struct unit_case cases[] = {
+        {"constant rate is exact", constant_rate_is_exact},
+        {"constant slots do not drift", constant_slots_do_not_drift},
+        {"takes what is due and no more", takes_what_is_due_and_no_more},
+        {"one burst at most per turn", one_burst_at_most_per_turn},
+        {"too late is skipped and counted", too_late_is_skipped_and_counted},
+        {"stops at the limit", stops_at_the_limit},
+        {"impossible rate is counted whole", impossible_rate_is_counted_whole},
+        {"a turn skips a bounded number", a_turn_skips_a_bounded_number},
+        {"silence has no slots", silence_has_no_slots},
+        {"Poisson rate is right", poisson_rate_is_right},
+        {"Poisson counts are dispersed", poisson_counts_are_dispersed_like_poisson},
+        {"Poisson seed decides", poisson_seed_decides},
+        {NULL, NULL},
+};
+
+const struct unit_suite unit_pacing = {"pacing", cases};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include "../lib/sequence.h"
+
+static void in_order_is_clean(void)
+{
+	struct sequence *s = sequence_new(4);
+
+	for (uint64_t i = 0; i < 3 * SEQUENCE_WINDOW; i++)
+		sequence_record(s, i, i % 4);
+	UNIT_EQUAL(s->unique, 3 * SEQUENCE_WINDOW);
+	UNIT_EQUAL(s->duplicated + s->reordered + s->reordered_in_flow + s->too_old, 0);
+	sequence_free(s);
+}
+
+static void holes_are_no_duplicates(void)
+{
+	struct sequence *s = sequence_new(1);
+
+	/* Steps that pass over words, and over the whole window, must leave no stale bits behind. */
+	for (uint64_t i = 0, number = 0; i < 100000; i++, number += 1 + i % 200)
+		sequence_record(s, number, 0);
+	sequence_record(s, s->next + 5 * SEQUENCE_WINDOW, 0);
+	for (uint64_t i = 1; i < 1000; i++)
+		sequence_record(s, s->next - 1 - 2 * i, 0); /* late, first arrivals */
+	UNIT_EQUAL(s->duplicated, 0);
+	UNIT_EQUAL(s->unique, 100000 + 1 + 999);
+	UNIT_EQUAL(s->reordered, 999);
+	sequence_free(s);
+}
+
+static void duplicates_are_nothing_else(void)
+{
+	struct sequence *s = sequence_new(1);
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		sequence_record(s, i, 0);
+		sequence_record(s, i, 0);
+		sequence_record(s, i / 2, 0);
+	}
+	UNIT_EQUAL(s->unique, 1000);
+	UNIT_EQUAL(s->duplicated, 2000);
+	UNIT_EQUAL(s->reordered, 0);
+	sequence_free(s);
+}
+
+/* RFC 4737 section 3.2 with packets 1 2 3 7 8 9 10 4 5 6 11: the three late ones are reordered. */
+static void reordering_of_rfc_4737(void)
+{
+	static const uint64_t arrivals[] = {1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11};
+	struct sequence *s = sequence_new(1);
+
+	for (unsigned int i = 0; i < 11; i++)
+		sequence_record(s, arrivals[i], 0);
+	UNIT_EQUAL(s->reordered, 3);
+	UNIT_EQUAL(s->reordered_in_flow, 3);
+	UNIT_EQUAL(s->unique, 11);
+	sequence_free(s);
+}
+
+static void flows_are_ordered_apart(void)
+{
+	struct sequence *s = sequence_new(2);
+
+	sequence_record(s, 1, 1); /* flow 1 overtakes flow 0 */
+	sequence_record(s, 3, 1);
+	sequence_record(s, 0, 0);
+	sequence_record(s, 2, 0);
+	UNIT_EQUAL(s->reordered, 2);
+	UNIT_EQUAL(s->reordered_in_flow, 0);
+	sequence_free(s);
+}
+
+static void very_late_arrivals_are_told(void)
+{
+	struct sequence *s = sequence_new(1);
+
+	sequence_record(s, 2 * SEQUENCE_WINDOW, 0);
+	sequence_record(s, 1, 0);
+	sequence_record(s, SEQUENCE_WINDOW + 1, 0); /* its bit would be that of packet 1 */
+	UNIT_EQUAL(s->too_old, 2);
+	UNIT_EQUAL(s->reordered, 2);
+	UNIT_EQUAL(s->unique, 3);
+	UNIT_EQUAL(s->duplicated, 0);
+	sequence_free(s);
+}
+
+static void reset_forgets(void)
+{
+	struct sequence *s = sequence_new(1);
+
+	sequence_record(s, 5, 0);
+	sequence_reset(s);
+	sequence_record(s, 5, 0);
+	sequence_record(s, 0, 0);
+	UNIT_EQUAL(s->duplicated, 0);
+	UNIT_EQUAL(s->unique, 2);
+	sequence_free(s);
+}
+
+static const struct unit_case cases[] = {
+        {"packets in order count as nothing", in_order_is_clean},
+        {"holes are no duplicates", holes_are_no_duplicates},
+        {"duplicates are nothing else", duplicates_are_nothing_else},
+        {"reordering of RFC 4737", reordering_of_rfc_4737},
+        {"flows are ordered apart", flows_are_ordered_apart},
+        {"very late arrivals are told", very_late_arrivals_are_told},
+        {"reset forgets", reset_forgets},
+        {NULL, NULL},
+};
+
+const struct unit_suite unit_sequence = {"sequence", cases};
