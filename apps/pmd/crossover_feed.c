@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_byteorder.h>
+#include <rte_ip.h>
+#include <rte_malloc.h>
+#include <rte_udp.h>
+
+#include "crossover_feed.h"
+#include "crossover_log.h"
+
+/* RFC 2544 appendix C: 198.18.0.0/15 is set aside for benchmarks. */
+#define SOURCE_NETWORK      RTE_IPV4(198, 18, 0, 0)
+#define DESTINATION_NETWORK RTE_IPV4(198, 19, 0, 0)
+#define SOURCE_PORT         49152 /* first dynamic port, RFC 6335 */
+#define DESTINATION_PORT    9     /* discard, RFC 863 */
+#define TTL_HOPS            64
+
+struct feed_headers {
+	struct rte_ether_hdr ether;
+	struct rte_ipv4_hdr ip;
+	struct rte_udp_hdr udp;
+} __rte_packed __rte_aligned(2);
+
+_Static_assert(sizeof(struct feed_headers) <= CROSSOVER_TEMPLATE_BYTES, "the template holds the headers");
+
+static uint16_t
+frame_bytes(const struct crossover_rx_queue *rxq)
+{
+	return rxq->port->pair->options.frame_bytes - RTE_ETHER_CRC_LEN;
+}
+
+static void
+fill_template(const struct crossover_rx_queue *rxq, uint16_t flow, struct crossover_template *template)
+{
+	const struct crossover_port *port = rxq->port;
+	struct feed_headers *headers = (struct feed_headers *)template->head;
+	uint16_t length = frame_bytes(rxq);
+	uint32_t hash = 0;
+
+	memset(template, 0, sizeof(*template));
+	headers->ether.dst_addr = port->mac_addrs[0];
+	headers->ether.src_addr = port->peer->mac_addrs[0];
+	headers->ether.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+	headers->ip.version_ihl = RTE_IPV4_VHL_DEF;
+	headers->ip.total_length = rte_cpu_to_be_16(length - sizeof(headers->ether));
+	headers->ip.time_to_live = TTL_HOPS;
+	headers->ip.next_proto_id = IPPROTO_UDP;
+	headers->ip.src_addr = rte_cpu_to_be_32(SOURCE_NETWORK | flow);
+	headers->ip.dst_addr = rte_cpu_to_be_32(DESTINATION_NETWORK | flow);
+	headers->ip.hdr_checksum = rte_ipv4_cksum(&headers->ip);
+	headers->udp.src_port = rte_cpu_to_be_16(SOURCE_PORT + flow % (UINT16_MAX - SOURCE_PORT));
+	headers->udp.dst_port = rte_cpu_to_be_16(DESTINATION_PORT);
+	headers->udp.dgram_len = rte_cpu_to_be_16(length - sizeof(headers->ether) - sizeof(headers->ip));
+	template->writeback = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP;
+	if (port->report_hash &&
+	    crossover_hash_frame(&port->hash[port->active_hash], template->head, sizeof(*headers), &hash))
+		template->writeback |= CROSSOVER_WB_HASH | (uint64_t)hash << CROSSOVER_WB_HASH_SHIFT;
+}
+
+int
+crossover_feed_init(struct crossover_rx_queue *rxq)
+{
+	uint16_t flows = rxq->port->pair->options.flows;
+	uint16_t queues = RTE_MAX(rxq->port->nb_rx_queues, (uint16_t)1);
+	uint16_t count = rxq->queue_id < flows ? (flows - rxq->queue_id + queues - 1) / queues : 1;
+
+	if (frame_bytes(rxq) > rxq->buffer_bytes) {
+		CROSSOVER_LOG(ERR, "queue %u: size=%u does not fit one buffer of %u bytes; feed=infinite does not scatter",
+			      rxq->queue_id, rxq->port->pair->options.frame_bytes, rxq->buffer_bytes);
+		return -EINVAL;
+	}
+	crossover_feed_release(rxq);
+	rxq->templates = rte_malloc_socket("crossover_feed", count * sizeof(*rxq->templates), CROSSOVER_LINE_BYTES,
+					   rxq->port->pair->socket_id);
+	if (rxq->templates == NULL)
+		return -ENOMEM;
+	for (uint16_t i = 0; i < count; i++)
+		fill_template(rxq, (uint16_t)((rxq->queue_id + i * queues) % flows), &rxq->templates[i]);
+	rxq->nb_templates = count;
+	rxq->next_template = 0;
+	return 0;
+}
+
+void
+crossover_feed_release(struct crossover_rx_queue *rxq)
+{
+	rte_free(rxq->templates);
+	rxq->templates = NULL;
+}
+
+void
+crossover_feed_fill(struct crossover_rx_queue *rxq, struct crossover_rx_desc *desc, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct crossover_template *template = &rxq->templates[rxq->next_template];
+		struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)desc[i].buffer;
+
+		memcpy((uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM, template->head, sizeof(template->head));
+		desc[i].writeback = template->writeback;
+		if (++rxq->next_template == rxq->nb_templates)
+			rxq->next_template = 0;
+	}
+}
+
+void
+crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts, uint16_t count)
+{
+	if (count == 0)
+		return;
+	rxq->fed_packets += count;
+	rxq->fed_bytes += (uint64_t)count * pkts[0]->pkt_len;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+
+#include <bus_vdev_driver.h>
+#include <ethdev_driver.h>
+#include <rte_malloc.h>
+
+#include "crossover_classify.h"
+#include "crossover_compat.h"
+#include "crossover_control.h"
+#include "crossover_devargs.h"
+#include "crossover_ethdev.h"
+#include "crossover_filter.h"
+#include "crossover_log.h"
+#include "crossover_probe.h"
+#include "crossover_quiesce.h"
+#include "net_crossover.h"
+
+RTE_LOG_REGISTER(crossover_logtype, pmd.net.crossover, NOTICE);
+
+static const char *const suffixes[2] = {"_a", "_b"};
+
+static int
+port_name(char *name, size_t size, const struct rte_vdev_device *vdev, unsigned int side)
+{
+	int length = snprintf(name, size, "%s%s", rte_vdev_device_name(vdev), suffixes[side]);
+
+	if (length < (int)size)
+		return 0;
+	CROSSOVER_LOG(ERR, "device name '%s' is too long for a port name", rte_vdev_device_name(vdev));
+	return -EINVAL;
+}
+
+static void
+init_port(struct crossover_pair *pair, unsigned int side)
+{
+	struct crossover_port *port = &pair->ports[side];
+
+	port->pair = pair;
+	port->peer = &pair->ports[!side];
+	crossover_hash_init(&port->hash[0], crossover_default_rss_key, 0);
+	rte_eth_random_addr(port->mac_addrs[0].addr_bytes);
+	port->unicast[0] = crossover_mac_number(&port->mac_addrs[0]);
+}
+
+static struct crossover_pair *
+create_pair(const struct rte_vdev_device *vdev, const struct crossover_options *options)
+{
+	struct crossover_pair *pair =
+		rte_zmalloc_socket("crossover_pair", sizeof(*pair), CROSSOVER_LINE_BYTES, vdev->device.numa_node);
+
+	if (pair == NULL) {
+		CROSSOVER_LOG(ERR, "no %zu bytes of DPDK memory for a pair", sizeof(*pair));
+		return NULL;
+	}
+	pair->options = *options;
+	pair->socket_id = vdev->device.numa_node;
+	if (crossover_control_init(pair) != 0) {
+		rte_free(pair);
+		return NULL;
+	}
+	for (unsigned int side = 0; side < 2; side++)
+		init_port(pair, side);
+	return pair;
+}
+
+void
+crossover_pair_detach(struct crossover_port *port)
+{
+	struct crossover_pair *pair = port->pair;
+
+	port->attached = 0;
+	if (!port->peer->attached) {
+		pthread_mutex_destroy(&pair->control);
+		rte_free(pair);
+	}
+}
+
+static int
+create_port(struct rte_vdev_device *vdev, struct crossover_port *port, unsigned int side)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	struct rte_eth_dev *dev;
+
+	if (port_name(name, sizeof(name), vdev, side) != 0)
+		return -EINVAL;
+	dev = rte_eth_dev_allocate(name);
+	if (dev == NULL)
+		return -ENOMEM;
+	dev->device = &vdev->device;
+	dev->data->dev_private = port;
+	dev->data->mac_addrs = port->mac_addrs;
+	dev->data->numa_node = vdev->device.numa_node;
+	dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
+	dev->data->dev_link = (struct rte_eth_link){.link_duplex = RTE_ETH_LINK_FULL_DUPLEX};
+	port->port_id = dev->data->port_id;
+	port->attached = 1;
+	crossover_quiesce_register(port);
+	crossover_ethdev_select(dev);
+	return 0;
+}
+
+static struct rte_eth_dev *
+find_port(const struct rte_vdev_device *vdev, unsigned int side)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+
+	return port_name(name, sizeof(name), vdev, side) == 0 ? rte_eth_dev_allocated(name) : NULL;
+}
+
+static int
+remove_ports(struct rte_vdev_device *vdev)
+{
+	for (unsigned int side = 0; side < 2; side++) {
+		struct rte_eth_dev *dev = find_port(vdev, side);
+
+		if (dev != NULL) {
+			crossover_ethdev_close(dev);
+			rte_eth_dev_release_port(dev);
+		}
+	}
+	return 0;
+}
+
+static int
+probe_primary(struct rte_vdev_device *vdev)
+{
+	struct crossover_options options;
+	struct crossover_pair *pair;
+	int ret = crossover_devargs_parse(rte_vdev_device_args(vdev), &options);
+
+	if (ret != 0)
+		return ret;
+	if (vdev->device.numa_node == SOCKET_ID_ANY)
+		vdev->device.numa_node = (int)rte_socket_id();
+	pair = create_pair(vdev, &options);
+	if (pair == NULL)
+		return -ENOMEM;
+	ret = create_port(vdev, &pair->ports[0], 0);
+	if (ret != 0) {
+		rte_free(pair);
+		return ret;
+	}
+	ret = create_port(vdev, &pair->ports[1], 1);
+	if (ret != 0) {
+		remove_ports(vdev);
+		return ret;
+	}
+	for (unsigned int side = 0; side < 2; side++)
+		rte_eth_dev_probing_finish(find_port(vdev, side));
+	return 0;
+}
+
+static int
+attach_port(struct rte_vdev_device *vdev, unsigned int side)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	struct rte_eth_dev *dev;
+
+	if (port_name(name, sizeof(name), vdev, side) != 0)
+		return -EINVAL;
+	dev = rte_eth_dev_attach_secondary(name);
+	if (dev == NULL) {
+		CROSSOVER_LOG(ERR, "the primary process has no port '%s'", name);
+		return -ENODEV;
+	}
+	dev->device = &vdev->device;
+	crossover_quiesce_register(dev->data->dev_private);
+	crossover_ethdev_select(dev);
+	rte_eth_dev_probing_finish(dev);
+	return 0;
+}
+
+static int
+probe(struct rte_vdev_device *vdev)
+{
+	int ret = 0;
+
+	if (rte_eal_process_type() == RTE_PROC_PRIMARY)
+		return probe_primary(vdev);
+	for (unsigned int side = 0; side < 2 && ret == 0; side++)
+		ret = attach_port(vdev, side);
+	return ret;
+}
+
+static struct rte_vdev_driver net_crossover_driver = {
+	.probe = probe,
+	.remove = remove_ports,
+};
+
+RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
+RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
+
+int
+net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
+{
+	const struct rte_eth_dev *dev;
+	const struct crossover_rx_queue *rxq;
+
+	if (!rte_eth_dev_is_valid_port(port_id))
+		return -ENODEV;
+	dev = &rte_eth_devices[port_id];
+	if (dev->rx_pkt_burst == NULL || strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) != 0)
+		return -ENODEV;
+	if (queue_id >= dev->data->nb_rx_queues)
+		return -EINVAL;
+	rxq = dev->data->rx_queues[queue_id];
+	if (rxq == NULL)
+		return -EINVAL;
+	*counter = &rxq->refill_failures;
+	return 0;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_power_intrinsics.h>
+#include <rte_prefetch.h>
+
+#include "crossover_compat.h"
+#include "crossover_feed.h"
+#include "crossover_rx.h"
+
+#define PREFETCH_AHEAD 4
+
+static inline struct rte_mbuf *
+posted_mbuf(const struct crossover_rx_desc *desc)
+{
+	return (struct rte_mbuf *)(uintptr_t)desc->buffer;
+}
+
+static inline uint64_t
+read_writeback(const struct crossover_rx_desc *desc)
+{
+	return __atomic_load_n(&desc->writeback, __ATOMIC_ACQUIRE);
+}
+
+/* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
+static inline void
+post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first, uint32_t count)
+{
+	struct crossover_rx_desc *desc = &rxq->desc[first];
+
+	for (uint32_t i = 0; i < count; i++) {
+		desc[i].buffer = (uintptr_t)buffers[i];
+		desc[i].writeback = 0;
+	}
+	if (unlikely(rxq->infinite))
+		crossover_feed_fill(rxq, desc, count);
+}
+
+/* Takes new buffers from the pool, at most CROSSOVER_CHUNK and not beyond the ring's end. False: the pool is empty. */
+static bool
+refill_chunk(struct crossover_rx_queue *rxq)
+{
+	void *buffers[CROSSOVER_CHUNK];
+	uint32_t first = crossover_ring_advance(rxq->position, rxq->size - rxq->unposted, rxq->size);
+	uint32_t count = RTE_MIN(RTE_MIN(rxq->unposted, rxq->size - first), (uint32_t)CROSSOVER_CHUNK);
+
+	if (unlikely(rte_mempool_get_bulk(rxq->pool, buffers, count) != 0)) {
+		rxq->nombuf += count;
+		return false;
+	}
+	post_buffers(rxq, buffers, first, count);
+	rxq->unposted -= count;
+	rxq->tail += count;
+	return true;
+}
+
+static __rte_noinline void
+refill(struct crossover_rx_queue *rxq)
+{
+	bool served = true;
+
+	while (served && rxq->unposted >= rxq->free_thresh)
+		served = refill_chunk(rxq);
+	if (unlikely(!served))
+		rxq->refill_failures++;
+	crossover_ring_post(&rxq->ring, rxq->tail);
+}
+
+/* The write-back's hash bit becomes RTE_MBUF_F_RX_RSS_HASH without a branch. */
+static inline void
+fill_header(struct rte_mbuf *m, uint64_t writeback)
+{
+	uint16_t length = (uint16_t)writeback;
+
+	m->ol_flags = (writeback & CROSSOVER_WB_HASH) ? RTE_MBUF_F_RX_RSS_HASH : 0;
+	m->packet_type = 0;
+	m->pkt_len = length;
+	m->data_len = length;
+	m->vlan_tci = 0;
+	m->hash.rss = (uint32_t)(writeback >> CROSSOVER_WB_HASH_SHIFT);
+}
+
+/* data_off, refcnt, nb_segs and port are neighbours and written in one store, as vector drivers do. */
+static inline void
+rearm(struct rte_mbuf *m, uint64_t word)
+{
+	uint64_t *at = (uint64_t *)(uintptr_t)&m->rearm_data;
+
+	*at = word;
+}
+
+/* dma=swap: the sender left a whole mbuf with its own data_off; only what the receiver owns is set. */
+static inline void
+take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m, uint64_t writeback)
+{
+	if (rxq->swap)
+		m->port = rxq->port_id;
+	else
+		rearm(m, rxq->rearm);
+	fill_header(m, writeback);
+}
+
+/*
+ * A frame in several buffers. Its first descriptor gets DD last, so all of them are filled. Returns the descriptors
+ * used and leaves the chain in *packet.
+ */
+static __rte_noinline uint32_t
+take_scattered(struct crossover_rx_queue *rxq, uint32_t position, struct rte_mbuf **packet)
+{
+	struct rte_mbuf *head = NULL, *last = NULL;
+	uint32_t used = 0;
+	uint64_t writeback;
+
+	do {
+		struct crossover_rx_desc *desc = &rxq->desc[position];
+		struct rte_mbuf *m = posted_mbuf(desc);
+
+		writeback = read_writeback(desc);
+		take_mbuf(rxq, m, writeback);
+		if (head == NULL) {
+			head = m;
+		} else {
+			head->nb_segs++;
+			head->pkt_len += m->data_len;
+			last->next = m;
+		}
+		last = m;
+		position = crossover_ring_advance(position, 1, rxq->size);
+		used++;
+	} while (!(writeback & CROSSOVER_WB_EOP));
+	*packet = head;
+	return used;
+}
+
+static inline void
+take_descriptors(struct crossover_rx_queue *rxq, uint32_t used)
+{
+	rxq->position = crossover_ring_advance(rxq->position, used, rxq->size);
+	rxq->unposted += used;
+}
+
+static inline uint16_t
+receive(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	uint32_t position = rxq->position, used = 0;
+	uint16_t received = 0;
+
+	while (received < nb_pkts) {
+		struct crossover_rx_desc *desc = &rxq->desc[position];
+		uint64_t writeback = read_writeback(desc);
+		uint32_t step = 1;
+
+		/* A taken descriptor keeps its DD until it is posted again: never go round to it. */
+		if (!(writeback & CROSSOVER_WB_DD) || unlikely(used == rxq->size - rxq->unposted))
+			break;
+		if (likely(position + PREFETCH_AHEAD < rxq->size))
+			rte_prefetch0(posted_mbuf(desc + PREFETCH_AHEAD));
+		if (likely(writeback & CROSSOVER_WB_EOP)) {
+			pkts[received] = posted_mbuf(desc);
+			take_mbuf(rxq, pkts[received], writeback);
+		} else {
+			step = take_scattered(rxq, position, &pkts[received]);
+		}
+		received++;
+		used += step;
+		position = crossover_ring_advance(position, step, rxq->size);
+	}
+	take_descriptors(rxq, used);
+	return received;
+}
+
+uint16_t
+crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	struct crossover_rx_queue *rxq = queue;
+	uint16_t received = receive(rxq, pkts, nb_pkts);
+
+	if (unlikely(rxq->infinite))
+		crossover_feed_count(rxq, pkts, received);
+	if (rxq->unposted >= rxq->free_thresh)
+		refill(rxq);
+	return received;
+}
+
+uint32_t
+crossover_rx_filled(const struct crossover_rx_queue *rxq)
+{
+	uint32_t posted = rxq->size - rxq->unposted, filled = 0, position = rxq->position;
+
+	while (filled < posted && (read_writeback(&rxq->desc[position]) & CROSSOVER_WB_DD)) {
+		filled++;
+		position = crossover_ring_advance(position, 1, rxq->size);
+	}
+	return filled;
+}
+
+int
+crossover_rx_descriptor_status(void *queue, uint16_t offset)
+{
+	const struct crossover_rx_queue *rxq = queue;
+
+	if (offset >= rxq->size)
+		return -EINVAL;
+	if (offset >= rxq->size - rxq->unposted)
+		return RTE_ETH_RX_DESC_UNAVAIL;
+	if (read_writeback(&rxq->desc[crossover_ring_advance(rxq->position, offset, rxq->size)]) & CROSSOVER_WB_DD)
+		return RTE_ETH_RX_DESC_DONE;
+	return RTE_ETH_RX_DESC_AVAIL;
+}
+
+static int
+wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ] __rte_unused)
+{
+	return (value & CROSSOVER_WB_DD) ? -1 : 0;
+}
+
+int
+crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition)
+{
+	struct crossover_rx_queue *rxq = queue;
+
+	condition->addr = &rxq->desc[rxq->position].writeback;
+	condition->size = sizeof(uint64_t);
+	condition->fn = wake_on_dd;
+	return 0;
+}
+
+static void
+reset_ring(struct crossover_rx_queue *rxq)
+{
+	struct crossover_rx_nic *nic = &rxq->ring.nic;
+
+	memset(rxq->desc, 0, rxq->size * sizeof(rxq->desc[0]));
+	nic->position = nic->head = nic->seen_tail = nic->lock = 0;
+	rxq->position = rxq->tail = rxq->unposted = 0;
+	crossover_ring_post(&rxq->ring, 0);
+}
+
+/* Whether data of this pool's mbufs begins at a fixed place behind the handle; not so with pinned external buffers. */
+static uint32_t
+fixed_buffer_offset(const struct rte_mbuf *m)
+{
+	uintptr_t behind = (uintptr_t)m + sizeof(*m) + m->priv_size;
+
+	return (uintptr_t)m->buf_addr == behind ? (uint32_t)(behind - (uintptr_t)m) + RTE_PKTMBUF_HEADROOM : 0;
+}
+
+int
+crossover_rx_fill(struct crossover_rx_queue *rxq)
+{
+	bool served = true;
+
+	reset_ring(rxq);
+	rxq->unposted = rxq->size;
+	while (served && rxq->unposted > 0)
+		served = refill_chunk(rxq);
+	if (!served) {
+		crossover_rx_drain(rxq);
+		return -ENOMEM;
+	}
+	rxq->ring.nic.buffer_offset = fixed_buffer_offset(posted_mbuf(&rxq->desc[0]));
+	crossover_ring_post(&rxq->ring, rxq->tail);
+	return 0;
+}
+
+void
+crossover_rx_drain(struct crossover_rx_queue *rxq)
+{
+	uint32_t posted = rxq->size - rxq->unposted, position = rxq->position;
+
+	for (uint32_t i = 0; i < posted; i++) {
+		struct crossover_rx_desc *desc = &rxq->desc[position];
+
+		if ((desc->writeback & CROSSOVER_WB_EOP) && !rxq->infinite)
+			rxq->flushed++;
+		rte_mbuf_raw_free(posted_mbuf(desc));
+		position = crossover_ring_advance(position, 1, rxq->size);
+	}
+	reset_ring(rxq);
+}

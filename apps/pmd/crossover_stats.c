@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "crossover_stats.h"
+
+struct counter {
+	const char *name;
+	size_t offset; /* of a uint64_t in crossover_rx_counts or crossover_tx_counts */
+};
+
+#define RX(name, field) {name, offsetof(struct crossover_rx_counts, field)}
+#define TX(name, field) {name, offsetof(struct crossover_tx_counts, field)}
+
+/* Of the whole port: sums over its RX queues, over its TX queues, over the peer's TX queues. */
+static const struct counter port_rx[] = {RX("rx_flushed_packets", flushed), RX("rx_refill_failures", refill_failures)};
+static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped), TX("tx_lock_timeouts", lock_timeouts)};
+static const struct counter port_peer[] = {TX("rx_filtered_packets", peer_filtered),
+					   TX("rx_oversize_errors", peer_oversize)};
+/* Of each queue, behind "rx_q<N>_" and "tx_q<N>_". */
+static const struct counter queue_rx[] = {RX("packets", packets), RX("bytes", bytes), RX("missed", missed),
+					  RX("nombuf", nombuf), RX("refill_failures", refill_failures)};
+static const struct counter queue_tx[] = {TX("packets", packets), TX("bytes", bytes), TX("errors", errors),
+					  TX("swapped", swapped)};
+
+static struct crossover_port *
+port_of(const struct rte_eth_dev *dev)
+{
+	return dev->data->dev_private;
+}
+
+static uint64_t
+load(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static uint64_t
+field(const void *counts, size_t offset)
+{
+	return *(const uint64_t *)((const char *)counts + offset);
+}
+
+/* sum += counts - baseline; all three are structs of uint64_t only. */
+static void
+add_since(void *sum, const void *counts, const void *baseline, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+		((uint64_t *)sum)[i] += load(&((const uint64_t *)counts)[i]) - ((const uint64_t *)baseline)[i];
+}
+
+static struct crossover_rx_counts
+collect_rx(const struct crossover_rx_queue *rxq)
+{
+	const struct crossover_rx_nic *nic = &rxq->ring.nic;
+
+	return (struct crossover_rx_counts){
+		.packets = load(&nic->packets) + load(&rxq->fed_packets),
+		.bytes = load(&nic->bytes) + load(&rxq->fed_bytes),
+		.missed = load(&nic->missed),
+		.nombuf = load(&rxq->nombuf),
+		.refill_failures = load(&rxq->refill_failures),
+		.flushed = load(&rxq->flushed),
+	};
+}
+
+static void
+add_rx(struct crossover_rx_counts *sum, const struct crossover_rx_queue *rxq)
+{
+	struct crossover_rx_counts counts = collect_rx(rxq);
+
+	add_since(sum, &counts, &rxq->baseline, sizeof(counts));
+}
+
+static void
+add_tx(struct crossover_tx_counts *sum, const struct crossover_tx_queue *txq)
+{
+	add_since(sum, &txq->counts, &txq->baseline, sizeof(*sum));
+}
+
+static struct crossover_rx_counts
+sum_rx(const struct crossover_port *port)
+{
+	struct crossover_rx_counts sum = {0};
+
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
+		if (port->rx_queues[i] != NULL)
+			add_rx(&sum, port->rx_queues[i]);
+	return sum;
+}
+
+static struct crossover_tx_counts
+sum_tx(const struct crossover_port *port)
+{
+	struct crossover_tx_counts sum = {0};
+
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
+		if (port->tx_queues[i] != NULL)
+			add_tx(&sum, port->tx_queues[i]);
+	return sum;
+}
+
+/* What the peer's frames met here, including those of TX queues that are gone. */
+static struct crossover_tx_counts
+sum_peer(const struct crossover_port *port)
+{
+	static const struct crossover_tx_counts zero;
+	struct crossover_tx_counts sum = sum_tx(port->peer);
+
+	add_since(&sum, &port->carried, &zero, sizeof(sum));
+	return sum;
+}
+
+static void
+fill_queues(const struct crossover_port *port, crossover_queue_stats *stats)
+{
+	if (stats == NULL)
+		return;
+	for (unsigned int i = 0; i < RTE_ETHDEV_QUEUE_STAT_CNTRS; i++) {
+		struct crossover_rx_counts rx = {0};
+		struct crossover_tx_counts tx = {0};
+
+		if (port->rx_queues[i] != NULL)
+			add_rx(&rx, port->rx_queues[i]);
+		if (port->tx_queues[i] != NULL)
+			add_tx(&tx, port->tx_queues[i]);
+		stats->q_ipackets[i] = rx.packets;
+		stats->q_ibytes[i] = rx.bytes;
+		stats->q_errors[i] = rx.missed;
+		stats->q_opackets[i] = tx.packets;
+		stats->q_obytes[i] = tx.bytes;
+	}
+}
+
+CROSSOVER_STATS_GET(crossover_stats_get)
+{
+	const struct crossover_port *port = port_of(dev);
+	struct crossover_rx_counts rx = sum_rx(port);
+	struct crossover_tx_counts tx = sum_tx(port), peer = sum_peer(port);
+
+	stats->ipackets = rx.packets;
+	stats->ibytes = rx.bytes;
+	stats->imissed = rx.missed + peer.peer_missed;
+	stats->ierrors = peer.peer_oversize;
+	stats->rx_nombuf = rx.nombuf;
+	stats->opackets = tx.packets;
+	stats->obytes = tx.bytes;
+	stats->oerrors = tx.errors;
+	fill_queues(port, CROSSOVER_QUEUE_STATS(stats, queues));
+	return 0;
+}
+
+/* Own and foreign fields of a TX queue's baseline are reset by different ports. */
+static void
+reset_tx(struct crossover_tx_queue *txq, bool own)
+{
+	struct crossover_tx_counts now = {0}, zero = {0};
+
+	add_since(&now, &txq->counts, &zero, sizeof(now));
+	if (own) {
+		now.peer_filtered = txq->baseline.peer_filtered;
+		now.peer_oversize = txq->baseline.peer_oversize;
+		now.peer_missed = txq->baseline.peer_missed;
+		txq->baseline = now;
+	} else {
+		txq->baseline.peer_filtered = now.peer_filtered;
+		txq->baseline.peer_oversize = now.peer_oversize;
+		txq->baseline.peer_missed = now.peer_missed;
+	}
+}
+
+int
+crossover_stats_reset(struct rte_eth_dev *dev)
+{
+	struct crossover_port *port = port_of(dev);
+
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
+		if (port->rx_queues[i] != NULL)
+			port->rx_queues[i]->baseline = collect_rx(port->rx_queues[i]);
+		if (port->tx_queues[i] != NULL)
+			reset_tx(port->tx_queues[i], true);
+		if (port->peer->tx_queues[i] != NULL)
+			reset_tx(port->peer->tx_queues[i], false);
+	}
+	port->carried = (struct crossover_tx_counts){0};
+	return 0;
+}
+
+void
+crossover_stats_carry(struct crossover_tx_queue *txq)
+{
+	struct crossover_tx_counts sum = {0};
+
+	add_tx(&sum, txq);
+	txq->peer->carried.peer_filtered += sum.peer_filtered;
+	txq->peer->carried.peer_oversize += sum.peer_oversize;
+	txq->peer->carried.peer_missed += sum.peer_missed;
+}
+
+static unsigned int
+xstats_count(const struct rte_eth_dev *dev)
+{
+	return RTE_DIM(port_rx) + RTE_DIM(port_tx) + RTE_DIM(port_peer) +
+	       dev->data->nb_rx_queues * RTE_DIM(queue_rx) + dev->data->nb_tx_queues * RTE_DIM(queue_tx);
+}
+
+static unsigned int
+put_values(struct rte_eth_xstat *xstats, unsigned int at, const struct counter *list, unsigned int size,
+	   const void *counts)
+{
+	for (unsigned int i = 0; i < size; i++, at++)
+		xstats[at] = (struct rte_eth_xstat){.id = at, .value = field(counts, list[i].offset)};
+	return at;
+}
+
+int
+crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
+{
+	const struct crossover_port *port = port_of(dev);
+	struct crossover_rx_counts rx = sum_rx(port);
+	struct crossover_tx_counts tx = sum_tx(port), peer = sum_peer(port);
+	unsigned int at = 0;
+
+	if (xstats == NULL || size < xstats_count(dev))
+		return (int)xstats_count(dev);
+	at = put_values(xstats, at, port_rx, RTE_DIM(port_rx), &rx);
+	at = put_values(xstats, at, port_tx, RTE_DIM(port_tx), &tx);
+	at = put_values(xstats, at, port_peer, RTE_DIM(port_peer), &peer);
+	for (unsigned int i = 0; i < dev->data->nb_rx_queues; i++) {
+		rx = (struct crossover_rx_counts){0};
+		if (port->rx_queues[i] != NULL)
+			add_rx(&rx, port->rx_queues[i]);
+		at = put_values(xstats, at, queue_rx, RTE_DIM(queue_rx), &rx);
+	}
+	for (unsigned int i = 0; i < dev->data->nb_tx_queues; i++) {
+		tx = (struct crossover_tx_counts){0};
+		if (port->tx_queues[i] != NULL)
+			add_tx(&tx, port->tx_queues[i]);
+		at = put_values(xstats, at, queue_tx, RTE_DIM(queue_tx), &tx);
+	}
+	return (int)at;
+}
+
+static unsigned int
+put_names(struct rte_eth_xstat_name *names, unsigned int at, const struct counter *list, unsigned int size)
+{
+	for (unsigned int i = 0; i < size; i++, at++)
+		snprintf(names[at].name, sizeof(names[at].name), "%s", list[i].name);
+	return at;
+}
+
+static unsigned int
+put_queue_names(struct rte_eth_xstat_name *names, unsigned int at, const struct counter *list, unsigned int size,
+		const char *side, unsigned int queues)
+{
+	for (unsigned int queue = 0; queue < queues; queue++)
+		for (unsigned int i = 0; i < size; i++, at++)
+			snprintf(names[at].name, sizeof(names[at].name), "%s_q%u_%s", side, queue, list[i].name);
+	return at;
+}
+
+int
+crossover_xstats_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names, unsigned int size)
+{
+	unsigned int at = 0;
+
+	if (names == NULL || size < xstats_count(dev))
+		return (int)xstats_count(dev);
+	at = put_names(names, at, port_rx, RTE_DIM(port_rx));
+	at = put_names(names, at, port_tx, RTE_DIM(port_tx));
+	at = put_names(names, at, port_peer, RTE_DIM(port_peer));
+	at = put_queue_names(names, at, queue_rx, RTE_DIM(queue_rx), "rx", dev->data->nb_rx_queues);
+	at = put_queue_names(names, at, queue_tx, RTE_DIM(queue_tx), "tx", dev->data->nb_tx_queues);
+	return (int)at;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What net_crossover tells beyond the ethdev API. Everything else goes through ethdev.
+ *
+ * A poll that returns nothing has two causes that the return value cannot tell apart: nothing had arrived, or the
+ * mempool could not refill the ring. The counter below moves in the second case.
+ */
+#ifndef NET_CROSSOVER_H
+#define NET_CROSSOVER_H
+
+#include <stdint.h>
+
+#define NET_CROSSOVER_DRIVER_NAME "net_crossover"
+
+/*
+ * Counter of failed refills of an RX queue, one step per poll whose refill the mempool could not serve. The queue's
+ * polling lcore writes it; it lies in a cache line that every poll of the queue touches, so a reader on the same lcore
+ * pays an L1 hit. Valid until the queue is released or set up again. In a secondary process it may be read as well.
+ *
+ * Returns 0, or -ENODEV if the port is none of this driver's, -EINVAL if the queue does not exist or is not set up.
+ */
+int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter);
+
+#endif
