@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets are listed by `make help`. Variables that can be overridden:
-#   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for it
+#   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
 #   RUNS=results/*/*        what `make figures` draws    PACKAGES=present  trust that all packages are there
 TESTS ?= tests
 PYTEST_FLAGS ?=
@@ -13,10 +13,10 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint bench figures vm-test lock clean clean-host ready ready-dev programs
+.PHONY: help build run test lint bench figures vm-test machine-test lock clean clean-host ready ready-dev programs
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ready programs ## build/pollscope-node and build/librte_net_crossover.so, set-up included
 
@@ -29,7 +29,10 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 	$(POLLSCOPE) claims $$runs && $(POLLSCOPE) report $$runs --out out/report.html && exit $$status
 
 test: ready-dev programs ## all tests, set-up included
-	@$(VENV)/pytest $(PYTEST_FLAGS) $(TESTS)
+	@$(VENV)/pytest $(PYTEST_FLAGS) -m "not machine" $(TESTS)
+
+machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian systems (root, network, an hour)
+	@$(VENV)/pytest $(PYTEST_FLAGS) -m machine tests/chroot
 
 lint: ready-dev programs ## format, style, types and scripts of everything in git
 	$(VENV)/ruff check .

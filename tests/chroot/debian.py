@@ -5,14 +5,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ENTER = Path(__file__).with_name("enter")
-# The site's way to the network belongs to a machine as much as its cable: names, settings of pip, certificates (in the place
-# from which the package ca-certificates takes them when it is installed, and in the place where they end).
+# The site's way to the network belongs to a machine as much as its cable: names, settings of pip, certificates (in the
+# place from which the package ca-certificates takes them when it is installed, and in the place where they end).
 SITE_FILES = (
     ("/etc/resolv.conf", "etc/resolv.conf"),
     ("/etc/hosts", "etc/hosts"),
@@ -157,3 +157,6 @@ def system(base: Path, cache: Path) -> Iterator[System]:
         yield System(base, layer)
     finally:
         shutil.rmtree(layer)
+
+
+MakeSystem = Callable[[str, list[str]], AbstractContextManager[System]]

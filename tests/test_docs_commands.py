@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The documented commands work: every `$ pollscope ...` line of a ```console block ends with exit code 0.
+
+A block whose fence says more than `console` (for instance ```console slow) is shown only. The commands of a page run
+in order in an empty folder, so a page can show a run and then its report; `*` stands for what the folder holds.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    lines = [line for block in BLOCK.findall(page.read_text()) for line in block.splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ pollscope")]
+
+
+PAGES = [page for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))) if commands(page)]
+
+
+def words(command: str, folder: Path) -> list[str]:
+    """The arguments as a shell would give them; nothing but quotes and `*` is known."""
+    found: list[str] = []
+    for word in shlex.split(command)[1:]:
+        matches = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+        found += matches or [word]
+    return found
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_documented_commands_work(page: Path, build_dir: Path, tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("pollscope")
+    for command in commands(page):
+        done = subprocess.run(
+            [program, *words(command, tmp_path)],
+            cwd=tmp_path,
+            env=os.environ | {"POLLSCOPE_NODE": str(build_dir / "pollscope-node")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{page.name}: $ {command}\n{done.stdout[-3000:]}"
+
+
+def test_the_readme_shows_commands() -> None:
+    assert len(commands(CHECKOUT / "README.md")) >= 3

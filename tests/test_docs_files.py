@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every committed file must and must not hold."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# Written in pieces, so that this file does not hold what it forbids.
+HOSTS = ("py" "pi.org", "python" "hosted.org", "de" "b.debian.org", "debian" ".org/debian", "security.de" "bian.org",
+         "archive.ub" "untu.com", "ports.ub" "untu.com", "cra" "tes.io/api", "registry.np" "mjs")  # fmt: skip
+SOURCES = (".py", ".c", ".h", ".yml", ".yaml", ".toml", ".cfg", ".sh")
+NAMES = ("Makefile", "meson.build", "meson_options.txt", ".clang-format", ".clang-tidy", ".ansible-lint")
+# Recorded outputs of other programs are kept as they came.
+RECORDED = re.compile(r"(^|/)(data|fixtures|golden|testdata|recorded)/")
+
+
+def tracked(checkout: Path) -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
+    paths = [checkout / name for name in done.stdout.rstrip("\0").split("\0")]
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def text_of(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", errors="replace")
+
+
+def is_source(path: Path, checkout: Path) -> bool:
+    if RECORDED.search(str(path.relative_to(checkout))):
+        return False
+    return path.suffix in SOURCES or path.name in NAMES or text_of(path).startswith("#!")
+
+
+@pytest.mark.parametrize("forbidden", HOSTS)
+def test_no_file_names_a_package_host(checkout: Path, forbidden: str) -> None:
+    holders = [str(path) for path in tracked(checkout) if forbidden in text_of(path)]
+    assert holders == []
+
+
+def test_no_file_names_a_path_of_this_machine(checkout: Path) -> None:
+    pattern = re.compile(re.escape(str(checkout)) + r"\b")
+    assert [str(path) for path in tracked(checkout) if pattern.search(text_of(path))] == []
+
+
+def test_every_source_file_names_its_licence(checkout: Path) -> None:
+    sources = [path for path in tracked(checkout) if is_source(path, checkout)]
+    assert len(sources) > 20
+    bare = [str(path) for path in sources if "SPDX-License-Identifier: BSD-3-Clause" not in text_of(path)[:300]]
+    assert bare == []
+
+
+def test_links_between_documents_lead_somewhere(checkout: Path) -> None:
+    dead = []
+    for page in (path for path in tracked(checkout) if path.suffix == ".md"):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text_of(page)):
+            if "://" not in target and not (page.parent / target).exists():
+                dead.append(f"{page.relative_to(checkout)}: {target}")
+    assert dead == []
