@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many ways of the LLC DMA writes may allocate in (IIO LLC WAYS)."""
 
-from pollscope.collectors.knobs.base import Availability, Knob, Refused
+from pollscope.collectors.knobs.base import Availability, Knob, Refused, parse_whole
 from pollscope.collectors.knobs.msr import access_reason, read_msr, write_msr
 from pollscope.collectors.knobs.platforms import DdioWays as WaysTable
 from pollscope.collectors.knobs.platforms import of_host
@@ -43,15 +43,15 @@ class DdioWays(Knob):
         return [f"package{number}" for number in packages(self.host)]
 
     def parse(self, value: object) -> str:
-        try:
-            number = int(str(value).removesuffix("ways").strip(), 0)
-        except ValueError:
-            raise self.bad_value(value) from None
-        if _FEWEST_WAYS <= number <= _MOST_WAYS:
-            return f"{number} ways"
-        if isinstance(value, bool) or number <= _MOST_WAYS or number >= 1 << _MOST_WAYS:
-            raise self.bad_value(value)
-        return f"{number:#x}"
+        text = str(value).strip()
+        # YAML hands over 0x600 as a number; no mask of two or more ways is as small as a number of ways.
+        is_mask = text.startswith("0x") or (isinstance(value, int) and value > _MOST_WAYS)
+        if is_mask:
+            return f"{parse_whole(self, value, 1, (1 << _MOST_WAYS) - 1):#x}"
+        count = parse_whole(
+            self, value if isinstance(value, bool) else text.removesuffix("ways"), _FEWEST_WAYS, _MOST_WAYS
+        )
+        return f"{count} ways"
 
     def read(self, target: str) -> str:
         return f"{read_msr(self.host, self._cpu(target), self._table().msr):#018x}"

@@ -25,18 +25,16 @@ from pollscope.collectors.knobs.session import Change, hand_journal, left_behind
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock
 
-EXAMPLES = """Examples:
+EXAMPLES = (
+    "pollscope knob list                             every knob: available or why not, and its values",
+    "pollscope knob get governor                     one knob on all its targets",
+    "pollscope knob set governor performance         on all policies; stays until restore",
+    "pollscope knob set ddio off --target ens1f0     the root port above a NIC",
+    "pollscope knob set c_states 0 --hold            until Ctrl-C",
+    "pollscope knob restore                          everything as it was",
+)
 
-  pollscope knob list                                 every knob: available or why not, and its values
-  pollscope knob get governor                         one knob on all its targets
-  pollscope knob set governor performance             on all policies; stays until restore
-  pollscope knob set ddio off --target ens1f0         the root port above a NIC
-  pollscope knob set c_states 0 --hold                until Ctrl-C
-  pollscope knob restore                              everything as it was
-
-Exit codes: 0 done; 2 bad usage; 3 this host cannot do it, or something could not be given back."""
-
-app = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Target = Annotated[
@@ -192,10 +190,10 @@ def _say_outcomes(outcomes: list[Outcome]) -> None:
 
 
 def _wait_for_interrupt() -> None:
-    typer.echo("held until Ctrl-C", err=True)
     ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     try:
+        typer.echo("held until Ctrl-C", err=True)
         signal.sigwait(ending)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The knob `ddio` end to end, through the real setpci, on a tree of plain files."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from knob_tree import ICELAKE, NIC, PERFCTRLSTS_0, PORT, REGISTER_RESET, Command, Tree
+
+from pollscope.collectors.knobs import ChangedUnderUs, KnobSession, NotGivenBack, NotStuck, Refused, knobs_of
+from pollscope.collectors.knobs.session import run_journal
+from pollscope.errors import HostError
+
+pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
+
+
+def swallow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "exit 0") -> None:
+    """Puts a setpci in front of the real one that answers reads, and takes writes without doing them."""
+    script = folder / "bin/setpci"
+    script.parent.mkdir()
+    script.write_text(
+        f'#!/bin/sh\nfor last; do :; done\ncase "$last" in *=*:*) {then};; esac\nexec {shutil.which("setpci")} "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent), prepend=":")
+
+
+@pytest.mark.parametrize("target", [PORT, NIC, "17:00.1", "ens1f0", None])
+def test_toggle_and_restore(tree: Tree, target: str | None) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        assert session.get("ddio", target) == {PORT: "on"}
+        [change] = session.set("ddio", target, "off")
+        assert (change.target, change.before, change.after) == (PORT, "on", "off")
+        assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183011  # as seen on a Skylake port
+        session.set("ddio", target, "on")
+        assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
+        session.set("ddio", target, False)  # `off` in a YAML 1.1 file
+    assert tree.picture() == before
+    assert not run_journal(tree.host).exists()
+
+
+def test_only_bit_7_is_given_back(tree: Tree) -> None:
+    with KnobSession("test", tree.host) as session:
+        session.set("ddio", NIC, "off")
+        tree.poke(PORT, PERFCTRLSTS_0, 0x00183019)  # someone sets bit 3 meanwhile
+    assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183099
+
+
+def test_off_already_is_not_touched(tree: Tree) -> None:
+    tree.poke(PORT, PERFCTRLSTS_0, 0x00183011)
+    with KnobSession("test", tree.host) as session:
+        assert session.set("ddio", NIC, "off") == []
+        tree.poke(PORT, PERFCTRLSTS_0, REGISTER_RESET)  # not our doing, not ours to undo
+    assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
+
+
+@pytest.mark.parametrize(
+    ("port_id", "model", "word"),
+    [("8086:347a", ICELAKE, "extended capability"), ("8086:352a", 143, "generation"), ("1022:1483", 85, "no platform")],
+)
+def test_refuses_other_root_ports(tmp_path: Path, port_id: str, model: int, word: str) -> None:
+    tree = Tree(tmp_path, model, port_id)
+    tree.poke(PORT, PERFCTRLSTS_0, 0x1901000B)
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused) as refusal:
+        session.set("ddio", NIC, "off")
+    assert port_id in str(refusal.value) if port_id != "1022:1483" else True
+    assert tree.picture() == before
+    assert not knobs_of(tree.host)["ddio"].available()
+    if port_id != "1022:1483":
+        assert word in str(refusal.value)
+
+
+def test_refuses_a_capability_header_whatever_the_table_says(tree: Tree) -> None:
+    tree.poke(PORT, 0x148, PERFCTRLSTS_0 << 20 | 1 << 16 | 0x000D)
+    tree.poke(PORT, PERFCTRLSTS_0, 0x1901000B)
+    tree.poke(PORT, 0x190, 1 << 16 | 0x0019)
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match=r"0x180 is the header .* 0x000b"):
+        session.set("ddio", NIC, "off")
+    assert tree.register(PORT, PERFCTRLSTS_0) == 0x1901000B
+
+
+def test_refuses_a_broken_capability_chain(tree: Tree) -> None:
+    tree.poke(PORT, 0x148, 0x100 << 20 | 1 << 16 | 0x000D)  # points back
+    with KnobSession("test", tree.host) as session, pytest.raises(HostError, match="broken at 0x100"):
+        session.set("ddio", NIC, "off")
+
+
+def test_refuses_without_extended_configuration_space(tree: Tree) -> None:
+    with tree.config(PORT).open("r+b") as file:
+        file.truncate(256)
+    with KnobSession("test", tree.host) as session, pytest.raises(HostError, match="only 256 bytes"):
+        session.set("ddio", NIC, "off")
+    assert len(tree.config(PORT).read_bytes()) == 256  # setpci would have made the file longer
+
+
+def test_refuses_a_nic_without_root_port(tree: Tree) -> None:
+    tree.write(f"sys/devices/pci0000:16/{PORT}/class", "0x020000\n")
+    with KnobSession("test", tree.host) as session, pytest.raises(HostError):
+        session.set("ddio", PORT, "off")
+
+
+def test_write_that_does_not_stick(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swallow_writes(tmp_path, monkeypatch)
+    with pytest.raises(NotStuck, match="asked for off, reads on"), KnobSession("test", tree.host) as session:
+        session.set("ddio", NIC, "off")
+    assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
+    assert not run_journal(tree.host).exists()  # nothing to give back, and the next run may start
+
+
+def test_device_gone_before_the_write(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swallow_writes(tmp_path, monkeypatch, then=f"rm -r {tree.config(PORT).parent}; exit 0")
+    with pytest.raises(HostError, match="no such PCI device"), KnobSession("test", tree.host) as session:
+        session.set("ddio", NIC, "off")
+    assert run_journal(tree.host).exists()
+
+
+def test_device_gone_before_the_restore(tree: Tree) -> None:
+    folder = tree.config(PORT).parent
+    away = tree.root / "away"
+    with pytest.raises(NotGivenBack, match="no such PCI device"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.set("ddio", NIC, "off")
+        folder.rename(away)
+    away.rename(folder)
+    with KnobSession("test", tree.host, restore_first=True) as session:
+        assert [str(outcome) for outcome in session.restored_first] == [f"ddio {PORT}: on again"]
+    assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
+
+
+def test_device_that_answers_all_ones(tree: Tree) -> None:
+    with pytest.raises(NotGivenBack, match="all ones"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.set("ddio", NIC, "off")
+        tree.config(PORT).write_bytes(b"\xff" * 4096)
+    assert tree.config(PORT).read_bytes() == b"\xff" * 4096
+
+
+def test_changed_under_us_is_reported_and_not_overwritten(tree: Tree) -> None:
+    with KnobSession("test", tree.host) as session:
+        session.set("ddio", NIC, "off")
+        tree.poke(PORT, PERFCTRLSTS_0, REGISTER_RESET)
+        with pytest.raises(ChangedUnderUs, match="we set off, now on"):
+            session.set("ddio", NIC, "off")
+
+
+def test_command_line(tree: Tree, knob: Command) -> None:
+    assert knob("get", "ddio").stdout == f"{PORT} on\n"
+    done = knob("set", "ddio", "off", "--target", "ens1f0")
+    assert (done.returncode, done.stdout) == (0, f"ddio {PORT}: on -> off\n")
+    assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183011
+    assert f"{PORT} was on before pollscope" in knob("list").stdout
+    done = knob("restore")
+    assert (done.returncode, done.stdout) == (0, f"ddio {PORT}: on again\n")
+    assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET

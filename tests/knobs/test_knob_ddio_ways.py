@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The knob `ddio_ways` end to end on MSR files."""
+
+from pathlib import Path
+
+import pytest
+from knob_tree import ICELAKE, IIO_LLC_WAYS, Command, Tree
+
+from pollscope.collectors.knobs import KnobSession, NotGivenBack, NotStuck, Refused, ddio_ways, knobs_of
+from pollscope.errors import HostError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("value", "mask"), [("4", 0x780), (4, 0x780), ("8 ways", 0x7F8), ("0x7f0", 0x7F0), (0x7FF, 0x7FF), (11, 0x7FF)]
+)
+def test_toggle_and_restore(tree: Tree, value: object, mask: int) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        assert len(session.set("ddio_ways", None, value)) == 2
+        assert [tree.msr(cpu, IIO_LLC_WAYS) for cpu in range(4)] == [mask, 0x600, mask, 0x600]  # one cpu a package
+        assert session.get("ddio_ways") == {"package0": f"{mask:#x}", "package1": f"{mask:#x}"}
+    assert tree.picture() == before
+
+
+def test_one_package_and_upper_bits_stay(tree: Tree) -> None:
+    tree.poke_msr(2, IIO_LLC_WAYS, 0xABCD_0000_0000_0600)
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        session.set("ddio_ways", "package1", 4)
+        assert tree.msr(2, IIO_LLC_WAYS) == 0xABCD_0000_0000_0780
+        assert tree.msr(0, IIO_LLC_WAYS) == 0x600
+    assert tree.picture() == before
+
+
+@pytest.mark.parametrize("value", [1, 0, -2, "", "many", True, "0x1000000", "2.5", None])
+def test_bad_values(tree: Tree, value: object) -> None:
+    with KnobSession("test", tree.host) as session, pytest.raises(UsageError, match="no value of ddio_ways"):
+        session.set("ddio_ways", None, value)
+
+
+@pytest.mark.parametrize("value", ["12", "0x003", "0x5ff", "0xfff", "0x400"])
+def test_masks_that_are_not_known_to_work(tree: Tree, value: str) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match="not a mask that is known to work"):
+        session.set("ddio_ways", None, value)
+    assert tree.picture() == before
+
+
+def test_refuses_ice_lake(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, ICELAKE)
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match="no effect on the hit rate"):
+        session.set("ddio_ways", None, 4)
+    assert "Ice Lake" in knobs_of(tree.host)["ddio_ways"].available().reason
+
+
+def test_refuses_an_llc_of_other_shape(tree: Tree) -> None:
+    for cpu in range(4):
+        tree.write(f"sys/devices/system/cpu/cpu{cpu}/cache/index3/ways_of_associativity", "12\n")
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match="12 ways"):
+        session.set("ddio_ways", None, 4)
+
+
+def test_refuses_an_unknown_processor(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, 999)
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match="no platform table"):
+        session.set("ddio_ways", None, 4)
+
+
+def test_no_msr_device(tree: Tree) -> None:
+    (tree.root / "dev/cpu/0/msr").unlink()
+    assert "modprobe msr" in knobs_of(tree.host)["ddio_ways"].available().reason
+    with KnobSession("test", tree.host) as session, pytest.raises(HostError, match="MSR 0xc8b"):
+        session.set("ddio_ways", None, 4)
+
+
+def test_register_that_the_processor_does_not_have(tree: Tree) -> None:
+    (tree.root / "dev/cpu/0/msr").write_bytes(b"")
+    assert "0 bytes where 8" in knobs_of(tree.host)["ddio_ways"].available().reason
+
+
+def test_write_that_does_not_stick(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ddio_ways, "write_msr", lambda host, cpu, register, value: None)
+    with pytest.raises(NotStuck, match="asked for 0x780, reads 0x600"), KnobSession("test", tree.host) as session:
+        session.set("ddio_ways", None, 4)
+
+
+def test_package_goes_offline_meanwhile(tree: Tree) -> None:
+    before = tree.picture()
+    cpus = [tree.root / f"sys/devices/system/cpu/cpu{cpu}/topology" for cpu in (2, 3)]
+    with pytest.raises(NotGivenBack, match="no processor online"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.set("ddio_ways", None, 4)
+        for path in cpus:
+            path.rename(path.with_name("offline"))
+    assert tree.msr(0, IIO_LLC_WAYS) == 0x600  # the other package is back
+    for path in cpus:
+        path.with_name("offline").rename(path)
+    with KnobSession("test", tree.host, restore_first=True):
+        assert tree.picture() == before
+
+
+def test_command_line(tree: Tree, knob: Command) -> None:
+    assert knob("set", "ddio_ways", "6", "-t", "package0").stdout == "ddio_ways package0: 0x600 -> 0x7e0\n"
+    assert knob("get", "ddio_ways").stdout == "package0 0x7e0\npackage1 0x600\n"
+    assert knob("restore").stdout == "ddio_ways package0: 0x600 again\n"
+    assert knob("get", "ddio_ways").stdout == "package0 0x600\npackage1 0x600\n"

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sessions: order, refusals, conflicts, signals, and every knob that is a file."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFETCH, Command, Tree
+
+from pollscope.collectors.knobs import (
+    NAMES,
+    KnobSession,
+    LeftBehind,
+    NotGivenBack,
+    Refused,
+    apply,
+    knobs_of,
+    parse_setting,
+    restore_all,
+    snapshot,
+)
+from pollscope.collectors.knobs.host import Host
+from pollscope.collectors.knobs.session import hand_journal, run_journal
+from pollscope.errors import HostError, PollscopeError, UsageError
+from pollscope.hostlock import HostLock
+
+CPU = "sys/devices/system/cpu"
+NODE = "sys/devices/system/node"
+
+# setting, value, file, its content while set
+FILES = [
+    ("governor@policy1", "performance", f"{CPU}/cpufreq/policy1/scaling_governor", "performance\n"),
+    ("turbo", "off", f"{CPU}/intel_pstate/no_turbo", "1\n"),
+    ("smt", False, f"{CPU}/smt/control", "off\n"),
+    ("uncore_freq", 1800000, f"{CPU}/intel_uncore_frequency/package_01_die_00/min_freq_khz", "1800000\n"),
+    ("uncore_freq", "2500000-2600000", f"{CPU}/intel_uncore_frequency/package_00_die_00/max_freq_khz", "2600000\n"),
+    ("hugepages", 1024, f"{NODE}/node1/hugepages/hugepages-2048kB/nr_hugepages", "1024\n"),
+    ("hugepages@node0/1048576kB", "2", f"{NODE}/node0/hugepages/hugepages-1048576kB/nr_hugepages", "2\n"),
+    ("irq_affinity@irq43", "0,1,3", "proc/irq/43/smp_affinity_list", "0-1,3\n"),
+    ("irq_affinity@ens1f0", "2", "proc/irq/42/smp_affinity_list", "2\n"),
+    ("numa_balancing", "off", "proc/sys/kernel/numa_balancing", "0\n"),
+    ("nmi_watchdog", False, "proc/sys/kernel/nmi_watchdog", "0\n"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "file", "content"), FILES)
+def test_file_knobs(tree: Tree, key: str, value: object, file: str, content: str) -> None:
+    before = tree.picture()
+    with apply({key: value}, "test", tree.host):
+        assert (tree.root / file).read_text() == content
+    assert tree.picture() == before
+
+
+def test_odd_contents_come_back_byte_for_byte(tree: Tree) -> None:
+    tree.write("proc/sys/kernel/numa_balancing", "  1")
+    tree.write(f"{CPU}/cpufreq/policy2/scaling_governor", "powersave")
+    before = tree.picture()
+    with apply({"numa_balancing": "off", "governor": "performance"}, "test", tree.host):
+        assert tree.picture() != before
+    assert tree.picture() == before
+
+
+def test_governor_gives_back_the_preference_that_moved_with_it(tree: Tree) -> None:
+    before = tree.picture()
+    preference = f"{CPU}/cpufreq/policy0/energy_performance_preference"
+    with KnobSession("test", tree.host) as session:
+        write = session.knobs["governor"].write
+
+        def as_a_driver_does(target: str, state: str) -> None:
+            write(target, state)
+            if state.startswith("performance"):
+                tree.write(preference, "performance\n")
+
+        session.knobs["governor"].write = as_a_driver_does  # type: ignore[method-assign]
+        session.set("governor", "policy0", "performance")
+    assert tree.picture() == before
+
+
+def test_mrrs(tree: Tree) -> None:
+    before = tree.picture()
+    with apply({"mrrs@ens1f0": 4096}, "test", tree.host) as session:
+        assert tree.register(NIC, NIC_EXPRESS + 8, 2) == 5 << 12 | 1 << 5
+        assert session.get("mrrs") == {NIC: "4096", NIC2: "512"}
+    assert tree.picture() == before
+
+
+def test_aspm_sets_both_ends(tree: Tree) -> None:
+    before = tree.picture()
+    with apply({"aspm@17:00.0": "off"}, "test", tree.host) as session:
+        ends = ((NIC, NIC_EXPRESS), (NIC2, NIC_EXPRESS), (PORT, PORT_EXPRESS))
+        assert [tree.register(address, express + 0x10, 2) for address, express in ends] == [0x40] * 3
+        lines = run_journal(tree.host).read_text().splitlines()
+        assert [line.split('"target": ')[1][1:13] for line in lines if '"set"' in line] == [NIC, NIC2, PORT]
+        session.set("aspm", NIC, "l0s+l1")
+        assert [tree.register(address, express + 0x10, 2) for address, express in ends] == [0x43] * 3
+    assert tree.picture() == before
+
+
+def test_aspm_refuses_what_an_end_does_not_offer(tree: Tree) -> None:
+    tree.poke(NIC, NIC_EXPRESS + 0x0C, 2 << 10)
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match="offers l1, not l0s"):
+        session.set("aspm", NIC, "l0s+l1")
+    assert tree.picture() == before
+
+
+def test_prefetchers(tree: Tree) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        session.set("prefetchers", None, "off")
+        assert [tree.msr(cpu, PREFETCH) for cpu in range(4)] == [0x2F] * 4
+        session.set("prefetchers", "cpu1", "dcu_ip, l2_stream")
+        assert tree.msr(1, PREFETCH) == 0x26
+        assert session.get("prefetchers", "cpu1") == {"cpu1": "l2_stream,dcu_ip"}
+    assert tree.picture() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [("identity", "passthrough"), ("DMA", "strict"), ("DMA-FQ", "lazy"), ("unmanaged", "unknown")]
+)
+def test_iommu_is_read_and_never_set(tree: Tree, kind: str, mode: str) -> None:
+    tree.write("sys/kernel/iommu_groups/1/type", f"{kind}\n")
+    with KnobSession("test", tree.host) as session:
+        assert session.get("iommu") == {"host": mode}
+        if mode != "unknown":
+            assert session.set("iommu", None, mode) == []  # is so already
+        other = "strict" if mode != "strict" else "lazy"
+        with pytest.raises(Refused, match=r"boot parameter 'intel_iommu=on .*' and a reboot"):
+            session.set("iommu", None, other)
+
+
+def test_iommu_off_without_an_iommu_whatever_the_groups_say(tree: Tree) -> None:
+    (tree.root / "sys/class/iommu/dmar0/intel-iommu/version").unlink()
+    for folder in ("dmar0/intel-iommu", "dmar0"):
+        (tree.root / "sys/class/iommu" / folder).rmdir()
+    assert snapshot(tree.host)["iommu"] == {"host": "off"}
+
+
+BAD = [
+    ("nosuch", 1, UsageError),
+    ("governor", "warp", HostError),
+    ("governor", "../../x", UsageError),
+    ("governor@policy9", "performance", UsageError),
+    ("turbo", "maybe", UsageError),
+    ("turbo", 1, UsageError),
+    ("smt", "forceoff", UsageError),
+    ("uncore_freq", "2400000-1200000", UsageError),
+    ("uncore_freq", "fast", UsageError),
+    ("hugepages", -1, UsageError),
+    ("hugepages", 1.5, UsageError),
+    ("hugepages", "10; rm -rf /", UsageError),
+    ("irq_affinity", "0", UsageError),
+    ("irq_affinity@irq42", "3-1", UsageError),
+    ("irq_affinity@irq42", "", UsageError),
+    ("irq_affinity@irq42", "9", HostError),
+    ("irq_affinity@irq1/../42", "1", UsageError),
+    ("mrrs@ens1f0", 333, UsageError),
+    ("mrrs", 512, UsageError),
+    ("mrrs@nosuch0", 512, HostError),
+    ("mrrs@../../x", 512, UsageError),
+    ("mrrs@0000:99:00.0", 512, HostError),
+    ("aspm@ens1f0", "l2", UsageError),
+    ("prefetchers", "l3", UsageError),
+    ("c_states", -5, UsageError),
+    ("iommu", "maybe", UsageError),
+    ("numa_balancing", None, UsageError),
+    ("ddio@", "off", UsageError),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "kind"), BAD)
+def test_bad_input_is_refused_before_anything_is_written(
+    tree: Tree, key: str, value: object, kind: type[PollscopeError]
+) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session, pytest.raises(kind) as error:
+        session.apply({key: value})
+    assert len(str(error.value).splitlines()) == 1
+    assert tree.picture() == before
+    assert not run_journal(tree.host).exists()
+
+
+def test_a_refusal_on_one_target_comes_before_any_write(tree: Tree) -> None:
+    tree.write(f"{CPU}/cpufreq/policy3/scaling_available_governors", "powersave\n")
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        with pytest.raises(Refused):
+            session.set("governor", None, "performance")
+        assert tree.picture() == before
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"iommu"}))
+def test_every_knob_says_why_it_is_absent(tmp_path: Path, name: str) -> None:
+    knob = knobs_of(Host.at(tmp_path))[name]
+    assert not knob.available()
+    assert len(knob.available().reason) > 10
+    with KnobSession("test", Host.at(tmp_path)) as session, pytest.raises(PollscopeError):
+        session.set(
+            name, None, {"hugepages": "1", "mrrs": "512", "governor": "x", "irq_affinity": "0"}.get(name, "off")
+        )
+
+
+def test_reading_changes_nothing(tree: Tree) -> None:
+    before = tree.picture()
+    first = snapshot(tree.host)
+    assert {name for name, values in first.items() if "absent" in values} == {"c_states"}
+    assert tree.picture() == before
+
+
+def test_restores_in_reverse_order_and_nothing_else(tree: Tree) -> None:
+    with KnobSession("test", tree.host) as session:
+        session.apply({"turbo": "off", "numa_balancing": "off", "nmi_watchdog": "off"})
+        session.set("turbo", None, "on")
+        session.set("turbo", None, "off")
+        tree.write("proc/irq/43/smp_affinity_list", "1\n")  # not ours
+        outcomes = session.give_back()
+    assert [outcome.knob for outcome in outcomes] == ["nmi_watchdog", "numa_balancing", "turbo"]
+    assert (tree.root / "proc/irq/43/smp_affinity_list").read_text() == "1\n"
+
+
+def test_an_error_in_the_block_still_gives_back(tree: Tree) -> None:
+    before = tree.picture()
+    with pytest.raises(ZeroDivisionError), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.set("turbo", None, "off")
+        raise ZeroDivisionError
+    assert tree.picture() == before
+
+
+def test_a_foreign_change_is_kept_until_the_user_decides(tree: Tree, knob: Command) -> None:
+    file = tree.root / "proc/sys/kernel/numa_balancing"
+    message = "was on, we set off, now tiering; not overwritten"
+    with pytest.raises(NotGivenBack, match=message), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.set("numa_balancing", None, "off")
+        session.set("turbo", None, "off")
+        file.write_text("2\n")
+    assert file.read_text() == "2\n"
+    assert (tree.root / f"{CPU}/intel_pstate/no_turbo").read_text() == "0\n"
+    with pytest.raises(LeftBehind, match="numa_balancing"):
+        KnobSession("next", tree.host, restore_first=True).__enter__()
+    done = knob("restore")
+    assert done.returncode == 3
+    assert "1 of 1 values were not given back" in done.stderr
+    assert knob("restore", "--force", "--keep").returncode == 2
+    assert knob("restore", "--force").stdout == "numa_balancing host: on again\n"
+    assert file.read_text() == "1\n"
+
+
+def test_what_was_set_by_hand_stays_through_a_run(tree: Tree, knob: Command) -> None:
+    before = tree.picture()
+    assert knob("set", "turbo", "off").stdout == "turbo host: on -> off\n"
+    assert knob("set", "turbo", "off").stdout == "turbo: has this value already, nothing was written\n"
+    with KnobSession("a run", tree.host) as session:
+        session.set("turbo", None, "on")
+        session.set("smt", None, "off")
+    assert snapshot(tree.host)["turbo"] == {"host": "off"}
+    assert knob("set", "numa_balancing", "off").returncode == 0
+    assert knob("restore", "turbo").stdout == "turbo host: on again\n"
+    assert knob("restore").stdout == "numa_balancing host: on again\n"
+    assert knob("restore").stdout == "nothing to give back\n"
+    assert tree.picture() == before
+    assert not hand_journal(tree.host).exists()
+
+
+def test_two_sessions_at_once_are_refused(tree: Tree, knob: Command) -> None:
+    with KnobSession("the first", tree.host), pytest.raises(HostError) as refusal:
+        KnobSession("the second", tree.host).__enter__()
+    assert f"in use by pid {os.getpid()} (the first, since " in str(refusal.value)
+    with HostLock("run S-F5", tree.host.lock_path):
+        done = knob("set", "turbo", "off")
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "null", "[1]", '{"pid": "x"}', "\0" * 50])
+def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
+    tree.host.lock_path.parent.mkdir(parents=True, exist_ok=True)
+    tree.host.lock_path.write_text(content)
+    with HostLock("test", tree.host.lock_path):
+        pass
+
+
+def test_a_reboot_took_kernel_values_back_but_not_registers(tree: Tree) -> None:
+    session = KnobSession("test", tree.host).__enter__()
+    session.apply({"ddio@ens1f0": "off", "turbo": "off"})
+    session.lock.release()  # as if killed
+    tree.write("proc/sys/kernel/random/boot_id", "0b7f3c52-0000-4000-8000-000000000002\n")
+    texts = [str(outcome) for outcome in restore_all(tree.host, knobs_of(tree.host))]
+    assert texts == ["turbo host: the host was rebooted since, which took it back", f"ddio {PORT}: on again"]
+    assert (tree.root / f"{CPU}/intel_pstate/no_turbo").read_text() == "1\n"
+
+
+def test_a_journal_that_cannot_be_written_means_no_change(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        with monkeypatch.context() as patch, pytest.raises(HostError, match="journal cannot be written: No space"):  # noqa: PT012 - the error comes when the session ends
+            patch.setattr(os, "fsync", fail)
+            session.set("turbo", None, "off")
+        assert tree.picture() == before
+    assert tree.picture() == before
+
+
+def test_lockdown_is_the_reason(tree: Tree) -> None:
+    tree.write("sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    for name in ("ddio", "ddio_ways", "mrrs", "aspm", "prefetchers"):
+        assert "locked down (integrity)" in knobs_of(tree.host)[name].available().reason
+
+
+def test_ctrl_c_during_the_restore_waits_for_its_end(tree: Tree) -> None:
+    before = tree.picture()
+    with pytest.raises(KeyboardInterrupt), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.apply({"turbo": "off", "numa_balancing": "off"})
+        write = session.knobs["numa_balancing"].write
+
+        def interrupted(target: str, state: str) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            write(target, state)
+
+        session.knobs["numa_balancing"].write = interrupted  # type: ignore[method-assign]
+    assert tree.picture() == before
+    assert not run_journal(tree.host).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_hold_gives_back_at_a_signal(tree: Tree, number: signal.Signals) -> None:
+    before = tree.picture()
+    program = "from pollscope.cli import main; main()"
+    command = [sys.executable, "-c", program, "knob", "--root", str(tree.root), "set", "turbo", "off", "--hold"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "held until Ctrl-C\n"
+        assert tree.picture() != before
+        process.send_signal(number)
+        assert process.wait(20) == 0
+    assert tree.picture() == before
+
+
+def test_specs_are_checked_without_the_host() -> None:
+    assert parse_setting("ddio@ens1f0", True) == "on"
+    assert parse_setting("ddio_ways", 0x600) == "0x600"
+    with pytest.raises(UsageError, match="no value of mrrs"):
+        parse_setting("mrrs", 100)
+
+
+def test_ice_lake_prefetchers_but_no_ddio(tmp_path: Path) -> None:
+    knobs = knobs_of(Tree(tmp_path, ICELAKE, "8086:347a").host)
+    assert knobs["prefetchers"].available()
+    assert not knobs["ddio"].available()
+
+
+def test_list_as_json(tree: Tree, knob: Command) -> None:
+    rows = {row["knob"]: row for row in json.loads(knob("list", "--json").stdout)}
+    assert set(rows) == set(NAMES)
+    assert rows["governor"]["available"]
+    assert rows["governor"]["values"] == {f"policy{number}": "powersave" for number in range(4)}
+    assert not rows["c_states"]["available"]

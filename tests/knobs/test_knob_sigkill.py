@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whenever a run is killed, every byte of the host comes back."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from knob_tree import Command, Tree
+
+from pollscope.collectors.knobs import KnobSession, LeftBehind, NotGivenBack, Policy, knobs_of, restore_all
+from pollscope.collectors.knobs.session import left_behind, run_journal
+from pollscope.hostlock import HostLock
+
+SWEEPER = Path(__file__).with_name("knob_sweeper.py")
+KILLS = 50
+LATEST_S = 0.15
+
+
+def kill_at_random(tree: Tree, seed: int) -> None:
+    """Starts the sweeper and kills it, and nothing that it started, at a random moment."""
+    command = [sys.executable, str(SWEEPER), str(tree.root), str(seed)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"sweeping\n"
+        time.sleep(random.Random(seed).uniform(0.0, LATEST_S))
+        process.kill()
+        _, errors = process.communicate()
+    assert errors == b""
+
+
+def test_sigkill_at_any_moment(tree: Tree) -> None:
+    before = tree.picture()
+    left, outcomes = 0, []
+    for seed in range(KILLS):
+        kill_at_random(tree, seed)
+        with HostLock("test", tree.host.lock_path):
+            left += bool(left_behind(tree.host))
+            outcomes += restore_all(tree.host, knobs_of(tree.host))
+            assert left_behind(tree.host) == ""
+        assert tree.picture() == before, f"seed {seed}"
+        assert not run_journal(tree.host).exists()
+    assert all(outcome.settled for outcome in outcomes), [str(outcome) for outcome in outcomes if not outcome.settled]
+    assert left >= KILLS // 2  # else the kills came at moments at which there was nothing to lose
+
+
+def test_sigkill_of_the_restore_itself(tree: Tree) -> None:
+    before = tree.picture()
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from pollscope.collectors.knobs import *; from pollscope.hostlock import HostLock\n"
+        "host = Host.at(Path(sys.argv[1])); print('restoring', flush=True)\n"
+        "with HostLock('restore', host.lock_path): restore_all(host, knobs_of(host))"
+    )
+    for seed in range(10):
+        kill_at_random(tree, 1000 + seed)
+        command = [sys.executable, "-c", program, str(tree.root)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(random.Random(seed).uniform(0.0, 0.02))
+            process.kill()
+        with KnobSession("test", tree.host, restore_first=True):
+            assert tree.picture() == before, f"seed {seed}"
+
+
+def test_a_left_behind_journal_stops_the_next_run(tree: Tree, knob: Command) -> None:
+    for seed in range(100):
+        kill_at_random(tree, 2000 + seed)
+        if left_behind(tree.host):
+            break
+    with pytest.raises(LeftBehind, match=r"sweep \d+ of .* did not give back: .*knob restore.*--restore-first"):
+        KnobSession("next run", tree.host).__enter__()
+    done = knob("set", "numa_balancing", "off")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "did not give back" in done.stderr
+    assert "did not give back" in knob("list").stderr
+    assert knob("restore").returncode == 0
+    with KnobSession("next run", tree.host):
+        pass
+
+
+def test_restore_waits_for_a_tool_that_outlived_its_run(tree: Tree) -> None:
+    lock = HostLock("dying run", tree.host.lock_path).acquire()
+    orphan = subprocess.Popen(["sleep", "0.5"], pass_fds=(lock.descriptor,))
+    lock.release()
+    holder = '{"pid": 4194304, "start_ticks": 1, "what": "dying run", "since_utc": "2026-01-01T00:00:00+00:00"}'
+    tree.host.lock_path.write_text(holder)
+    began = time.monotonic()
+    with HostLock("restore", tree.host.lock_path):
+        waited_s = time.monotonic() - began
+    orphan.wait()
+    assert 0.2 < waited_s < 5
+
+
+def test_keep_accepts_what_cannot_be_given_back(tree: Tree) -> None:
+    with pytest.raises(NotGivenBack, match="changed by someone else"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.set("numa_balancing", None, "off")
+        session.set("turbo", None, "off")
+        tree.write("proc/sys/kernel/numa_balancing", "2\n")
+    outcomes = restore_all(tree.host, knobs_of(tree.host), Policy.KEEP)
+    assert [outcome.settled for outcome in outcomes] == [True]
+    assert (tree.root / "proc/sys/kernel/numa_balancing").read_text() == "2\n"
+    assert not run_journal(tree.host).exists()
