@@ -13,7 +13,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint bench figures vm-test machine-test lock clean clean-host ready ready-dev programs
+.PHONY: help build run test lint format bench figures vm-test machine-test lock clean clean-host ready ready-dev programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ lint: ready-dev programs ## format, style, types and scripts of everything in gi
 	git ls-files 'apps/*.c' | xargs -r -P 2 -n 4 $(VENV)/clang-tidy --quiet --warnings-as-errors='*' -p build
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/ansible-lint --offline playbooks
 	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' | xargs -r $(VENV)/shellcheck
+
+format: ready-dev ## bring Python and C into the house format
+	$(VENV)/ruff check --quiet --fix-only .
+	$(VENV)/ruff format .
+	git ls-files 'apps/*.[ch]' | xargs -r $(VENV)/clang-format -i
 
 bench: ready programs ## all programs of benchmarks/, one after another
 	@failed=''; for program in $$(find benchmarks -maxdepth 1 -type f -executable | sort); do \
