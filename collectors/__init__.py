@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""Counters that are read (collectors) and host state that is set and given back (knobs)."""

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Replies of DPDK's telemetry socket (version 2): one JSON object a reply, `{"/command": result}`.
+
+A command that this DPDK does not know, a parameter that is wrong, and an application without the callback all answer
+`null`; that is an absence. The arrays `q_ipackets[16]` of old /ethdev/stats have 16 entries whatever the queues are
+and are left alone: /ethdev/xstats names the queues that exist.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .parsing import Origin, clean, parse_cell
+from .sample import Kind, Metric, Reading, Value, absent, reading
+
+NAME = "dpdk-telemetry"
+
+_QUEUE = re.compile(r"(rx|tx)_q(\d+)_?(.+)")
+_NORMALISED = {
+    "imissed": "nic.rx_no_descriptor",
+    "ipackets": "nic.rx_packets",
+    "opackets": "nic.tx_packets",
+    "ibytes": "nic.rx_bytes",
+    "obytes": "nic.tx_bytes",
+    "rx_discards_phy": "nic.rx_port_discards",
+    "rx_phy_discard_packets": "nic.rx_port_discards",
+    "outbound_pci_stalled_rd": "nic.pcie_read_stalled_percent",
+    "outbound_pci_stalled_wr": "nic.pcie_write_stalled_percent",
+}
+_LCORE = Metric("busy_share", "1", Kind.GAUGE)
+_LIMIT = float(1 << 63)
+
+
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads replies, one a line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
+
+    Raises:
+        ParseError: a line that is not a JSON object.
+    """
+    found = False
+    for number, line in enumerate(lines, 1):
+        text = clean(line).strip()
+        if not text:
+            continue
+        try:
+            reply: Any = json.loads(text)
+        except (json.JSONDecodeError, RecursionError, ValueError):
+            raise origin.refuse(
+                number, f"no JSON: {text[:60]!r}", "a reply longer than max_output_len is cut by the application"
+            ) from None
+        if not isinstance(reply, dict):
+            raise origin.refuse(number, "the reply is no JSON object", "record whole replies of the telemetry socket")
+        found = True
+        for command, result in reply.items():
+            yield from _reply(command, result, origin)
+    if not found:
+        raise origin.refuse(0, "no reply in it", "record whole replies of the telemetry socket")
+
+
+def _reply(command: str, result: Any, origin: Origin) -> Iterator[Reading]:
+    t_ns = origin.now()
+    parameter = origin.label.partition(",")[2].partition(",")[0]
+    port = f"port{parameter}" if parameter.isdigit() else "port"
+    if result is None:
+        reason = "the application answers null: unknown to its DPDK version, wrong parameter, or no callback registered"
+        yield absent(t_ns, "application", [Metric(command.strip("/").replace("/", "."), "", Kind.STATE)], reason)
+    elif command == "/ethdev/stats" and isinstance(result, dict):
+        yield reading(t_ns, port, _counters(result))
+    elif command == "/ethdev/xstats" and isinstance(result, dict):
+        yield from _xstats(t_ns, port, result)
+    elif command == "/eal/lcore/usage" and isinstance(result, dict):
+        yield from _usage(t_ns, result)
+    elif command == "/eal/lcore/info" and isinstance(result, dict):
+        lcore = {key: [result[key]] for key in ("total_cycles", "busy_cycles") if key in result}
+        yield from _usage(t_ns, {"lcore_ids": [result.get("lcore_id")], **lcore})
+    elif isinstance(result, dict):
+        yield reading(t_ns, _place(command, result, port), _states(command, result))
+    elif isinstance(result, (list, str, int, float)):
+        metric = Metric(command.strip("/").replace("/", ".") or "commands", "", Kind.STATE)
+        yield reading(t_ns, "application", [(metric, _text(result), "")])
+
+
+def _place(command: str, result: dict[str, Any], port: str) -> str:
+    if command.startswith("/ethdev/"):
+        return port
+    return f"mempool:{result.get('name', '?')}" if command == "/mempool/info" else "application"
+
+
+def _counters(result: dict[str, Any]) -> Iterator[tuple[Metric, Value, str]]:
+    for name, value in result.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        cell = parse_cell(str(value), wrapped=_LIMIT)
+        unit = "B" if name.endswith(("bytes", "octets")) else "1"
+        yield Metric(name, unit, Kind.COUNTER), *cell
+        normal = _NORMALISED.get(name)
+        if normal:
+            gauge = normal.endswith("percent")
+            yield Metric(normal, "%" if gauge else unit, Kind.GAUGE if gauge else Kind.COUNTER), *cell
+
+
+def _xstats(t_ns: int | None, port: str, result: dict[str, Any]) -> Iterator[Reading]:
+    """Per queue: `rx_q0_packets` (ethdev's own) and `rx_q0packets` (older) belong to rx_queue0."""
+    units: dict[str, dict[str, Any]] = {port: {}}
+    for name, value in result.items():
+        match = _QUEUE.fullmatch(name)
+        path = f"{port}/{match[1]}_queue{match[2]}" if match else port
+        units.setdefault(path, {})[match[3] if match else name] = value
+    for path, values in units.items():
+        if values:
+            yield reading(t_ns, path, _counters(values))
+
+
+def _usage(t_ns: int | None, result: dict[str, Any]) -> Iterator[Reading]:
+    """Busy and total TSC cycles an lcore, as the application counts them (testpmd: --record-core-cycles)."""
+    columns = [result.get(key) for key in ("lcore_ids", "total_cycles", "busy_cycles")]
+    lists = [column if isinstance(column, list) else [] for column in columns]
+    for lcore, total, busy in zip(*lists, strict=False):
+        cells = [parse_cell(str(value), wrapped=_LIMIT) for value in (total, busy)]
+        numbers = [value for value, _ in cells]
+        share = numbers[1] / numbers[0] if numbers[0] and numbers[1] is not None else None
+        yield reading(
+            t_ns,
+            f"lcore{lcore}",
+            [
+                (Metric("total_cycles", "cycles", Kind.COUNTER), *cells[0]),
+                (Metric("busy_cycles", "cycles", Kind.COUNTER), *cells[1]),
+                (_LCORE, share, "no cycles counted yet"),
+            ],
+        )
+
+
+def _states(command: str, result: dict[str, Any]) -> Iterator[tuple[Metric, Value, str]]:
+    """Settings: numbers as numbers, lists and hexadecimal flags (int in 22.11, text later) as text."""
+    for name, value in result.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        yield (
+            Metric(f"{command.strip('/').replace('/', '.')}.{name}", "", Kind.STATE),
+            value if number else _text(value),
+            "",
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The collector of DPDK's telemetry socket (version 2): a SOCK_SEQPACKET socket, a request a packet."""
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pollscope.errors import HostError
+
+from . import dpdk_replies
+from .interface import Availability
+from .polling import PollingCollector
+
+_TIMEOUT_S = 2.0
+
+
+class DpdkTelemetry(PollingCollector):
+    """Statistics of every port and cycles of every lcore of one running DPDK application."""
+
+    name, summary = dpdk_replies.NAME, "statistics and lcore cycles of a running DPDK application"
+    parser = staticmethod(dpdk_replies.parse)
+
+    def __init__(self, file_prefix: str = "") -> None:
+        super().__init__()
+        self._prefix = file_prefix
+        self._connection: socket.socket | None = None
+        self._limit = 16384
+
+    def _sockets(self) -> list[Path]:
+        """`:1` and so on are instances with --in-memory under the same prefix."""
+        folder = Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp") if os.geteuid() else "/var/run") / "dpdk"
+        pattern = f"{self._prefix or '*'}/dpdk_telemetry.v2*"
+        return [path for path in sorted(folder.glob(pattern)) if _answers(path)]
+
+    def probe(self) -> Availability:
+        found = self._sockets()
+        if not found:
+            what = f"with the file prefix {self._prefix!r} " if self._prefix else ""
+            return Availability(False, f"no DPDK application {what}offers telemetry now")
+        if len(found) > 1:
+            names = ", ".join(path.parent.name for path in found)
+            return Availability(False, f"several DPDK applications run ({names}): choose one by its file prefix")
+        return Availability(True, str(found[0]))
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        try:
+            yield from self._snapshot()
+        except OSError:
+            # the application restarted: the next snapshot connects anew
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+            raise
+
+    def _snapshot(self) -> Iterator[tuple[str, bytes]]:
+        ports = json.loads(self._ask("/ethdev/list")).get("/ethdev/list") or []
+        for port in ports:
+            for command in ("/ethdev/stats", "/ethdev/xstats"):
+                request = f"{command},{port}"
+                yield request, self._ask(request) + b"\n"
+        yield "/eal/lcore/usage", self._ask("/eal/lcore/usage") + b"\n"
+
+    def _ask(self, request: str) -> bytes:
+        if self._connection is None:
+            found = self._sockets()
+            if not found:
+                raise HostError("the DPDK application is gone", self.name)
+            self._connection = _connect(found[0])
+            hello = json.loads(self._connection.recv(1024))
+            self._limit = int(hello["max_output_len"])
+        self._connection.send(request.encode())
+        reply = self._connection.recv(self._limit + 1024)
+        if not reply:
+            raise OSError("the application closed the telemetry socket")
+        return reply
+
+
+def _connect(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(_TIMEOUT_S)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _answers(path: Path) -> bool:
+    """A socket file outlives its application; only a connection tells."""
+    try:
+        _connect(path).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectors that read files of /proc and /sys: load of the CPUs, frequency, idle states, energy, throttling."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from . import ethtool, kernel_load, sysfs_values
+from .ethtool_ioctl import statistics
+from .interface import Availability
+from .polling import PollingCollector
+
+_CPU = "/sys/devices/system/cpu"
+
+
+class KernelLoad(PollingCollector):
+    """Ticks (steal among them), context switches, interrupts and softirqs of every CPU."""
+
+    name, summary = kernel_load.NAME, "/proc: ticks, steal, context switches, interrupts, softirqs per CPU"
+    parser = staticmethod(kernel_load.parse)
+
+    def probe(self) -> Availability:
+        return Availability(Path("/proc/stat").exists(), "/proc")
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        for label in ("stat", "interrupts", "softirqs"):
+            yield label, Path("/proc", label).read_bytes()
+
+
+class SysfsCollector(PollingCollector):
+    """Files that match patterns, as `path=value` lines; what cannot be read says why (`path!reason`)."""
+
+    parser = staticmethod(sysfs_values.parse)
+    patterns: Sequence[str]
+    why_absent: str
+
+    def probe(self) -> Availability:
+        paths = self._paths()
+        readable = [path for path in paths if os.access(path, os.R_OK)]
+        if not paths:
+            return Availability(False, self.why_absent)
+        return Availability(bool(readable), f"{len(readable)} files" if readable else f"{paths[0]}: no permission")
+
+    def _paths(self) -> list[str]:
+        return sorted(str(path) for pattern in self.patterns for path in Path("/").glob(pattern.lstrip("/")))
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        yield "", "".join(self._lines()).encode()
+
+    def _lines(self) -> Iterator[str]:
+        for path in self._paths():
+            try:
+                text = " ".join(Path(path).read_text(encoding="utf-8", errors="replace").split())
+            except OSError as error:
+                yield f"{path}!{error.strerror}\n"
+            else:
+                yield f"{path}={text}\n"
+
+
+class CpuFrequency(SysfsCollector):
+    """cpufreq and uncore frequency."""
+
+    name, summary = "cpufreq", "frequency of every CPU and of the uncore"
+    patterns = (
+        f"{_CPU}/cpu[0-9]*/cpufreq/scaling_cur_freq",
+        f"{_CPU}/cpu[0-9]*/cpufreq/scaling_m*_freq",
+        f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor",
+        f"{_CPU}/cpu[0-9]*/cpufreq/scaling_driver",
+        f"{_CPU}/cpu[0-9]*/cpufreq/energy_performance_preference",
+        f"{_CPU}/intel_pstate/no_turbo",
+        f"{_CPU}/cpufreq/boost",
+        f"{_CPU}/intel_uncore_frequency/*/*_freq_khz",
+    )
+    why_absent = "no cpufreq in sysfs (a hypervisor or the firmware keeps the frequency to itself)"
+
+
+class CpuIdle(SysfsCollector):
+    """Idle states: how often and how long."""
+
+    name, summary = "cpuidle", "C-states of every CPU: entries and residency"
+    patterns = (f"{_CPU}/cpu[0-9]*/cpuidle/state*/[nlud][aist]*", f"{_CPU}/cpu[0-9]*/cpuidle/state*/time")
+    why_absent = "no cpuidle states in sysfs (idle=poll, or a hypervisor)"
+
+
+class Throttle(SysfsCollector):
+    """Thermal throttling as counted by the kernel."""
+
+    name, summary = "throttle", "thermal throttling events and time per core and package"
+    patterns = (f"{_CPU}/cpu[0-9]*/thermal_throttle/*_count", f"{_CPU}/cpu[0-9]*/thermal_throttle/*_time_ms")
+    why_absent = "no thermal_throttle in sysfs (Intel bare metal only)"
+
+
+class Rapl(SysfsCollector):
+    """Energy counters of powercap; they wrap at energy_range."""
+
+    name, summary = "rapl", "package, core and DRAM energy (powercap)"
+    patterns = tuple(
+        f"/sys/class/powercap/{zone}/{file}"
+        for zone in ("intel-rapl:*", "amd-rapl:*")
+        for file in ("name", "energy_uj", "max_energy_range_uj")
+    )
+    why_absent = "no RAPL zones in /sys/class/powercap (driver not loaded, or a hypervisor)"
+
+
+class CpuSettings(SysfsCollector):
+    """SMT, isolation, idle driver: what was set while the run went."""
+
+    name, summary = "cpu-settings", "SMT, isolated CPUs, idle driver and topology"
+    patterns = (
+        f"{_CPU}/smt/*",
+        f"{_CPU}/isolated",
+        f"{_CPU}/nohz_full",
+        f"{_CPU}/online",
+        f"{_CPU}/cpuidle/current_*",
+        f"{_CPU}/cpu[0-9]*/topology/thread_siblings_list",
+        f"{_CPU}/cpu[0-9]*/topology/physical_package_id",
+    )
+    why_absent = "no CPU folder in sysfs"
+    once = True
+
+
+class Ethtool(PollingCollector):
+    """Counters of the NICs that the kernel drives; a port that vfio-pci took is read through DPDK's telemetry."""
+
+    name, summary = ethtool.NAME, "counters of the kernel's NICs, with normalised names"
+    parser = staticmethod(ethtool.parse)
+
+    def __init__(self, interfaces: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._interfaces = tuple(interfaces)
+
+    def _names(self) -> list[str]:
+        hardware = (path.parent.name for path in sorted(Path("/sys/class/net").glob("*/device")))
+        return list(self._interfaces or hardware)
+
+    def probe(self) -> Availability:
+        names = self._names()
+        if not names:
+            return Availability(False, "no network interface on a device (all bound to vfio-pci?)")
+        reasons = []
+        for name in names:
+            try:
+                statistics(name)
+                return Availability(True, ", ".join(names))
+            except OSError as error:
+                reasons.append(str(error))
+        return Availability(False, "; ".join(reasons))
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        for name in self._names():
+            yield name, statistics(name)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one interface of all collectors: `probe`, `start`, `stop`, `readings`.
+
+A collector records while it runs and parses after it was stopped. Whatever happens to it (its tool dies, hangs or
+prints rubbish) is in its outcome; nothing is raised into the trial.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from pollscope.errors import PollscopeError
+
+from .parsing import Problems
+from .recording import Recording
+from .sample import Reading
+
+
+class Availability(NamedTuple):
+    """Whether a collector can work here; `reason` says why not, or what it will read."""
+
+    available: bool
+    reason: str
+
+
+class Status(StrEnum):
+    """What became of a collector."""
+
+    OK = "ok"
+    ABSENT = "absent"  # cannot work here
+    FAILED = "failed"  # started, then died, printed rubbish, or said that it cannot
+    HUNG = "hung"  # runs and gives nothing
+
+
+@dataclass
+class Outcome:
+    """What became of a collector.
+
+    `cpu_ns` is CPU time used while it ran, of its tool or of its thread; None when it could not be measured.
+    """
+
+    collector: str
+    status: Status
+    reason: str = ""
+    cpu_ns: int | None = None
+    started_ns: int = 0
+    stopped_ns: int = 0
+    raw: Path | None = None
+    problems: Problems = field(default_factory=Problems)
+
+
+class Collector(ABC):
+    """One source of counters. `name` is what the command line, specs and samples call it."""
+
+    name: str
+    summary: str
+
+    @abstractmethod
+    def probe(self) -> Availability:
+        """Whether it can work here; starts nothing that lasts and changes nothing."""
+
+    @abstractmethod
+    def start(self, folder: Path, interval_ns: int) -> None:
+        """Begins to record into `folder`, about every `interval_ns`.
+
+        Raises:
+            HostError: it cannot start (with the reason).
+        """
+
+    @abstractmethod
+    def stop(self) -> Outcome:
+        """Ends recording; never raises for what went wrong with the source."""
+
+    @abstractmethod
+    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
+        """Readings of a recording of this collector, made here or elsewhere.
+
+        Raises:
+            ParseError: the recording is not what this collector records.
+        """
+
+    def readings(self, outcome: Outcome) -> Iterator[Reading]:
+        """Readings of what was just recorded. Rubbish turns the outcome into a failure; what came before it counts."""
+        if outcome.raw is None or not outcome.raw.exists() or outcome.raw.stat().st_size == 0:
+            if outcome.status is Status.OK:
+                outcome.status, outcome.reason = Status.FAILED, "it recorded nothing"
+            return
+        try:
+            yield from self.parse_recording(Recording.open(outcome.raw), outcome.problems)
+        except PollscopeError as error:
+            if outcome.status is Status.OK:
+                outcome.status = Status.FAILED
+            outcome.reason = "; ".join(filter(None, (outcome.reason, str(error))))

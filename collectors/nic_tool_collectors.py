@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectors of NIC settings and health that ask a tool at start and stop: mlxconfig, devlink, NEO-Host."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pollscope.errors import HostError
+
+from . import nic_tools
+from .interface import Availability
+from .polling import PollingCollector
+
+_TIMEOUT_S = 20.0
+_NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
+
+
+def ask(command: Sequence[str]) -> bytes:
+    """Standard output of a short-lived tool.
+
+    Raises:
+        HostError: it cannot run, fails, or takes too long.
+    """
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostError(f"cannot ask it: {error}", command[0]) from None
+    if done.returncode:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise HostError(f"status {done.returncode}: {words[-1][:120] if words else 'no message'}", " ".join(command))
+    return done.stdout
+
+
+def mellanox_devices(root: Path = Path("/sys/bus/pci/devices")) -> list[str]:
+    """PCI addresses of NVIDIA/Mellanox network functions."""
+    found = []
+    for folder in sorted(root.glob("*")):
+        try:
+            identity = (folder / "vendor").read_text(encoding="ascii"), (folder / "class").read_text(encoding="ascii")
+        except OSError:
+            continue  # taken out of the machine meanwhile
+        if identity[0].strip() == "0x15b3" and identity[1].startswith("0x02"):
+            found.append(folder.name)
+    return found
+
+
+class MlxConfig(PollingCollector):
+    """Firmware settings such as LOG_MAX_OUTSTANDING_WQE, PCI_WR_ORDERING, CQE_COMPRESSION."""
+
+    name, summary = "mlxconfig", "firmware settings of NVIDIA/Mellanox NICs"
+    parser = staticmethod(nic_tools.parse_mlxconfig)
+    once = True
+
+    def _tool(self) -> str | None:
+        return shutil.which("mlxconfig") or shutil.which("mstconfig")
+
+    def probe(self) -> Availability:
+        if not mellanox_devices():
+            return Availability(False, "no NVIDIA/Mellanox NIC")
+        tool = self._tool()
+        return Availability(
+            tool is not None, tool or "neither mlxconfig nor mstconfig is installed (apt-get install mstflint)"
+        )
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        for device in mellanox_devices():
+            yield device, ask([self._tool() or "mlxconfig", "-d", device, "query"])
+
+
+class NeoHost(PollingCollector):
+    """PCIe bandwidth and latency, stalls, translation caches inside the NIC."""
+
+    name, summary = "neohost", "NVIDIA NEO-Host: PCIe latency, stalls and cache misses inside the NIC"
+    parser = staticmethod(nic_tools.parse_neohost)
+
+    def probe(self) -> Availability:
+        if not mellanox_devices():
+            return Availability(False, "no NVIDIA/Mellanox NIC")
+        if not _NEOHOST.exists():
+            return Availability(False, f"{_NEOHOST} is not installed (NEO-Host is not offered for new NICs)")
+        return Availability(shutil.which("python2") is not None, str(_NEOHOST))
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        for device in mellanox_devices():
+            command = ["python2", str(_NEOHOST), "--mode=shell", f"--dev-uid={device}", "--get-analysis"]
+            yield device, ask([*command, "--output-format=JSON"])
+
+
+class DevlinkHealth(PollingCollector):
+    """Health reporters of the NIC's driver."""
+
+    name, summary = "devlink", "health reporters of the NICs' drivers"
+    parser = staticmethod(nic_tools.parse_devlink_health)
+    once = True
+
+    def probe(self) -> Availability:
+        if shutil.which("devlink") is None:
+            return Availability(False, "devlink is not installed (apt-get install iproute2)")
+        try:
+            output = ask(["devlink", "-j", "health", "show"])
+        except HostError as error:
+            return Availability(False, str(error))
+        has_reporters = b"reporter" in output
+        return Availability(has_reporters, "devlink" if has_reporters else "no driver here has health reporters")
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        yield "", ask(["devlink", "-j", "health", "show"])

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Outputs of NVIDIA's and the kernel's NIC tools: NEO-Host (JSON), mlxconfig/mstconfig (table), devlink health (JSON
+or text).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .parsing import Cell, Origin, numbered, parse_cell, slug
+from .sample import Kind, Metric, Reading, Value, reading
+
+_LIMIT = float(1 << 63)
+_READABLE_UNITS = {"ns": ("s", 1e-9), "gb/s": ("B/s", 1e9 / 8), "gbps": ("B/s", 1e9 / 8), "mhz": ("Hz", 1e6)}
+_NEOHOST = {
+    "level_0_mtt_cache_hit": "mtt_cache_l0_hits",
+    "level_0_mtt_cache_miss": "mtt_cache_l0_misses",
+    "level_1_mtt_cache_hit": "mtt_cache_l1_hits",
+    "level_1_mtt_cache_miss": "mtt_cache_l1_misses",
+    "level_0_mpt_cache_hit": "mpt_cache_l0_hits",
+    "level_0_mpt_cache_miss": "mpt_cache_l0_misses",
+    "level_1_mpt_cache_hit": "mpt_cache_l1_hits",
+    "level_1_mpt_cache_miss": "mpt_cache_l1_misses",
+    "icm_cache_miss": "icm_cache_misses",
+    "pcie_internal_back_pressure": "pcie_back_pressure",
+    "outbound_stalled_reads": "pcie_stalled_reads",
+    "outbound_stalled_writes": "pcie_stalled_writes",
+    "pcie_inbound_used_bw": "pcie_inbound",
+    "pcie_outbound_used_bw": "pcie_outbound",
+    "pcie_avg_latency": "pcie_latency_mean",
+    "pcie_max_latency": "pcie_latency_max",
+    "pcie_min_latency": "pcie_latency_min",
+}
+
+
+def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """One JSON document of `get_device_performance_counters --output-format=JSON`; `origin.label` is the device.
+
+    Raises:
+        ParseError: no JSON, or JSON without counters and analysis.
+    """
+    document = _json(lines, origin)
+    entries = [*_entries(document, "counters", "counter"), *_entries(document, "analysis", "analysisAttribute")]
+    if not entries:
+        raise origin.refuse(1, "no counters and no analysis in it", "record with --get-analysis --output-format=JSON")
+    path = f"device:{origin.label}" if origin.label else "device"
+    yield reading(origin.now(), path, (_neohost_cell(entry) for entry in entries))
+
+
+def _entries(document: Any, group: str, item: str) -> Iterator[dict[str, Any]]:
+    found = document.get(group) if isinstance(document, dict) else None
+    for entry in found if isinstance(found, list) else []:
+        inner = entry.get(item) if isinstance(entry, dict) else None
+        if isinstance(inner, dict) and isinstance(inner.get("name"), str):
+            yield inner
+
+
+def _neohost_cell(entry: dict[str, Any]) -> tuple[Metric, Value, str]:
+    name = slug(entry["name"])
+    text = str(entry.get("value", "")).replace(",", "")
+    unit, scale = _READABLE_UNITS.get(str(entry.get("units", "")).strip("[] ").lower(), ("1", 1))
+    value, reason = parse_cell(text, wrapped=_LIMIT)
+    metric = Metric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
+    return metric, None if value is None else value * scale, reason
+
+
+def _json(lines: Iterable[str], origin: Origin) -> Any:
+    text = "".join(lines)
+    start = next((index for index, character in enumerate(text) if character in "{["), None)
+    if start is None:
+        raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[0]
+    except (json.JSONDecodeError, RecursionError, ValueError) as error:
+        line = getattr(error, "lineno", 1)
+        raise origin.refuse(line, "broken or cut off JSON", "record with the tool's JSON option") from None
+
+
+def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Rows `NAME VALUE` of `mlxconfig -d DEVICE query` (with -e: NAME DEFAULT CURRENT NEXT; the current value counts).
+
+    Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
+
+    Raises:
+        ParseError: no row in it.
+    """
+    cells: list[tuple[Metric, Value, str]] = []
+    column = 1
+    for _, text in numbered(lines, origin):
+        words = text.replace("*", " ").split()
+        if "Default" in words and "Current" in words:
+            column = 2
+        if words and words[0] == "RO":
+            words = words[1:]
+        if len(words) > column and re.fullmatch(r"[A-Z][A-Z0-9_]{2,}(?:\[\d+\])?", words[0]):
+            cells.extend(_config_cells(words[0], words[column]))
+    if not cells:
+        raise origin.refuse(1, "no configuration row in it", "record with: mlxconfig -d DEVICE query")
+    yield reading(origin.now(), f"device:{origin.label}" if origin.label else "device", cells)
+
+
+def _config_cells(name: str, text: str) -> Iterator[tuple[Metric, Value, str]]:
+    number = re.fullmatch(r"\d+|0x[0-9a-fA-F]+", text)
+    choice = re.fullmatch(r"(.*)\((\d+)\)", text)
+    if text.startswith("Array["):
+        yield (
+            Metric(name, "", Kind.STATE),
+            None,
+            f"an array: query {name}{text.removeprefix('Array').replace('..', '..')}",
+        )
+    elif number:
+        yield Metric(name, "1", Kind.STATE), int(text, 0), ""
+    elif choice:
+        yield Metric(name, "", Kind.STATE), choice[1], ""
+        yield Metric(f"{name}.number", "1", Kind.STATE), int(choice[2]), ""
+    else:
+        yield Metric(name, "", Kind.STATE), text, ""
+
+
+def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """`devlink health show`, as JSON (-j) or as text: reporters with state, errors and recoveries.
+
+    Raises:
+        ParseError: neither JSON with health nor reporters in the text.
+    """
+    kept = list(lines)
+    if "".join(kept).lstrip().startswith("{"):
+        yield from _devlink_json(_json(kept, origin), origin)
+        return
+    device, reporter, found = "", "", False
+    for number, text in numbered(kept, origin):
+        words = text.split()
+        if not words:
+            continue
+        if len(words) == 1 and text.strip().endswith(":"):
+            device = text.strip().rstrip(":")
+        elif words[0] in ("reporter", "name") and len(words) >= 2:
+            reporter = words[1]
+        elif words[0] == "state" and device and reporter:
+            found = True
+            pairs = dict(zip(words[::2], words[1::2], strict=False))
+            yield _reporter(device, reporter, pairs, origin)
+        else:
+            origin.leave_out(number, f"no line of devlink health: {text[:60]!r}")
+    if not found:
+        raise origin.refuse(1, "no reporter in it", "record with: devlink -j health show")
+
+
+def _devlink_json(document: Any, origin: Origin) -> Iterator[Reading]:
+    health = document.get("health") if isinstance(document, dict) else None
+    if not isinstance(health, dict):
+        raise origin.refuse(1, "no health in it", "record with: devlink -j health show")
+    for device, reporters in health.items():
+        for entry in reporters if isinstance(reporters, list) else []:
+            if isinstance(entry, dict) and ("reporter" in entry or "name" in entry):
+                pairs = {key: str(value) for key, value in entry.items()}
+                yield _reporter(str(device), pairs.get("reporter", pairs.get("name", "")), pairs, origin)
+
+
+def _reporter(device: str, reporter: str, pairs: dict[str, str], origin: Origin) -> Reading:
+    cells: list[tuple[Metric, Value, str]] = [
+        (Metric("health", "", Kind.STATE), pairs.get("state"), "devlink printed no state")
+    ]
+    for name in ("error", "recover"):
+        cell: Cell = parse_cell(pairs[name], wrapped=_LIMIT) if name in pairs else (None, "devlink printed none")
+        cells.append((Metric(f"health_{name}s", "1", Kind.COUNTER), *cell))
+    return reading(origin.now(), f"device:{device}/reporter:{reporter}", cells)

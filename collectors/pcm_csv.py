@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The CSV of `pcm` and `pcm-memory`: two header rows, of which only the pair of names makes a column unique."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .parsing import Cell, Origin, Stamps, clean, parse_cell, recognise_failure, scaled
+from .sample import Metric, Reading, reading
+
+DELIMITERS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one column means: which unit, which metric, and the factor to base units (None: not data)."""
+
+    path: str
+    metric: Metric
+    scale: float
+
+
+@dataclass(frozen=True)
+class Header:
+    """`units` are the data columns, in order, of each unit path; `date` and `time` are their positions."""
+
+    delimiter: str
+    width: int
+    ends_open: bool
+    date: int
+    time: int
+    units: dict[str, list[tuple[int, Column]]]
+
+
+class Meaning:
+    """How a tool's pair of names is understood; one subclass a tool."""
+
+    tool = ""
+    first_row_starts: tuple[str, ...] = ()
+
+    def column(self, upper: str, lower: str) -> Column:
+        """The meaning of the column headed (upper, lower)."""
+        raise NotImplementedError
+
+    def check(self, path: str, cells: list[tuple[Metric, Cell]]) -> list[tuple[Metric, Cell]]:
+        """A last look at all values of a unit: here a tool's subclass recognises its dead counters."""
+        return cells
+
+
+def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) -> Iterator[Reading]:
+    """Reads rows under the latest pair of header rows; blank lines mean nothing.
+
+    Raises:
+        ParseError: no header, a header that is not unique or not rectangular, a row of another width.
+    """
+    header: Header | None = None
+    upper, stamps, sample, ended = "", Stamps(), 0, False
+    for number, line in enumerate(lines, 1):
+        text, ended_before, ended = clean(line), ended, line.endswith("\n")
+        if upper:
+            header, upper = join(upper, text, meaning, number, origin), ""
+        elif _is_first_row(text, meaning):
+            upper = text
+        elif header is not None and text.strip():
+            if not ended and ended_before and not header.ends_open:
+                origin.leave_out(number, "the last line is cut off")
+                return
+            yield from _row(text, header, (meaning, stamps, sample), number, origin)
+            sample += 1
+        elif text.strip():
+            failure = recognise_failure(text)
+            if failure:
+                raise origin.refuse(number, *failure)
+    if header is None:
+        raise origin.refuse(0, f"no pair of {meaning.tool} header rows in it", f"record with: {meaning.tool} 1.0 -csv")
+
+
+def _is_first_row(text: str, meaning: Meaning) -> bool:
+    starts = (start.replace(",", d) for start in meaning.first_row_starts for d in DELIMITERS)
+    return text.startswith(tuple(starts))
+
+
+def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) -> Header:
+    """Pairs the two rows; refuses rows of different widths and pairs that are not unique."""
+    delimiter = max(DELIMITERS, key=upper.count)
+    above, below = ([cell.strip() for cell in row.split(delimiter)] for row in (upper, lower))
+    ends_open = not above[-1] and not below[-1]
+    pairs = list(zip(above, below, strict=False))
+    if len(above) != len(below):
+        raise origin.refuse(number, f"the header rows have {len(above)} and {len(below)} cells", "record again")
+    data = [pair for pair in pairs if pair != ("", "")]
+    twice = next((pair for pair in data if data.count(pair) > 1), None)
+    if twice:
+        raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
+    if "Date" not in below or "Time" not in below:
+        raise origin.refuse(number, "no Date and Time in the second header row", "record again")
+    units: dict[str, list[tuple[int, Column]]] = {}
+    for index, pair in enumerate(pairs):
+        if pair != ("", "") and pair[1] not in ("Date", "Time"):
+            column = meaning.column(*pair)
+            units.setdefault(column.path, []).append((index, column))
+    return Header(delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), units)
+
+
+def _row(
+    text: str, header: Header, state: tuple[Meaning, Stamps, int], number: int, origin: Origin
+) -> Iterator[Reading]:
+    meaning, stamps, sample = state
+    cells = text.split(header.delimiter)
+    if len(cells) > header.width:
+        raise origin.refuse(number, f"the row has {len(cells)} cells, its header {header.width}", "record again")
+    stamp = stamps.ns(cells[header.date], cells[header.time]) if len(cells) == header.width else None
+    if stamp is None:
+        origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
+        return
+    t_ns = origin.now(stamp, sample)
+    for path, columns in header.units.items():
+        values = [(column.metric, scaled(parse_cell(cells[index]), column.scale)) for index, column in columns]
+        yield reading(t_ns, path, ((m, v, reason) for m, (v, reason) in meaning.check(path, values)))

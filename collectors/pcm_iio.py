@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Intel PCM's `pcm-iio`: PCIe traffic and IOMMU events per IIO stack and part.
+
+Every number is per second in every version (the tool measures one counter after the other, each for a slice of the
+interval, and scales up: the values of a row were not taken at the same moment). Bandwidth belongs to the part; the
+IOMMU columns, printed on the row of the first part only, belong to the stack.
+
+Layouts by version (COLLECTORS 1.1): no `Part` in the header 202109-202203, `Socket,[Root Port,]Name,Part,...` from
+202207, `Date,Time,` in front of it from 202509. "IB" is inbound: IB write is the device writing memory (reception).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug
+from .sample import Kind, Metric, Reading
+
+NAME = "pcm-iio"
+
+_NAMES = {
+    "IB write": ("dma_write", "B/s"),
+    "IB read": ("dma_read", "B/s"),
+    "OB read": ("mmio_read", "B/s"),
+    "OB write": ("mmio_write", "B/s"),
+    "IOTLB Lookup": ("iotlb_lookups", "1/s"),
+    "IOTLB Hit": ("iotlb_hits", "1/s"),
+    "IOTLB Miss": ("iotlb_misses", "1/s"),
+    "Ctxt Cache Hit": ("context_cache_hits", "1/s"),
+    "VT-d CTXT Miss": ("context_cache_misses", "1/s"),
+    "256T Cache Hit": ("walk_cache_256t_hits", "1/s"),
+    "512G Cache Hit": ("walk_cache_512g_hits", "1/s"),
+    "1G Cache Hit": ("walk_cache_1g_hits", "1/s"),
+    "2M Cache Hit": ("walk_cache_2m_hits", "1/s"),
+    "4K Cache Hit": ("walk_cache_4k_hits", "1/s"),
+    "VT-d L1 Miss": ("walk_cache_l1_misses", "1/s"),
+    "VT-d L2 Miss": ("walk_cache_l2_misses", "1/s"),
+    "VT-d L3 Miss": ("walk_cache_l3_misses", "1/s"),
+    "VT-d Mem Read": ("iommu_memory_accesses", "1/s"),
+    "IOMMU Mem Access": ("iommu_memory_accesses", "1/s"),
+}
+_HEADER = re.compile(r"(?:Date(?P<d1>\W+)Time\W+)?Socket(?P<d2>[^\w ]+)(?:Root Port[^\w ]+)?Name[^\w ]")
+_STACK = re.compile(r"IIO Stack\s+(\d+)\s*-\s*(.*)")
+_PART = re.compile(r"Part(\d+)\b")
+_SOCKET = re.compile(r"Socket(\d+)")
+_STAMP_CHARACTERS = len("2026-11-20,15:39:40.152,")
+_NO_REASONS: MappingProxyType[int, str] = MappingProxyType({})
+
+
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads CSV (any layout, any one-character delimiter, human-readable or not) or the boxes of the text output.
+
+    Raises:
+        ParseError: no header, a header that is broken, or a row that is longer than its header.
+    """
+    iterator = iter(lines)
+    for number, line in enumerate(iterator, 1):
+        text = clean(line)
+        if _HEADER.match(text):
+            yield from _parse_csv(iterator, text, number, origin)
+            return
+        if text.startswith("|IIO Stack") or _SOCKET.fullmatch(text.strip()):
+            yield from _parse_boxes(iterator, text, number, origin)
+            return
+        failure = recognise_failure(text)
+        if failure:
+            raise origin.refuse(number, *failure)
+    raise origin.refuse(0, "no pcm-iio header in it", "record with: pcm-iio 1.0 -csv=FILE")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The columns of one header.
+
+    `known` maps what stands before the values to the unit paths of part and stack, and the number of minus signs in it.
+    """
+
+    header: str
+    delimiter: str
+    dated: bool
+    socket: int
+    name: int
+    bandwidth: tuple[Metric, ...]
+    iommu: tuple[Metric, ...]
+    known: dict[str, tuple[str, str, int]]
+
+
+def _layout(header: str, number: int, origin: Origin) -> _Layout:
+    match = _HEADER.match(header)
+    assert match is not None, "BUG: only called with a header"
+    for delimiter in (match["d1"], match["d2"]):
+        if delimiter is not None and len(delimiter) > 1:
+            raise origin.refuse(
+                number,
+                f"delimiter {match['d2']!r}: pcm-iio prints a wrong number of characters after the time",
+                "record again with a -csv-delimiter of one character",
+            )
+    cells = [cell.strip() for cell in header.split(match["d2"])]
+    if len(set(cells)) != len(cells):
+        raise origin.refuse(number, "two columns of the header have the same name", "record again")
+    name = cells.index("Name")
+    # Versions 202109 to 202203 forgot the name of the column Part; their rows have it.
+    first = cells.index("Part") + 1 if "Part" in cells else name + 1
+    metrics = tuple(_metric(cell) for cell in cells[first:])
+    width = sum(cell.startswith(("IB ", "OB ")) for cell in cells[first:])
+    return _Layout(
+        header, match["d2"], cells[0] == "Date", cells.index("Socket"), name, metrics[:width], metrics[width:], {}
+    )
+
+
+def _metric(column: str) -> Metric:
+    name, unit = _NAMES.get(column.removesuffix("(bytes)").strip(), (slug(column), "1/s"))
+    return Metric(name, unit, Kind.RATE)
+
+
+def _parse_csv(lines: Iterator[str], header: str, number: int, origin: Origin) -> Iterator[Reading]:
+    """Cuts the stream at its repeated headers (the only sample boundary there is); `_rows` reads each piece."""
+    stamps, sample = Stamps(), 0
+    piece = _Piece(header, number, _layout(header, number, origin), origin.now(None, sample))
+    while piece.header:
+        yield from _rows(lines, piece, stamps, origin)
+        if piece.header:
+            sample += 1
+            piece.t_ns = origin.now(piece.t_ns if piece.layout.dated else None, sample)
+            if piece.header != piece.layout.header:
+                piece.layout = _layout(piece.header, piece.number, origin)
+
+
+@dataclass
+class _Piece:
+    """The rows under one header; `_rows` leaves the next header here ("" at the end of the file)."""
+
+    header: str
+    number: int
+    layout: _Layout
+    t_ns: int | None
+    stamp: str = ""
+
+
+def _rows(lines: Iterator[str], piece: _Piece, stamps: Stamps, origin: Origin) -> Iterator[Reading]:
+    """The hot loop. A row of plain integers whose unit is known is read here, everything else in `_slow_row`."""
+    layout, t_ns = piece.layout, piece.t_ns
+    delimiter, bandwidth, iommu, known = layout.delimiter, layout.bandwidth, layout.iommu, layout.known
+    narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
+    before = _STAMP_CHARACTERS if layout.dated else 0
+    stamped = layout.dated and origin.clock is None
+    make = tuple.__new__
+    for number, line in enumerate(lines, piece.number + 1):
+        if stamped and line[:before] != piece.stamp:
+            piece.stamp = line[:before]
+            t_ns = piece.t_ns = stamps.ns(*_stamp_cells(line, delimiter))
+        cells = line.rsplit(delimiter, narrow)
+        paths = known.get(cells[0][before:])
+        if paths is None:
+            cells = line.rsplit(delimiter, wide)
+            paths = known.get(cells[0][before:])
+        # int() takes more than digits: no underscore, no minus but those of the known part, nothing beyond ASCII.
+        if (
+            paths is not None
+            and line[-1] == "\n"
+            and "_" not in line
+            and line.count("-") == paths[2]
+            and line.isascii()
+        ):
+            try:
+                values = list(map(int, cells[1:]))
+            except ValueError:
+                values = []
+            if values and sum(values) < WRAPPED:
+                if len(values) == narrow:
+                    yield make(Reading, (t_ns, paths[0], bandwidth, values, _NO_REASONS))
+                else:
+                    yield make(Reading, (t_ns, paths[0], bandwidth, values[:narrow], _NO_REASONS))
+                    yield make(Reading, (t_ns, paths[1], iommu, values[narrow:], _NO_REASONS))
+                continue
+        text = clean(line)
+        if _HEADER.match(text):
+            piece.header, piece.number = text, number
+            return
+        yield from _slow_row(line, text, t_ns, layout, number, origin)
+    piece.header = ""
+
+
+def _stamp_cells(line: str, delimiter: str) -> tuple[str, str]:
+    date, time, *_ = [*line.split(delimiter, 2), "", ""]
+    return date, time
+
+
+def _slow_row(
+    line: str, text: str, t_ns: int | None, layout: _Layout, number: int, origin: Origin
+) -> Iterator[Reading]:
+    """A new unit, blanks, suffixes, missing or wrapped values. What is no row is noted and left out."""
+    row = text.split(layout.delimiter, layout.name + 2)
+    if len(row) < layout.name + 3 or not _SOCKET.match(row[layout.socket]):
+        if text.strip():
+            origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
+        return
+    printed = row[-1].split(layout.delimiter)
+    narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
+    if len(printed) > wide:
+        raise origin.refuse(number, f"the row has {len(printed)} values, its header {wide}", "do not mix two pcm runs")
+    if len(printed) not in (narrow, wide) or (not line.endswith("\n") and layout.known):
+        origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
+        return
+    part, stack = _paths(row, layout, number, origin)
+    cells = [parse_cell(cell) for cell in printed]
+    if line.endswith("\n") and "-" not in row[-1]:
+        layout.known[layout.delimiter.join(row[layout.socket : -1])] = part, stack, line.count("-")
+    yield _reading(t_ns, part, layout.bandwidth, cells[:narrow])
+    if len(cells) > narrow:
+        yield _reading(t_ns, stack, layout.iommu, cells[narrow:])
+
+
+def _reading(
+    t_ns: int | None, path: str, metrics: tuple[Metric, ...], cells: list[tuple[int | float | None, str]]
+) -> Reading:
+    values = [value for value, _ in cells]
+    reasons = {index: reason for index, (value, reason) in enumerate(cells) if value is None}
+    return Reading(t_ns, path, metrics, values, reasons)
+
+
+def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tuple[str, str]:
+    """Unit paths of the part and of its stack."""
+    socket = _SOCKET.match(row[layout.socket].strip())
+    part = _PART.match(row[layout.name + 1].strip())
+    if socket is None or part is None:
+        raise origin.refuse(
+            number, f"no socket or part in {row[layout.socket]!r}, {row[layout.name + 1]!r}", "record again"
+        )
+    stack = f"socket{socket[1]}/{_stack(row[layout.name])}"
+    return f"{stack}/part{part[1]}", stack
+
+
+def _stack(name: str) -> str:
+    match = _STACK.match(name.strip())
+    return f"stack{match[1]}:{match[2].strip()}" if match else f"stack:{name.strip()}"
+
+
+def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
+    """The text output: a box per stack. Its numbers are cut to K, M, G by the tool."""
+    socket, stack, samples = "0", "", 0
+    metrics: tuple[Metric, ...] = ()
+    width, seen = 0, set[str]()
+    t_ns = origin.now(None, samples)
+    for line, text in _continued(first, number, lines, origin):
+        match = _SOCKET.fullmatch(text.strip())
+        if match:
+            socket = match[1]
+            continue
+        cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
+        if cells[0].startswith("IIO Stack"):
+            stack, metrics = f"socket{socket}/{_stack(cells[0])}", tuple(_metric(cell) for cell in cells[1:])
+            width = sum(cell.startswith(("IB ", "OB ")) for cell in cells[1:])
+            if stack in seen:
+                seen, samples = set(), samples + 1
+                t_ns = origin.now(None, samples)
+            seen.add(stack)
+        elif stack and _PART.match(cells[0]):
+            yield from _box_row(cells, (t_ns, stack, metrics, width), line, origin)
+
+
+def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) -> Iterator[tuple[int, str]]:
+    yield number, first
+    for offset, text in numbered(lines, origin):
+        yield number + offset, text
+
+
+def _box_row(
+    cells: list[str], place: tuple[int | None, str, tuple[Metric, ...], int], number: int, origin: Origin
+) -> Iterator[Reading]:
+    t_ns, stack, metrics, width = place
+    values = [parse_cell(cell) for cell in cells[1:]]
+    if len(values) > len(metrics):
+        raise origin.refuse(number, f"the row has {len(values)} values, its header {len(metrics)}", "record as CSV")
+    if len(values) not in (width, len(metrics)):
+        origin.leave_out(number, f"the row has {len(values)} values, neither {width} nor {len(metrics)}: cut off")
+        return
+    match = _PART.match(cells[0])
+    assert match is not None, "BUG: only called with a part's row"
+    yield _reading(t_ns, f"{stack}/part{match[1]}", metrics[:width], values[:width])
+    if len(values) > width:
+        yield _reading(t_ns, stack, metrics[width:], values[width:])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Intel PCM's `pcm-pcie`: PCIe requests that reach the LLC, per socket. Counts of cache lines per interval, not per
+second.
+
+Each event is visible for a part of the interval only (1/14 on Haswell to Cascade Lake, 1/2 on Ice Lake, 1/3 later) and
+multiplied. With `-e` a socket has three rows, whose class is glued to the last number: `...,17698752512(Total)`.
+`PCIe Rd (B)`, `PCIe Wr (B)` (option -B) are bytes per interval; where RFO exists, it is counted in both.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, slug
+from .sample import Kind, Metric, Reading, reading
+
+NAME = "pcm-pcie"
+
+_CLASS = re.compile(r"\s*\((Total|Miss|Hit|Aggregate)\)\s*$")
+_WORD = re.compile(r"-?\d+(?:\.\d+)?(?: [KMGT](?![A-Za-z]))?|[*]|\S+")
+_BYTES = {"PCIe Rd (B)": "pcie_read_bytes", "PCIe Wr (B)": "pcie_write_bytes"}
+# Ice Lake and later (they have ItoMCacheNear) count no hits of these; the tool prints 0 (COLLECTORS 1.2).
+_WITHOUT_HIT = {"UCRdF", "WiL", "WCiL", "WCiLF"}
+
+
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads CSV or text, with or without -B and -e; what stands before the first header is skipped.
+
+    Raises:
+        ParseError: no header, or a row whose width is not its header's.
+    """
+    table: _Table | None = None
+    sample, t_ns = -1, None
+    for number, text in numbered(lines, origin):
+        line = text.strip()
+        header = _header(line)
+        if header:
+            table, sample = header, sample + 1
+            t_ns = origin.now(None, sample)
+        elif table is None:
+            failure = recognise_failure(line)
+            if failure:
+                raise origin.refuse(number, *failure)
+        elif line and not line.startswith("--"):
+            row = _row(line, table, number, origin)
+            if row:
+                yield reading(t_ns, *row)
+    if table is None:
+        raise origin.refuse(0, "no pcm-pcie header in it", "record with: pcm-pcie 1.0 -B -e -csv")
+
+
+@dataclass(frozen=True)
+class _Table:
+    delimiter: str
+    columns: list[str]
+
+
+def _header(line: str) -> _Table | None:
+    """The columns after the socket's; CSV by its delimiter, text by its bars."""
+    match = re.match(r"Skt\s*([|,;])", line)
+    if match is None:
+        return None
+    cells = [cell.strip() for cell in line.rstrip("|").split(match[1])]
+    return _Table(match[1], [cell for cell in cells[1:] if cell])
+
+
+def _row(
+    line: str, table: _Table, number: int, origin: Origin
+) -> tuple[str, list[tuple[Metric, int | float | None, str]]] | None:
+    """Unit path and cells of one row; None for a line that is none (noted)."""
+    match = _CLASS.search(line)
+    kind = match[1] if match else "Total"
+    body = line[: match.start()] if match else line
+    cells = _WORD.findall(body) if table.delimiter == "|" else [cell.strip() for cell in body.split(table.delimiter)]
+    if not re.fullmatch(r"\d+|\*", cells[0] if cells else ""):
+        origin.leave_out(number, f"neither header nor row: {line[:60]!r}")
+        return None
+    if len(cells) - 1 > len(table.columns):
+        raise origin.refuse(
+            number, f"the row has {len(cells) - 1} values, its header {len(table.columns)}", "record again"
+        )
+    if len(cells) - 1 < len(table.columns):
+        origin.leave_out(number, f"the row has {len(cells) - 1} of {len(table.columns)} values: cut off")
+        return None
+    path = "system" if cells[0] == "*" else f"socket{int(cells[0])}"
+    return path, [
+        _cell(name, kind, parse_cell(cell), table) for name, cell in zip(table.columns, cells[1:], strict=True)
+    ]
+
+
+def _cell(name: str, kind: str, cell: Cell, table: _Table) -> tuple[Metric, int | float | None, str]:
+    suffix = f"_{kind.lower()}" if kind in ("Miss", "Hit") else ""
+    if kind == "Hit" and name in _WITHOUT_HIT and "ItoMCacheNear" in table.columns:
+        cell = (None, "this processor counts no hits of this event; the tool prints 0")
+    if name in _BYTES:
+        return Metric(_BYTES[name] + suffix, "B", Kind.INTERVAL), *cell
+    return Metric(slug(name) + suffix, "cachelines", Kind.INTERVAL), *cell

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Prometheus text of Intel PCM's `pcm-sensor-server` (/metrics): counters since the server started."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from .parsing import Origin, numbered, parse_cell, slug
+from .sample import Kind, Metric, Reading, reading
+
+NAME = "pcm-sensor-server"
+
+_LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{([^{}]*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_PLACES = ("socket", "core", "thread")
+_GAUGES = re.compile(
+    r"Measurement_Interval|Number_of|Thermal_Headroom|OS_ID|Local_Memory_Request_Ratio|^CStateResidency|Occupancy"
+)
+_LIMIT = float(1 << 63)
+
+
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """One scrape.
+
+    Raises:
+        ParseError: no metric in it.
+    """
+    found, t_ns = False, origin.now()
+    for number, text in numbered(lines, origin):
+        match = _LINE.fullmatch(text.strip())
+        if match is None:
+            if text.strip() and not text.startswith("#"):
+                origin.leave_out(number, f"no metric: {text[:60]!r}")
+            continue
+        found = True
+        labels = dict(_LABEL.findall(match[2] or ""))
+        path = "/".join(f"{place}{labels[place]}" for place in _PLACES if place in labels) or "system"
+        name = slug(match[1]) + (f".{labels['index']}" if "index" in labels else "")
+        kind = Kind.GAUGE if _GAUGES.search(match[1]) else Kind.COUNTER
+        yield reading(t_ns, path, [(Metric(name, "1", kind), *parse_cell(match[3], wrapped=_LIMIT))])
+    if not found:
+        raise origin.refuse(0, "no metric in it", "record with: curl http://HOST:9738/metrics")

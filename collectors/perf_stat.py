@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Linux `perf stat`: the JSON of `-j` and the separated values of `-x`.
+
+Every event is two metrics: its count over the interval, in base units (perf prints uncore_imc traffic already in
+MiB), and `EVENT.running_share`, the share of the time for which the event was on a counter (below 1 the kernel has
+scaled the count). `<not counted>` and `<not supported>` are absences. The human-readable text depends on the locale
+and is refused.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled
+from .sample import Kind, Metric, Reading, reading
+
+NAME = "perf"
+
+_UNITS: dict[str, tuple[str, float]] = {
+    "": ("1", 1),
+    "msec": ("s", 1e-3),
+    "ns": ("s", 1e-9),
+    "sec": ("s", 1),
+    "Bytes": ("B", 1),
+    "KiB": ("B", 2**10),
+    "MiB": ("B", 2**20),
+    "GiB": ("B", 2**30),
+    "Joules": ("J", 1),
+}
+_WHY = {
+    "<not counted>": "perf: <not counted>: on no counter in this interval (task asleep, or too many events)",
+    "<not supported>": "perf: <not supported>: this machine has no counter for the event",
+}
+_STAMP = re.compile(r"\s*\d+\.\d{9}")
+_PLACE = re.compile(r"CPUs?\d+|S\d+(?:-D\d+)?(?:-CLS\d+)?(?:-C(?:PU)?\d+)?|D\d+|N\d+|.+-\d+")
+_VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
+_SHARE = re.compile(r"\d{1,3}\.\d\d")
+_PARTS = {"S": "socket", "D": "die", "CLS": "cluster", "C": "core", "CPU": "cpu", "CPUs": "cpu", "N": "node"}
+_JSON_PLACES = (("socket", "S"), ("die", ""), ("cluster", ""), ("core", ""), ("cpu", ""), ("node", "N"))
+# 2^63 and not 2^47: TSC-like events (msr/tsc/) really are that large; perf itself extends counters to 64 bits.
+_LIMIT = float(1 << 63)
+
+
+def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> Iterator[Reading]:
+    """Reads either format. With `events` (as requested) the event's column is found by its name even in odd rows.
+
+    Raises:
+        ParseError: text output, perf's own error message, or rows that are neither JSON nor separated values.
+    """
+    found = False
+    for number, text in numbered(lines, origin):
+        line = text.strip()
+        if not line or line.startswith("#"):
+            continue
+        failure = recognise_failure(line)
+        if failure:
+            raise origin.refuse(number, f"{failure[0]}: {line[:80]}", failure[1])
+        if line.startswith("Performance counter stats"):
+            raise origin.refuse(
+                number, "human-readable text of perf stat (depends on the locale)", "record with -j or -x';'"
+            )
+        item = _from_json(line, number, origin) if line.startswith("{") else _from_cells(text, events)
+        if item is None:
+            origin.leave_out(number, f"no row of perf stat: {line[:60]!r}")
+            continue
+        found = True
+        yield from _readings(item, origin)
+    if not found:
+        raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
+
+
+class _Item:
+    """One printed row, whatever the format."""
+
+    def __init__(self, stamp: str, path: str, value: str, unit: str, event: str, share: str) -> None:
+        self.stamp, self.path, self.value, self.unit, self.event, self.share = stamp, path, value, unit, event, share
+
+
+def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
+    unit, scale = _UNITS.get(item.unit, (item.unit, 1))
+    why = _WHY.get(item.value)
+    cell: Cell = (None, why) if why else scaled(parse_cell(item.value, wrapped=_LIMIT), scale)
+    if cell[0] is not None and isinstance(cell[0], float) and unit == "1" and cell[0].is_integer():
+        cell = (int(cell[0]), "")  # JSON of perf 6.1 prints counts as 20.000000
+    share: Cell = (None, why) if why else scaled(parse_cell(item.share), 0.01)
+    stamp = parse_cell(item.stamp)[0] if item.stamp else None
+    t_ns = origin.now(None if stamp is None else round(stamp * 1e9))
+    yield reading(
+        t_ns,
+        item.path,
+        [
+            (Metric(item.event, unit, Kind.INTERVAL), *cell),
+            (Metric(f"{item.event}.running_share", "1", Kind.GAUGE), *share),
+        ],
+    )
+
+
+def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
+    try:
+        row: Any = json.loads(line)
+    except (json.JSONDecodeError, RecursionError, ValueError):
+        raise origin.refuse(
+            number, f"broken JSON: {line[:60]!r}", "record again, without mixing perf's outputs"
+        ) from None
+    if not isinstance(row, dict) or "event" not in row or "counter-value" not in row:
+        return None
+    path = "/".join(_named(kind, str(row[kind])) for kind, _ in _JSON_PLACES if kind in row) or "system"
+    if "thread" in row:
+        path = f"thread:{row['thread']}"
+    texts = {key: str(row.get(key, "")) for key in ("interval", "counter-value", "unit", "event", "pcnt-running")}
+    return _Item(texts["interval"], path, texts["counter-value"], texts["unit"], texts["event"], texts["pcnt-running"])
+
+
+def _named(kind: str, text: str) -> str:
+    """`S0` of kind socket is socket0; `S0-D1-C3` of kind core is socket0/die1/core3; `3` of kind cpu is cpu3."""
+    return f"{kind}{text}" if text.isdigit() else _place(text)
+
+
+def _place(text: str) -> str:
+    parts = [re.fullmatch(r"([A-Za-z]+)(\d+)", part) for part in text.split("-")]
+    if all(part and part[1] in _PARTS for part in parts):
+        return "/".join(f"{_PARTS[part[1]]}{part[2]}" for part in parts if part)
+    return f"thread:{text}"
+
+
+def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
+    """Fields: [time] [place [counters]] value unit event [variance%] runtime share [metric unit].
+
+    An event may contain the separator (uncore_iio/event=0x83,umask=0x1/): it ends where runtime and share begin.
+    """
+    separator = max(";,\t|", key=lambda mark: (text.count(mark), mark == ";"))
+    for mark in (";", separator):
+        cells = [cell.strip() for cell in text.split(mark)]
+        if len(cells) >= 5:
+            break
+    stamp = cells.pop(0) if _STAMP.fullmatch(cells[0]) and len(cells) > 1 and not _is_start(cells, events) else ""
+    path = "system"
+    if cells and _PLACE.fullmatch(cells[0]) and not _VALUE.fullmatch(cells[0]):
+        path = _place(cells.pop(0))
+        if len(cells) > 2 and cells[0].isdigit() and _VALUE.fullmatch(cells[1]):
+            cells.pop(0)
+    if len(cells) < 5 or not _VALUE.fullmatch(cells[0]):
+        return None
+    end = next((i for i in range(3, len(cells) - 1) if cells[i].isdigit() and _SHARE.fullmatch(cells[i + 1])), None)
+    if end is None:
+        return None
+    name_end = end - 1 if cells[end - 1].endswith("%") and end > 3 else end
+    event = mark.join(cells[2:name_end])
+    return _Item(stamp, path, cells[0], cells[1], event, cells[end + 1]) if event else None
+
+
+def _is_start(cells: list[str], events: Sequence[str]) -> bool:
+    """Whether a first cell that looks like a time is the value itself: the unit and a requested event follow it."""
+    return len(cells) > 2 and cells[2] in events

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules across collectors: do the numbers of one window fit each other?
+
+Each finding is ok, suspicious or impossible, with the numbers that it was made from and what to do. A rule whose
+inputs are absent makes no finding. Thresholds stand beside their reasons.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from .interface import Outcome, Status
+from .sample import Kind, Sample
+
+
+class Verdict(StrEnum):
+    """How numbers fit each other."""
+
+    OK = "ok"
+    SUSPICIOUS = "suspicious"
+    IMPOSSIBLE = "impossible"
+
+
+class Finding(NamedTuple):
+    """One rule's verdict on one window."""
+
+    rule: str
+    verdict: Verdict
+    text: str
+    numbers: Mapping[str, float]
+
+
+@dataclass
+class Series:
+    """One metric of one unit over the window, in constant memory; `text` and `reason` are the last ones."""
+
+    kind: Kind
+    unit: str
+    count: int = 0
+    total: float = 0.0
+    first: float = 0.0
+    last: float = 0.0
+    first_ns: int = 0
+    last_ns: int = 0
+    backwards: int = 0
+    wrapped: int = 0
+    lowest: float = field(default=float("inf"))
+    text: str = ""
+    reason: str = ""
+
+    def add(self, sample: Sample) -> None:
+        if isinstance(sample.value, str):
+            self.text = sample.value
+            return
+        if sample.value is None:
+            self.reason = sample.reason
+            self.wrapped += "counter wrapped" in sample.reason
+            return
+        value = float(sample.value)
+        if self.count == 0:
+            self.first, self.first_ns = value, sample.t_ns or 0
+        elif self.kind is Kind.COUNTER and value < self.last:
+            self.backwards += 1
+        self.count, self.total, self.last, self.last_ns = self.count + 1, self.total + value, value, sample.t_ns or 0
+        self.lowest = min(self.lowest, value)
+
+    def per_second(self) -> float | None:
+        """Mean rate; None when the kind or the number of samples does not give one."""
+        seconds = (self.last_ns - self.first_ns) / 1e9
+        if self.count == 0:
+            return None
+        if self.kind is Kind.RATE:
+            return self.total / self.count
+        if self.kind is Kind.COUNTER and self.count > 1 and seconds > 0 and not self.backwards:
+            return (self.last - self.first) / seconds
+        if self.kind is Kind.INTERVAL and self.count > 1 and seconds > 0:
+            # the first sample covers the time before its stamp: without it, counts and time match
+            return (self.total - self.first) / seconds
+        return None
+
+
+class Window:
+    """All series of one window."""
+
+    def __init__(self, samples: Iterable[Sample], outcomes: Iterable[Outcome] = ()) -> None:
+        self.series: dict[tuple[str, str, str], Series] = {}
+        self.outcomes = list(outcomes)
+        for sample in samples:
+            key = (sample.source, sample.unit_path, sample.metric)
+            self.series.setdefault(key, Series(sample.kind, sample.unit)).add(sample)
+
+    def rate(self, metric: str, depth: Callable[[str], bool] = lambda path: True) -> float | None:
+        """Sum of mean rates of a metric over the units that `depth` chooses, of the first source that has it.
+
+        Two sources of the same metric (pcm-iio and perf) count the same bytes: they are not added.
+        """
+        rates: dict[str, float] = {}
+        for (source, path, name), series in self.series.items():
+            rate = series.per_second() if name == metric and depth(path) else None
+            if rate is not None:
+                rates[source] = rates.get(source, 0.0) + rate
+        return next(iter(rates.values()), None)
+
+    def units(self, *metrics: str) -> Iterator[tuple[str, str, list[Series]]]:
+        """(source, unit path, series in the order asked) of the units that have all metrics with values."""
+        for source, path, name in list(self.series):
+            if name == metrics[0]:
+                found = [self.series.get((source, path, metric)) for metric in metrics]
+                complete = [series for series in found if series is not None and series.count]
+                if len(complete) == len(metrics):
+                    yield source, path, complete
+
+
+_BUSY_BYTES = 1e6  # a NIC above 1 MB/s carries more than keep-alives
+_UNCORE_OWNERS = {"pcm-iio", "pcm-pcie", "pcm-memory", "pcm", "pcm-power", "perf-uncore"}
+
+
+def judge(window: Window) -> list[Finding]:
+    """All findings of all rules on a window."""
+    return [finding for rule in _RULES for finding in rule(window)]
+
+
+def _nic_against_iio(window: Window) -> Iterator[Finding]:
+    """What the NIC received and did not drop has crossed PCIe: DMA writes are at least that, plus descriptors."""
+    nic, iio = window.rate("nic.rx_bytes"), window.rate("dma_write")
+    if nic is None or iio is None or nic < _BUSY_BYTES:
+        return
+    dropped = (window.rate("nic.rx_port_discards") or 0) + (window.rate("nic.rx_no_descriptor") or 0)
+    numbers = {"nic_rx_bytes_per_s": nic, "iio_dma_write_bytes_per_s": iio, "dropped_per_s": dropped}
+    text = f"the NIC received {nic / 1e6:.1f} MB/s, the IIO stacks wrote {iio / 1e6:.1f} MB/s"
+    if iio == 0:
+        yield Finding(
+            "nic_iio", Verdict.IMPOSSIBLE, f"{text}: no stack carries the NIC's traffic; is the PMU in use?", numbers
+        )
+    elif iio < 0.9 * nic:
+        # a tenth: pcm-iio sees each counter for a slice of the interval
+        verdict = Verdict.SUSPICIOUS if dropped or iio > 0.5 * nic else Verdict.IMPOSSIBLE
+        yield Finding("nic_iio", verdict, f"{text}, less than received ({dropped:.0f} packets/s dropped)", numbers)
+    else:
+        yield Finding("nic_iio", Verdict.OK, text, numbers)
+
+
+def _nic_against_dram(window: Window) -> Iterator[Finding]:
+    """With DDIO off every received byte is written to DRAM; with DDIO on it may stay in the LLC, so nothing follows."""
+    nic, dram = (
+        window.rate("nic.rx_bytes"),
+        window.rate("dram_write", lambda path: path.count("/") == 0 and path != "system"),
+    )
+    off = [
+        series
+        for (_, _, metric), series in window.series.items()
+        if metric == "ddio" and series.count and not series.last
+    ]
+    if nic is None or dram is None or nic < _BUSY_BYTES or not off:
+        return
+    verdict = Verdict.OK if dram >= 0.8 * nic else Verdict.SUSPICIOUS
+    text = f"DDIO is off, the NIC received {nic / 1e6:.1f} MB/s, DRAM was written with {dram / 1e6:.1f} MB/s"
+    yield Finding("ddio_dram", verdict, text, {"nic_rx_bytes_per_s": nic, "dram_write_bytes_per_s": dram})
+
+
+def _lookups(window: Window) -> Iterator[Finding]:
+    """Hits and misses make the lookups; counters taken one after the other may differ, by twice they may not."""
+    for source, path, series in window.units("iotlb_lookups", "iotlb_misses"):
+        lookups, misses = (one.total for one in series)
+        if misses > lookups:
+            verdict = Verdict.IMPOSSIBLE if misses > 2 * lookups else Verdict.SUSPICIOUS
+            text = f"{source} {path}: {misses:.0f} IOTLB misses in {lookups:.0f} lookups"
+            yield Finding("iotlb", verdict, text, {"misses": misses, "lookups": lookups})
+    for source, path, series in window.units("iotlb_lookups", "iotlb_hits", "iotlb_misses"):
+        yield from _parts("iotlb_sum", f"{source} {path}: IOTLB", *(one.total for one in series))
+
+
+def _llc(window: Window) -> Iterator[Finding]:
+    for event in ("pcirdcur", "itom", "itomcachenear", "rfo"):
+        for source, path, series in window.units(event, f"{event}_hit", f"{event}_miss"):
+            yield from _parts("llc_sum", f"{source} {path}: {event}", *(one.total for one in series))
+
+
+def _parts(rule: str, what: str, whole: float, hits: float, misses: float) -> Iterator[Finding]:
+    if whole <= 0:
+        return
+    off = abs(hits + misses - whole) / whole
+    verdict = Verdict.OK if off <= 0.1 else Verdict.SUSPICIOUS if off <= 1 else Verdict.IMPOSSIBLE
+    text = f"{what}: {hits:.0f} hits + {misses:.0f} misses against {whole:.0f} in all ({off:.0%} off)"
+    yield Finding(rule, verdict, text, {"whole": whole, "hits": hits, "misses": misses})
+
+
+def _partial_writes(window: Window) -> Iterator[Finding]:
+    """A partial write moves a line too: more of them than lines written is a wrapped counter (2e9 at idle was seen)."""
+    for source, path, (partial, written) in window.units("partial_writes", "dram_write"):
+        lines = written.total / 64
+        if partial.total > 2 * lines + 1e6:
+            text = f"{source} {path}: {partial.total:.3g} partial writes in {lines:.3g} written lines"
+            yield Finding("partial_writes", Verdict.IMPOSSIBLE, text, {"partial": partial.total, "lines": lines})
+
+
+def _channels(window: Window) -> Iterator[Finding]:
+    """The tool's socket total is the sum of its channels; otherwise columns were mixed up."""
+    for metric in ("dram_read", "dram_write"):
+        for source, path, (total,) in window.units(metric):
+            parts = [
+                one
+                for (s, p, m), one in window.series.items()
+                if (s, m) == (source, metric) and p.startswith(f"{path}/channel")
+            ]
+            if not parts or not total.total:
+                continue
+            summed = sum(part.total for part in parts)
+            off = abs(summed - total.total) / total.total
+            if off > 0.02:
+                text = f"{source} {path} {metric}: channels {summed:.4g} B/s, socket {total.total:.4g} ({off:.0%} off)"
+                yield Finding("channel_sum", Verdict.SUSPICIOUS, text, {"channels": summed, "socket": total.total})
+
+
+def _wrapped(window: Window) -> Iterator[Finding]:
+    """2^47 and above: the parser made an absence of it; a window with such samples is not to be trusted."""
+    for (source, path, metric), series in window.series.items():
+        if series.wrapped:
+            text = f"{source} {path} {metric}: {series.wrapped} wrapped values beside {series.count} good ones"
+            yield Finding("wrapped", Verdict.IMPOSSIBLE, text, {"wrapped": series.wrapped, "good": series.count})
+
+
+def _backwards(window: Window) -> Iterator[Finding]:
+    for (source, path, metric), series in window.series.items():
+        # powercap energy wraps by design at energy_range
+        if series.backwards and metric != "energy":
+            text = f"{source} {path} {metric} went backwards {series.backwards} times: reset or wrapped meanwhile"
+            yield Finding("backwards", Verdict.SUSPICIOUS, text, {"times": series.backwards})
+
+
+def _multiplexed(window: Window) -> Iterator[Finding]:
+    """Below nine tenths of the time on a counter, the kernel's scaling is a guess about the rest."""
+    for (source, path, metric), series in window.series.items():
+        if metric.endswith(".running_share") and series.count and series.lowest < 0.9:
+            event = metric.removesuffix(".running_share")
+            text = f"{source} {path} {event} was on a counter {series.lowest:.0%} of the time"
+            yield Finding("multiplexed", Verdict.SUSPICIOUS, text, {"share": series.lowest})
+
+
+def _instructions(window: Window) -> Iterator[Finding]:
+    """No processor retires more than 8 instructions a cycle."""
+    for source, path, (instructions, cycles) in window.units("instructions", "cycles"):
+        if cycles.total and instructions.total / cycles.total > 8:
+            ipc = instructions.total / cycles.total
+            yield Finding("ipc", Verdict.IMPOSSIBLE, f"{source} {path}: {ipc:.1f} instructions per cycle", {"ipc": ipc})
+
+
+def _zeros(window: Window) -> Iterator[Finding]:
+    """A counting tool that gives only zeros while a NIC is busy counts nothing."""
+    nic = window.rate("nic.rx_bytes")
+    if nic is None or nic < _BUSY_BYTES:
+        return
+    for source in sorted({source for source, _, _ in window.series} & _UNCORE_OWNERS):
+        values = [one for (s, _, _), one in window.series.items() if s == source and one.count]
+        if values and not any(one.total for one in values):
+            text = f"{source}: all {len(values)} series are zero while the NIC receives {nic / 1e6:.1f} MB/s"
+            yield Finding("zeros", Verdict.IMPOSSIBLE, text, {"series": len(values), "nic_rx_bytes_per_s": nic})
+
+
+def _owners(window: Window) -> Iterator[Finding]:
+    """PCM programs the uncore PMUs itself, without asking: two owners overwrite each other."""
+    owners = sorted(
+        o.collector for o in window.outcomes if o.collector in _UNCORE_OWNERS and o.status is not Status.ABSENT
+    )
+    if len(owners) > 1:
+        text = f"{' and '.join(owners)} ran at once and may have programmed the same counters: run one at a time"
+        yield Finding("pmu_in_use", Verdict.SUSPICIOUS, text, {"owners": len(owners)})
+
+
+_RULES: tuple[Callable[[Window], Iterator[Finding]], ...] = (
+    _nic_against_iio,
+    _nic_against_dram,
+    _lookups,
+    _llc,
+    _partial_writes,
+    _channels,
+    _wrapped,
+    _backwards,
+    _multiplexed,
+    _instructions,
+    _zeros,
+    _owners,
+)
