@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gen_report.h"
+#include "lcore.h"
 
 #include <stdatomic.h>
 
@@ -110,7 +111,7 @@ static int add_rest(const struct gen_config *config, const struct gen_engine *e,
 	const json_int_t duration = (json_int_t)window_cycles(e);
 
 	return json_object_set_new(report, "lcore", json_integer(config->lcore)) |
-	       json_object_set_new(report, "cpu", json_integer(rte_lcore_to_cpu_id((int)config->lcore))) |
+	       json_object_set_new(report, "cpu", json_integer(lcore_cpu(config->lcore))) |
 	       json_object_set_new(report, "duration_tsc", json_integer(duration)) |
 	       json_object_set_new(report, "total",
 	                           json_pack("{s:o, s:o}", "sent", integer(e->counts.sent), "rx_packets",

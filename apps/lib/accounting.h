@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the cycles of a polling lcore go: what is recorded in the loop, and how the classes are made from it.
+ *
+ * Classes (SoCC'19 section 4.1): cycles of reading packets from a non-empty RX queue (receive), of the workload (process) and
+ * of sending (transmit) are useful. All other cycles are polling tax: polls of empty queues (empty_poll) and the loop's own
+ * branches and bookkeeping (loop). What the measuring itself costs is shown apart (instrumentation); it belongs to the tax.
+ * A sweep (iteration) is one turn over all queues of the lcore.
+ *
+ * Two stamps round every poll cost several times the empty poll itself, and stamps at changes between empty and
+ * non-empty polls distort the middle of the load range. So `sampled` counts always and stamps seldom:
+ *
+ *   counted   sweeps, and visits that returned packets by burst size n. Empty polls are the difference: nothing is counted
+ *             on an empty poll.
+ *   sampled   at random sweeps a run of polls is timed: stamp, poll until packets come or L polls were empty, stamp. L is
+ *             drawn from 1, 2, 4 ... 32 ahead of the run. A run that stayed empty gives the cost of an empty poll; one that
+ *             ended in a burst of n gives, less its empty polls, the cost of receiving n, and two more stamps give processing
+ *             and sending.
+ *   estimate  receive, process, transmit = sum over n of visits(n) x mean cost of a visit with n packets (between
+ *             neighbouring sizes where none was sampled); empty_poll = empty polls x cost of an empty poll; the slope over
+ *             L, so that stamp and lost overlap fall out; instrumentation = stamps x cost of a stamp; loop = the rest of the
+ *             window, which therefore also holds what hit the loop outside its polls: interrupts, host gaps.
+ *
+ * A gap (the hypervisor took the CPU away) inside a timed run must not be multiplied by 64: a run longer than
+ * gap_threshold() is booked once, unscaled, in host_gaps, and gives no cost. It stays in `loop`.
+ *
+ * `full` stamps every poll, `transition` every change between empty and non-empty. There the first receive after an empty
+ * stretch counts as polling and the first empty poll after a busy stretch as useful, because a poll's outcome is known
+ * only afterwards: transitions x (receive - empty poll) bounds the error, and useful cannot be split.
+ *
+ * One lcore writes; others may read counters while it runs and see each whole.
+ */
+#ifndef ACCOUNTING_H
+#define ACCOUNTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cycles.h"
+#include "histogram.h"
+#include "longest.h"
+
+#define ACCOUNT_BURST_MAX 512
+#define ACCOUNT_RUNS	  6 /* run lengths 1, 2, 4 ... 32 polls */
+#define ACCOUNT_COUNTERS  7 /* hardware counters kept per class, see pmu.h */
+
+enum accounting {
+	ACCOUNTING_NONE, /* traffic counters only */
+	ACCOUNTING_COUNT,
+	ACCOUNTING_SAMPLED,
+	ACCOUNTING_TRANSITION,
+	ACCOUNTING_FULL,
+	ACCOUNTING_MODES
+};
+
+extern const char *const accounting_names[ACCOUNTING_MODES + 1]; /* NULL-terminated */
+
+/* Sampled visits with one burst size. */
+struct account_stratum {
+	uint64_t samples;
+	uint64_t empty_before;	 /* empty polls inside the receive stretches */
+	uint64_t receive_cycles; /* with empty_before polls and one stamp per sample */
+	uint64_t process_cycles; /* with one stamp per sample */
+	uint64_t transmit_cycles;
+	uint64_t counter_samples;
+	uint64_t counters[ACCOUNT_COUNTERS];
+};
+
+/* Runs of `polls` empty polls. */
+struct account_runs {
+	uint64_t runs;
+	uint64_t polls;
+	uint64_t cycles; /* with one stamp per run */
+};
+
+/* What one lcore records in one stretch of a trial (warm-up, window, drain). */
+struct account {
+	uint64_t first_tsc;
+	uint64_t last_tsc; /* 0 while it is being written */
+	uint64_t rx_packets;
+	uint64_t rx_bytes;
+	uint64_t tx_packets;
+	uint64_t tx_bytes;
+	uint64_t tx_dropped;	   /* not taken by the TX queue, freed */
+	uint64_t workload_dropped; /* decided by the workload: no route, TTL, `drop` */
+	uint64_t sweeps;
+	uint64_t busy_sweeps; /* with at least one packet; counted in all modes but none */
+	uint64_t stamps;
+	uint64_t gap_base_cycles; /* see gap_threshold() */
+	uint64_t gap_packet_cycles;
+	uint64_t host_gaps;
+	uint64_t host_gap_cycles;
+	uint64_t sampled_sweeps;
+	uint64_t sampled_cycles;
+	/* modes full and transition: sums with one stamp per interval */
+	uint64_t receive_cycles, receive_intervals;
+	uint64_t process_cycles, process_intervals;
+	uint64_t transmit_cycles, transmit_intervals;
+	uint64_t empty_cycles, empty_intervals;
+	uint64_t busy_cycles, busy_intervals; /* transition: non-empty stretches */
+	uint64_t transitions;		      /* transition: empty -> non-empty */
+	struct account_runs runs[ACCOUNT_RUNS];
+	uint64_t visits[ACCOUNT_BURST_MAX + 1]; /* by burst size; [0] is not counted */
+	struct account_stratum strata[ACCOUNT_BURST_MAX + 1];
+	struct longest longest;
+	struct histogram iteration_cycles;
+	struct histogram visit_gap_cycles;
+};
+
+/* Allocate the histograms of `a` (zeroed before). Returns 0 or -ENOMEM. */
+int account_init(struct account *a);
+void account_free(struct account *a);
+
+/* Clear everything; histograms stay allocated. extra_cycles: known cost per packet of the workload. */
+void account_reset(struct account *a, uint32_t longest, uint64_t tsc_hz, uint64_t extra_cycles);
+
+/*
+ * A run that handled n packets and lasted longer than this was interrupted by the host: 10 us (one timer interrupt of a guest
+ * stays below), and for each packet twice its known extra cost and 2000 cycles (no workload here comes near).
+ */
+static inline uint64_t gap_threshold(const struct account *a, uint64_t packets)
+{
+	return a->gap_base_cycles + packets * a->gap_packet_cycles;
+}
+
+/* True, and booked, when `cycles` for n packets are a host gap. */
+static inline bool account_is_gap(struct account *a, uint64_t cycles, uint64_t packets)
+{
+	if (__builtin_expect(cycles <= gap_threshold(a, packets), 1))
+		return false;
+	a->host_gaps++;
+	a->host_gap_cycles += cycles;
+	return true;
+}
+
+/* A run of 2^run_log2 polls stayed empty. */
+static inline void account_empty_run(struct account *a, unsigned int run_log2, uint32_t polls, uint64_t cycles)
+{
+	struct account_runs *runs = &a->runs[run_log2];
+
+	a->stamps += 2;
+	if (account_is_gap(a, cycles, 0))
+		return;
+	runs->runs++;
+	runs->polls += polls;
+	runs->cycles += cycles;
+	a->sampled_cycles += cycles;
+}
+
+/* A sampled visit with n packets: stamps before the run, after receiving, after processing, after sending. */
+static inline void account_visit(struct account *a, uint16_t n, uint32_t empty_before, const uint64_t stamp[4])
+{
+	struct account_stratum *s = &a->strata[n];
+
+	a->stamps += 4;
+	if (account_is_gap(a, stamp[3] - stamp[0], n))
+		return;
+	s->samples++;
+	s->empty_before += empty_before;
+	s->receive_cycles += stamp[1] - stamp[0];
+	s->process_cycles += stamp[2] - stamp[1];
+	s->transmit_cycles += stamp[3] - stamp[2];
+	a->sampled_cycles += stamp[3] - stamp[0];
+}
+
+/* The classes of one stretch. */
+struct account_cycles {
+	double total;
+	double useful;
+	double receive; /* these three only when `split` */
+	double process;
+	double transmit;
+	double empty_poll;
+	double loop;
+	double instrumentation;
+	double idle_iteration; /* cycles of sweeps without a packet (the definition of OVS pmd-perf-show) */
+	double excess; /* by how much the estimates exceeded the total before they were scaled to fit; 0 as a rule */
+	bool split;
+};
+
+/* Empty polls of the stretch: all polls less the visits that returned packets. */
+uint64_t account_empty_polls(const struct account *a, uint32_t queues);
+
+/* Visits that returned packets. */
+uint64_t account_busy_visits(const struct account *a);
+
+/*
+ * Cycles of one empty poll from the sampled runs: the least-squares slope over run lengths, or (only one length) the
+ * mean less the stamp. 0 when no run stayed empty.
+ */
+double account_empty_poll_cost(const struct account *a, double stamp_cycles);
+
+/*
+ * Make the classes. stamp_cycles: measured cost of a stamp inside the loop. Parts are never negative and sum to total.
+ * Returns NULL, or the reason why this stretch has no classes.
+ */
+const char *account_classify(const struct account *a, enum accounting mode, uint32_t queues, double stamp_cycles,
+			     struct account_cycles *cycles);
+
+/*
+ * sum over burst sizes of visits(n) x per_visit(n), where per_visit(n) is a sampled mean: mean[n] with weight[n] samples.
+ * Sizes without samples: linear between neighbours; beyond the sampled range in proportion to n. No sample at all: 0.
+ */
+double account_scale_up(const uint64_t visits[], const uint64_t weight[], const double mean[]);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The conversation of docs/node-protocol.md, version 1. */
+#ifndef CONTROL_H
+#define CONTROL_H
+
+#include <signal.h>
+
+/*
+ * Say hello on `out`, answer requests from `in` until quit, end of input, *stop or the death of the parent.
+ * Returns 0, or -errno when `in` or `out` cannot be used.
+ */
+int control_run(int in, int out, const volatile sig_atomic_t *stop);
+
+#endif

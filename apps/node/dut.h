@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The DUT role: lcores that poll RX queues, composed of organisation x notification x workload x accounting. Main lcore only. */
+#ifndef DUT_H
+#define DUT_H
+
+#include <stdbool.h>
+#include <jansson.h>
+
+#include "node_error.h"
+#include "poller.h"
+#include "trial.h"
+
+/*
+ * Take a new "dut" object of `configure`, or NULL: no DUT. Called after the ports are set up, while no lcore runs.
+ * Returns 0, or -1 with err; then the node has no DUT.
+ */
+int dut_configure(json_t *spec, struct node_error *err);
+
+/* Its lcores: *pollers becomes the array; returns their number (0: no DUT). */
+unsigned int dut_pollers(struct poller ***pollers);
+
+bool dut_has_lcore(unsigned int lcore);
+
+/* Clear the accounts for a trial. */
+void dut_start(const struct trial *trial);
+
+/* The main function of poller's lcore, for rte_eal_remote_launch; arg: struct poller *. */
+int dut_lcore_main(void *arg);
+
+/* The loops of the present configuration, indexed by enum accounting. */
+const poll_loop_fn *dut_loops(void);
+
+/* The array L of docs/node-protocol.md for the window of the last trial; while a trial runs, counters so far. */
+json_t *dut_report(bool running);
+
+/* Counters of one poller so far, all stretches together: what live readers see. */
+json_t *dut_live(const struct poller *poller);
+
+void dut_close(void);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the DUT tells about a window: the object L of docs/node-protocol.md. */
+#include "dut.h"
+#include "lcore.h"
+
+static json_t *integer(uint64_t value)
+{
+	return json_integer((json_int_t)value);
+}
+
+/*
+ * Whole cycles that sum to the total exactly: each part is rounded, the rest is loop overhead (never negative: parts sum to
+ * at most the total, and where rounding takes that away the largest part gives it back).
+ */
+static json_t *cycles_json(const struct account *a, enum accounting mode, uint32_t queues, double stamp_cycles,
+			   struct account_cycles *c)
+{
+	const char *reason = account_classify(a, mode, queues, stamp_cycles, c);
+	const uint64_t total = a->last_tsc - a->first_tsc;
+	json_t *object = json_pack("{s:I}", "total", (json_int_t)total);
+
+	if (mode == ACCOUNTING_NONE || mode == ACCOUNTING_COUNT)
+		return object;
+	if (reason) {
+		json_object_set_new(object, "absent", json_string(reason));
+		return object;
+	}
+	const uint64_t receive = (uint64_t)c->receive, process = (uint64_t)c->process,
+		       transmit = (uint64_t)c->transmit, empty_poll = (uint64_t)c->empty_poll,
+		       instrumentation = (uint64_t)c->instrumentation;
+	const uint64_t useful = c->split ? receive + process + transmit : (uint64_t)c->useful;
+
+	json_object_set_new(object, "useful", integer(useful));
+	if (c->split) {
+		json_object_set_new(object, "receive", integer(receive));
+		json_object_set_new(object, "process", integer(process));
+		json_object_set_new(object, "transmit", integer(transmit));
+	}
+	json_object_set_new(object, "empty_poll", integer(empty_poll));
+	json_object_set_new(object, "instrumentation", integer(instrumentation));
+	json_object_set_new(object, "loop", integer(total - useful - empty_poll - instrumentation));
+	return object;
+}
+
+static json_t *sampled_json(const struct account *a, const struct account_cycles *c)
+{
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "sweeps", (json_int_t)a->sampled_sweeps, "cycles",
+			 (json_int_t)a->sampled_cycles, "host_gaps", (json_int_t)a->host_gaps, "host_gap_cycles",
+			 (json_int_t)a->host_gap_cycles, "stamps", (json_int_t)a->stamps, "excess_cycles",
+			 (json_int_t)c->excess);
+}
+
+/*
+ * Polls by outcome. An empty poll whose refill failed looks empty and is counted by the driver. Plain queues have one
+ * reader: no race can be lost.
+ */
+static json_t *polls_json(const struct poller *p, const struct account *a)
+{
+	const uint64_t empty = account_empty_polls(a, p->queues), full = a->visits[p->burst];
+	const uint64_t refills = p->edges[1].refill_failures - p->edges[0].refill_failures;
+	json_t *object = json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_visits(a) - full), "full",
+				   (json_int_t)full, "race_lost", (json_int_t)0);
+
+	if (p->refill_counted) {
+		json_object_set_new(object, "refill_failed", integer(RTE_MIN(refills, empty)));
+		json_object_set_new(object, "empty", integer(empty - RTE_MIN(refills, empty)));
+	} else {
+		json_object_set_new(object, "refill_failed",
+				    json_pack("{s:s}", "absent", "this driver does not count failed refills by queue"));
+		json_object_set_new(object, "empty", integer(empty));
+	}
+	return object;
+}
+
+/* Cycles-per-iteration and visit gaps exist where something was recorded. */
+static json_t *histograms_json(const struct poller *p, const struct account *a)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "burst", value_counts_to_json(a->visits, p->burst + 1u, "packets"));
+	if (a->iteration_cycles.total)
+		json_object_set_new(object, "iteration_cycles", histogram_to_json(&a->iteration_cycles, "cycles"));
+	if (a->visit_gap_cycles.total)
+		json_object_set_new(object, "visit_gap_cycles", histogram_to_json(&a->visit_gap_cycles, "cycles"));
+	return object;
+}
+
+static json_t *os_json(const struct poller_edge edges[2])
+{
+	return json_pack("{s:I,s:I,s:I}", "voluntary_switches",
+			 (json_int_t)(edges[1].voluntary_switches - edges[0].voluntary_switches),
+			 "involuntary_switches",
+			 (json_int_t)(edges[1].involuntary_switches - edges[0].involuntary_switches), "minor_faults",
+			 (json_int_t)(edges[1].minor_faults - edges[0].minor_faults));
+}
+
+static json_t *absent(const char *reason)
+{
+	return json_pack("{s:s}", "absent", reason);
+}
+
+static json_t *pmu_window(const struct poller *p, double window[PMU_COUNTERS], bool have[PMU_COUNTERS],
+			  double *multiplexed_share)
+{
+	json_t *object = json_object();
+
+	for (unsigned int i = 0; i < PMU_COUNTERS; i++) {
+		double share = 0;
+
+		have[i] = p->pmu.fd[i] >= 0 &&
+			  pmu_difference(&p->edges[0].pmu, &p->edges[1].pmu, i, &window[i], &share);
+		*multiplexed_share = RTE_MAX(*multiplexed_share, share);
+		if (have[i])
+			json_object_set_new(object, pmu_names[i], integer((uint64_t)window[i]));
+		else
+			json_object_set_new(object, pmu_names[i],
+					    absent(p->pmu.fd[i] < 0 ? p->pmu.reason[i]
+								    : "the kernel never scheduled this counter"));
+	}
+	return object;
+}
+
+/* Counter i of all useful visits, scaled up from the sampled ones like cycles. */
+static double pmu_useful(const struct account *a, unsigned int i)
+{
+	uint64_t weight[ACCOUNT_BURST_MAX + 1] = {0};
+	double mean[ACCOUNT_BURST_MAX + 1] = {0};
+
+	for (int n = 1; n <= ACCOUNT_BURST_MAX; n++) {
+		weight[n] = a->strata[n].counter_samples;
+		if (weight[n])
+			mean[n] = (double)a->strata[n].counters[i] / (double)weight[n];
+	}
+	return account_scale_up(a->visits, weight, mean);
+}
+
+static void pmu_classes(const struct poller *p, const struct account *a, const double window[], const bool have[],
+			json_t *object)
+{
+	const bool split = p->accounting == ACCOUNTING_SAMPLED && p->pmu.user_readable;
+	json_t *useful = json_object(), *polling = json_object();
+
+	for (unsigned int i = 0; i < PMU_COUNTERS; i++) {
+		if (split && have[i]) {
+			const double part = RTE_MIN(pmu_useful(a, i), window[i]);
+
+			json_object_set_new(useful, pmu_names[i], integer((uint64_t)part));
+			json_object_set_new(polling, pmu_names[i], integer((uint64_t)(window[i] - part)));
+			continue;
+		}
+		const char *reason = have[i] ? "needs accounting sampled and user-space counter reads (rdpmc)"
+					     : "not counted for the window either";
+
+		json_object_set_new(useful, pmu_names[i], absent(reason));
+		json_object_set_new(polling, pmu_names[i], absent(reason));
+	}
+	json_object_set_new(object, "useful", useful);
+	json_object_set_new(object, "polling", polling);
+}
+
+static json_t *pmu_json(const struct poller *p, const struct account *a)
+{
+	double window[PMU_COUNTERS] = {0}, multiplexed_share = 0;
+	bool have[PMU_COUNTERS] = {0};
+	json_t *object;
+
+	if (!p->pmu.any)
+		return absent(p->pmu.reason[PMU_INSTRUCTIONS]);
+	object = json_pack("{s:o}", "window", pmu_window(p, window, have, &multiplexed_share));
+	pmu_classes(p, a, window, have, object);
+	json_object_set_new(object, "multiplexed_share", json_real(multiplexed_share));
+	return object;
+}
+
+static void add_classes(json_t *object, const struct poller *p, const struct account *a)
+{
+	struct account_cycles c;
+	json_t *cycles = cycles_json(a, p->accounting, p->queues, p->stamp_cycles, &c);
+	const bool classified = json_object_get(cycles, "useful") != NULL;
+
+	json_object_set_new(object, "cycles", cycles);
+	if (p->accounting == ACCOUNTING_NONE)
+		return;
+	json_object_set_new(object, "polls", polls_json(p, a));
+	json_object_set_new(object, "iterations", integer(a->sweeps));
+	json_object_set_new(object, "idle_iterations", integer(a->sweeps - a->busy_sweeps));
+	json_object_set_new(object, "histograms", histograms_json(p, a));
+	json_object_set_new(object, "longest", longest_to_json(&a->longest));
+	if (p->accounting == ACCOUNTING_COUNT)
+		return;
+	json_object_set_new(object, "cycles_sampled", sampled_json(a, &c));
+	if (p->accounting == ACCOUNTING_TRANSITION)
+		json_object_set_new(object, "transitions", integer(a->transitions));
+	if (!classified)
+		return;
+	json_object_set_new(object, "idle_iteration_cycles", integer((uint64_t)c.idle_iteration));
+	json_object_set_new(object, "busy_cycles_testpmd", json_incref(json_object_get(cycles, "useful")));
+}
+
+static json_t *traffic_json(const struct poller *p, const struct account *a)
+{
+	return json_pack("{s:i,s:i,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu", lcore_cpu(p->lcore),
+			 "queues", p->queues, "accounting", accounting_names[p->accounting], "rx_packets",
+			 (json_int_t)a->rx_packets, "rx_bytes", (json_int_t)a->rx_bytes, "tx_packets",
+			 (json_int_t)a->tx_packets, "tx_bytes", (json_int_t)a->tx_bytes, "tx_dropped",
+			 (json_int_t)a->tx_dropped, "workload_dropped", (json_int_t)a->workload_dropped);
+}
+
+static json_t *window_json(const struct poller *p)
+{
+	const struct account *a = &p->accounts[STRETCH_WINDOW];
+	json_t *object = traffic_json(p, a);
+
+	json_object_set_new(object, "window",
+			    json_pack("{s:I,s:I}", "start_tsc", (json_int_t)a->first_tsc, "end_tsc",
+				      (json_int_t)a->last_tsc));
+	add_classes(object, p, a);
+	json_object_set_new(object, "os", os_json(p->edges));
+	json_object_set_new(object, "pmu", pmu_json(p, a));
+	return object;
+}
+
+json_t *dut_live(const struct poller *p)
+{
+	struct account sum = {0};
+
+	for (int s = 0; s < STRETCHES; s++) {
+		const struct account *a = &p->accounts[s];
+
+		sum.rx_packets += a->rx_packets;
+		sum.rx_bytes += a->rx_bytes;
+		sum.tx_packets += a->tx_packets;
+		sum.tx_bytes += a->tx_bytes;
+		sum.tx_dropped += a->tx_dropped;
+		sum.workload_dropped += a->workload_dropped;
+		sum.sweeps += a->sweeps;
+		sum.busy_sweeps += a->busy_sweeps;
+	}
+	json_t *object = traffic_json(p, &sum);
+
+	json_object_set_new(object, "iterations", integer(sum.sweeps));
+	json_object_set_new(object, "idle_iterations", integer(sum.sweeps - sum.busy_sweeps));
+	return object;
+}
+
+json_t *dut_report(bool running)
+{
+	json_t *list = json_array();
+	struct poller **pollers;
+	const unsigned int n = dut_pollers(&pollers);
+
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(list, running ? dut_live(pollers[i]) : window_json(pollers[i]));
+	return list;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LCORE_H
+#define LCORE_H
+
+/*
+ * Wait until no worker lcore runs a function, asleep: rte_eal_wait_lcore() spins, maybe on the CPU of the lcore that it
+ * waits for. Main lcore only.
+ */
+void lcore_wait_all(void);
+
+/* The CPU that the lcore is bound to (the first of them when there are several): what `--lcores` says, not the lcore's number. */
+int lcore_cpu(unsigned int lcore);
+
+#endif

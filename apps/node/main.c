@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pollscope-node: plays DUT and generator on its lcores, told what to do on standard input. See docs/node-protocol.md. */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "control.h"
+#include "dut.h"
+#include "gen.h"
+#include "ports.h"
+#include "selftest.h"
+#include "telemetry.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+/* No SA_RESTART: a sleeping poll() must come back. A reader that went away is an error of write(), not a signal. */
+static void catch_signals(void)
+{
+	struct sigaction end = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+
+	sigaction(SIGINT, &end, NULL);
+	sigaction(SIGTERM, &end, NULL);
+	sigaction(SIGHUP, &end, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* Standard output is for the protocol alone: what libraries print there goes to standard error. */
+static int claim_output(void)
+{
+	const int out = dup(STDOUT_FILENO);
+
+	if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return -1;
+	return out;
+}
+
+static int usage(const char *argument)
+{
+	fprintf(stderr, "pollscope-node: unknown argument %s\nusage: pollscope-node [EAL options] [-- --self-test]\n",
+		argument);
+	return 2;
+}
+
+static int serve(int out)
+{
+	int status = telemetry_open();
+
+	if (status == 0)
+		status = control_run(STDIN_FILENO, out, &stop);
+	gen_close();
+	dut_close();
+	ports_close();
+	if (status == 0)
+		return 0;
+	fprintf(stderr, "pollscope-node: %s\n", strerror(-status));
+	return 1;
+}
+
+int main(int argc, char *argv[])
+{
+	const int out = claim_output();
+
+	if (out < 0) {
+		perror("pollscope-node: standard output");
+		return 1;
+	}
+	const int eal_arguments = rte_eal_init(argc, argv);
+
+	if (eal_arguments < 0) {
+		fprintf(stderr, "pollscope-node: EAL: %s\n", rte_strerror(rte_errno));
+		return 3;
+	}
+	argc -= eal_arguments;
+	argv += eal_arguments;
+	catch_signals();
+	int status;
+
+	if (argc <= 1)
+		status = serve(out);
+	else if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
+		status = selftest_print(out);
+	else
+		status = usage(argv[1]);
+	rte_eal_cleanup();
+	return status;
+}

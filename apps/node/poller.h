@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A polling lcore of the DUT: what its loop reads and writes. The main lcore prepares it, the lcore alone touches it while a
+ * trial runs; readers of live counters take what they see.
+ */
+#ifndef POLLER_H
+#define POLLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_ether.h>
+#include <rte_lpm.h>
+#include <rte_mbuf.h>
+
+#include "accounting.h"
+#include "pmu.h"
+#include "rng.h"
+#include "trial.h"
+
+#define POLLER_NO_PORT UINT16_MAX
+
+enum poller_stretch { STRETCH_WARMUP, STRETCH_WINDOW, STRETCH_DRAIN, STRETCHES };
+
+/* What is read at the edges of the window only. */
+struct poller_edge {
+	struct pmu_reading pmu;
+	uint64_t refill_failures;
+	long voluntary_switches;
+	long involuntary_switches;
+	long minor_faults;
+};
+
+struct poller {
+	/* read in the loop */
+	uint16_t rx_port;
+	uint16_t first_queue;
+	uint16_t end_queue;
+	uint16_t queue_step;
+	uint16_t queues;
+	uint16_t burst;
+	uint16_t tx_port;
+	uint16_t tx_queue;
+	uint64_t extra_cycles;
+	struct rte_lpm *lpm;
+	struct rte_ether_hdr rewrite; /* MAC addresses of routed packets */
+	struct account *account;      /* of the present stretch */
+	int32_t packets_left;	      /* packets until the TSC is looked at, besides the sweeps */
+	uint32_t busy_sweep;	      /* value of the sweep countdown at the last packet */
+
+	/* read and written by events (every 2^4..2^16 sweeps) and sampled sweeps */
+	const struct trial *trial;
+	bool no_drain; /* leave the loop at the end of the window: calibration and self-test */
+	uint32_t planned_sweeps; /* sweeps from the last event to the next */
+	uint32_t steady_sweeps;	 /* sweeps that take about EVENT_CYCLES at present */
+	int32_t packets_per_event;
+	uint64_t event_tsc;
+	uint64_t sample_countdown; /* sweeps until the next sampled sweep */
+	uint32_t sample_every;
+	bool sample_due;
+	enum poller_stretch stretch;
+	struct rng rng;
+
+	/* modes transition and full */
+	bool in_busy;
+	uint64_t last_stamp;
+	uint64_t *visit_stamps; /* by queue; full only */
+
+	/* set up by the main lcore */
+	unsigned int lcore;
+	enum accounting accounting;
+	uint32_t longest;
+	double stamp_cycles;
+	struct account accounts[STRETCHES];
+	struct poller_edge edges[2]; /* begin and end of the window */
+	struct pmu pmu;
+	bool pmu_opened;
+	const uint64_t **refill_counters; /* by queue of this poller */
+	bool refill_counted;		  /* the driver has these counters */
+	void *feed;			  /* of the self-test: struct feed */
+} __rte_cache_aligned;
+
+typedef void (*poll_loop_fn)(struct poller *poller);
+
+/* A poller for this lcore, on its socket, with nothing assigned; NULL when out of memory. */
+struct poller *poller_new(unsigned int lcore);
+
+/* NULL is allowed. */
+void poller_free(struct poller *poller);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ports of the node: set-up from the `ports` of a configure request, and their counters over a trial.
+ * Main lcore only, and (but for counters) only while no lcore uses a port.
+ */
+#ifndef PORTS_H
+#define PORTS_H
+
+#include <stdint.h>
+#include <jansson.h>
+
+#include "node_error.h"
+
+/* All ports that EAL found: the `ports` of hello. What cannot be told is null there and explained in `absent`. */
+json_t *ports_hello(json_t *absent);
+
+/*
+ * Bring the ports into the state that `list` (JSON array) asks for. A port that is already so goes on undisturbed; one that is
+ * not in the list is stopped. Returns 1 when anything changed, 0 when not, -1 with err; then the ports named in err and
+ * after it are stopped and will be set up anew by the next call.
+ */
+int ports_configure(json_t *list, struct node_error *err);
+
+/* The port with this name if it is set up and running: 0 and *port, or -1 with err at `where`. */
+int ports_find(const char *name, const char *where, uint16_t *port, struct node_error *err);
+
+uint16_t ports_rx_queues(uint16_t port);
+uint16_t ports_tx_queues(uint16_t port);
+
+/* {port name: bytes of the buffers posted to its RX queues}: descriptors x stride of a buffer. */
+json_t *ports_footprint(void);
+
+/* Remember the counters of all running ports: the zero of ports_report(). */
+void ports_mark(void);
+
+/* The `ports` of a result: counters since ports_mark(). */
+json_t *ports_report(void);
+
+/* Grows with each frame received, missed or sent by any running port. */
+uint64_t ports_movement(void);
+
+/* Stop and close everything. */
+void ports_close(void);
+
+#endif

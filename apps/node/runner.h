@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs one trial at a time: launches the lcores, waits asleep, drains, ends them. The main lcore may share its CPU with a
+ * polling lcore, so nothing here spins; runner_step() is called when wake_fd is readable or the time-out is over.
+ */
+#ifndef RUNNER_H
+#define RUNNER_H
+
+#include <jansson.h>
+
+#include "node_error.h"
+
+enum runner_state { RUNNER_IDLE, RUNNER_RUNNING, RUNNER_DRAINING, RUNNER_DONE, RUNNER_STOPPED };
+
+
+/* Returns 0 or -errno. */
+int runner_open(void);
+
+/* Readable when an lcore has closed its window. */
+int runner_wake_fd(void);
+
+/* Begin the trial of a `start` request. Returns 0, or -1 with err and nothing started. */
+int runner_start(json_t *request, struct node_error *err);
+
+/* End a running trial early. Returns 0, or -1 with err when none runs. */
+int runner_stop(struct node_error *err);
+
+/* True while lcores are launched. */
+int runner_busy(void);
+
+/* Go on. Returns an event to be written (new reference), or NULL. */
+json_t *runner_step(void);
+
+/* How long the main lcore may sleep in poll(): milliseconds, -1 for ever. */
+int runner_timeout_ms(void);
+
+/* For display. */
+const char *runner_trial_name(void);
+const char *runner_state_name(void);
+
+/* The reply of `read`, or NULL with err when there was no trial. */
+json_t *runner_read(struct node_error *err);
+
+/* A new configuration: results of earlier trials are gone. */
+void runner_forget(void);
+
+/* End what runs, wait for the lcores. */
+void runner_close(void);
+
+#endif

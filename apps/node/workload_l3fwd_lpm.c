@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * IPv4 routing by longest prefix match (rte_lpm, routes of routes.h): MAC addresses rewritten, TTL decremented, header
+ * checksum updated incrementally. Packets that are not IPv4, whose TTL is 1 or less, or that have no route are dropped.
+ */
+#include <errno.h>
+
+#include <rte_errno.h>
+#include <rte_ip.h>
+#include <rte_prefetch.h>
+
+#include "poll_loop.h"
+#include "routes.h"
+#include "workload.h"
+
+#define PREFETCH_AHEAD 4
+#define NEXT_HOP       1
+
+/* RFC 1624, equation 3, for TTL - 1: the checksum grows by 0x0100 in one's complement, in network byte order. */
+static __rte_always_inline void decrement_ttl(struct rte_ipv4_hdr *ip)
+{
+	const uint32_t sum = (uint32_t)ip->hdr_checksum + rte_cpu_to_be_16(0x0100);
+
+	ip->hdr_checksum = (uint16_t)(sum + (sum >= 0xffff));
+	ip->time_to_live--;
+}
+
+static __rte_always_inline bool route(const struct poller *p, struct rte_mbuf *packet)
+{
+	struct rte_ether_hdr *ethernet = rte_pktmbuf_mtod(packet, struct rte_ether_hdr *);
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(ethernet + 1);
+	uint32_t next_hop;
+
+	if (unlikely(ethernet->ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) || ip->time_to_live <= 1))
+		return false;
+	if (unlikely(rte_lpm_lookup(p->lpm, rte_be_to_cpu_32(ip->dst_addr), &next_hop)))
+		return false;
+	*ethernet = p->rewrite;
+	decrement_ttl(ip);
+	return true;
+}
+
+static __rte_always_inline void prefetch(struct rte_mbuf **packets, uint16_t i, uint16_t n)
+{
+	if (i + PREFETCH_AHEAD < n)
+		rte_prefetch0(rte_pktmbuf_mtod(packets[i + PREFETCH_AHEAD], void *));
+}
+
+static __rte_always_inline uint16_t process_l3fwd(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+{
+	uint16_t kept = 0;
+
+	for (uint16_t i = 0; i < RTE_MIN(n, PREFETCH_AHEAD); i++)
+		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
+	for (uint16_t i = 0; i < n; i++) {
+		prefetch(packets, i, n);
+		if (likely(route(p, packets[i])))
+			packets[kept++] = packets[i];
+		else
+			rte_pktmbuf_free(packets[i]);
+	}
+	return kept;
+}
+
+POLL_LOOPS(loops_l3fwd_lpm, receive_scale_out, process_l3fwd);
+
+/* The table outlives configurations: building it takes longer than all the rest of a configure. */
+static struct {
+	struct rte_lpm *lpm;
+	uint32_t routes;
+	int socket;
+} table = {.socket = SOCKET_ID_ANY};
+
+static int add_routes(struct node_error *err)
+{
+	for (uint32_t i = 0; i < table.routes; i++) {
+		const int status = rte_lpm_add(table.lpm, route_prefix(i), ROUTE_PREFIX_BITS, NEXT_HOP);
+
+		if (status < 0)
+			return node_fail(err, "dut.routes", "rte_lpm_add of route %u: %s", i, rte_strerror(-status));
+	}
+	return 0;
+}
+
+static int build_table(uint32_t routes, int socket, struct node_error *err)
+{
+	const struct rte_lpm_config config = {.max_rules = routes, .number_tbl8s = 1};
+
+	if (table.lpm && table.routes == routes && table.socket == socket)
+		return 0;
+	rte_lpm_free(table.lpm);
+	table.routes = routes;
+	table.socket = socket;
+	table.lpm = rte_lpm_create("pollscope", socket, &config);
+	if (!table.lpm)
+		return node_fail(err, "dut.workload", "rte_lpm_create: %s", rte_strerror(rte_errno));
+	if (add_routes(err) == 0)
+		return 0;
+	rte_lpm_free(table.lpm);
+	table.lpm = NULL;
+	return -1;
+}
+
+static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
+{
+	/* the one next hop: a locally administered address */
+	const struct rte_ether_addr next_hop = {{0x02, 0, 0, 0, 0, NEXT_HOP}};
+
+	if (build_table(spec->routes, spec->socket, err) < 0)
+		return -1;
+	poller->lpm = table.lpm;
+	poller->rewrite = (struct rte_ether_hdr){
+		.dst_addr = next_hop,
+		.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4),
+	};
+	if (rte_eth_macaddr_get(spec->tx_port, &poller->rewrite.src_addr) < 0)
+		return node_fail(err, "dut.tx_port", "its MAC address cannot be read");
+	return 0;
+}
+
+const struct workload workload_l3fwd_lpm = {
+	.name = "l3fwd-lpm",
+	.sends = true,
+	.loops = loops_l3fwd_lpm,
+	.prepare = prepare,
+};
