@@ -2,15 +2,17 @@
 """Whenever a run is killed, every byte of the host comes back."""
 
 import random
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from knob_tree import Command, Tree
+from knob_tree import PORT, Command, Tree
 
-from pollscope.collectors.knobs import KnobSession, LeftBehind, NotGivenBack, Policy, knobs_of, restore_all
+from pollscope.collectors.knobs import Knob, KnobSession, LeftBehind, NotGivenBack, Policy, knobs_of, restore_all
+from pollscope.collectors.knobs.numa_balancing import NumaBalancing
 from pollscope.collectors.knobs.session import left_behind, run_journal
 from pollscope.hostlock import HostLock
 
@@ -94,6 +96,53 @@ def test_restore_waits_for_a_tool_that_outlived_its_run(tree: Tree) -> None:
         waited_s = time.monotonic() - began
     orphan.wait()
     assert 0.2 < waited_s < 5
+
+
+@pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
+def test_a_register_write_that_outlives_its_run_is_undone(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tree.picture()
+    slow = tree.root / "bin/setpci"
+    slow.parent.mkdir()
+    began = tree.root / "began"
+    real = shutil.which("setpci")
+    slow.write_text(
+        f'#!/bin/sh\nfor last; do :; done\ncase "$last" in *=0:*) : > {began}; sleep 0.6;; esac\nexec {real} "$@"\n'
+    )
+    slow.chmod(0o755)
+    program = (
+        "import sys; from pathlib import Path; from pollscope.collectors.knobs import Host, apply\n"
+        "with apply({'ddio': 'off'}, 'run', Host.at(Path(sys.argv[1]))): pass"
+    )
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(slow.parent), prepend=":")
+        run = subprocess.Popen([sys.executable, "-c", program, str(tree.root)])
+    while not began.exists():
+        assert run.poll() is None
+        time.sleep(0.005)
+    run.kill()
+    run.wait()
+    with KnobSession("next run", tree.host, restore_first=True) as session:
+        assert [str(outcome) for outcome in session.restored_first] == [f"ddio {PORT}: on again"]
+    time.sleep(0.7)
+    assert tree.picture() == before
+
+
+def test_a_restore_that_tore_a_file_is_repeated(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tree.picture()
+    file = tree.root / "proc/sys/kernel/numa_balancing"
+    session = KnobSession("test", tree.host).__enter__()
+    session.set("numa_balancing", None, "off")
+    session.lock.release()  # as if killed
+
+    def tear(_knob: Knob, _target: str, _state: str) -> None:
+        file.write_text("")
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):  # noqa: PT012 - the error comes out of the restore
+        patch.setattr(NumaBalancing, "write", tear)
+        restore_all(tree.host, knobs_of(tree.host))
+    assert [str(each) for each in restore_all(tree.host, knobs_of(tree.host))] == ["numa_balancing host: on again"]
+    assert tree.picture() == before
 
 
 def test_keep_accepts_what_cannot_be_given_back(tree: Tree) -> None:
