@@ -42,7 +42,8 @@ void packet_flow_init(struct packet_flow *flow, uint16_t number, uint32_t source
 	        .source_port = rte_cpu_to_be_16(source_port),
 	        .number = number,
 	};
-	flow->address_sum = word_sum(&flow->source, 8);
+	flow->address_sum = packet_fold(word_sum(&flow->source, 8));
+	flow->udp_sum = packet_fold((uint64_t)flow->address_sum + flow->source_port + number);
 }
 
 static void fill_headers(struct packet_template *template, const struct rte_ether_addr *source,
@@ -65,9 +66,10 @@ static void fill_headers(struct packet_template *template, const struct rte_ethe
 	memcpy(template->image, &ethernet, sizeof(ethernet));
 	memcpy(template->image + IP_OFFSET, &ip, sizeof(ip));
 	memcpy(template->image + UDP_OFFSET, &udp, sizeof(udp));
-	template->ip_sum = word_sum(&ip, sizeof(ip));
+	template->ip_sum = packet_fold(word_sum(&ip, sizeof(ip)));
 	/* The pseudo header repeats the datagram's length and adds the protocol as a 16-bit word. */
-	template->udp_sum = word_sum(&udp, sizeof(udp)) + udp.dgram_len + RTE_BE16(IPPROTO_UDP);
+	template->udp_sum =
+	        packet_fold((uint64_t)word_sum(&udp, sizeof(udp)) + udp.dgram_len + RTE_BE16(IPPROTO_UDP));
 }
 
 static void fill_mbuf_image(struct packet_template *template)
@@ -92,6 +94,6 @@ void packet_template_init(struct packet_template *template, unsigned int frame_b
 	*template = (struct packet_template){.mbuf_bytes = frame_bytes - PACKET_FCS_BYTES};
 	fill_headers(template, source, destination);
 	memcpy(template->image + MARK_OFFSET, &mark, sizeof(mark));
-	template->udp_sum += mark;
+	template->udp_sum = packet_fold((uint64_t)mark + template->udp_sum);
 	fill_mbuf_image(template);
 }

@@ -48,16 +48,17 @@ struct packet_flow {
 	uint32_t destination;
 	uint16_t source_port;
 	uint16_t number;
-	uint32_t address_sum; /* sum of the 16-bit words of both addresses */
+	uint16_t address_sum; /* both addresses, added up */
+	uint16_t udp_sum;     /* addresses, source port and, of the stamp, the flow number */
 };
 
 /* The part of a frame that its size decides, ready to be copied with wide stores. */
 struct packet_template {
 	_Alignas(64) uint8_t image[64]; /* first 60 bytes of the frame, then zeros */
 	uint8_t mbuf_image[32];         /* of the mbuf from data_off to hash.rss */
-	uint32_t ip_sum;                /* of the IPv4 header without addresses */
-	uint32_t udp_sum;    /* of pseudo header and datagram without what flow and stamp fill in */
-	uint32_t mbuf_bytes; /* frame without FCS */
+	uint32_t mbuf_bytes;            /* frame without FCS */
+	uint16_t ip_sum;                /* of the IPv4 header without addresses */
+	uint16_t udp_sum; /* of pseudo header and datagram without what flow and stamp fill in */
 };
 
 /* Host byte order in, network byte order out. */
@@ -69,13 +70,15 @@ void packet_template_init(struct packet_template *template, unsigned int frame_b
                           const struct rte_ether_addr *source, const struct rte_ether_addr *destination,
                           uint16_t mark);
 
-/* Add up two 16-bit-word sums' carries until one's complement of 16 bits is left (RFC 1071). */
+/*
+ * The one's complement sum of the four 16-bit words of `sum` (RFC 1071): adding a number to itself turned by
+ * half its bits leaves the sum of both halves, the carry added in, in the upper half.
+ */
 static inline uint16_t packet_fold(uint64_t sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)((sum & 0xffff) + (sum >> 16));
+	const uint32_t half = (uint32_t)((sum + (sum << 32 | sum >> 32)) >> 32);
+
+	return (uint16_t)((half + (half << 16 | half >> 16)) >> 16);
 }
 
 /*
@@ -88,10 +91,11 @@ static inline void packet_write(struct rte_mbuf *mbuf, uint8_t *frame, const str
 {
 	const uint64_t order = stamp->sequence | stamp->lateness << PACKET_SEQUENCE_BITS;
 	const uint64_t time = stamp->intended | (uint64_t)flow->number << PACKET_INTENDED_BITS;
-	const uint64_t stamp_sum = (order & 0xffffffff) + (order >> 32) + (time & 0xffffffff) + (time >> 32);
-	const uint16_t ip_checksum = (uint16_t)~packet_fold((uint64_t) template->ip_sum + flow->address_sum);
-	uint16_t udp_checksum = (uint16_t)~packet_fold((uint64_t) template->udp_sum + flow->address_sum +
-	                                               flow->source_port + stamp_sum);
+	/* halves apart, so that no carry is lost; the flow number is in flow->udp_sum */
+	const uint64_t stamp_sum = (order & UINT32_MAX) + (order >> 32) + (stamp->intended & UINT32_MAX) +
+	                           (stamp->intended >> 32);
+	const uint16_t ip_checksum = (uint16_t)~packet_fold((uint64_t)flow->address_sum + template->ip_sum);
+	uint16_t udp_checksum = (uint16_t)~packet_fold(stamp_sum + template->udp_sum + flow->udp_sum);
 
 	udp_checksum = udp_checksum == 0 ? 0xffff : udp_checksum; /* 0 means "none" (RFC 768) */
 	memcpy((uint8_t *)mbuf + offsetof(struct rte_mbuf, data_off), template->mbuf_image, 32);

@@ -21,7 +21,7 @@
 /* Saturated sending has no known rate; one lcore stays below this. */
 #define SATURATED_PPS_MAX 2e8
 
-#define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
+#define POOL_CACHE RTE_MEMPOOL_CACHE_MAX_SIZE
 #define POOL_SPARE      8192 /* mbufs beyond those that rings can hold */
 #define HIGHEST_TIME_NS 10000000000ull
 

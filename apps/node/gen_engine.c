@@ -47,22 +47,25 @@ static __rte_always_inline bool hold_mbufs(struct gen_engine *e, unsigned int n)
 static __rte_always_inline uint64_t write_burst(struct gen_engine *e, uint64_t now, unsigned int n,
                                                 const bool paced)
 {
-	const uint64_t begin = e->trial->begin_tsc;
+	/* Copies, because the compiler must take it that the stores into frames may change *e. */
+	const struct packet_template *templates = e->templates;
+	const struct packet_flow *flows = e->traffic.flows;
 	const struct gen_turn *turns = &e->traffic.turns[e->turn];
-	struct packet_stamp stamp = {.intended = now - begin};
+	const uint64_t begin = e->trial->begin_tsc;
+	struct rte_mbuf *const *mbufs = e->mbufs;
+	struct packet_stamp stamp = {.sequence = e->sequence, .intended = now - begin};
 	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; i < n; i++) {
-		const struct packet_template *template = &e->templates[turns[i].size];
+	for (unsigned int i = 0; i < n; i++, stamp.sequence++) {
+		const struct packet_template *template = &templates[turns[i].size];
 		/* An mbuf of our own pool: its buffer follows it, whatever frame it carried last. */
-		uint8_t *frame = (uint8_t *)(e->mbufs[i] + 1) + RTE_PKTMBUF_HEADROOM;
+		uint8_t *frame = (uint8_t *)(mbufs[i] + 1) + RTE_PKTMBUF_HEADROOM;
 
-		stamp.sequence = e->sequence + i;
 		if (paced) {
 			stamp.intended = e->intended[i] - begin;
 			stamp.lateness = now - e->intended[i];
 		}
-		packet_write(e->mbufs[i], frame, template, &e->traffic.flows[turns[i].flow], &stamp);
+		packet_write(mbufs[i], frame, template, &flows[turns[i].flow], &stamp);
 		bytes += template->mbuf_bytes;
 	}
 	return bytes;
