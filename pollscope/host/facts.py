@@ -3,6 +3,8 @@
 
 import json
 import platform
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +106,34 @@ def hypervisor(proc: Path = PROC, sys: Path = SYS) -> Fact:
     """What the machine runs under; `none` on bare metal."""
     if "hypervisor" not in _cpuinfo(proc).get("flags", "").split():
         return "none"
+    vendor = _lscpu_field("Hypervisor vendor:")
+    if vendor:
+        return vendor
     product = read_text(sys / "class/dmi/id/product_name")
     vendor = read_text(sys / "class/dmi/id/sys_vendor")
     return " ".join(word for word in (vendor, product) if word) or "a hypervisor that does not name itself"
+
+
+def _lscpu_field(name: str) -> str | None:
+    # lscpu(1) asks the processor itself (CPUID leaf 0x40000000), which no file in /sys shows.
+    tool = shutil.which("lscpu")
+    if tool is None:
+        return None
+    done = subprocess.run([tool, "-J"], capture_output=True, text=True, check=False, timeout=10)
+    try:
+        fields = json.loads(done.stdout)["lscpu"]
+    except (ValueError, KeyError):
+        return None
+    return _find_field(fields, name)
+
+
+def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
+    for field in fields:
+        if field.get("field") == name:
+            return str(field["data"])
+        if found := _find_field(field.get("children", []), name):
+            return found
+    return None
 
 
 def build_facts(program: Path) -> dict[str, Fact]:

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -97,12 +98,22 @@ def _constraints(spec: Spec) -> Iterator[Problem]:
     for index, constraint in enumerate(spec.constraints):
         path: Path = ("constraints", index, "drop")
         try:
-            names = expressions.parse(constraint.drop).names
+            expression = expressions.parse(constraint.drop)
+            unknown = sorted(expression.names - set(known))
+            for name in unknown:
+                yield Problem(path, f"'{name}' is not a parameter{did_you_mean(name, known)}")
+            if not unknown:
+                _try_all(expression, spec)
         except ValueError as error:
             yield Problem(path, str(error))
-            continue
-        for name in sorted(names - set(known)):
-            yield Problem(path, f"'{name}' is not a parameter{did_you_mean(name, known)}")
+
+
+def _try_all(expression: expressions.Expression, spec: Spec) -> None:
+    """Evaluates with every combination of the levels that the expression reads, so that no point fails later."""
+    names = sorted(expression.names)
+    fixed = spec.parameters.model_dump(mode="json")
+    for combination in product(*(spec.levels.get(name, (fixed[name],)) for name in names)):
+        expression(dict(zip(names, combination, strict=True)))
 
 
 def _metrics(spec: Spec) -> Iterator[Problem]:

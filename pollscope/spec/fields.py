@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pollscope import units
-from pollscope.units import Dimension
+from pollscope.units import Dimension, Quantity
 
 # Simple IMIX as Ethernet frames with FCS: IP packets of 40, 576 and 1500 bytes in the proportion 7:4:1.
 IMIX = {64: 7, 594: 4, 1518: 1}
@@ -115,9 +115,7 @@ def expand_levels(value: object) -> object:
     if not {"from", "to"} <= set(value) or len(how) != 1 or not how <= set(_RANGES):
         raise ValueError("a range is {from, to, step}, {from, to, times} or {from, to, per_octave}")
     first, unit = _number(value["from"])
-    last, last_unit = _number(value["to"])
-    if unit != last_unit:
-        raise ValueError(f"'from' and 'to' have the same unit, not '{unit}' and '{last_unit}'")
+    last = _in_unit(value["to"], unit, "to")
     if first > last:
         raise ValueError("a range goes upwards: 'from' is at most 'to'")
     kind = how.pop()
@@ -136,18 +134,30 @@ def _listed(value: object) -> object:
 def _number(text: object) -> tuple[Fraction, str]:
     if isinstance(text, bool) or not isinstance(text, int | float | str):
         raise ValueError(f"'{text}' is not a number")
-    for dimension in (units.TIME, units.SIZE, units.RATE, units.SHARE, units.CYCLES):
-        unit = str(text).strip().lstrip("+-.0123456789eE ")
-        if unit in dimension.factors:
-            return units.parse_quantity(text, dimension).value, unit
-    bare = Dimension("a number", "", {}, whole=False, bare=True)
-    return units.parse_quantity(text, bare).value, ""
+    dimension = _dimension(str(text).strip().lstrip("+-.0123456789eE "))
+    quantity = units.parse_quantity(text, dimension)
+    return quantity.value, quantity.unit
+
+
+def _dimension(unit: str) -> Dimension:
+    known = (units.TIME, units.SIZE, units.RATE, units.SHARE, units.CYCLES)
+    return next((each for each in known if unit in each.factors), Dimension("a number", "", {}, whole=False, bare=True))
+
+
+def _in_unit(text: object, unit: str, key: str) -> Fraction:
+    value, own = _number(text)
+    if own == unit:
+        return value
+    dimension = _dimension(unit)
+    if own not in dimension.factors:
+        raise ValueError(f"'{key}' has a unit of the same kind as 'from', not '{own}' beside '{unit}'")
+    return Quantity(value, own, dimension).to(unit)
 
 
 def _linear(first: Fraction, last: Fraction, step: object, unit: str) -> list[Fraction]:
-    size, step_unit = _number(step)
-    if size <= 0 or step_unit != unit:
-        raise ValueError(f"'step' is above 0 and has the unit of 'from' ('{unit}')")
+    size = _in_unit(step, unit, "step")
+    if size <= 0:
+        raise ValueError("'step' is above 0")
     _check_count((last - first) / size)
     levels = [first + i * size for i in range(int((last - first) / size) + 1)]
     return levels if levels[-1] == last else [*levels, last]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollscope.plan import Plan, make_plan
+from pollscope.spec import load_text
+
+HEAD = "format: 1\nname: x\nrow: S-F5\ntitle: t\n"
+
+
+def hosts_all(_params: Mapping[str, Any]) -> None:
+    return None
+
+
+def plan_of(text: str, refusal: Any = hosts_all) -> Plan:
+    return make_plan(load_text(HEAD + text, "x.yaml").spec, refusal)
+
+
+def test_every_point_is_there_once_in_every_block() -> None:
+    plan = plan_of("parameters: {load_pps: 0}\nfactors: {queues: [1, 2, 4], burst: [8, 32]}\nrepeats: {count: 4}\n")
+    assert len(plan.trials) == 24
+    assert len({trial.id for trial in plan.trials}) == 24
+    for block in range(4):
+        points = Counter(trial.point.id for trial in plan.trials[6 * block : 6 * block + 6])
+        assert set(points.values()) == {1}
+        assert len(points) == 6
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_the_seed_decides_the_order(seed: int) -> None:
+    text = f"parameters: {{load_pps: 0}}\nfactors: {{queues: {{from: 1, to: 20, step: 1}}}}\norder: {{seed: {seed}}}\n"
+    first, second = ([trial.id for trial in plan_of(text).trials] for _ in range(2))
+    assert first == second
+    other = [trial.id for trial in plan_of(text.replace(f"seed: {seed}", f"seed: {(seed + 1) % 2**31}")).trials]
+    assert sorted(first) == sorted(other)
+    assert first != other  # equal with probability 1 in 20!^5
+
+
+def test_without_randomising_the_order_is_that_of_the_levels() -> None:
+    text = "parameters: {load_pps: 0}\nfactors: {queues: [4, 1, 2]}\nrepeats: {count: 2}\norder: {randomise: false}\n"
+    assert [trial.point.factors["queues"] for trial in plan_of(text).trials] == [4, 1, 2, 4, 1, 2]
+
+
+def test_maxima_come_before_every_trial_that_needs_one() -> None:
+    plan = plan_of(
+        "factors: {queues: [1, 2], load_of_max: [0 %, 50 %, 100 %]}\nrepeats: {count: 2}\nmaximum: {repeats: 3}\n"
+    )
+    kinds = [trial.kind for trial in plan.trials]
+    assert kinds == ["maximum"] * 6 + ["measure"] * 12
+    maxima = {trial.point.id for trial in plan.trials if trial.kind == "maximum"}
+    assert maxima == {"queues=1", "queues=2"}
+    for trial in plan.trials:
+        if trial.kind == "maximum":
+            assert trial.point.params["saturate"] is True
+            assert trial.point.params["load_of_max"] is None
+            assert trial.maximum_of is None
+        elif trial.point.factors["load_of_max"] == 0:
+            assert trial.maximum_of is None
+        else:
+            assert trial.maximum_of == f"queues={trial.point.factors['queues']}"
+
+
+def test_no_maximum_is_measured_when_none_is_needed() -> None:
+    plan = plan_of("factors: {load_of_max: [0 %]}\n")
+    assert {trial.kind for trial in plan.trials} == {"measure"}
+
+
+def test_zipped_factors_move_together() -> None:
+    plan = plan_of(
+        "parameters: {load_pps: 0}\nfactors: {queues: [1, 2], rx_desc: [512, 256], burst: [8, 32]}\n"
+        "zip: [[queues, rx_desc]]\nrepeats: {count: 1}\n"
+    )
+    pairs = {(trial.point.factors["queues"], trial.point.factors["rx_desc"]) for trial in plan.trials}
+    assert pairs == {(1, 512), (2, 256)}
+    assert len(plan.trials) == 4
+
+
+def test_constraints_and_the_testbed_leave_points_out_with_their_reason() -> None:
+    def refusal(params: Mapping[str, Any]) -> str | None:
+        return "too few cores" if params["cores"] > 1 else None
+
+    plan = plan_of(
+        "parameters: {load_pps: 0}\nfactors: {cores: [1, 2], queues: [1, 128]}\nrepeats: {count: 1}\n"
+        "constraints: [{drop: queues * rx_desc > 65535, reason: too many descriptors}]\n",
+        refusal,
+    )
+    assert [trial.point.id for trial in plan.trials] == ["queues=1,cores=1"]
+    reasons = {each.point: each.reason for each in plan.left_out}
+    assert reasons == {
+        "queues=128,cores=1": "too many descriptors",
+        "queues=128,cores=2": "too many descriptors",
+        "queues=1,cores=2": "too few cores",
+    }
+
+
+def test_baselines_lie_between_and_at_the_end() -> None:
+    plan = plan_of(
+        "parameters: {load_pps: 0}\nfactors: {queues: [1, 2, 4, 8]}\nrepeats: {count: 5}\n"
+        "baseline: {point: {queues: 1}, metric: poll_rate_hz, every: 8}\n"
+    )
+    kinds = [trial.kind for trial in plan.trials]
+    places = [index for index, kind in enumerate(kinds) if kind == "baseline"]
+    assert places == [0, 9, 18, 23]
+    assert len({trial.id for trial in plan.trials}) == len(plan.trials)
+
+
+def test_a_baseline_load_gets_its_maximum() -> None:
+    plan = plan_of(
+        "factors: {queues: [1], load_of_max: [0 %]}\n"
+        "baseline: {point: {queues: 2, load_of_max: 50 %}, metric: rx_pps}\n"
+    )
+    assert {trial.point.id for trial in plan.trials if trial.kind == "maximum"} == {"queues=2"}
+
+
+def test_nothing_left() -> None:
+    plan = plan_of("parameters: {load_pps: 0}\n", lambda _params: "no machine")
+    assert plan.trials == []
+    assert [each.reason for each in plan.left_out] == ["no machine"]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(1, 1024), min_size=1, max_size=5, unique=True),
+    st.lists(st.integers(0, 100), min_size=1, max_size=4, unique=True),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 9),
+)
+def test_counts(queues: list[int], loads: list[int], count: int, maxima: int, every: int) -> None:
+    levels = ", ".join(f"{load} %" for load in loads)
+    plan = plan_of(
+        f"factors: {{queues: {queues}, load_of_max: [{levels}]}}\nrepeats: {{count: {count}}}\n"
+        f"maximum: {{repeats: {maxima}}}\n"
+        f"baseline: {{point: {{queues: {queues[0]}, load_of_max: 0 %}}, metric: rx_pps, every: {every}}}\n"
+    )
+    kinds = Counter(trial.kind for trial in plan.trials)
+    measured = len(queues) * len(loads) * count
+    assert kinds["measure"] == measured
+    assert kinds["maximum"] == (len(queues) * maxima if any(loads) else 0)
+    assert kinds["baseline"] == -(-measured // every) + 1
+    assert len({trial.id for trial in plan.trials}) == len(plan.trials)
+    assert plan.seconds > sum(trial.window_ns for trial in plan.trials) / 1e9
+
+
+@pytest.mark.parametrize("repeat", [3, 4])
+def test_further_rounds_do_not_depend_on_earlier_ones(repeat: int) -> None:
+    plan = plan_of(
+        "parameters: {load_pps: 0}\nfactors: {queues: {from: 1, to: 9, step: 1}}\n"
+        "repeats: {until: {metric: rx_pps, within: 1 %, at_most: 9}}\n"
+    )
+    first = [trial.id for trial in plan.further_round(plan.points, repeat)]
+    assert first == [trial.id for trial in plan.further_round(plan.points, repeat)]
+    assert sorted(first) == sorted(f"measure:{point.id}:{repeat}" for point in plan.points)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pollscope.errors import UsageError
+from pollscope.run_folder import read_run
+from pollscope.store import RunWriter, new_run_id
+
+META = {"run_id": "r", "spec_name": "x", "row": "S-F5", "testbed": {"name": "loopback"}}
+RECORD = {
+    "trial": "a",
+    "point": "p",
+    "repeat": 0,
+    "kind": "measure",
+    "status": "ok",
+    "factors": {},
+    "testbed": "loopback",
+    "modelled": False,
+}
+
+
+def made(folder: Path, *names: str) -> Path:
+    with RunWriter.create(folder, META) as writer:
+        for name in names:
+            writer.append({**RECORD, "trial": name})
+    return folder
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    run = read_run(made(tmp_path / "run", "a", "b"))
+    assert run.meta["format"] == 1
+    assert [trial["trial"] for trial in run.trials] == ["a", "b"]
+    assert not run.torn
+
+
+def test_run_ids_are_dated_and_differ() -> None:
+    assert re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", new_run_id())
+    assert len({new_run_id() for _ in range(20)}) == 20
+
+
+def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
+    made(tmp_path / "run")
+    with pytest.raises(UsageError, match="already there"):
+        RunWriter.create(tmp_path / "run", META)
+
+
+def test_every_line_is_on_the_disk_when_append_returns(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", META) as writer:
+        for count in range(1, 4):
+            writer.append(RECORD)
+            assert len((tmp_path / "run/trials.jsonl").read_text().splitlines()) == count
+
+
+@pytest.mark.parametrize("cut", [1, 5, 30])
+def test_a_torn_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
+    folder = made(tmp_path / "run", "a", "b")
+    path = folder / "trials.jsonl"
+    path.write_bytes(path.read_bytes()[:-cut])
+    run = read_run(folder)
+    assert run.torn
+    with RunWriter.resume(folder, run.meta) as writer:
+        assert writer.torn
+        writer.append({**RECORD, "trial": "c"})
+    assert [trial["trial"] for trial in read_run(folder).trials] == ["a", "c"]
+
+
+def test_a_whole_file_is_not_torn(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", "a")
+    with RunWriter.resume(folder, read_run(folder).meta) as writer:
+        assert not writer.torn
+    assert len(read_run(folder).trials) == 1
+
+
+def test_run_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", META) as writer:
+        before = (tmp_path / "run/run.json").stat().st_ino
+        writer.update(status="complete")
+    assert (tmp_path / "run/run.json").stat().st_ino != before
+    assert json.loads((tmp_path / "run/run.json").read_text())["status"] == "complete"
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["run.json", "trials.jsonl"]
+
+
+def test_what_is_no_number_is_not_stored(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", META) as writer, pytest.raises(ValueError, match="JSON compliant"):
+        writer.append({**RECORD, "value": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "run.json").unlink(), "no run.json"),
+        (lambda folder: (folder / "run.json").write_text('{"format": 7}'), "format 7"),
+        (lambda folder: (folder / "run.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / "trials.jsonl").write_text('{"tri\n{}\n'), "not JSON"),
+    ],
+)
+def test_damaged_folders_are_refused(tmp_path: Path, damage: object, message: str) -> None:
+    folder = made(tmp_path / "run", "a")
+    assert callable(damage)
+    damage(folder)
+    with pytest.raises(UsageError, match=message):
+        read_run(folder)
