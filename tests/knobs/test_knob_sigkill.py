@@ -16,6 +16,8 @@ from pollscope.collectors.knobs.numa_balancing import NumaBalancing
 from pollscope.collectors.knobs.session import left_behind, run_journal
 from pollscope.hostlock import HostLock
 
+pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
+
 SWEEPER = Path(__file__).with_name("knob_sweeper.py")
 KILLS = 50
 LATEST_S = 0.15
@@ -98,7 +100,6 @@ def test_restore_waits_for_a_tool_that_outlived_its_run(tree: Tree) -> None:
     assert 0.2 < waited_s < 5
 
 
-@pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
 def test_a_register_write_that_outlives_its_run_is_undone(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree.picture()
     slow = tree.root / "bin/setpci"
