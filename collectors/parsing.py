@@ -80,14 +80,23 @@ class Origin:
 
 def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
     """Numbers and cleans lines; leaves out a last line that was cut off (the lines before it ended with a newline)."""
-    ended = False
-    for number, line in enumerate(lines, 1):
-        if line.endswith("\n"):
+    iterator, ended, number = iter(lines), False, 0
+    waiting = next(iterator, None)
+    while waiting is not None:
+        number, line, waiting = number + 1, waiting, None
+        if is_ended(line):
             ended = True
-        elif ended:
+        elif ended and (waiting := next(iterator, None)) is None:
             origin.leave_out(number, "the last line is cut off")
             return
         yield number, clean(line)
+        if waiting is None:
+            waiting = next(iterator, None)
+
+
+def is_ended(line: str) -> bool:
+    """Whether the tool has finished the line; pcm-memory ends some with a carriage return."""
+    return line.endswith(("\n", "\r"))
 
 
 def clean(line: str) -> str:

@@ -48,7 +48,7 @@ def _seconds(interval_ns: int, least: float) -> str:
 
 
 class PcmIio(PcmCollector):
-    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s makes it divide by zero."""
+    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero."""
 
     name, binary, summary = pcm_iio.NAME, "pcm-iio", "PCIe traffic and IOMMU events per IIO stack"
     parser = staticmethod(pcm_iio.parse)

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .parsing import Cell, Origin, Stamps, clean, parse_cell, recognise_failure, scaled
+from .parsing import Cell, Origin, Stamps, clean, is_ended, parse_cell, recognise_failure, scaled
 from .sample import Metric, Reading, reading
 
 DELIMITERS = ",;\t"
@@ -55,7 +55,7 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
     header: Header | None = None
     upper, stamps, sample, ended = "", Stamps(), 0, False
     for number, line in enumerate(lines, 1):
-        text, ended_before, ended = clean(line), ended, line.endswith("\n")
+        text, ended_before, ended = clean(line), ended, is_ended(line)
         if upper:
             header, upper = join(upper, text, meaning, number, origin), ""
         elif _is_first_row(text, meaning):

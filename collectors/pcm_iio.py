@@ -145,10 +145,10 @@ def _rows(lines: Iterator[str], piece: _Piece, stamps: Stamps, origin: Origin) -
     narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
     before = _STAMP_CHARACTERS if layout.dated else 0
     stamped = layout.dated and origin.clock is None
-    make = tuple.__new__
+    make, stamp, limit, no_reasons = tuple.__new__, piece.stamp, WRAPPED, _NO_REASONS
     for number, line in enumerate(lines, piece.number + 1):
-        if stamped and line[:before] != piece.stamp:
-            piece.stamp = line[:before]
+        if stamped and line[:before] != stamp:
+            stamp = piece.stamp = line[:before]
             t_ns = piece.t_ns = stamps.ns(*_stamp_cells(line, delimiter))
         cells = line.rsplit(delimiter, narrow)
         paths = known.get(cells[0][before:])
@@ -167,12 +167,12 @@ def _rows(lines: Iterator[str], piece: _Piece, stamps: Stamps, origin: Origin) -
                 values = list(map(int, cells[1:]))
             except ValueError:
                 values = []
-            if values and sum(values) < WRAPPED:
+            if values and sum(values) < limit:
                 if len(values) == narrow:
-                    yield make(Reading, (t_ns, paths[0], bandwidth, values, _NO_REASONS))
+                    yield make(Reading, (t_ns, paths[0], bandwidth, values, no_reasons))
                 else:
-                    yield make(Reading, (t_ns, paths[0], bandwidth, values[:narrow], _NO_REASONS))
-                    yield make(Reading, (t_ns, paths[1], iommu, values[narrow:], _NO_REASONS))
+                    yield make(Reading, (t_ns, paths[0], bandwidth, values[:narrow], no_reasons))
+                    yield make(Reading, (t_ns, paths[1], iommu, values[narrow:], no_reasons))
                 continue
         text = clean(line)
         if _HEADER.match(text):

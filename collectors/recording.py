@@ -7,6 +7,7 @@ texts, each with a label (which file, interface or request it is). Nothing is pa
 the measured host nothing, and a broken line harms no measurement.
 """
 
+import io
 import json
 import threading
 import time
@@ -141,4 +142,5 @@ def _parse_snapshots(recording: Recording, parser: Parser, problems: Problems) -
     for piece in recording.pieces():
         name = f"{recording.path.name}[{piece.label}]"
         origin = Origin(name, lambda t_ns=piece.t_ns: t_ns, label=piece.label, problems=problems)  # type: ignore[misc]
-        yield from parser(iter(piece.data.decode(errors="replace").splitlines(keepends=True)), origin)
+        # StringIO cuts at newlines only, as the tools do; splitlines also at form feeds and the like
+        yield from parser(iter(io.StringIO(piece.data.decode(errors="replace"))), origin)

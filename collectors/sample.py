@@ -148,7 +148,7 @@ def _write_parquet(path: Path, samples: Iterable[Sample]) -> int:
 
 
 def _parquet_row(sample: Sample) -> dict[str, object]:
-    """Typed columns: numbers go to `value` (and integers, which a float may round, also to `integer`), text to `text`."""
+    """Typed columns: numbers go to `value` (integers, which floats may round, also to `integer`), text to `text`."""
     row: dict[str, object] = sample._asdict()
     row["text"] = sample.value if isinstance(sample.value, str) else None
     exact = isinstance(sample.value, int) and abs(sample.value) < 1 << 63
