@@ -12,8 +12,8 @@ HOSTS = ("py" "pi.org", "python" "hosted.org", "de" "b.debian.org", "debian" ".o
          "archive.ub" "untu.com", "ports.ub" "untu.com", "cra" "tes.io/api", "registry.np" "mjs")  # fmt: skip
 SOURCES = (".py", ".c", ".h", ".yml", ".yaml", ".toml", ".cfg", ".sh")
 NAMES = ("Makefile", "meson.build", "meson_options.txt", ".clang-format", ".clang-tidy", ".ansible-lint")
-# Recorded outputs of other programs are kept as they came.
-RECORDED = re.compile(r"(^|/)(data|fixtures|golden|testdata|recorded)/")
+# Recorded outputs of other programs are kept as they came, and so are files that are wrong on purpose.
+RECORDED = re.compile(r"(^|/)(data|fixtures|golden|testdata|recorded|bad)/")
 
 
 def tracked(checkout: Path) -> list[Path]:

@@ -126,7 +126,7 @@ def test_takes_what_a_short_kernel_gives(module: ModuleType, tmp_path: Path) -> 
             return {"node0": tree.pages("node0")}
 
     journal = module.Journal(tree.journal)
-    assert module.raise_pages(Short(tree.root), journal, 1024).startswith("300 pages")
+    assert "node0: 300" in module.raise_pages(Short(tree.root), journal, 1024)
     assert module.raise_pages(Short(tree.root), journal, 1024) == ""
     assert give_back(module, tree)
     assert tree.pages("node0") == 0

@@ -156,7 +156,9 @@ def raise_pages(host: Host, journal: Journal, total_pages: int) -> str:
     if entry is not None and entry["reserved"] == now:
         return ""  # the kernel had no more to give when we asked
     if entry is not None and entry["reserved"] is not None:
-        raise Refused(f"hugepages are left as they are: {now} now, {entry['reserved']} after our reservation")
+        raise Refused(
+            f"hugepages are left as they are: {shown(now)}, but {shown(entry['reserved'])} after our reservation"
+        )
     entry = entry or {"boot_id": host.boot_id(), "before": now, "mounted": None, "created": None}
     wanted = target_counts(now, total_pages)
     journal.write({**entry, "wanted": wanted, "reserved": None})
@@ -166,7 +168,7 @@ def raise_pages(host: Host, journal: Journal, total_pages: int) -> str:
         journal.remove()
         raise
     journal.write({**entry, "wanted": wanted, "reserved": reserved})
-    return f"{sum(reserved.values())} pages of 2 MB reserved, {sum(entry['before'].values())} before"
+    return f"hugepages of 2 MB reserved: {shown(reserved)} (before: {shown(entry['before'])})"
 
 
 def is_as_we_left_it(now: Counts, entry: dict[str, Any]) -> bool:
@@ -174,6 +176,11 @@ def is_as_we_left_it(now: Counts, entry: dict[str, Any]) -> bool:
     if entry["reserved"] is not None:
         return bool(now == entry["reserved"])
     return all(entry["before"][node] <= now[node] <= entry["wanted"][node] for node in now)
+
+
+def shown(counts: Counts | None) -> str:
+    """Counts for a message: `node0: 12, node1: 0`."""
+    return ", ".join(f"{node}: {pages}" for node, pages in counts.items()) if counts else "a number in between"
 
 
 def lower_pages(host: Host, entry: dict[str, Any]) -> str:
@@ -184,13 +191,17 @@ def lower_pages(host: Host, entry: dict[str, Any]) -> str:
     """
     now, before = host.counts(), entry["before"]
     if not is_as_we_left_it(now, entry):
-        raise Refused(f"hugepages are {now} now but were {entry['reserved']} after our reservation: set them yourself")
+        raise Refused(
+            f"somebody else changed the hugepages: {shown(now)}, but {shown(entry['reserved'])} after our reservation"
+            f" and {shown(before)} before it; set them yourself and remove the journal"
+        )
     free = host.counts("free_hugepages")
     if any(now[node] - before[node] > free[node] for node in before):
-        raise Refused(f"hugepages are in use ({free} free): end the programs that use them and try again")
-    if host.write(before) != before:
-        raise Refused(f"hugepages read {host.counts()} after {before} was written")
-    return f"{sum(before.values())} pages of 2 MB, as before"
+        raise Refused(f"hugepages are in use (free are {shown(free)}): end the programs that use them and try again")
+    found = host.write(before)
+    if found != before:
+        raise Refused(f"hugepages read {shown(found)} after {shown(before)} was written")
+    return f"hugepages are as before ({shown(before)})"
 
 
 def mount(host: Host, journal: Journal, mount_point: Path) -> str:
