@@ -16,8 +16,9 @@ class HostFacts:
         self.testbed = _mapping(meta.get("testbed"))
 
     def fact(self, name: str) -> Any:
-        """A fact of the host; None when it was not recorded."""
-        return self.host.get(name)
+        """A fact of the host; None when it was not recorded or the host does not show it."""
+        value = self.host.get(name)
+        return None if isinstance(value, Mapping) and set(value) == {"absent"} else value
 
     @property
     def processor(self) -> str:

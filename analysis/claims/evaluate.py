@@ -51,7 +51,8 @@ def _finding(claim: Claim, table: pd.DataFrame) -> Finding:
             return _not_measurable(f"no point shows the DUT at its own maximum: {reason}")
     found = samples(selected, claim.metric)
     if not found:
-        return _not_measurable(f"{claim.metric} is absent, because {absence(selected, claim.metric)}")
+        title = metric_dictionary()[claim.metric].title
+        return _not_measurable(f"{title} ({claim.metric}) is absent, because {absence(selected, claim.metric)}")
     return judge(claim.predicate, found, metric_dictionary()[claim.metric])
 
 

@@ -52,6 +52,16 @@ class Verdict:
         """The verdict."""
         return self.finding.kind
 
+    def text(self) -> str:
+        """For a terminal: verdict, statement, sentence, numbers."""
+        lines = [f"{self.kind.value.upper():20} {self.claim.id}  ({self.run_id})", f"  claim:   {self.claim.statement}"]
+        lines += [
+            f"  source:  {self.claim.paper or 'pollscope'}, {self.claim.source}",
+            f"  finding: {self.finding.sentence}",
+        ]
+        lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.finding.numbers]
+        return "\n".join(lines) + "\n"
+
     def to_json(self) -> dict[str, Any]:
         """As printed by `pollscope claims --json`."""
         return {

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two runs, or the levels of one factor, side by side: ratios with intervals, and which differences exceed noise."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pollscope.analysis.samples import Sample, factors, groups, level_text, measured, samples
+from pollscope.analysis.statistics import Estimate, ratio_estimate
+from pollscope.derive import current_table
+from pollscope.errors import UsageError
+from pollscope.metrics import metric_dictionary
+from pollscope.run_folder import RunFolder
+
+# What is compared when nothing is named: the results, not the description of the set-up.
+DEFAULT_METRICS = (
+    "tax_share",
+    "poll_rate_hz",
+    "rx_pps",
+    "tx_pps",
+    "loss_share",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "ipc",
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric at one point, on both sides.
+
+    `ratio` is second over first; a difference is `beyond_noise` when its interval leaves out 1.
+    """
+
+    metric: str
+    point: str
+    first_name: str
+    second_name: str
+    first: Estimate
+    second: Estimate
+    ratio: Estimate
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the interval of the ratio leaves out 1."""
+        return self.ratio.has_interval and not self.ratio.low <= 1 <= self.ratio.high
+
+
+def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
+    """Differences at the points that both runs have.
+
+    Raises:
+        UsageError: an unknown metric, or no common point with a common metric.
+    """
+    tables = [measured(current_table(run)) for run in (first, second)]
+    names = ("first", "second") if first.run_id == second.run_id else (first.run_id, second.run_id)
+    found = []
+    for metric in _chosen(metrics):
+        left, right = ({sample.label(): sample for sample in samples(table, metric)} for table in tables)
+        found += [_difference(metric, label, names, left[label], right[label]) for label in left if label in right]
+    return _not_empty(found, "the runs have no point with a common metric")
+
+
+def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
+    """Differences between the first level of a factor and each other level, all other factors equal.
+
+    Raises:
+        UsageError: an unknown metric, or a factor that the run did not sweep.
+    """
+    table = measured(current_table(run))
+    if factor not in factors(table):
+        swept = ", ".join(factors(table)) or "none"
+        raise UsageError(f"'{factor}' is no factor of this run", str(run.path), f"its factors: {swept}")
+    found = [each for metric in _chosen(metrics) for each in _levels(samples(table, metric), factor, metric)]
+    return _not_empty(found, f"no metric was measured at two levels of {factor}")
+
+
+def _levels(found: Sequence[Sample], factor: str, metric: str) -> Iterator[Difference]:
+    for label, members in groups(found, factor):
+        first, *others = members
+        for other in others:
+            names = tuple(f"{factor} {level_text(factor, sample.levels[factor])}" for sample in (first, other))
+            yield _difference(metric, label, (names[0], names[1]), first, other)
+
+
+def _chosen(metrics: Sequence[str] | None) -> list[str]:
+    return [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]
+
+
+def _not_empty(found: list[Difference], complaint: str) -> list[Difference]:
+    if not found:
+        raise UsageError(complaint, remedy="choose others with --metric")
+    return found
+
+
+def _difference(metric: str, point: str, names: tuple[str, str], first: Sample, second: Sample) -> Difference:
+    ratio = ratio_estimate(second.values, first.values)
+    return Difference(metric, point or "all", *names, first.estimate, second.estimate, ratio)
+
+
+def comparison_text(differences: Sequence[Difference]) -> str:
+    """The comparison as aligned text, one line per metric and point, marked where it exceeds noise."""
+    rows: list[tuple[str, ...]] = [("metric", "point", "first", "second", "ratio (95 % interval)", "")]
+    rows += [_row(each) for each in differences]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
+    ]
+    count = sum(each.beyond_noise for each in differences)
+    return "\n".join([*lines, f"{count} of {len(differences)} differences exceed noise (marked *)."])
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _row(each: Difference) -> tuple[str, ...]:
+    metric = metric_dictionary()[each.metric]
+    first = f"{each.first_name}: {metric.text(each.first.value)}"
+    second = f"{each.second_name}: {metric.text(each.second.value)}"
+    return each.metric, each.point, first, second, _ratio_text(each.ratio), "*" if each.beyond_noise else ""
+
+
+def _ratio_text(ratio: Estimate) -> str:
+    if ratio.value != ratio.value:
+        return "no ratio: the first is zero"
+    if not ratio.has_interval:
+        return f"{ratio.value:.4g} (too few trials for an interval)"
+    return f"{ratio.value:.4g} ({ratio.low:.4g} to {ratio.high:.4g})"

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of the papers, drawn from run folders."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.figures import files, s_f5, s_f6, s_f8
+from pollscope.analysis.figures.data import FigureData, figure_data
+from pollscope.analysis.figures.style import look
+from pollscope.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """How one paper row is drawn."""
+
+    row: str
+    paper: str
+    title: str
+    draw: Callable[[FigureData], Figure]
+
+
+FIGURES = {
+    figure.row: figure
+    for figure in (
+        PaperFigure("S-F5", "socc19", s_f5.TITLE, s_f5.draw),
+        PaperFigure("S-F6", "socc19", s_f6.TITLE, s_f6.draw),
+        PaperFigure("S-F8", "socc19", s_f8.TITLE, s_f8.draw),
+    )
+}
+
+
+def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
+    """The figures that a run has data for, of one paper or of all."""
+    known = [FIGURES[row] for row in rows_of(run) if row in FIGURES]
+    return [figure for figure in known if paper is None or figure.paper == paper]
+
+
+def save_figure(figure: PaperFigure, run: RunFolder, folder: Path, name: str) -> list[Path]:
+    """Draw one figure of a run into SVG, PDF and PNG files.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    data = figure_data(figure.row, run)
+    with look():
+        return files.save(figure.draw(data), f"{figure.row}. {figure.title}.\n{data.caption}", folder, name)
+
+
+def inline_svg(figure: PaperFigure, run: RunFolder) -> tuple[str, str]:
+    """One figure of a run as SVG without caption and fonts, for a page, and its caption.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    data = figure_data(figure.row, run)
+    with look():
+        return files.svg_text(figure.draw(data), opaque=False), data.caption

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a figure is drawn from: the measured rows of one run, and what its caption has to say."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.papers import load_paper
+from pollscope.analysis.samples import Sample, absence, measured, samples
+from pollscope.analysis.saturation import unsaturated_points
+from pollscope.derive import current_table
+from pollscope.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """One run seen by a figure.
+
+    Attributes:
+        row: the paper row that is drawn.
+        run: the run folder.
+        table: all its trials.
+        rows: those that are data.
+    """
+
+    row: str
+    run: RunFolder
+    table: pd.DataFrame
+    rows: pd.DataFrame
+
+    def samples(self, metric: str) -> list[Sample]:
+        """Samples of a metric by point."""
+        return samples(self.rows, metric)
+
+    def absence(self, metric: str) -> str:
+        """Why a metric is absent."""
+        return absence(self.rows, metric) if len(self.rows) else "the run has no trial that is data"
+
+    @property
+    def mark(self) -> str:
+        """How real the numbers are: modelled, emulated, or measured on hardware."""
+        if bool(self.table["modelled"].any()):
+            return "MODELLED: computed by a simulation, not measured"
+        if HostFacts(self.run.meta).virtual_nic:
+            return "emulated NIC (net_crossover), measured on a real CPU"
+        return "measured on hardware"
+
+    @property
+    def caption(self) -> str:
+        """Testbed, machine, trials, run: what a reader needs beside the picture."""
+        facts = HostFacts(self.run.meta)
+        where = f"Testbed {facts.testbed_name}: {self.mark}. {facts.processor}; {facts.machine}; {facts.software}."
+        return " ".join([where, _trial_counts(self.rows), self._maximum_note(), f"Run {self.run.run_id}."]).replace(
+            "  ", " "
+        )
+
+    def _maximum_note(self) -> str:
+        if not unsaturated_points(self.table):
+            return ""
+        return "At 100 % load the generator, not the DUT, was at its limit."
+
+
+def _trial_counts(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "No trial is data."
+    sizes = Counter(rows.groupby("point").size())
+    if max(sizes) == 1:
+        return "One trial a point, so there are no intervals."
+    repeats = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
+    flagged = int((rows["status"] == "flagged").sum())
+    note = f" {flagged} of {len(rows)} trials are flagged for host noise." if flagged else ""
+    return f"Means of {repeats} trials a point with 95 % intervals.{note}"
+
+
+def figure_data(row: str, run: RunFolder) -> FigureData:
+    """What the figure of a row needs from a run.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    table = current_table(run)
+    return FigureData(row, run, table, measured(table))
+
+
+def short_name(paper: str) -> str:
+    """How a paper is called in a figure: SoCC'19."""
+    return load_paper(paper).short

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F5: where the cycles of one polling core go, by offered load, one panel per number of queues (SoCC'19 figure 5)."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.style import INK, PAPER, PARTS, absent_panel, new_figure, whisker
+from pollscope.analysis.papers import stated
+from pollscope.analysis.samples import Sample
+
+TITLE = "Useful cycles and polling tax of one core against offered load"
+LOAD = "load_of_max"
+# Other tools' definitions of the same tax, drawn on the bars: metric -> (name, marker, place beside the middle).
+OTHER_DEFINITIONS = {
+    "tax_share_ovs": ("tax as Open vSwitch counts", "D", -0.22),
+    "tax_share_testpmd": ("tax as testpmd counts", "v", 0.22),
+}
+BAR_WIDTH = 0.78
+
+
+def draw(data: FigureData) -> Figure:
+    """Small multiples of stacked bars."""
+    tax = data.samples("tax_share")
+    if not tax:
+        return _absent(data.absence("tax_share"))
+    queues = sorted({int(sample.levels.get("queues", 1)) for sample in tax})
+    columns = min(4, len(queues))
+    lines = math.ceil(len(queues) / columns)
+    figure = new_figure(0.75 + 1.75 * lines)
+    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    for index, axes in enumerate(panels.flat):
+        if index < len(queues):
+            _panel(axes, data, queues[index])
+        else:
+            axes.set_visible(False)
+    _labels(figure, panels)
+    return figure
+
+
+def _absent(reason: str) -> Figure:
+    figure = new_figure(2.2)
+    absent_panel(figure.subplots(), reason)
+    return figure
+
+
+def _of(found: Sequence[Sample], queues: int) -> dict[float, Sample]:
+    mine = [sample for sample in found if int(sample.levels.get("queues", 1)) == queues and LOAD in sample.levels]
+    return {float(sample.levels[LOAD]): sample for sample in mine}
+
+
+def _panel(axes: Axes, data: FigureData, queues: int) -> None:
+    tax = _of(data.samples("tax_share"), queues)
+    places = {load: place for place, load in enumerate(sorted(tax))}
+    floor = dict.fromkeys(places, 0.0)
+    for metric, (_, colour) in PARTS.items():
+        for load, sample in _of(data.samples(metric), queues).items():
+            height = 100 * sample.estimate.value
+            axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, edgecolor=PAPER, linewidth=0.3)
+            floor[load] += height
+    for load, sample in tax.items():
+        estimate = sample.estimate.scaled(100)
+        if estimate.has_interval:
+            whisker(axes, places[load], estimate, INK)
+    for metric, (_, marker, beside) in OTHER_DEFINITIONS.items():
+        for load, sample in _of(data.samples(metric), queues).items():
+            x, y = places[load] + beside, 100 * sample.estimate.value
+            axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, zorder=6, clip_on=False)
+    _stated_range(axes, places)
+    axes.set_title(f"{queues} queue{'s' if queues > 1 else ''}")
+    _load_ticks(axes, places)
+
+
+def _stated_range(axes: Axes, places: dict[float, int]) -> None:
+    """The range that the text states for full load, as a bracket right of the bar of full load."""
+    low, high = (100 * value for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
+    full = next((place for load, place in places.items() if math.isclose(load, 1.0)), None)
+    if full is None:
+        return
+    x = full + 0.62
+    axes.plot([x - 0.12, x, x, x - 0.12], [low, low, high, high], color=INK, lw=1.3, zorder=7, solid_capstyle="butt")
+
+
+def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
+    step = 1 if len(places) <= 6 else 2
+    shown = list(places.items())[::step]
+    axes.set_xticks([place for _, place in shown], [f"{100 * load:g}" for load, _ in shown])
+    axes.set_xlim(-0.6, max(places.values(), default=0) + 0.85)
+    axes.set_ylim(0, 100)
+
+
+def _labels(figure: Figure, panels: Any) -> None:
+    figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
+    figure.supylabel("Share of TSC cycles (%)", fontsize=8)
+    parts = [Patch(facecolor=colour, label=name) for name, colour in PARTS.values()]
+    others = [
+        Line2D([], [], ls="", marker=marker, ms=4, mfc=PAPER, mec=INK, mew=0.8, label=name)
+        for name, marker, _ in OTHER_DEFINITIONS.values()
+    ]
+    low, high = (round(100 * value) for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
+    reference = Line2D(
+        [],
+        [],
+        color=INK,
+        lw=1.3,
+        ls="",
+        marker="$]$",
+        ms=6,
+        label=f"{short_name('socc19')}: tax of {low} to {high} % at full load",
+    )
+    figure.legend(handles=[*parts, *others, reference], loc="outside upper left", ncols=3, columnspacing=1.6)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What could mislead a reader of a run: one full sentence each, with numbers and what to do about it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.samples import measured, samples
+from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
+from pollscope.analysis.statistics import bimodality_warning
+from pollscope.derive import last_attempts
+from pollscope.metrics import metric_dictionary
+from pollscope.run_folder import RunFolder
+
+NOISY_GAPS_PER_S = 10
+FEWEST_REPEATS = 3
+INSTRUMENTATION_LIMIT = 0.02
+# Results in which two heaps of values would be misread; latency and host gaps have heaps by nature.
+WATCHED = ("tax_share", "poll_rate_hz", "rx_pps")
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A warning with the word under which it is listed."""
+
+    topic: str
+    text: str
+
+
+def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
+    """All warnings of a run, the gravest first; each sentence once."""
+    found = [caution for check in CHECKS for caution in check(run, table)]
+    return list({caution.text: caution for caution in found}.values())
+
+
+def _modelled(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    count = int(table["modelled"].sum())
+    if count:
+        yield Caution(
+            "modelled", f"{count} of {len(table)} trials were computed by a simulation; nothing was measured in them."
+        )
+
+
+def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    status = run.meta.get("status")
+    planned, made = len(run.meta.get("plan", [])), len(last_attempts(run.trials))
+    if status != "complete":
+        yield Caution(
+            "unfinished",
+            f"The run is {status}: {made} of {planned} planned trials are there. "
+            "`pollscope run --resume` completes an interrupted run.",
+        )
+    if run.torn:
+        yield Caution(
+            "unfinished", "The last line of trials.jsonl was cut off and is left out; --resume repeats that trial."
+        )
+
+
+def _bad_trials(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    failed, flagged = (int((table["status"] == status).sum()) for status in ("failed", "flagged"))
+    if failed:
+        yield Caution(
+            "failed trials", f"{failed} of {len(table)} trials failed and are no data: {_reasons(run, 'failed')}."
+        )
+    if flagged:
+        yield Caution(
+            "noisy trials",
+            f"{flagged} of {len(table)} trials exceed the spec's noise limits and are still in the figures: "
+            f"{_reasons(run, 'flagged')}.",
+        )
+
+
+def _reasons(run: RunFolder, status: str) -> str:
+    """The most frequent reasons, in short."""
+    reasons = Counter(str(trial.get("reason")) for trial in last_attempts(run.trials) if trial["status"] == status)
+    shown = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in reasons.most_common(3)]
+    more = len(reasons) - len(shown)
+    return "; ".join([*shown, *([f"{more} more reasons below"] if more else [])])
+
+
+def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    """What the runner noted: drift of the baseline, maxima, roles of cores, missing hugepages, build flags."""
+    for text in run.meta.get("warnings", []):
+        yield Caution(
+            "noted by the run", str(text)[:1].upper() + str(text)[1:] + ("" if str(text).endswith(".") else ".")
+        )
+
+
+def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    noted = any(maximum.get("generator_bound") for maximum in run.meta.get("maxima", {}).values())
+    unsaturated = {} if noted else unsaturated_points(table)
+    if unsaturated:
+        reason = next(iter(unsaturated.values()))
+        yield Caution(
+            "generator",
+            f"100 % load is not the DUT's maximum at {len(unsaturated)} points: {reason}. Add cycles to the workload.",
+        )
+    bound = generator_bound_points(table)
+    if bound:
+        worst = max(bound, key=lambda point: bound[point])
+        yield Caution(
+            "generator",
+            f"At {len(bound)} points the generator did not send what was due (worst: {100 * bound[worst]:.2g} % unsent "
+            f"at {worst}); they show the generator, not the DUT.",
+        )
+
+
+def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    facts = HostFacts(run.meta)
+    if facts.hypervisor:
+        yield Caution(
+            "virtual machine",
+            f"This host is a virtual machine ({facts.hypervisor}): other guests share caches and cores, and gaps that "
+            "the guest cannot see are in the numbers. Use ratios rather than absolute values.",
+        )
+    if facts.virtual_nic:
+        yield Caution(
+            "virtual NIC",
+            "Packets moved over net_crossover, a virtual NIC: a core plays the DMA engine, so PCIe, DDIO and line rate "
+            "have no part in the results.",
+        )
+    if facts.fact("smt"):
+        yield Caution("SMT", "Hardware threads share cores on this host; a busy sibling slows the DUT.")
+    yield from _clocks(facts)
+
+
+def _clocks(facts: HostFacts) -> Iterator[Caution]:
+    governor, turbo = facts.fact("governor"), facts.fact("turbo")
+    if governor is None:
+        yield Caution(
+            "frequency", "The host does not show a frequency governor, so a change of core frequency goes unnoticed."
+        )
+    elif governor != "performance":
+        yield Caution(
+            "frequency",
+            f"The frequency governor is '{governor}', not 'performance': the core's speed may vary with load.",
+        )
+    if turbo == "on":
+        yield Caution("frequency", "Turbo is on: core frequency depends on temperature and on what other cores do.")
+
+
+def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    for entry in run.meta.get("noise", []):
+        seconds = entry.get("duration_ns", 0) / 1e9
+        rate = entry.get("over_100us", 0) / seconds if seconds else 0.0
+        if rate > NOISY_GAPS_PER_S:
+            yield Caution(
+                "host noise",
+                f"CPU {entry.get('cpu')} was away for more than 100 us {rate:.0f} times a second before the run "
+                f"(longest {entry.get('longest_ns', 0) / 1e6:.2g} ms): maxima and high percentiles show the host.",
+            )
+
+
+def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    for thing, reason in HostFacts(run.meta).absent.items():
+        yield Caution("not measured", f"{thing} could not be measured: {reason}.")
+
+
+def _few_repeats(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    sizes = measured(table).groupby("point").size()
+    few = int((sizes < FEWEST_REPEATS).sum())
+    if few:
+        yield Caution(
+            "few repeats",
+            f"{few} of {len(sizes)} points have fewer than {FEWEST_REPEATS} trials: intervals are wide or missing.",
+        )
+
+
+def _instrumentation(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    worst = measured(table)["metric.instrumentation_share"].max()
+    if worst > INSTRUMENTATION_LIMIT:
+        yield Caution(
+            "probe effect",
+            f"Up to {100 * worst:.1f} % of the cycles are the time stamps' own; accounting: sampled costs less.",
+        )
+
+
+def _heaps(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    for name in WATCHED:
+        for sample in samples(measured(table), name):
+            text = bimodality_warning(sample.values)
+            if text:
+                yield Caution(
+                    "two heaps", f"{metric_dictionary()[name].title} at {sample.label() or 'all trials'}: {text}."
+                )
+
+
+CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
+    _modelled,
+    _unfinished,
+    _bad_trials,
+    _generator,
+    _of_the_run,
+    _heaps,
+    _few_repeats,
+    _noise,
+    _machine,
+    _instrumentation,
+    _absent,
+)
+
+
+def left_out(run: RunFolder) -> list[dict[str, Any]]:
+    """Points that the testbed could not host, with the reason."""
+    return [dict(entry) for entry in run.meta.get("left_out", [])]

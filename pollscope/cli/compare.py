@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.errors import UsageError
+
+EXAMPLES = (
+    "pollscope compare results/s-f8-poll-rate/A results/s-f8-poll-rate/B",
+    "pollscope compare results/s-f5-polling-tax/A --by queues --metric tax_share",
+)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by.")],
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor with its first one.")
+    ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.")
+    ] = None,
+) -> None:
+    """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
+
+    A difference counts when the interval of the ratio leaves out 1.
+    """
+    from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
+    from pollscope.run_folder import read_run
+
+    if len(runs) != (2 if by is None else 1):
+        raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
+    folders = [read_run(path) for path in runs]
+    lines = compare_runs(folders[0], folders[1], metrics) if by is None else compare_levels(folders[0], by, metrics)
+    typer.echo(comparison_text(lines))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures: drawn from any run folder, with intervals, units, testbed and run in the caption; absence has a reason."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import synthetic_run as synthetic
+
+from pollscope.analysis.figures import FIGURES, figures_of, save_figure
+from pollscope.analysis.figures.data import figure_data
+from pollscope.run_folder import RunFolder, read_run
+
+RUN_ID = "20260101T000000Z-abcdef"
+
+
+def tax_trials(loads: Sequence[float] = (0.0, 0.5, 1.0), queues: Sequence[int] = (1, 2)) -> list[dict[str, Any]]:
+    return [
+        synthetic.trial(
+            f"{count}-{load}-{repeat}",
+            f"{count}-{load}",
+            repeat,
+            {"queues": count, "load_of_max": load},
+            pps=1e6 * load,
+            queues=count,
+            useful_share=0.7 * load + 0.01 * repeat * load,
+        )
+        for count in queues
+        for load in loads
+        for repeat in range(3)
+    ]
+
+
+def poll_trials() -> list[dict[str, Any]]:
+    return [
+        synthetic.trial(f"{2**power}-{repeat}", f"{2**power}", repeat, {"queues": 2**power}, pps=0, queues=2**power)
+        for power in range(11)
+        for repeat in range(3)
+    ]
+
+
+def run_of(folder: Path, row: str, trials: Sequence[dict[str, Any]], **meta: Any) -> RunFolder:
+    return read_run(synthetic.write_run(folder, trials, row=row, rows=[row], **meta))
+
+
+def svg_of(run: RunFolder, row: str, out: Path) -> str:
+    return save_figure(FIGURES[row], run, out, row)[0].read_text(encoding="utf-8")
+
+
+def words(svg: str) -> str:
+    """All text of an SVG with its line breaks taken out."""
+    root = ElementTree.fromstring(svg)
+    return " ".join(" ".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
+
+
+def test_a_figure_is_svg_pdf_and_png(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", "S-F5", tax_trials())
+    paths = save_figure(FIGURES["S-F5"], run, tmp_path / "out", "S-F5")
+    heads = [path.read_bytes()[:8] for path in paths]
+    assert [path.name for path in paths] == ["S-F5.svg", "S-F5.pdf", "S-F5.png"]
+    assert heads[0].startswith(b"<?xml")
+    assert heads[1].startswith(b"%PDF")
+    assert heads[2] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_an_svg_is_self_contained_and_its_text_is_text(tmp_path: Path) -> None:
+    svg = svg_of(run_of(tmp_path / "run", "S-F5", tax_trials()), "S-F5", tmp_path / "out")
+    assert "@font-face" in svg
+    assert not re.search(r'(href|src)="(?!#)', svg), "no reference leaves the file"
+    assert not re.search(r"url\((?!#|data:)", svg)
+    text = words(svg)
+    for word in (
+        "1 queue",
+        "2 queues",
+        "Empty polls",
+        "Receiving",
+        "Share of TSC cycles (%)",
+        "Open vSwitch",
+        "testpmd",
+    ):
+        assert word in text
+
+
+def test_the_caption_names_testbed_nic_machine_trials_and_run(tmp_path: Path) -> None:
+    text = words(svg_of(run_of(tmp_path / "run", "S-F5", tax_trials()), "S-F5", tmp_path / "out"))
+    for word in ("loopback", "net_crossover", "SYNTHETIC CPU", "3 trials", "95 %", RUN_ID):
+        assert word in text
+
+
+def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
+    trials = [record | {"modelled": True} for record in tax_trials()]
+    assert "MODELLED" in words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
+
+
+def test_the_papers_value_is_drawn_where_it_is_stated_and_no_other(tmp_path: Path) -> None:
+    text = words(svg_of(run_of(tmp_path / "run", "S-F8", poll_trials()), "S-F8", tmp_path / "out"))
+    assert "SoCC'19: 0.67 at 512" in text
+    assert text.count("SoCC'19") == 1, "nothing is stated for the panels of absolute values"
+
+
+def test_absent_data_is_a_panel_with_the_reason(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", "S-F8", poll_trials())
+    assert synthetic.NO_PMU in words(svg_of(run, "S-F8", tmp_path / "out"))
+    ipc = run_of(tmp_path / "ipc", "S-F6", tax_trials())
+    assert f"absent, because {synthetic.NO_PMU}" in words(svg_of(ipc, "S-F6", tmp_path / "out"))
+
+
+def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
+    trials = tax_trials()
+    for record in trials:
+        counts = {"instructions": 2_000_000, "cycles": 1_000_000}
+        record["result"]["dut"]["lcores"][0]["pmu"] = {"window": counts, "multiplexed_share": 0.0}
+    text = words(svg_of(run_of(tmp_path / "run", "S-F6", trials), "S-F6", tmp_path / "out"))
+    assert "1 queue" in text
+    assert "average in SoCC'19, 2 to 2.6" in text
+
+
+@pytest.mark.parametrize("row", sorted(FIGURES))
+def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: Path, row: str) -> None:
+    trials = [record | {"status": "failed", "reason": "the node hung"} for record in tax_trials()]
+    assert "no trial that is data" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
+
+
+def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
+    trials = [record for record in poll_trials() if record["repeat"] == 0]
+    svg_of(run_of(tmp_path / "run", "S-F8", trials), "S-F8", tmp_path / "out")
+    assert "Means of 1 trials" not in figure_data("S-F8", run_of(tmp_path / "run", "S-F8", trials)).caption
+
+
+def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", "S-F8", poll_trials())
+    first, second = (save_figure(FIGURES["S-F8"], run, tmp_path / name, "f") for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_figures_follow_rows_and_paper(tmp_path: Path) -> None:
+    run = read_run(synthetic.write_run(tmp_path / "run", tax_trials(), rows=["S-F5", "S-F6", "SANITY"]))
+    assert [figure.row for figure in figures_of(run)] == ["S-F5", "S-F6"]
+    assert figures_of(run, "corec") == []
+
+
+def _pollscope(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from pollscope.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_command_prints_the_files(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "results" / "s" / RUN_ID, "S-F8", poll_trials())
+    done = _pollscope("figures", run.path, "--out", "drawn", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["drawn/S-F8.svg", "drawn/S-F8.pdf", "drawn/S-F8.png"]
+    # Without a run: the newest of each spec below ./results.
+    assert _pollscope("figures", "--paper", "socc19", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "figures" / "S-F8.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["figures", "nowhere"], "is not a run folder"),
+        (["figures"], "holds no run folder"),
+        (["figures", "--paper", "nature"], "nature"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    done = _pollscope(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The report: self-contained, escaped, warnings first; and the comparison of runs."""
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+from test_figures import poll_trials, tax_trials
+
+from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
+from pollscope.analysis.quality import cautions
+from pollscope.analysis.report import report_html
+from pollscope.derive import current_table
+from pollscope.errors import UsageError
+from pollscope.run_folder import read_run
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Checker(HTMLParser):
+    """Collects ids, references and unbalanced tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.text: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.references += [value or "" for name, value in attrs if name in ("href", "src", "xlink:href")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def checked(html: str) -> Checker:
+    checker = Checker()
+    checker.feed(html)
+    assert checker.open == []
+    return checker
+
+
+def page(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> str:
+    return report_html([read_run(synthetic.write_run(tmp_path / "run", trials, **meta))])
+
+
+def test_the_page_is_whole_and_self_contained(tmp_path: Path) -> None:
+    first = read_run(synthetic.write_run(tmp_path / "a", tax_trials()))
+    second = read_run(synthetic.write_run(tmp_path / "b", poll_trials(), row="S-F8", rows=["S-F8"]))
+    html = report_html([first, second])
+    checker = checked(html)
+    assert all(reference.startswith("#") for reference in checker.references)
+    assert not re.search(r"url\((?!#|data:)", html)
+    assert "@import" not in html
+    assert "script" not in checker.tags
+    assert len(checker.ids) == len(set(checker.ids)), "ids of several figures do not collide"
+    assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(checker.ids)
+    assert html.count("<svg") == 2
+
+
+def test_warnings_come_before_anything_else(tmp_path: Path) -> None:
+    html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
+    start = html.index("Read this first")
+    assert start < html.index("Verdicts") < html.index("<svg")
+    assert "The baseline moved by 12 %." in html
+    assert "The run is interrupted" in html
+    assert "virtual NIC" in html
+
+
+def test_everything_from_a_run_is_escaped(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>&\"'"
+    trials = tax_trials()
+    trials[0] |= {"status": "failed", "reason": evil}
+    for record in trials:
+        record["result"]["dut"]["lcores"][0]["pmu"] = {"absent": evil}
+    html = page(
+        tmp_path,
+        trials,
+        title=evil,
+        spec_text=evil,
+        host={"cpu_model": evil, "hypervisor": evil},
+        warnings=[evil],
+        left_out=[{"point": evil, "reason": evil}],
+        started_utc=evil,
+        testbed={"name": evil},
+        noise=[{"cpu": evil, "duration_ns": 1e9, "over_100us": 99, "longest_ns": 1e6}],
+    )
+    checker = checked(html)
+    assert "script" not in checker.tags
+    assert evil in "".join(checker.text), "but it is shown as text"
+
+
+def test_numbers_verdicts_and_absences_are_there(tmp_path: Path) -> None:
+    html = page(tmp_path, tax_trials())
+    for word in ("S-F5.tax-at-full-load", "Every point (6)", "absent, because " + synthetic.NO_PMU, "SYNTHETIC CPU"):
+        assert word in html
+
+
+def test_a_run_without_data_gives_a_page_that_says_so(tmp_path: Path) -> None:
+    html = page(tmp_path, [record | {"status": "failed", "reason": "hung"} for record in tax_trials()])
+    assert "18 of 18 trials failed and are no data: hung (18 times)" in html
+    assert "not measurable here" in html
+    checked(html)
+
+
+def test_an_empty_run_gives_a_page(tmp_path: Path) -> None:
+    checked(page(tmp_path, [], status="running"))
+
+
+def _topics(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> dict[str, str]:
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, **meta))
+    return {caution.topic: caution.text for caution in cautions(run, current_table(run))}
+
+
+def test_cautions_speak_up_with_numbers(tmp_path: Path) -> None:
+    trials = tax_trials()
+    trials[0] |= {"status": "flagged", "reason": "3 gaps"}
+    generator = trials[13]["result"]["gen"]["lcores"][0]
+    generator |= {"unsent": generator["intended"] // 2}
+    host = {"hypervisor": "KVM", "smt": True, "governor": "powersave", "turbo": "on"}
+    noise = [
+        {"cpu": 1, "duration_ns": 10**9, "over_1us": 900, "over_10us": 300, "over_100us": 50, "longest_ns": 4_000_000}
+    ]
+    topics = _topics(tmp_path, trials, host=host, noise=noise)
+    assert "1 of 18 trials exceed" in topics["noisy trials"]
+    assert "3 gaps" in topics["noisy trials"]
+    assert "% unsent" in topics["generator"]
+    assert "50 times a second" in topics["host noise"]
+    assert "KVM" in topics["virtual machine"]
+    assert {"SMT", "frequency", "virtual NIC", "not measured"} <= set(topics)
+
+
+def test_a_quiet_machine_gets_no_false_alarm(tmp_path: Path) -> None:
+    host = {"hypervisor": "none", "smt": False, "governor": "performance", "turbo": "off"}
+    hello = {"tsc_hz": synthetic.TSC_HZ, "ports": [{"driver": "mlx5_pci"}], "absent": {}}
+    assert _topics(tmp_path, tax_trials(), host=host, node_hello=hello) == {}
+
+
+def test_two_heaps_are_named(tmp_path: Path) -> None:
+    shares = [0.3 + 0.001 * number for number in range(6)] + [0.6 + 0.001 * number for number in range(6)]
+    trials = [
+        synthetic.trial(f"t{number}", "p", number, {"queues": 1}, useful_share=share)
+        for number, share in enumerate(shares)
+    ]
+    assert "6 values lie around" in _topics(tmp_path, trials)["two heaps"]
+
+
+def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
+    slow = synthetic.write_run(tmp_path / "slow", poll_trials(), run_id="slow")
+    trials = poll_trials()
+    for record in trials:
+        record["result"]["dut"]["lcores"][0]["polls"]["empty"] *= 2
+    fast = synthetic.write_run(tmp_path / "fast", trials, run_id="fast")
+    found = compare_runs(read_run(slow), read_run(fast), ["poll_rate_hz"])
+    assert len(found) == 11
+    assert all(each.beyond_noise and each.ratio.value == pytest.approx(2) for each in found)
+    text = comparison_text(found)
+    assert "11 of 11 differences exceed noise" in text
+    same = compare_runs(read_run(slow), read_run(slow), ["poll_rate_hz"])
+    assert not any(each.beyond_noise for each in same)
+
+
+def test_levels_are_compared_with_the_first(tmp_path: Path) -> None:
+    run = read_run(synthetic.write_run(tmp_path / "run", tax_trials()))
+    found = compare_levels(run, "load_of_max", ["tax_share"])
+    assert [(each.point, each.first_name, each.second_name) for each in found][:2] == [
+        ("queues 1", "load_of_max 0 %", "load_of_max 50 %"),
+        ("queues 1", "load_of_max 0 %", "load_of_max 100 %"),
+    ]
+    with pytest.raises(UsageError, match="its factors: queues, load_of_max"):
+        compare_levels(run, "burst", None)
+    with pytest.raises(UsageError, match="no metric is called"):
+        compare_levels(run, "queues", ["nonsense"])
+
+
+def _pollscope(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from pollscope.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_commands_end_to_end(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path / "run", tax_trials())
+    done = _pollscope("report", run, cwd=tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (0, str(run / "report.html"))
+    assert (run / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    verdicts = json.loads(_pollscope("claims", run, "--json", cwd=tmp_path).stdout)
+    assert {verdict["claim"] for verdict in verdicts} == {"S-F5.tax-at-full-load", "S-F5.tax-falls-with-queues"}
+    assert "What differs from the paper's testbed:" in _pollscope("claims", run, cwd=tmp_path).stdout
+    assert "load_of_max 50 %" in _pollscope("compare", run, "--by", "load_of_max", cwd=tmp_path).stdout
+    several = _pollscope("report", run, run, cwd=tmp_path)
+    assert several.stdout.strip() == "report.html"
+
+
+def test_foreign_and_truncated_folders_are_one_line_and_exit_2(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path / "run", tax_trials())
+    text = (run / "trials.jsonl").read_text(encoding="utf-8")
+    (run / "trials.jsonl").write_text(text[: len(text) // 2] + "\n" + text[len(text) // 2 :], encoding="utf-8")
+    for command in (["report"], ["claims"], ["figures"], ["compare", "--by", "queues"]):
+        for folder in (run, tmp_path):
+            done = _pollscope(*command, folder, cwd=tmp_path)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert _pollscope("compare", run, cwd=tmp_path).returncode == 2
+
+
+def test_an_unwritable_target_is_one_line(tmp_path: Path) -> None:
+    run = synthetic.write_run(tmp_path / "run", tax_trials())
+    done = _pollscope("report", run, "--out", tmp_path / "nowhere" / "x.html", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
