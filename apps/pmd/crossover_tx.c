@@ -156,8 +156,11 @@ int
 crossover_tx_done_cleanup(void *queue, uint32_t frames)
 {
 	struct crossover_tx_queue *txq = queue;
-	uint32_t count = frames == 0 ? txq->pending : RTE_MIN(frames, txq->pending);
+	uint32_t count;
 
+	if (txq == NULL) /* ethdev does not check the queue's number here */
+		return -EINVAL;
+	count = frames == 0 ? txq->pending : RTE_MIN(frames, txq->pending);
 	crossover_sent_free(txq, count);
 	return (int)count;
 }

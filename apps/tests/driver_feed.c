@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* feed=infinite: every poll is served, with frames that any stack takes. */
+#include <string.h>
+
+#include <rte_ip.h>
+#include <rte_udp.h>
+
+#include "driver_suite.h"
+
+#define FLOWS 7
+
+static bool
+is_valid(const struct rte_mbuf *m, uint32_t bytes)
+{
+	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
+	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
+	struct rte_ether_addr own;
+
+	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
+	       ether->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) && rte_eth_macaddr_get(m->port, &own) == 0 &&
+	       rte_is_same_ether_addr(&own, &ether->dst_addr) && rte_ipv4_cksum(ip) == 0 &&
+	       rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) && ip->time_to_live > 1 &&
+	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip);
+}
+
+/* Spoils what it receives, as a forwarding application does, so that frames made only once would show. */
+static void
+poll_and_check(uint32_t bytes, uint64_t *flows_seen)
+{
+	struct rte_mbuf *burst[BURST];
+
+	for (unsigned int round = 0; round < 200; round++) {
+		uint16_t got = rte_eth_rx_burst(port_a, 0, burst, BURST);
+
+		CHECK_EQUAL(got, BURST);
+		for (uint16_t i = 0; i < got; i++) {
+			struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(burst[i], struct rte_ipv4_hdr *, 14);
+
+			CHECK(is_valid(burst[i], bytes), "round %u, frame %u is not valid", round, i);
+			*flows_seen |= UINT64_C(1) << (rte_be_to_cpu_32(ip->dst_addr) % 64);
+			memset(rte_pktmbuf_mtod(burst[i], void *), 0, 60);
+		}
+		rte_pktmbuf_free_bulk(burst, got);
+	}
+}
+
+static void
+every_poll_is_served(void)
+{
+	uint64_t flows_seen = 0;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	poll_and_check(60, &flows_seen);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(__builtin_popcountll(flows_seen), FLOWS);
+	CHECK_EQUAL(stats_of(port_a).ipackets, 200 * BURST);
+	CHECK_EQUAL(stats_of(port_a).ibytes, 200 * BURST * 60);
+	CHECK_EQUAL(stats_of(port_b).ipackets, 0);
+	CHECK_EQUAL(rte_eth_stats_reset(port_a), 0);
+	CHECK_EQUAL(stats_of(port_a).ipackets, 0);
+}
+
+static void
+sizes_are_as_asked(void)
+{
+	uint64_t flows_seen = 0;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	poll_and_check(1514, &flows_seen);
+}
+
+static void
+sent_frames_are_counted_and_gone(void)
+{
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 500, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(stats_of(port_a).opackets, 500);
+	CHECK_EQUAL(stats_of(port_b).ipackets, 0);
+	CHECK_EQUAL(stats_of(port_b).imissed, 0);
+}
+
+static void
+hash_fits_the_frame(void)
+{
+	struct port_setup hashed = {.rx_queues = 2, .rss_types = RTE_ETH_RSS_UDP, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH};
+	struct rte_mbuf *first, *second;
+
+	pair_up(&hashed, &hashed);
+	CHECK_SO_FAR();
+	first = receive_one(port_a, 0);
+	second = receive_one(port_a, 1);
+	CHECK(first != NULL && second != NULL, "a queue without frames");
+	CHECK(first->ol_flags == RTE_MBUF_F_RX_RSS_HASH && first->hash.rss != second->hash.rss, "no hash of its own");
+	rte_pktmbuf_free(first);
+	rte_pktmbuf_free(second);
+}
+
+static void
+frames_must_fit_a_buffer(void)
+{
+	const char *text;
+	int ret;
+
+	log_begin();
+	ret = port_up(port_a, &(struct port_setup){.mtu = 9000, .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER});
+	text = log_end();
+	CHECK_EQUAL(ret, -EINVAL);
+	CHECK(strstr(text, "size=9000") != NULL, "log says: %s", text);
+	CHECK(rte_mempool_full(pool), "a start that failed keeps mbufs");
+}
+
+static void
+an_empty_pool_ends_it(void)
+{
+	struct rte_mbuf *taken[1024];
+	unsigned int count = 0;
+	uint16_t got;
+
+	pair_up(&(struct port_setup){.rx_desc = 64, .rx_pool = other_pool}, NULL);
+	CHECK_SO_FAR();
+	while ((got = rte_eth_rx_burst(port_a, 0, taken + count, BURST)) > 0)
+		count += got;
+	CHECK(count > 900, "only %u frames before the pool was empty", count);
+	CHECK(stats_of(port_a).rx_nombuf > 0, "an empty pool was not counted");
+	rte_pktmbuf_free_bulk(taken, count);
+	CHECK_EQUAL(rte_eth_rx_burst(port_a, 0, taken, BURST), 0);
+	count = rte_eth_rx_burst(port_a, 0, taken, BURST);
+	CHECK_EQUAL(count, BURST);
+	rte_pktmbuf_free_bulk(taken, count);
+}
+
+const struct driver_case driver_feed_cases[] = {
+        {"feed: every poll is served", "feed=infinite,flows=7", every_poll_is_served},
+        {"feed: sizes are as asked", "feed=infinite,size=1518", sizes_are_as_asked},
+        {"feed: sent frames are counted and gone", "feed=infinite", sent_frames_are_counted_and_gone},
+        {"feed: the hash fits the frame", "feed=infinite", hash_fits_the_frame},
+        {"feed: frames must fit a buffer", "feed=infinite,size=9000", frames_must_fit_a_buffer},
+        {"feed: an empty pool ends it", "feed=infinite", an_empty_pool_ends_it},
+        {NULL, NULL, NULL},
+};

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queues: set-up, start and stop, run-time set-up, information, descriptor status. */
+#include <string.h>
+
+#include <rte_power_intrinsics.h>
+
+#include "driver_suite.h"
+
+static void
+sizes_are_checked(void)
+{
+	static const struct {
+		uint16_t size;
+		bool good;
+	} sizes[] = {{64, true}, {192, true}, {4096, true}, {32, false}, {63, false}, {100, false}, {4160, false}};
+
+	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &(struct rte_eth_conf){0}), 0);
+	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
+		int rx = rte_eth_rx_queue_setup(port_a, 0, sizes[i].size, SOCKET_ID_ANY, NULL, pool);
+		int tx = rte_eth_tx_queue_setup(port_a, 0, sizes[i].size, SOCKET_ID_ANY, NULL);
+
+		CHECK((rx == 0) == sizes[i].good, "RX ring of %u: %d", sizes[i].size, rx);
+		CHECK((tx == 0) == sizes[i].good, "TX ring of %u: %d", sizes[i].size, tx);
+	}
+}
+
+static void
+thresholds_are_checked(void)
+{
+	struct rte_eth_rxconf rx = {.rx_free_thresh = 33};
+	struct rte_eth_txconf tx = {.tx_free_thresh = 33};
+
+	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &(struct rte_eth_conf){0}), 0);
+	CHECK_EQUAL(rte_eth_rx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &rx, pool), -EINVAL);
+	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &tx), -EINVAL);
+	tx = (struct rte_eth_txconf){.tx_rs_thresh = 64};
+	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &tx), -EINVAL);
+	rx.rx_free_thresh = tx.tx_free_thresh = 32;
+	tx.tx_rs_thresh = 16;
+	CHECK_EQUAL(rte_eth_rx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &rx, pool), 0);
+	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &tx), 0);
+}
+
+static void
+tells_about_queues(void)
+{
+	struct rte_eth_rxq_info rx;
+	struct rte_eth_txq_info tx;
+	struct rte_eth_burst_mode mode;
+
+	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 128, .tx_desc = 256, .rx_free_thresh = 16}), 0);
+	CHECK_EQUAL(rte_eth_rx_queue_info_get(port_a, 0, &rx), 0);
+	CHECK_EQUAL(rx.nb_desc, 128);
+	CHECK_EQUAL(rx.conf.rx_free_thresh, 16);
+	CHECK_EQUAL(rx.rx_buf_size, 2048);
+	CHECK(rx.mp == pool && !rx.scattered_rx, "wrong pool or scattering");
+	CHECK_EQUAL(rte_eth_tx_queue_info_get(port_a, 0, &tx), 0);
+	CHECK_EQUAL(tx.nb_desc, 256);
+	CHECK_EQUAL(tx.conf.tx_free_thresh, 256 - 32);
+	CHECK_EQUAL(rte_eth_rx_burst_mode_get(port_a, 0, &mode), 0);
+	CHECK(strstr(mode.info, "dma=swap") != NULL, "burst mode is %s", mode.info);
+	CHECK(rte_eth_rx_queue_info_get(port_a, 1, &rx) < 0, "tells about a queue that is not there");
+	CHECK(rte_eth_tx_queue_info_get(port_a, 1, &tx) < 0, "tells about a queue that is not there");
+}
+
+static void
+deferred_queues_wait(void)
+{
+	struct port_setup deferred = {.rx_deferred = true, .tx_deferred = true};
+
+	pair_up(&deferred, &deferred);
+	CHECK_SO_FAR();
+	CHECK(!send_frames(port_a, 0, 1, FRAME_BYTES), "a TX queue that was not started sends");
+	CHECK_EQUAL(rte_eth_dev_tx_queue_start(port_a, 0), 0);
+	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 0);
+	CHECK_EQUAL(stats_of(port_b).imissed, 5);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 0), 0);
+	CHECK(send_frames(port_a, 0, 3, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 3);
+	CHECK_EQUAL(stats_of(port_b).imissed, 5);
+}
+
+static void
+queues_stop_and_start(void)
+{
+	struct port_setup two = {.rx_queues = 2, .tx_queues = 2};
+
+	pair_up(&two, &two);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 10, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), 0);
+	CHECK_EQUAL(receive_all(port_b, 0), 0);
+	CHECK_EQUAL(xstat_of(port_b, "rx_flushed_packets"), 10);
+	CHECK(send_frames(port_a, 1, 7, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), 7);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 0), 0);
+	CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
+	CHECK(!send_frames(port_a, 1, 1, FRAME_BYTES), "a stopped TX queue sends");
+	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 100);
+	CHECK_EQUAL(rte_eth_dev_tx_queue_start(port_a, 1), 0);
+	CHECK(send_frames(port_a, 1, 1, FRAME_BYTES), "not sent after the restart");
+	CHECK_EQUAL(receive_all(port_b, 0), 1);
+	CHECK(rte_eth_dev_rx_queue_stop(port_b, 2) < 0, "stops a queue that is not there");
+}
+
+static void
+queues_are_set_up_while_running(void)
+{
+	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_RSS},
+	                            .rx_adv_conf = {.rss_conf = {.rss_hf = RTE_ETH_RSS_UDP}}};
+	uint64_t missed;
+
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
+	CHECK_EQUAL(rte_eth_dev_configure(port_b, 2, 1, &conf), 0);
+	CHECK_EQUAL(rte_eth_rx_queue_setup(port_b, 0, 512, SOCKET_ID_ANY, NULL, pool), 0);
+	CHECK_EQUAL(rte_eth_tx_queue_setup(port_b, 0, 512, SOCKET_ID_ANY, NULL), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
+	CHECK(send_frames(port_a, 0, 200, FRAME_BYTES), "not sent");
+	missed = stats_of(port_b).imissed;
+	CHECK(missed > 50, "only %" PRIu64 " frames for the queue that is not there", missed);
+	CHECK_EQUAL(receive_all(port_b, 0), 200 - missed);
+	CHECK_EQUAL(rte_eth_rx_queue_setup(port_b, 1, 256, SOCKET_ID_ANY, NULL, pool), 0);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 1), 0);
+	CHECK(send_frames(port_a, 0, 200, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 1), missed);
+	CHECK_EQUAL(stats_of(port_b).imissed, missed);
+}
+
+static void
+rx_descriptors_have_a_status(void)
+{
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
+	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 64}), 0);
+	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 0), RTE_ETH_RX_DESC_AVAIL);
+	CHECK_EQUAL(rte_eth_rx_queue_count(port_b, 0), 0);
+	CHECK(send_frames(port_a, 0, 10, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(rte_eth_rx_queue_count(port_b, 0), 10);
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 9), RTE_ETH_RX_DESC_DONE);
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 10), RTE_ETH_RX_DESC_AVAIL);
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 64), -EINVAL);
+	CHECK_EQUAL(receive_all(port_b, 0), 10);
+	/* 10 taken and, below the threshold of 32, not posted again. */
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 53), RTE_ETH_RX_DESC_AVAIL);
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 54), RTE_ETH_RX_DESC_UNAVAIL);
+}
+
+static void
+tx_descriptors_have_a_status(void)
+{
+	pair_up(NULL, &(struct port_setup){.tx_desc = 128});
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_b, 0, 100, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(rte_eth_tx_descriptor_status(port_b, 0, 0), RTE_ETH_TX_DESC_DONE);
+	CHECK_EQUAL(rte_eth_tx_descriptor_status(port_b, 0, 127), RTE_ETH_TX_DESC_DONE);
+	CHECK_EQUAL(rte_eth_tx_descriptor_status(port_b, 0, 128), -EINVAL);
+}
+
+static void
+monitor_address_is_the_next_dd(void)
+{
+	struct rte_power_monitor_cond before, after;
+	const volatile uint64_t *word;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &before), 0);
+	CHECK_EQUAL(before.size, 8);
+	word = before.addr;
+	CHECK_EQUAL(before.fn(*word, before.opaque), 0);
+	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(before.fn(*word, before.opaque), -1);
+	CHECK_EQUAL(receive_all(port_b, 0), 1);
+	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &after), 0);
+	CHECK(after.addr != before.addr, "the address did not move on");
+	CHECK_EQUAL(after.fn(*(const volatile uint64_t *)after.addr, after.opaque), 0);
+	CHECK(rte_eth_get_monitor_addr(port_b, 9, &after) < 0, "tells an address of a queue that is not there");
+}
+
+const struct driver_case driver_queue_cases[] = {
+        {"queue: ring sizes are checked", "", sizes_are_checked},
+        {"queue: thresholds are checked", "", thresholds_are_checked},
+        {"queue: information", "dma=swap", tells_about_queues},
+        {"queue: deferred ones wait", "", deferred_queues_wait},
+        {"queue: stop and start", "dma=copy", queues_stop_and_start},
+        {"queue: stop and start", "dma=swap", queues_stop_and_start},
+        {"queue: set-up while the port runs", "", queues_are_set_up_while_running},
+        {"queue: RX descriptor status and count", "", rx_descriptors_have_a_status},
+        {"queue: TX descriptor status", "", tx_descriptors_have_a_status},
+        {"queue: monitor address", "", monitor_address_is_the_next_dd},
+        {NULL, NULL, NULL},
+};

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RSS: the hash against DPDK's own rte_softrss and the published values, key, flow types, RETA. */
+#include <string.h>
+
+#include <rte_ip.h>
+#include <rte_thash.h>
+#include <rte_udp.h>
+
+#include "driver_suite.h"
+
+#define QUEUES     16
+#define KEY_BYTES  40
+#define RETA_SIZE  1024
+#define RETA_GROUPS (RETA_SIZE / RTE_ETH_RETA_GROUP_SIZE)
+
+static const struct port_setup rss_port = {.rx_queues = QUEUES, .rx_desc = 256, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH,
+                                           .rss_types = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP};
+
+struct flow {
+	uint8_t protocol;
+	bool vlan, fragment;
+	uint32_t src, dst;
+	uint16_t src_port, dst_port;
+};
+
+static struct rte_mbuf *
+ipv4_frame(const struct flow *flow)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	uint8_t *at = (uint8_t *)rte_pktmbuf_append(m, 100);
+	struct rte_ether_hdr *ether = (struct rte_ether_hdr *)at;
+	struct rte_ipv4_hdr *ip;
+	uint16_t ports[2] = {rte_cpu_to_be_16(flow->src_port), rte_cpu_to_be_16(flow->dst_port)};
+
+	memset(at, 0, 100);
+	ether->ether_type = rte_cpu_to_be_16(flow->vlan ? RTE_ETHER_TYPE_VLAN : RTE_ETHER_TYPE_IPV4);
+	at += sizeof(*ether);
+	if (flow->vlan) {
+		((struct rte_vlan_hdr *)at)->eth_proto = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+		at += sizeof(struct rte_vlan_hdr);
+	}
+	ip = (struct rte_ipv4_hdr *)at;
+	ip->version_ihl = RTE_IPV4_VHL_DEF;
+	ip->next_proto_id = flow->protocol;
+	ip->src_addr = rte_cpu_to_be_32(flow->src);
+	ip->dst_addr = rte_cpu_to_be_32(flow->dst);
+	ip->fragment_offset = rte_cpu_to_be_16(flow->fragment ? RTE_IPV4_HDR_MF_FLAG : 0);
+	memcpy(ip + 1, ports, sizeof(ports));
+	return m;
+}
+
+static uint32_t
+expected_hash(const struct flow *flow, const uint8_t *key, bool ports)
+{
+	struct rte_ipv4_tuple tuple = {
+	        .src_addr = flow->src, .dst_addr = flow->dst, .dport = flow->dst_port, .sport = flow->src_port};
+
+	return rte_softrss((uint32_t *)&tuple, ports ? RTE_THASH_V4_L4_LEN : RTE_THASH_V4_L3_LEN, key);
+}
+
+/* Sends the flow to port b and finds the queue and the mbuf it arrives as; NULL if it does not. */
+static struct rte_mbuf *
+route(struct rte_mbuf *sent, uint16_t queues, uint16_t *queue)
+{
+	struct rte_mbuf *m = NULL;
+
+	if (!send_one(port_a, 0, sent))
+		return NULL;
+	for (*queue = 0; *queue < queues; (*queue)++)
+		if ((m = receive_one(port_b, *queue)) != NULL)
+			return m;
+	return NULL;
+}
+
+static void
+current_key(uint8_t *key)
+{
+	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES};
+
+	CHECK_EQUAL(rte_eth_dev_rss_hash_conf_get(port_b, &conf), 0);
+	CHECK_EQUAL(conf.rss_key_len, KEY_BYTES);
+}
+
+/* Microsoft, "Verifying the RSS hash calculation": IPv4 with and without TCP ports. */
+static void
+published_values_hold(void)
+{
+	static const struct {
+		struct flow flow;
+		uint32_t with_ports, without;
+	} values[] = {
+	        {{IPPROTO_TCP, false, false, RTE_IPV4(66, 9, 149, 187), RTE_IPV4(161, 142, 100, 80), 2794, 1766},
+	         0x51ccc178, 0x323e8fc2},
+	        {{IPPROTO_TCP, false, false, RTE_IPV4(199, 92, 111, 2), RTE_IPV4(65, 69, 140, 83), 14230, 4739},
+	         0xc626b0ea, 0xd718262a},
+	        {{IPPROTO_TCP, false, false, RTE_IPV4(24, 19, 198, 95), RTE_IPV4(12, 22, 207, 184), 12898, 38024},
+	         0x5c2b394a, 0xd2d0a5de},
+	};
+
+	pair_up(NULL, &rss_port);
+	CHECK_SO_FAR();
+	for (unsigned int i = 0; i < RTE_DIM(values); i++) {
+		struct flow flow = values[i].flow;
+
+		for (unsigned int with = 0; with < 2; with++) {
+			uint16_t queue;
+			struct rte_mbuf *m;
+
+			flow.protocol = with ? IPPROTO_TCP : IPPROTO_ICMP;
+			m = route(ipv4_frame(&flow), QUEUES, &queue);
+			CHECK(m != NULL && m->ol_flags == RTE_MBUF_F_RX_RSS_HASH, "no hash");
+			CHECK_EQUAL(m->hash.rss, with ? values[i].with_ports : values[i].without);
+			rte_pktmbuf_free(m);
+		}
+	}
+}
+
+static void
+hash_is_rte_softrss(void)
+{
+	uint8_t key[KEY_BYTES];
+
+	pair_up(NULL, &rss_port);
+	current_key(key);
+	CHECK_SO_FAR();
+	for (uint32_t i = 0; i < 2000; i++) {
+		struct flow flow = {.protocol = i % 3 == 0 ? IPPROTO_TCP : i % 3 == 1 ? IPPROTO_UDP : IPPROTO_ICMP,
+		                    .vlan = i % 2, .fragment = i % 5 == 0, .src = i * 2654435761u, .dst = i * 40503u,
+		                    .src_port = (uint16_t)(i * 7919), .dst_port = (uint16_t)(i * 104729)};
+		bool ports = i % 3 != 2 && !flow.fragment;
+		uint16_t queue;
+		struct rte_mbuf *m = route(ipv4_frame(&flow), QUEUES, &queue);
+
+		CHECK(m != NULL, "frame %u did not arrive", i);
+		CHECK_EQUAL(m->hash.rss, expected_hash(&flow, key, ports));
+		CHECK_EQUAL(queue, m->hash.rss % RETA_SIZE % QUEUES);
+		rte_pktmbuf_free(m);
+	}
+}
+
+static struct rte_mbuf *
+ipv6_frame(uint32_t seed, uint8_t protocol, struct rte_ipv6_tuple *tuple)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	uint8_t *at = (uint8_t *)rte_pktmbuf_append(m, 80);
+	uint16_t ports[2] = {rte_cpu_to_be_16((uint16_t)(seed * 31)), rte_cpu_to_be_16((uint16_t)(seed * 77))};
+
+	memset(at, 0, 80);
+	at[12] = RTE_ETHER_TYPE_IPV6 >> 8;
+	at[13] = RTE_ETHER_TYPE_IPV6 & 0xff;
+	at[14] = 0x60;
+	at[20] = protocol;
+	for (uint32_t i = 0; i < 32; i++)
+		at[22 + i] = (uint8_t)(seed * 13 + i * 29);
+	memcpy(at + 54, ports, sizeof(ports));
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t word;
+
+		memcpy(&word, at + 22 + 4 * i, sizeof(word));
+		((uint32_t *)tuple)[i] = rte_be_to_cpu_32(word);
+	}
+	tuple->sport = (uint16_t)(seed * 31);
+	tuple->dport = (uint16_t)(seed * 77);
+	return m;
+}
+
+static void
+ipv6_is_hashed(void)
+{
+	uint8_t key[KEY_BYTES];
+
+	pair_up(NULL, &rss_port);
+	current_key(key);
+	CHECK_SO_FAR();
+	for (uint32_t i = 0; i < 300; i++) {
+		bool ports = i % 3 != 2;
+		struct rte_ipv6_tuple tuple;
+		uint16_t queue;
+		struct rte_mbuf *m = route(
+		        ipv6_frame(i, i % 3 == 0 ? IPPROTO_TCP : ports ? IPPROTO_UDP : IPPROTO_FRAGMENT, &tuple), QUEUES, &queue);
+
+		CHECK(m != NULL, "frame %u did not arrive", i);
+		CHECK_EQUAL(m->hash.rss, rte_softrss((uint32_t *)&tuple,
+		                                     ports ? RTE_THASH_V6_L4_LEN : RTE_THASH_V6_L3_LEN, key));
+		rte_pktmbuf_free(m);
+	}
+}
+
+static void
+other_frames_have_no_hash(void)
+{
+	struct port_setup udp_only = rss_port;
+	struct flow tcp = {.protocol = IPPROTO_TCP, .src = 1, .dst = 2};
+	struct rte_mbuf *arp = rte_pktmbuf_alloc(pool), *m;
+	uint16_t queue;
+
+	udp_only.rss_types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+	pair_up(NULL, &udp_only);
+	CHECK_SO_FAR();
+	m = route(ipv4_frame(&tcp), QUEUES, &queue);
+	CHECK(m != NULL && queue == 0 && m->ol_flags == 0, "TCP was hashed though only UDP is on");
+	rte_pktmbuf_free(m);
+	memset(rte_pktmbuf_append(arp, 60), 0, 60);
+	rte_pktmbuf_mtod(arp, uint8_t *)[12] = 0x08;
+	rte_pktmbuf_mtod(arp, uint8_t *)[13] = 0x06;
+	m = route(arp, QUEUES, &queue);
+	CHECK(m != NULL && queue == 0 && m->ol_flags == 0, "ARP was hashed");
+	rte_pktmbuf_free(m);
+}
+
+/* IPv4 with its header cut off, or a header length that lies: must neither be read past nor hashed. */
+static void
+broken_headers_do_no_harm(void)
+{
+	struct flow flow = {.protocol = IPPROTO_UDP, .src = 1, .dst = 2};
+	uint16_t queue;
+
+	pair_up(NULL, &rss_port);
+	CHECK_SO_FAR();
+	for (uint16_t length = 14; length < 46; length++) {
+		struct rte_mbuf *m = ipv4_frame(&flow);
+
+		rte_pktmbuf_trim(m, 100 - length);
+		rte_pktmbuf_mtod(m, uint8_t *)[14] = (uint8_t)(0x40 | (length % 16));
+		m = route(m, QUEUES, &queue);
+		CHECK(m != NULL && m->pkt_len == length, "%u bytes did not arrive", length);
+		rte_pktmbuf_free(m);
+	}
+}
+
+static void
+headers_may_lie_in_segments(void)
+{
+	struct flow flow = {.protocol = IPPROTO_UDP, .vlan = true, .src = 77, .dst = 88, .src_port = 99, .dst_port = 11};
+	struct port_setup sender = {.tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
+	struct rte_mbuf *whole = ipv4_frame(&flow), *cut = frame_cut(whole, 5, 7), *m;
+	uint8_t key[KEY_BYTES];
+	uint16_t queue;
+
+	rte_pktmbuf_free(whole);
+	pair_up(&sender, &rss_port);
+	current_key(key);
+	CHECK_SO_FAR();
+	m = route(cut, QUEUES, &queue);
+	CHECK(m != NULL, "did not arrive");
+	CHECK_EQUAL(m->hash.rss, expected_hash(&flow, key, true));
+	rte_pktmbuf_free(m);
+}
+
+static void
+key_changes_while_running(void)
+{
+	struct flow flow = {.protocol = IPPROTO_UDP, .src = 5, .dst = 6, .src_port = 7, .dst_port = 8};
+	uint8_t key[KEY_BYTES], read[KEY_BYTES];
+	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES, .rss_hf = RTE_ETH_RSS_UDP};
+
+	pair_up(NULL, &rss_port);
+	CHECK_SO_FAR();
+	for (unsigned int round = 0; round < 5; round++) {
+		struct rte_mbuf *m;
+		uint16_t queue;
+
+		for (unsigned int i = 0; i < KEY_BYTES; i++)
+			key[i] = (uint8_t)(i * 17 + round * 91 + 3);
+		CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_b, &conf), 0);
+		current_key(read);
+		CHECK(memcmp(key, read, KEY_BYTES) == 0, "another key is read back");
+		m = route(ipv4_frame(&flow), QUEUES, &queue);
+		CHECK(m != NULL, "did not arrive");
+		CHECK_EQUAL(m->hash.rss, expected_hash(&flow, key, true));
+		rte_pktmbuf_free(m);
+	}
+	conf.rss_key_len = 39;
+	CHECK(rte_eth_dev_rss_hash_update(port_b, &conf) < 0, "a key of 39 bytes was taken");
+	conf.rss_key = NULL;
+	conf.rss_hf = 0;
+	CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_b, &conf), 0);
+	CHECK_EQUAL(rte_eth_dev_rss_hash_conf_get(port_b, &conf), 0);
+	CHECK_EQUAL(conf.rss_hf, 0);
+}
+
+static void
+reta_steers(void)
+{
+	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS];
+	unsigned int on_five = 0;
+
+	pair_up(NULL, &rss_port);
+	CHECK_SO_FAR();
+	for (unsigned int i = 0; i < RETA_GROUPS; i++) {
+		reta[i].mask = UINT64_MAX;
+		for (unsigned int j = 0; j < RTE_ETH_RETA_GROUP_SIZE; j++)
+			reta[i].reta[j] = 5;
+	}
+	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE), 0);
+	CHECK(send_frames(port_a, 0, 200, FRAME_BYTES), "not sent");
+	on_five = receive_all(port_b, 5);
+	CHECK_EQUAL(on_five, 200);
+	reta[2].mask = 1u << 3;
+	reta[2].reta[3] = 9;
+	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_b, &reta[0], RETA_SIZE), 0);
+	memset(reta, 0, sizeof(reta));
+	reta[2].mask = UINT64_MAX;
+	CHECK_EQUAL(rte_eth_dev_rss_reta_query(port_b, reta, RETA_SIZE), 0);
+	CHECK_EQUAL(reta[2].reta[3], 9);
+	CHECK_EQUAL(reta[2].reta[4], 5);
+	CHECK_EQUAL(reta[1].reta[0], 0);
+}
+
+static void
+reta_is_checked(void)
+{
+	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS] = {{.mask = 1, .reta = {QUEUES}}};
+
+	pair_up(NULL, &rss_port);
+	CHECK_SO_FAR();
+	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE) < 0, "a queue that is not there was taken");
+	reta[0].reta[0] = QUEUES - 1;
+	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, 512) < 0, "half a table was taken");
+	CHECK(rte_eth_dev_rss_reta_query(port_b, reta, 128) < 0, "half a table was shown");
+	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE), 0);
+}
+
+static void
+without_rss_all_goes_to_queue_0(void)
+{
+	struct port_setup plain = {.rx_queues = 4};
+
+	pair_up(NULL, &plain);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
+	for (uint16_t queue = 1; queue < 4; queue++)
+		CHECK_EQUAL(receive_all(port_b, queue), 0);
+	CHECK_EQUAL(receive_all(port_b, 0), 100);
+}
+
+static void
+hash_only_where_asked(void)
+{
+	struct port_setup quiet = rss_port, single = rss_port;
+	struct flow flow = {.protocol = IPPROTO_UDP, .src = 5, .dst = 6};
+	struct rte_mbuf *m;
+	uint16_t queue;
+
+	quiet.rx_offloads = 0;
+	single.rx_queues = 1;
+	pair_up(&single, &quiet);
+	CHECK_SO_FAR();
+	m = route(ipv4_frame(&flow), QUEUES, &queue);
+	CHECK(m != NULL && m->ol_flags == 0, "a hash nobody asked for");
+	rte_pktmbuf_free(m);
+	CHECK(send_one(port_b, 0, ipv4_frame(&flow)), "not sent");
+	m = receive_one(port_a, 0);
+	CHECK(m != NULL && m->ol_flags == RTE_MBUF_F_RX_RSS_HASH, "one queue, but the hash was asked for");
+	rte_pktmbuf_free(m);
+}
+
+static void
+all_1024_queues_are_reached(void)
+{
+	struct port_setup many = {.rx_queues = RTE_MAX_QUEUES_PER_PORT, .rx_desc = 64, .rss_types = RTE_ETH_RSS_UDP};
+	struct rte_mempool *large = rte_pktmbuf_pool_create("large", 65537, 0, 0, RTE_PKTMBUF_HEADROOM + 128, SOCKET_ID_ANY);
+	unsigned int reached = 0, total = 0;
+
+	CHECK(large != NULL, "no memory for 65537 small mbufs");
+	many.rx_pool = large;
+	many.mtu = 100;
+	pair_up(NULL, &many);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 20000, FRAME_BYTES), "not sent");
+	for (uint16_t queue = 0; queue < RTE_MAX_QUEUES_PER_PORT; queue++) {
+		unsigned int got = receive_all(port_b, queue);
+
+		reached += got > 0;
+		total += got;
+	}
+	CHECK_EQUAL(total + stats_of(port_b).imissed, 20000);
+	CHECK(reached > 1000, "only %u queues reached", reached);
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK(rte_mempool_full(large), "%u mbufs missing", rte_mempool_in_use_count(large));
+	rte_mempool_free(large);
+}
+
+const struct driver_case driver_rss_cases[] = {
+        {"rss: the published values hold", "", published_values_hold},
+        {"rss: the hash is rte_softrss's", "dma=copy", hash_is_rte_softrss},
+        {"rss: the hash is rte_softrss's", "dma=swap", hash_is_rte_softrss},
+        {"rss: IPv6", "", ipv6_is_hashed},
+        {"rss: types that are off have no hash", "", other_frames_have_no_hash},
+        {"rss: broken headers do no harm", "", broken_headers_do_no_harm},
+        {"rss: headers may lie in segments", "", headers_may_lie_in_segments},
+        {"rss: the key changes while running", "", key_changes_while_running},
+        {"rss: the RETA steers", "", reta_steers},
+        {"rss: the RETA is checked", "", reta_is_checked},
+        {"rss: without it all goes to queue 0", "", without_rss_all_goes_to_queue_0},
+        {"rss: a hash only where asked", "", hash_only_where_asked},
+        {"rss: all 1024 queues are reached", "", all_1024_queues_are_reached},
+        {NULL, NULL, NULL},
+};

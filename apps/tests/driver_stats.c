@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Statistics: one account for every frame, reset, extended statistics of all queues. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver_suite.h"
+
+#define QUEUES 40
+
+static void
+every_frame_has_one_account(void)
+{
+	struct port_setup receiver = {.rx_queues = 4, .rx_desc = 64, .mtu = 1000, .rss_types = RTE_ETH_RSS_UDP};
+	struct rte_eth_stats a, b;
+
+	pair_up(NULL, &receiver);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 2), 0);
+	CHECK(send_frames(port_a, 0, 1000, FRAME_BYTES) && send_frames(port_a, 0, 50, 1400), "not sent");
+	CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
+	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
+	a = stats_of(port_a);
+	b = stats_of(port_b);
+	CHECK_EQUAL(a.opackets, 1120);
+	CHECK_EQUAL(a.obytes, 1070 * FRAME_BYTES + 50 * 1400);
+	CHECK_EQUAL(b.ierrors, 50);
+	CHECK_EQUAL(xstat_of(port_b, "rx_filtered_packets"), 70);
+	CHECK_EQUAL(b.ipackets + b.imissed + b.ierrors + 70, a.opackets);
+	CHECK_EQUAL(b.ibytes, b.ipackets * FRAME_BYTES);
+	for (uint16_t queue = 0; queue < 4; queue++)
+		b.ipackets -= receive_all(port_b, queue);
+	CHECK_EQUAL(b.ipackets, 0);
+}
+
+static void
+reset_begins_at_zero(void)
+{
+	static const struct rte_eth_stats zero;
+	struct rte_eth_stats stats;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .mtu = 1000});
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES) && send_frames(port_a, 0, 3, 1400), "not sent");
+	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
+	stats = stats_of(port_b);
+	CHECK(memcmp(&stats, &zero, sizeof(zero)) == 0, "not all zero after the reset");
+	CHECK_EQUAL(stats_of(port_a).opackets, 103);
+	CHECK_EQUAL(rte_eth_xstats_reset(port_a), 0);
+	CHECK_EQUAL(stats_of(port_a).opackets, 0);
+	CHECK_EQUAL(receive_all(port_b, 0), 64);
+	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES) && send_frames(port_a, 0, 2, 1400), "not sent");
+	CHECK_EQUAL(stats_of(port_a).opackets, 7);
+	CHECK_EQUAL(stats_of(port_b).ipackets, 5);
+	CHECK_EQUAL(stats_of(port_b).ierrors, 2);
+	receive_all(port_b, 0);
+}
+
+static void
+queues_have_statistics(void)
+{
+	struct port_setup many = {.rx_queues = QUEUES, .tx_queues = QUEUES, .rx_desc = 64, .rss_types = RTE_ETH_RSS_UDP};
+	uint64_t packets = 0, bytes = 0;
+
+	pair_up(&many, &many);
+	CHECK_SO_FAR();
+	for (uint16_t queue = 0; queue < QUEUES; queue++)
+		CHECK(send_frames(port_a, queue, queue, FRAME_BYTES), "not sent");
+	for (uint16_t queue = 0; queue < QUEUES; queue++) {
+		char name[RTE_ETH_XSTATS_NAME_SIZE];
+
+		snprintf(name, sizeof(name), "tx_q%u_packets", queue);
+		CHECK_EQUAL(xstat_of(port_a, name), queue);
+		snprintf(name, sizeof(name), "rx_q%u_packets", queue);
+		packets += xstat_of(port_b, name);
+		snprintf(name, sizeof(name), "rx_q%u_missed", queue);
+		packets += xstat_of(port_b, name);
+		snprintf(name, sizeof(name), "rx_q%u_bytes", queue);
+		bytes += xstat_of(port_b, name);
+		receive_all(port_b, queue);
+	}
+	CHECK_EQUAL(packets, QUEUES * (QUEUES - 1) / 2);
+	CHECK_EQUAL(bytes, stats_of(port_b).ibytes);
+	CHECK(xstat_of(port_b, "rx_q40_packets") == UINT64_MAX, "statistics of a queue that is not there");
+}
+
+static void
+names_and_values_agree(void)
+{
+	struct rte_eth_xstat_name *names;
+	struct rte_eth_xstat *values;
+	int count;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	count = rte_eth_xstats_get(port_a, NULL, 0);
+	CHECK(count > 10, "%d extended statistics", count);
+	CHECK_EQUAL(rte_eth_xstats_get_names(port_a, NULL, 0), count);
+	names = calloc((size_t)count, sizeof(*names));
+	values = calloc((size_t)count, sizeof(*values));
+	CHECK_EQUAL(rte_eth_xstats_get_names(port_a, names, (unsigned int)count), count);
+	CHECK_EQUAL(rte_eth_xstats_get(port_a, values, (unsigned int)count), count);
+	CHECK_EQUAL(rte_eth_xstats_get(port_a, values, (unsigned int)count - 1), count);
+	for (int i = 0; i < count; i++) {
+		CHECK_EQUAL(values[i].id, i);
+		for (int j = 0; j < i; j++)
+			CHECK(strcmp(names[i].name, names[j].name) != 0, "two statistics are called %s", names[i].name);
+	}
+	free(names);
+	free(values);
+}
+
+/* The peer's accounts must not shrink when the sender takes its queues apart. */
+static void
+accounts_outlive_the_sender(void)
+{
+	pair_up(NULL, &(struct port_setup){.mtu = 1000});
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 8, 1400), "not sent");
+	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, NULL), 0);
+	CHECK_EQUAL(stats_of(port_b).ierrors, 8);
+	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
+	CHECK_EQUAL(stats_of(port_b).ierrors, 0);
+}
+
+const struct driver_case driver_stats_cases[] = {
+        {"stats: every frame has one account", "dma=copy", every_frame_has_one_account},
+        {"stats: every frame has one account", "dma=swap", every_frame_has_one_account},
+        {"stats: a reset begins at zero", "", reset_begins_at_zero},
+        {"stats: all queues have statistics", "", queues_have_statistics},
+        {"stats: names and values agree", "", names_and_values_agree},
+        {"stats: accounts outlive the sender's queues", "", accounts_outlive_the_sender},
+        {NULL, NULL, NULL},
+};

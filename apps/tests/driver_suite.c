@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tests-driver [CASE-PREFIX...]`. The last line is `N passed, M failed`; exit code 1 if M is not zero. */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_bus_vdev.h>
+#include <rte_eal.h>
+#include <rte_log.h>
+
+#include "driver_suite.h"
+
+#define SMALL_DATA_BYTES 256
+#define LCORES           4
+
+uint16_t port_a, port_b;
+struct rte_mempool *pool, *small_pool, *other_pool;
+
+static bool failed;
+static char *log_text;
+static size_t log_bytes;
+static FILE *log_stream;
+
+static const struct driver_case *const groups[] = {
+        driver_devargs_cases, driver_configure_cases, driver_queue_cases, driver_traffic_cases,
+        driver_swap_cases,    driver_rss_cases,       driver_filter_cases, driver_link_cases,
+        driver_stats_cases,   driver_feed_cases,      driver_threads_cases,
+};
+
+void
+driver_fail(const char *file, int line, const char *format, ...)
+{
+	va_list args;
+
+	failed = true;
+	fflush(stdout);
+	printf("%s:%d: ", file, line);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+bool
+driver_case_failed(void)
+{
+	return failed;
+}
+
+void
+log_begin(void)
+{
+	free(log_text);
+	log_text = NULL;
+	log_stream = open_memstream(&log_text, &log_bytes);
+	rte_openlog_stream(log_stream);
+}
+
+const char *
+log_end(void)
+{
+	rte_openlog_stream(stderr);
+	fclose(log_stream);
+	return log_text;
+}
+
+int
+pair_make(const char *devargs)
+{
+	int ret;
+
+	pair_remove();
+	ret = rte_vdev_init(PAIR_NAME, devargs);
+	if (ret != 0)
+		return ret;
+	ret = rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &port_a);
+	return ret != 0 ? ret : rte_eth_dev_get_port_by_name(PAIR_NAME "_b", &port_b);
+}
+
+void
+pair_remove(void)
+{
+	uint16_t port;
+
+	for (const char *const *name = (const char *const[]){PAIR_NAME "_a", PAIR_NAME "_b", NULL}; *name; name++)
+		if (rte_eth_dev_get_port_by_name(*name, &port) == 0)
+			rte_eth_dev_stop(port);
+	rte_vdev_uninit(PAIR_NAME);
+}
+
+/* What earlier cases lost is theirs. */
+static void
+check_pool(struct rte_mempool *mempool, unsigned int in_use_before)
+{
+	unsigned int in_use = rte_mempool_in_use_count(mempool);
+
+	if (in_use != in_use_before)
+		driver_fail(__FILE__, __LINE__, "mempool %s: %d of %u mbufs did not come back", mempool->name,
+		            (int)(in_use - in_use_before), mempool->size);
+}
+
+static bool
+run_case(const struct driver_case *test)
+{
+	struct rte_mempool *const pools[] = {pool, small_pool, other_pool};
+	unsigned int in_use[RTE_DIM(pools)];
+
+	failed = false;
+	for (unsigned int i = 0; i < RTE_DIM(pools); i++)
+		in_use[i] = rte_mempool_in_use_count(pools[i]);
+	if (pair_make(test->devargs) != 0)
+		driver_fail(__FILE__, __LINE__, "cannot make a pair with '%s'", test->devargs);
+	else
+		test->run();
+	pair_remove();
+	for (unsigned int i = 0; i < RTE_DIM(pools); i++)
+		check_pool(pools[i], in_use[i]);
+	printf("%s %s [%s]\n", failed ? "FAIL" : "ok  ", test->name, test->devargs);
+	return !failed;
+}
+
+static bool
+is_selected(const char *name, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strncmp(name, argv[i], strlen(argv[i])) == 0)
+			return true;
+	return argc == 1;
+}
+
+/* Several lcores share the processors that this process may use, so the suite runs on one as well. */
+static void
+lcore_option(char *option, size_t size)
+{
+	cpu_set_t cpus;
+	int length;
+
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	length = snprintf(option, size, "--lcores=(0-%d)@(", LCORES - 1);
+	for (int cpu = 0, first = 1; cpu < CPU_SETSIZE && length < (int)size - 8; cpu++)
+		if (CPU_ISSET(cpu, &cpus)) {
+			length += snprintf(option + length, size - (size_t)length, first ? "%d" : ",%d", cpu);
+			first = 0;
+		}
+	snprintf(option + length, size - (size_t)length, ")");
+}
+
+static void
+start_eal(const char *program)
+{
+	char lcores[1024], prefix[64];
+	char *argv[] = {(char *)(uintptr_t)program, "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "512",
+	                lcores, prefix, "--log-level=lib.eal:warning", NULL};
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=tests-driver-%d", (int)getpid());
+	lcore_option(lcores, sizeof(lcores));
+	if (rte_eal_init((int)RTE_DIM(argv) - 1, argv) < 0) {
+		fprintf(stderr, "EAL does not start\n");
+		exit(2);
+	}
+}
+
+static struct rte_mempool *
+make_pool(const char *name, unsigned int mbufs, uint16_t data_bytes)
+{
+	struct rte_mempool *made = rte_pktmbuf_pool_create(name, mbufs, BURST, 0, data_bytes + RTE_PKTMBUF_HEADROOM, 0);
+
+	if (made == NULL) {
+		fprintf(stderr, "no memory for mempool %s\n", name);
+		exit(2);
+	}
+	return made;
+}
+
+int
+main(int argc, char **argv)
+{
+	unsigned int passed = 0, run = 0;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	start_eal(argv[0]);
+	pool = make_pool("pool", POOL_MBUFS, 2048);
+	small_pool = make_pool("small", POOL_MBUFS, SMALL_DATA_BYTES);
+	other_pool = make_pool("other", 1023, 2048);
+	for (unsigned int group = 0; group < RTE_DIM(groups); group++)
+		for (const struct driver_case *test = groups[group]; test->name != NULL; test++)
+			if (is_selected(test->name, argc, argv)) {
+				passed += run_case(test);
+				run++;
+			}
+	rte_mempool_free(pool);
+	rte_mempool_free(small_pool);
+	rte_mempool_free(other_pool);
+	rte_eal_cleanup();
+	printf("%u passed, %u failed\n", passed, run - passed);
+	return run == 0 || passed != run;
+}

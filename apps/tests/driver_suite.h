@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of net_crossover through the public ethdev API. A case runs on a pair of its own, made with the case's device
+ * arguments; afterwards the pair is removed and every mbuf must be back in its pool.
+ */
+#ifndef DRIVER_SUITE_H
+#define DRIVER_SUITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#define PAIR_NAME   "net_crossover7"
+#define POOL_MBUFS  8191
+#define FRAME_BYTES 60 /* in the mbuf, without FCS */
+#define BURST       32
+
+struct driver_case {
+	const char *name;
+	const char *devargs;
+	void (*run)(void);
+};
+
+/* A list of cases; ends with a NULL name. */
+extern const struct driver_case driver_configure_cases[], driver_devargs_cases[], driver_feed_cases[],
+        driver_filter_cases[], driver_link_cases[], driver_queue_cases[], driver_rss_cases[], driver_stats_cases[],
+        driver_swap_cases[], driver_threads_cases[], driver_traffic_cases[];
+
+/* The pair under test, and two pools: buffers of 2048 data bytes, and small ones of 256. */
+extern uint16_t port_a, port_b;
+extern struct rte_mempool *pool, *small_pool, *other_pool;
+
+void driver_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool driver_case_failed(void);
+
+/* Leaves the function at the first thing that is wrong. */
+#define CHECK(condition, ...)                                                                                \
+	do {                                                                                                 \
+		if (!(condition)) {                                                                          \
+			driver_fail(__FILE__, __LINE__, #condition "; " __VA_ARGS__);                        \
+			return;                                                                              \
+		}                                                                                            \
+	} while (0)
+#define CHECK_EQUAL(left, right)                                                                             \
+	do {                                                                                                 \
+		long long left_ = (long long)(left), right_ = (long long)(right);                            \
+		if (left_ != right_) {                                                                       \
+			driver_fail(__FILE__, __LINE__, "%s is %lld, %s is %lld", #left, left_, #right,      \
+			            right_);                                                                 \
+			return;                                                                              \
+		}                                                                                            \
+	} while (0)
+/* After a helper that checks things itself. */
+#define CHECK_SO_FAR()                                                                                       \
+	do {                                                                                                 \
+		if (driver_case_failed())                                                                    \
+			return;                                                                              \
+	} while (0)
+
+/* How to set up a port; zero means: 1 queue, 512 descriptors, `pool`, MTU 1500. */
+struct port_setup {
+	uint16_t rx_queues, tx_queues, rx_desc, tx_desc, mtu;
+	uint64_t rx_offloads, tx_offloads, rss_types;
+	struct rte_mempool *rx_pool;
+	uint16_t rx_free_thresh, tx_free_thresh;
+	bool rx_deferred, tx_deferred, lsc, leave_stopped;
+};
+
+/* 0 or what ethdev returned. */
+int port_up(uint16_t port, const struct port_setup *setup);
+/* Both ports with their own set-up and promiscuous, as most cases want it. */
+void pair_up(const struct port_setup *a, const struct port_setup *b);
+/* Removes and makes the pair again with other device arguments; 0 or the error. */
+int pair_make(const char *devargs);
+void pair_remove(void);
+
+/* An Ethernet/IPv4/UDP frame of `bytes` for flow `flow`, payload filled with a pattern of `flow`; NULL: no mbuf. */
+struct rte_mbuf *frame_make(struct rte_mempool *from, uint32_t bytes, uint32_t flow);
+/* Whether a received packet, however segmented, holds just that frame. */
+bool frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow);
+/* Cuts a frame into segments of at most `bytes` (the first takes `first`). */
+struct rte_mbuf *frame_cut(const struct rte_mbuf *whole, uint32_t first, uint32_t bytes);
+
+/* Sends `count` frames of one size with flows 0, 1, ... on a queue; false if not all were taken. */
+bool send_frames(uint16_t port, uint16_t queue, unsigned int count, uint32_t bytes);
+/* Sends one mbuf; false if it was not taken (then it is freed). */
+bool send_one(uint16_t port, uint16_t queue, struct rte_mbuf *m);
+/* Polls until nothing comes; frees what came and returns how many. */
+unsigned int receive_all(uint16_t port, uint16_t queue);
+/* One packet or NULL. */
+struct rte_mbuf *receive_one(uint16_t port, uint16_t queue);
+
+struct rte_eth_stats stats_of(uint16_t port);
+/* Value of an extended statistic; UINT64_MAX if there is none of that name. */
+uint64_t xstat_of(uint16_t port, const char *name);
+
+/* Collects the log of DPDK until log_end(), which returns it (valid until the next log_begin). */
+void log_begin(void);
+const char *log_end(void);
+
+#endif
