@@ -80,7 +80,7 @@ static void fill_mbuf_image(struct packet_template *template)
 	        .nb_segs = 1,
 	        .port = RTE_MBUF_PORT_INVALID,
 	        .pkt_len = template->mbuf_bytes,
-	        .data_len = (uint16_t) template->mbuf_bytes,
+	        .data_len = (uint16_t)template->mbuf_bytes,
 	};
 
 	memcpy(template->mbuf_image, (uint8_t *)&mbuf + offsetof(struct rte_mbuf, data_off),

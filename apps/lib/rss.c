@@ -84,7 +84,8 @@ int rss_inverse_init(struct rss_inverse *inverse, const struct rss_target *targe
 	inverse->target = target;
 	if (size == 0 || size > RSS_RETA_MAX || (size & (size - 1)) != 0)
 		return -EINVAL;
-	for (uint32_t bit = 1; bit != 0; bit <<= 1) { /* ports first: they are changed with the least to be seen */
+	for (uint32_t bit = 1; bit != 0;
+	     bit <<= 1) { /* ports first: they are changed with the least to be seen */
 		if (freedom->source_port & bit)
 			add_free_bit(inverse, (struct rss_freedom){.source_port = (uint16_t)bit});
 	}

@@ -14,6 +14,7 @@
 #include "gen_engine.h"
 #include "gen_report.h"
 #include "gen_target.h"
+#include "ports.h"
 
 #define PPS_MIN 0.1
 #define PPS_MAX 2e8 /* slots that one lcore can at least count, if not send */
@@ -21,8 +22,8 @@
 /* Saturated sending has no known rate; one lcore stays below this. */
 #define SATURATED_PPS_MAX 2e8
 
-#define POOL_CACHE RTE_MEMPOOL_CACHE_MAX_SIZE
-#define POOL_SPARE      8192 /* mbufs beyond those that rings can hold */
+#define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
+#define POOL_SPARE      2048 /* mbufs beyond those that rings hold: bursts in flight and the lcore's cache */
 #define HIGHEST_TIME_NS 10000000000ull
 
 static struct gen_config config;
@@ -82,6 +83,16 @@ static void clear_buffer(struct rte_mempool *mp, void *bytes, void *object, unsi
 	       *(const uint32_t *)bytes);
 }
 
+static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
+{
+	static unsigned int generation; /* the pool before may not be free of its name yet */
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	snprintf(name, sizeof(name), "gen.%u", generation++);
+	return rte_pktmbuf_pool_create(name, mbufs, POOL_CACHE, 0, room,
+	                               rte_eth_dev_socket_id(config.tx_port));
+}
+
 static int prepare_pool(struct node_error *err)
 {
 	uint32_t room = RTE_MAX(gen_config_largest_bytes(&config), 2048u);
@@ -89,13 +100,11 @@ static int prepare_pool(struct node_error *err)
 
 	if (pool != NULL &&
 	    (pool->size < mbufs || rte_pktmbuf_data_room_size(pool) < room + RTE_PKTMBUF_HEADROOM)) {
-		rte_mempool_free(pool);
+		ports_retire_pool(pool);
 		pool = NULL;
 	}
 	if (pool == NULL)
-		pool = rte_pktmbuf_pool_create("gen", mbufs, POOL_CACHE, 0,
-		                               (uint16_t)(room + RTE_PKTMBUF_HEADROOM),
-		                               rte_eth_dev_socket_id(config.tx_port));
+		pool = new_pool(mbufs, (uint16_t)(room + RTE_PKTMBUF_HEADROOM));
 	if (pool == NULL)
 		return node_fail(err, "gen", "no memory for %u buffers of %u bytes: %s", mbufs, room,
 		                 rte_strerror(rte_errno));
@@ -313,6 +322,6 @@ json_t *gen_report(void)
 void gen_close(void)
 {
 	free_engine();
-	rte_mempool_free(pool);
+	ports_retire_pool(pool);
 	pool = NULL;
 }

@@ -7,6 +7,7 @@
 #include "../lib/fields.h"
 #include "../lib/packets.h"
 #include "../lib/routes.h"
+#include "ports.h"
 
 /* 24 bits of lateness in a frame hold 3 ms up to a TSC of 5.5 GHz. */
 #define LATE_MAX_NS_MAX     3000000
@@ -84,9 +85,7 @@ static int read_port(const json_t *spec, const char *key, uint16_t *port, struct
 		return 0;
 	if (fields_string(spec, "gen", key, RTE_ETH_NAME_MAX_LEN - 1, &name, err))
 		return -1;
-	if (rte_eth_dev_get_port_by_name(name, port) != 0)
-		return node_fail(err, node_where(where, sizeof(where), "gen", key), "no port '%s'", name);
-	return 0;
+	return ports_find(name, node_where(where, sizeof(where), "gen", key), port, err);
 }
 
 static int read_ports(const json_t *spec, struct gen_config *config, struct node_error *err)

@@ -50,7 +50,7 @@ struct gen_config {
 };
 
 /*
- * Read and check `spec`. Ports and lcore exist when it succeeds; sizes fit the TX port's MTU.
+ * Read and check `spec`. Ports are set up and the lcore exists when it succeeds; sizes fit the TX port's MTU.
  * Returns 0, or -1 with err (where begins with "gen").
  */
 int gen_config_read(const json_t *spec, struct gen_config *config, struct node_error *err);

@@ -271,7 +271,7 @@ static void free_retired(void)
 	}
 }
 
-static void retire_pool(struct rte_mempool *pool)
+void ports_retire_pool(struct rte_mempool *pool)
 {
 	for (unsigned int i = 0; pool && i < RTE_DIM(retired); i++) {
 		if (retired[i])
@@ -423,7 +423,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 	const int status = setup_device(port, err) || setup_queues(port, err) || start_port(port, err) ||
 			   set_reta(port, err) || learn_xstats(port, err);
 
-	retire_pool(old);
+	ports_retire_pool(old);
 	if (status)
 		return -1;
 	/* what DUT and generator address to any MAC must arrive */

@@ -39,6 +39,13 @@ json_t *ports_report(void);
 /* Grows with each frame received, missed or sent by any running port. */
 uint64_t ports_movement(void);
 
+/*
+ * Give back a pool that may still have mbufs in some port's ring: it is freed at once if it has none, else by a later call or
+ * configure, when they have come back. NULL is allowed.
+ */
+struct rte_mempool;
+void ports_retire_pool(struct rte_mempool *pool);
+
 /* Stop and close everything. */
 void ports_close(void);
 
