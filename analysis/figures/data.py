@@ -2,7 +2,7 @@
 """What a figure is drawn from: the measured rows of one run, and what its caption has to say."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -29,10 +29,13 @@ class FigureData:
     run: RunFolder
     table: pd.DataFrame
     rows: pd.DataFrame
+    _samples: dict[str, list[Sample]] = field(default_factory=dict)
 
     def samples(self, metric: str) -> list[Sample]:
         """Samples of a metric by point."""
-        return samples(self.rows, metric)
+        if metric not in self._samples:
+            self._samples[metric] = samples(self.rows, metric)
+        return self._samples[metric]
 
     def absence(self, metric: str) -> str:
         """Why a metric is absent."""

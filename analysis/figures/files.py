@@ -4,6 +4,7 @@
 import base64
 import io
 import re
+from functools import cache
 from pathlib import Path
 
 import matplotlib.font_manager as fonts
@@ -17,6 +18,7 @@ FORMATS = ("svg", "pdf", "png")
 PNG_DPI = 200
 MARGIN_INCH = 0.06
 WEIGHTS = ("normal", "bold")
+LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100)])
 
 
 def save(figure: Figure, words: str, folder: Path, name: str) -> list[Path]:
@@ -52,8 +54,9 @@ def with_fonts(svg: str) -> str:
 
 
 def font_face(text: str) -> str:
-    """CSS that carries the figures' font, cut down to the characters of `text`, as data URLs."""
-    return "".join(_face(weight, _subset(weight, frozenset(text))) for weight in WEIGHTS)
+    """CSS that carries the figures' font as data URLs, cut down to Latin letters and what else `text` uses."""
+    used = frozenset(character for character in text if character.isprintable()) | LATIN
+    return "".join(_face(weight, _subset(weight, used)) for weight in WEIGHTS)
 
 
 def _face(weight: str, data: bytes) -> str:
@@ -64,12 +67,13 @@ def _face(weight: str, data: bytes) -> str:
     )
 
 
+@cache
 def _subset(weight: str, characters: frozenset[str]) -> bytes:
     path = fonts.findfont(fonts.FontProperties(family=FONT, weight=weight))
     options = subset.Options(flavor="woff", layout_features=["kern"], name_IDs=[], notdef_outline=True)
     options.drop_tables += ["FFTM"]  # editor time stamps, which the cutter would warn of
     cutter = subset.Subsetter(options)
-    cutter.populate(unicodes={ord(character) for character in characters if character.isprintable()})
+    cutter.populate(unicodes={ord(character) for character in characters})
     font = TTFont(path, recalcTimestamp=False)
     cutter.subset(font)
     font.flavor = "woff"
