@@ -2,8 +2,6 @@
 """Figures: drawn from any run folder, with intervals, units, testbed and run in the caption; absence has a reason."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 import synthetic_run as synthetic
+from command_line import pollscope
 
 from pollscope.analysis.figures import FIGURES, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
@@ -144,18 +143,13 @@ def test_figures_follow_rows_and_paper(tmp_path: Path) -> None:
     assert figures_of(run, "corec") == []
 
 
-def _pollscope(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from pollscope.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-
-
 def test_command_prints_the_files(tmp_path: Path) -> None:
     run = run_of(tmp_path / "results" / "s" / RUN_ID, "S-F8", poll_trials())
-    done = _pollscope("figures", run.path, "--out", "drawn", cwd=tmp_path)
+    done = pollscope("figures", run.path, "--out", "drawn", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["drawn/S-F8.svg", "drawn/S-F8.pdf", "drawn/S-F8.png"]
     # Without a run: the newest of each spec below ./results.
-    assert _pollscope("figures", "--paper", "socc19", cwd=tmp_path).returncode == 0
+    assert pollscope("figures", "--paper", "socc19", cwd=tmp_path).returncode == 0
     assert (tmp_path / "figures" / "S-F8.svg").exists()
 
 
@@ -168,7 +162,7 @@ def test_command_prints_the_files(tmp_path: Path) -> None:
     ],
 )
 def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], complaint: str) -> None:
-    done = _pollscope(*arguments, cwd=tmp_path)
+    done = pollscope(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1

@@ -3,14 +3,13 @@
 
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import synthetic_run as synthetic
+from command_line import pollscope
 from test_figures import poll_trials, tax_trials
 
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
@@ -193,21 +192,16 @@ def test_levels_are_compared_with_the_first(tmp_path: Path) -> None:
         compare_levels(run, "queues", ["nonsense"])
 
 
-def _pollscope(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from pollscope.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-
-
 def test_commands_end_to_end(tmp_path: Path) -> None:
     run = synthetic.write_run(tmp_path / "run", tax_trials())
-    done = _pollscope("report", run, cwd=tmp_path)
+    done = pollscope("report", run, cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, str(run / "report.html"))
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    verdicts = json.loads(_pollscope("claims", run, "--json", cwd=tmp_path).stdout)
+    verdicts = json.loads(pollscope("claims", run, "--json", cwd=tmp_path).stdout)
     assert {verdict["claim"] for verdict in verdicts} == {"S-F5.tax-at-full-load", "S-F5.tax-falls-with-queues"}
-    assert "What differs from the paper's testbed:" in _pollscope("claims", run, cwd=tmp_path).stdout
-    assert "load_of_max 50 %" in _pollscope("compare", run, "--by", "load_of_max", cwd=tmp_path).stdout
-    several = _pollscope("report", run, run, cwd=tmp_path)
+    assert "What differs from the paper's testbed:" in pollscope("claims", run, cwd=tmp_path).stdout
+    assert "load_of_max 50 %" in pollscope("compare", run, "--by", "load_of_max", cwd=tmp_path).stdout
+    several = pollscope("report", run, run, cwd=tmp_path)
     assert several.stdout.strip() == "report.html"
 
 
@@ -217,13 +211,13 @@ def test_foreign_and_truncated_folders_are_one_line_and_exit_2(tmp_path: Path) -
     (run / "trials.jsonl").write_text(text[: len(text) // 2] + "\n" + text[len(text) // 2 :], encoding="utf-8")
     for command in (["report"], ["claims"], ["figures"], ["compare", "--by", "queues"]):
         for folder in (run, tmp_path):
-            done = _pollscope(*command, folder, cwd=tmp_path)
+            done = pollscope(*command, folder, cwd=tmp_path)
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert _pollscope("compare", run, cwd=tmp_path).returncode == 2
+    assert pollscope("compare", run, cwd=tmp_path).returncode == 2
 
 
 def test_an_unwritable_target_is_one_line(tmp_path: Path) -> None:
     run = synthetic.write_run(tmp_path / "run", tax_trials())
-    done = _pollscope("report", run, "--out", tmp_path / "nowhere" / "x.html", cwd=tmp_path)
+    done = pollscope("report", run, "--out", tmp_path / "nowhere" / "x.html", cwd=tmp_path)
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
