@@ -5,14 +5,15 @@
 
 /* 2^40 cycles are minutes: no gap is ever out of range. Three digits: 0.1 %. */
 #define HISTOGRAM_HIGHEST_CYCLES (UINT64_C(1) << 40)
-#define HISTOGRAM_DIGITS	 3
+#define HISTOGRAM_DIGITS         3
 
-#define GAP_BASE_NS		 10000
-#define GAP_CYCLES_PER_PACKET	 2000
-#define MIN_RUNS_FOR_SLOPE	 16 /* runs of a length below which its mean has no say in the slope */
+#define GAP_BASE_NS           10000
+#define GAP_CYCLES_PER_PACKET 2000
+#define MIN_QUIET_STRETCHES   32
+#define MIN_RUNS_FOR_SLOPE    16 /* runs of a length below which its mean has no say in the slope */
 
-const char *const accounting_names[ACCOUNTING_MODES + 1] = {"none",	  "count", "sampled",
-							      "transition", "full",  NULL};
+const char *const accounting_names[ACCOUNTING_MODES + 1] = {"none",       "count", "sampled",
+                                                            "transition", "full",  NULL};
 
 int account_init(struct account *a)
 {
@@ -60,48 +61,74 @@ uint64_t account_empty_polls(const struct account *a, uint32_t queues)
 	return polls > busy ? polls - busy : 0;
 }
 
-/* Weighted least squares of cycles per run over polls per run. Returns false when fewer than two lengths have runs enough. */
-static bool slope_over_lengths(const struct account *a, double *slope)
+struct line_sums {
+	double weight;
+	double x;
+	double y;
+	double xx;
+	double xy;
+};
+
+/* Weighted least squares of cycles per run over polls per run. 0 when fewer than two lengths have runs enough. */
+static double slope_over_lengths(const struct account_runs runs[], int n)
 {
-	double weight = 0, x_mean = 0, y_mean = 0, covariance = 0, variance = 0;
+	struct line_sums s = {0};
 
-	for (int i = 0; i < ACCOUNT_RUNS; i++) {
-		if (a->runs[i].runs < MIN_RUNS_FOR_SLOPE)
+	for (int i = 0; i < n; i++) {
+		if (runs[i].runs < MIN_RUNS_FOR_SLOPE)
 			continue;
-		weight += (double)a->runs[i].runs;
-		x_mean += (double)a->runs[i].polls;
-		y_mean += (double)a->runs[i].cycles;
-	}
-	if (weight == 0)
-		return false;
-	x_mean /= weight;
-	y_mean /= weight;
-	for (int i = 0; i < ACCOUNT_RUNS; i++) {
-		const struct account_runs *runs = &a->runs[i];
-		const double n = (double)runs->runs;
+		const double weight = (double)runs[i].runs, x = (double)runs[i].polls / weight,
+		             y = (double)runs[i].cycles / weight;
 
-		if (runs->runs < MIN_RUNS_FOR_SLOPE)
-			continue;
-		const double x = (double)runs->polls / n - x_mean, y = (double)runs->cycles / n - y_mean;
-
-		covariance += n * x * y;
-		variance += n * x * x;
+		s.weight += weight;
+		s.x += weight * x;
+		s.y += weight * y;
+		s.xx += weight * x * x;
+		s.xy += weight * x * y;
 	}
-	*slope = variance > 0 ? covariance / variance : 0;
-	return *slope > 0;
+	const double variance = s.weight * s.xx - s.x * s.x;
+
+	/* lengths that differ by less than a tenth of their mean tell the slope badly */
+	return variance > 0.01 * s.x * s.x ? (s.weight * s.xy - s.x * s.y) / variance : 0;
+}
+
+static double mean_less_stamp(const struct account_runs runs[], int n, double stamp_cycles)
+{
+	double cycles = 0, polls = 0;
+
+	for (int i = 0; i < n; i++) {
+		cycles += (double)runs[i].cycles - (double)runs[i].runs * stamp_cycles;
+		polls += (double)runs[i].polls;
+	}
+	return polls > 0 && cycles > 0 ? cycles / polls : 0;
+}
+
+static double poll_cost(const struct account_runs runs[], int n, double stamp_cycles)
+{
+	const double slope = slope_over_lengths(runs, n);
+
+	return slope > 0 ? slope : mean_less_stamp(runs, n, stamp_cycles);
+}
+
+double account_sampled_poll_cost(const struct account *a, double stamp_cycles)
+{
+	return poll_cost(a->runs, ACCOUNT_RUNS, stamp_cycles);
+}
+
+static uint64_t quiet_stretches(const struct account *a)
+{
+	uint64_t stretches = 0;
+
+	for (int i = 0; i < ACCOUNT_QUIET; i++)
+		stretches += a->quiet[i].runs;
+	return stretches;
 }
 
 double account_empty_poll_cost(const struct account *a, double stamp_cycles)
 {
-	double cycles = 0, polls = 0, slope;
-
-	if (slope_over_lengths(a, &slope))
-		return slope;
-	for (int i = 0; i < ACCOUNT_RUNS; i++) {
-		cycles += (double)a->runs[i].cycles - (double)a->runs[i].runs * stamp_cycles;
-		polls += (double)a->runs[i].polls;
-	}
-	return polls > 0 && cycles > 0 ? cycles / polls : 0;
+	if (quiet_stretches(a) >= MIN_QUIET_STRETCHES)
+		return poll_cost(a->quiet, ACCOUNT_QUIET, stamp_cycles);
+	return account_sampled_poll_cost(a, stamp_cycles);
 }
 
 /* Mean at size n between the nearest sampled sizes below (0: none) and above (0: none). */
@@ -140,7 +167,8 @@ struct visit_means {
 	double transmit[ACCOUNT_BURST_MAX + 1];
 };
 
-static uint64_t mean_visits(const struct account *a, double empty_cost, double stamp_cycles, struct visit_means *m)
+static uint64_t mean_visits(const struct account *a, double empty_cost, double stamp_cycles,
+                            struct visit_means *m)
 {
 	uint64_t samples = 0;
 
@@ -152,8 +180,9 @@ static uint64_t mean_visits(const struct account *a, double empty_cost, double s
 		if (!s->samples)
 			continue;
 		m->weight[n] = s->samples;
-		m->receive[n] = positive(((double)s->receive_cycles - (double)s->empty_before * empty_cost) / count -
-					 stamp_cycles);
+		m->receive[n] =
+		        positive(((double)s->receive_cycles - (double)s->empty_before * empty_cost) / count -
+		                 stamp_cycles);
 		m->process[n] = positive((double)s->process_cycles / count - stamp_cycles);
 		m->transmit[n] = positive((double)s->transmit_cycles / count - stamp_cycles);
 		samples += s->samples;
@@ -161,14 +190,17 @@ static uint64_t mean_visits(const struct account *a, double empty_cost, double s
 	return samples;
 }
 
-/* The parts are estimates of their own: where they exceed the total they are scaled down to it, and the excess is told. */
+/* The parts are estimates of their own: where they exceed the total they are cut to it, and the excess is told. */
 static void fit_to_total(struct account_cycles *c)
 {
+	const double excess = positive(c->useful + c->empty_poll + c->instrumentation - c->total);
+
+	c->excess = excess;
+	c->empty_poll = positive(c->empty_poll - excess);
 	const double sum = c->useful + c->empty_poll + c->instrumentation;
 
-	c->excess = positive(sum - c->total);
 	c->loop = positive(c->total - sum);
-	if (c->excess == 0)
+	if (sum <= c->total)
 		return;
 	const double scale = c->total / sum;
 
@@ -176,17 +208,16 @@ static void fit_to_total(struct account_cycles *c)
 	c->process *= scale;
 	c->transmit *= scale;
 	c->useful *= scale;
-	c->empty_poll *= scale;
 	c->instrumentation *= scale;
 }
 
 static const char *classify_sampled(const struct account *a, uint32_t queues, double stamp_cycles,
-				    struct account_cycles *c)
+                                    struct account_cycles *c)
 {
 	const uint64_t empty_polls = account_empty_polls(a, queues);
 	const double empty_cost = account_empty_poll_cost(a, stamp_cycles);
 	struct visit_means m;
-	const uint64_t samples = mean_visits(a, empty_cost, stamp_cycles, &m);
+	const uint64_t samples = mean_visits(a, account_sampled_poll_cost(a, stamp_cycles), stamp_cycles, &m);
 
 	if (a->rx_packets && !samples)
 		return "no sampled run met a packet: the window is too short or the load too low";
@@ -208,7 +239,8 @@ static double less_stamps(uint64_t cycles, uint64_t intervals, double stamp_cycl
 	return positive((double)cycles - (double)intervals * stamp_cycles);
 }
 
-static void classify_full(const struct account *a, uint32_t queues, double stamp_cycles, struct account_cycles *c)
+static void classify_full(const struct account *a, uint32_t queues, double stamp_cycles,
+                          struct account_cycles *c)
 {
 	const double empty_polls = (double)account_empty_polls(a, queues);
 
@@ -217,26 +249,34 @@ static void classify_full(const struct account *a, uint32_t queues, double stamp
 	c->transmit = less_stamps(a->transmit_cycles, a->transmit_intervals, stamp_cycles);
 	c->useful = c->receive + c->process + c->transmit;
 	c->empty_poll = less_stamps(a->empty_cycles, a->empty_intervals, stamp_cycles);
-	c->instrumentation = (double)a->stamps * stamp_cycles;
+	c->instrumentation = positive(c->total - c->useful - c->empty_poll - (double)a->host_gap_cycles);
 	if (empty_polls > 0)
-		c->idle_iteration = (double)(a->sweeps - a->busy_sweeps) * queues * c->empty_poll / empty_polls;
+		c->idle_iteration =
+		        (double)(a->sweeps - a->busy_sweeps) * queues * c->empty_poll / empty_polls;
 	c->split = true;
 }
 
 static void classify_transition(const struct account *a, uint32_t queues, double stamp_cycles,
-				struct account_cycles *c)
+                                struct account_cycles *c)
 {
-	const double empty_polls = (double)account_empty_polls(a, queues);
+	const double empty_polls = (double)account_empty_polls(a, queues), returns = (double)a->returns;
+	const double empty_cost = account_empty_poll_cost(a, stamp_cycles);
+	const double busy = less_stamps(a->busy_cycles, a->busy_intervals, stamp_cycles);
+	const double idle = less_stamps(a->empty_cycles, a->empty_intervals, stamp_cycles);
+	double first_receives = 0;
 
-	c->useful = less_stamps(a->busy_cycles, a->busy_intervals, stamp_cycles);
-	c->empty_poll = less_stamps(a->empty_cycles, a->empty_intervals, stamp_cycles);
+	if (empty_cost > 0 && a->transitions)
+		first_receives = positive(idle - positive(empty_polls - returns) * empty_cost);
+	c->useful = positive(busy - returns * empty_cost) + first_receives;
+	c->empty_poll = positive(busy + idle - c->useful);
 	c->instrumentation = (double)a->stamps * stamp_cycles;
 	if (empty_polls > 0)
-		c->idle_iteration = (double)(a->sweeps - a->busy_sweeps) * queues * c->empty_poll / empty_polls;
+		c->idle_iteration =
+		        (double)(a->sweeps - a->busy_sweeps) * queues * c->empty_poll / empty_polls;
 }
 
-const char *account_classify(const struct account *a, enum accounting mode, uint32_t queues, double stamp_cycles,
-			     struct account_cycles *cycles)
+const char *account_classify(const struct account *a, enum accounting mode, uint32_t queues,
+                             double stamp_cycles, struct account_cycles *cycles)
 {
 	const char *reason = NULL;
 

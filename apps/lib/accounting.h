@@ -16,17 +16,25 @@
  *             drawn from 1, 2, 4 ... 32 ahead of the run. A run that stayed empty gives the cost of an empty poll; one that
  *             ended in a burst of n gives, less its empty polls, the cost of receiving n, and two more stamps give processing
  *             and sending.
+ *   quiet     stretches between two looks at the TSC in which no packet came are whole sweeps of empty polls in the
+ *             unsampled loop: the best measure of an empty poll, where there are any.
  *   estimate  receive, process, transmit = sum over n of visits(n) x mean cost of a visit with n packets (between
- *             neighbouring sizes where none was sampled); empty_poll = empty polls x cost of an empty poll; the slope over
- *             L, so that stamp and lost overlap fall out; instrumentation = stamps x cost of a stamp; loop = the rest of the
- *             window, which therefore also holds what hit the loop outside its polls: interrupts, host gaps.
+ *             neighbouring sizes where none was sampled); empty_poll = empty polls x cost of an empty poll with its share
+ *             of the loop's control, the slope over the length of quiet stretches or (none: loaded) sampled runs, so that
+ *             stamps and lost overlap fall out; instrumentation = stamps x cost of a stamp; loop = the rest of the window,
+ *             which therefore also holds what hit the loop outside its polls: interrupts, host gaps. Should the estimates
+ *             exceed the window, empty polls, the least certain of them, are cut first.
  *
  * A gap (the hypervisor took the CPU away) inside a timed run must not be multiplied by 64: a run longer than
  * gap_threshold() is booked once, unscaled, in host_gaps, and gives no cost. It stays in `loop`.
  *
- * `full` stamps every poll, `transition` every change between empty and non-empty. There the first receive after an empty
- * stretch counts as polling and the first empty poll after a busy stretch as useful, because a poll's outcome is known
- * only afterwards: transitions x (receive - empty poll) bounds the error, and useful cannot be split.
+ * `full` stamps before and after every poll, after processing and after sending. What lies between is bookkeeping and loop
+ * control, not to be told apart: instrumentation. `loop` holds the host gaps.
+ *
+ * `transition` stamps every change between empty and non-empty polls. A poll's outcome is known only afterwards, so the
+ * first receive after an empty stretch lies in that stretch and the first empty poll after a busy one in the busy one. Both are
+ * put right with the cost of an empty poll: what empty stretches took beyond their empty polls was receiving. Useful cannot be
+ * split.
  *
  * One lcore writes; others may read counters while it runs and see each whole.
  */
@@ -42,8 +50,9 @@
 #include "longest.h"
 
 #define ACCOUNT_BURST_MAX 512
-#define ACCOUNT_RUNS	  6 /* run lengths 1, 2, 4 ... 32 polls */
-#define ACCOUNT_COUNTERS  7 /* hardware counters kept per class, see pmu.h */
+#define ACCOUNT_RUNS      6  /* run lengths 1, 2, 4 ... 32 polls */
+#define ACCOUNT_QUIET     28 /* quiet stretches by log2 of their polls: 2^16 sweeps of 1024 queues at most */
+#define ACCOUNT_COUNTERS  7  /* hardware counters kept per class, see pmu.h */
 
 enum accounting {
 	ACCOUNTING_NONE, /* traffic counters only */
@@ -59,7 +68,7 @@ extern const char *const accounting_names[ACCOUNTING_MODES + 1]; /* NULL-termina
 /* Sampled visits with one burst size. */
 struct account_stratum {
 	uint64_t samples;
-	uint64_t empty_before;	 /* empty polls inside the receive stretches */
+	uint64_t empty_before;   /* empty polls inside the receive stretches */
 	uint64_t receive_cycles; /* with empty_before polls and one stamp per sample */
 	uint64_t process_cycles; /* with one stamp per sample */
 	uint64_t transmit_cycles;
@@ -67,11 +76,18 @@ struct account_stratum {
 	uint64_t counters[ACCOUNT_COUNTERS];
 };
 
-/* Runs of `polls` empty polls. */
+/* Mode transition: the interval that is open. */
+struct account_interval {
+	bool busy;
+	uint64_t since;
+	uint64_t packets; /* received before it */
+};
+
+/* Runs of empty polls of about the same length. */
 struct account_runs {
 	uint64_t runs;
 	uint64_t polls;
-	uint64_t cycles; /* with one stamp per run */
+	uint64_t cycles; /* with the same constant cost per run: a stamp, lost overlap */
 };
 
 /* What one lcore records in one stretch of a trial (warm-up, window, drain). */
@@ -82,7 +98,7 @@ struct account {
 	uint64_t rx_bytes;
 	uint64_t tx_packets;
 	uint64_t tx_bytes;
-	uint64_t tx_dropped;	   /* not taken by the TX queue, freed */
+	uint64_t tx_dropped;       /* not taken by the TX queue, freed */
 	uint64_t workload_dropped; /* decided by the workload: no route, TTL, `drop` */
 	uint64_t sweeps;
 	uint64_t busy_sweeps; /* with at least one packet; counted in all modes but none */
@@ -91,6 +107,8 @@ struct account {
 	uint64_t gap_packet_cycles;
 	uint64_t host_gaps;
 	uint64_t host_gap_cycles;
+	uint64_t interruptions; /* stretches far longer than their sweeps and packets explain */
+	uint64_t interrupted_cycles;
 	uint64_t sampled_sweeps;
 	uint64_t sampled_cycles;
 	/* modes full and transition: sums with one stamp per interval */
@@ -98,9 +116,11 @@ struct account {
 	uint64_t process_cycles, process_intervals;
 	uint64_t transmit_cycles, transmit_intervals;
 	uint64_t empty_cycles, empty_intervals;
-	uint64_t busy_cycles, busy_intervals; /* transition: non-empty stretches */
-	uint64_t transitions;		      /* transition: empty -> non-empty */
+	uint64_t busy_cycles, busy_intervals; /* transition: stretches of non-empty polls */
+	uint64_t transitions;                 /* from empty to non-empty */
+	uint64_t returns;                     /* from non-empty to empty */
 	struct account_runs runs[ACCOUNT_RUNS];
+	struct account_runs quiet[ACCOUNT_QUIET];
 	uint64_t visits[ACCOUNT_BURST_MAX + 1]; /* by burst size; [0] is not counted */
 	struct account_stratum strata[ACCOUNT_BURST_MAX + 1];
 	struct longest longest;
@@ -135,7 +155,8 @@ static inline bool account_is_gap(struct account *a, uint64_t cycles, uint64_t p
 }
 
 /* A run of 2^run_log2 polls stayed empty. */
-static inline void account_empty_run(struct account *a, unsigned int run_log2, uint32_t polls, uint64_t cycles)
+static inline void account_empty_run(struct account *a, unsigned int run_log2, uint32_t polls,
+                                     uint64_t cycles)
 {
 	struct account_runs *runs = &a->runs[run_log2];
 
@@ -148,8 +169,20 @@ static inline void account_empty_run(struct account *a, unsigned int run_log2, u
 	a->sampled_cycles += cycles;
 }
 
+/* No packet came in a stretch of `polls` (>= 1) between two looks at the TSC. */
+static inline void account_quiet(struct account *a, uint64_t polls, uint64_t cycles)
+{
+	const unsigned int log2 = 63 - (unsigned int)__builtin_clzll(polls);
+	struct account_runs *quiet = &a->quiet[log2 < ACCOUNT_QUIET ? log2 : ACCOUNT_QUIET - 1];
+
+	quiet->runs++;
+	quiet->polls += polls;
+	quiet->cycles += cycles;
+}
+
 /* A sampled visit with n packets: stamps before the run, after receiving, after processing, after sending. */
-static inline void account_visit(struct account *a, uint16_t n, uint32_t empty_before, const uint64_t stamp[4])
+static inline void account_visit(struct account *a, uint16_t n, uint32_t empty_before,
+                                 const uint64_t stamp[4])
 {
 	struct account_stratum *s = &a->strata[n];
 
@@ -162,6 +195,27 @@ static inline void account_visit(struct account *a, uint16_t n, uint32_t empty_b
 	s->process_cycles += stamp[2] - stamp[1];
 	s->transmit_cycles += stamp[3] - stamp[2];
 	a->sampled_cycles += stamp[3] - stamp[0];
+}
+
+/*
+ * Mode transition: the open interval ends at `now` and one that is `busy` or not begins. Loops cut long intervals at least
+ * every IDLE_INTERVAL_CYCLES, so that an idle one that lasts much longer is a host gap.
+ */
+#define IDLE_INTERVAL_CYCLES 131072
+static inline void account_transition(struct account *a, struct account_interval *open, bool busy,
+                                      uint64_t now)
+{
+	const uint64_t cycles = now - open->since;
+
+	a->stamps++;
+	a->transitions += busy && !open->busy;
+	a->returns += !busy && open->busy;
+	if (!account_is_gap(a, cycles - (open->busy ? 0 : RTE_MIN(cycles, (uint64_t)IDLE_INTERVAL_CYCLES)),
+	                    a->rx_packets - open->packets)) {
+		*(open->busy ? &a->busy_cycles : &a->empty_cycles) += cycles;
+		*(open->busy ? &a->busy_intervals : &a->empty_intervals) += 1;
+	}
+	*open = (struct account_interval){busy, now, a->rx_packets};
 }
 
 /* The classes of one stretch. */
@@ -186,17 +240,19 @@ uint64_t account_empty_polls(const struct account *a, uint32_t queues);
 uint64_t account_busy_visits(const struct account *a);
 
 /*
- * Cycles of one empty poll from the sampled runs: the least-squares slope over run lengths, or (only one length) the
- * mean less the stamp. 0 when no run stayed empty.
+ * Cycles of one empty poll in the sampled loop and (with its share of the loop's control) in the unsampled one: the
+ * least-squares slope over lengths, or (only one length) the mean less a stamp. 0 when nothing stayed empty; the second
+ * falls back on the first.
  */
+double account_sampled_poll_cost(const struct account *a, double stamp_cycles);
 double account_empty_poll_cost(const struct account *a, double stamp_cycles);
 
 /*
  * Make the classes. stamp_cycles: measured cost of a stamp inside the loop. Parts are never negative and sum to total.
  * Returns NULL, or the reason why this stretch has no classes.
  */
-const char *account_classify(const struct account *a, enum accounting mode, uint32_t queues, double stamp_cycles,
-			     struct account_cycles *cycles);
+const char *account_classify(const struct account *a, enum accounting mode, uint32_t queues,
+                             double stamp_cycles, struct account_cycles *cycles);
 
 /*
  * sum over burst sizes of visits(n) x per_visit(n), where per_visit(n) is a sampled mean: mean[n] with weight[n] samples.

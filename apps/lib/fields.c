@@ -36,7 +36,8 @@ int fields_only(const json_t *object, const char *at, const char *const keys[], 
 
 	if (!json_is_object(object))
 		return node_fail(err, at, "must be an object");
-	json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
+	json_object_foreach((json_t *)(uintptr_t)object, key, value)
+	{
 		if (is_listed(key, keys))
 			continue;
 		join_names(allowed, sizeof(allowed), keys);
@@ -54,8 +55,8 @@ int fields_require(const json_t *object, const char *at, const char *key, struct
 	return 0;
 }
 
-int fields_u64(const json_t *object, const char *at, const char *key, uint64_t min, uint64_t max, uint64_t *value,
-	       struct node_error *err)
+int fields_u64(const json_t *object, const char *at, const char *key, uint64_t min, uint64_t max,
+               uint64_t *value, struct node_error *err)
 {
 	const json_t *field = json_object_get(object, key);
 	char path[PATH_MAX_BYTES];
@@ -68,14 +69,14 @@ int fields_u64(const json_t *object, const char *at, const char *key, uint64_t m
 
 	if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
 		return node_fail(err, path_of(path, at, key),
-				 "must be from %" PRIu64 " to %" PRIu64 ", not %" JSON_INTEGER_FORMAT, min, max,
-				 number);
+		                 "must be from %" PRIu64 " to %" PRIu64 ", not %" JSON_INTEGER_FORMAT, min,
+		                 max, number);
 	*value = (uint64_t)number;
 	return 0;
 }
 
 int fields_real(const json_t *object, const char *at, const char *key, double min, double max, double *value,
-		struct node_error *err)
+                struct node_error *err)
 {
 	const json_t *field = json_object_get(object, key);
 	char path[PATH_MAX_BYTES];
@@ -87,13 +88,14 @@ int fields_real(const json_t *object, const char *at, const char *key, double mi
 	const double number = json_number_value(field);
 
 	if (!(number >= min && number <= max))
-		return node_fail(err, path_of(path, at, key), "must be from %g to %g, not %g", min, max, number);
+		return node_fail(err, path_of(path, at, key), "must be from %g to %g, not %g", min, max,
+		                 number);
 	*value = number;
 	return 0;
 }
 
-int fields_string(const json_t *object, const char *at, const char *key, size_t max_length, const char **value,
-		  struct node_error *err)
+int fields_string(const json_t *object, const char *at, const char *key, size_t max_length,
+                  const char **value, struct node_error *err)
 {
 	const json_t *field = json_object_get(object, key);
 	char path[PATH_MAX_BYTES];
@@ -105,13 +107,14 @@ int fields_string(const json_t *object, const char *at, const char *key, size_t 
 	const size_t length = json_string_length(field);
 
 	if (length == 0 || length > max_length || strlen(json_string_value(field)) != length)
-		return node_fail(err, path_of(path, at, key), "must have 1 to %zu bytes and no NUL", max_length);
+		return node_fail(err, path_of(path, at, key), "must have 1 to %zu bytes and no NUL",
+		                 max_length);
 	*value = json_string_value(field);
 	return 0;
 }
 
 int fields_choice(const json_t *object, const char *at, const char *key, const char *const names[],
-		  unsigned int *value, struct node_error *err)
+                  unsigned int *value, struct node_error *err)
 {
 	char path[PATH_MAX_BYTES], allowed[160];
 	const char *name = NULL;
@@ -121,7 +124,7 @@ int fields_choice(const json_t *object, const char *at, const char *key, const c
 	if (!name)
 		return 0;
 	for (unsigned int i = 0; names[i]; i++) {
-		if (strcmp(name, names[i]))
+		if (strcmp(name, names[i]) != 0)
 			continue;
 		*value = i;
 		return 0;

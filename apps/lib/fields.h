@@ -22,19 +22,19 @@ int fields_only(const json_t *object, const char *at, const char *const keys[], 
 int fields_require(const json_t *object, const char *at, const char *key, struct node_error *err);
 
 /* An integer in [min, max]. */
-int fields_u64(const json_t *object, const char *at, const char *key, uint64_t min, uint64_t max, uint64_t *value,
-	       struct node_error *err);
+int fields_u64(const json_t *object, const char *at, const char *key, uint64_t min, uint64_t max,
+               uint64_t *value, struct node_error *err);
 
 /* An integer or a real in [min, max]. */
 int fields_real(const json_t *object, const char *at, const char *key, double min, double max, double *value,
-		struct node_error *err);
+                struct node_error *err);
 
 /* A string of 1..max_length bytes; *value points into `object`. */
-int fields_string(const json_t *object, const char *at, const char *key, size_t max_length, const char **value,
-		  struct node_error *err);
+int fields_string(const json_t *object, const char *at, const char *key, size_t max_length,
+                  const char **value, struct node_error *err);
 
 /* One of `names` (NULL-terminated); *value becomes its index. */
 int fields_choice(const json_t *object, const char *at, const char *key, const char *const names[],
-		  unsigned int *value, struct node_error *err);
+                  unsigned int *value, struct node_error *err);
 
 #endif

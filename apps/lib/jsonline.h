@@ -19,10 +19,10 @@ struct jsonline_reader {
 };
 
 enum jsonline_status {
-	JSONLINE_NONE,	   /* no complete line yet */
-	JSONLINE_LINE,	   /* *line is a NUL-terminated line without its newline, valid until the next call */
+	JSONLINE_NONE,     /* no complete line yet */
+	JSONLINE_LINE,     /* *line is a NUL-terminated line without its newline, valid until the next call */
 	JSONLINE_TOO_LONG, /* a line above JSONLINE_MAX_BYTES begins; the rest of it is skipped */
-	JSONLINE_END,	   /* end of input; a last line without newline is dropped: its request is not complete */
+	JSONLINE_END, /* end of input; a last line without newline is dropped: its request is not complete */
 };
 
 /* Returns 0 or -ENOMEM. */

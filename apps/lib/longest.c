@@ -46,8 +46,8 @@ json_t *longest_to_json(const struct longest *l)
 	memcpy(sorted, l->entries, l->n * sizeof(sorted[0]));
 	qsort(sorted, l->n, sizeof(sorted[0]), by_cycles_descending);
 	for (uint32_t i = 0; i < l->n; i++)
-		json_array_append_new(list, json_pack("{s:I,s:I,s:I}", "tsc", (json_int_t)sorted[i].tsc, "cycles",
-						      (json_int_t)sorted[i].cycles, "sweeps",
-						      (json_int_t)sorted[i].sweeps));
+		json_array_append_new(list, json_pack("{s:I,s:I,s:I}", "tsc", (json_int_t)sorted[i].tsc,
+		                                      "cycles", (json_int_t)sorted[i].cycles, "sweeps",
+		                                      (json_int_t)sorted[i].sweeps));
 	return list;
 }

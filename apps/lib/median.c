@@ -36,15 +36,15 @@ struct median median_of(double *values, size_t n)
 
 	qsort(values, n, sizeof(*values), compare);
 	return (struct median){
-		.median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2,
-		.low = values[k - 1],
-		.high = values[n - k],
-		.n = n,
+	        .median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2,
+	        .low = values[k - 1],
+	        .high = values[n - k],
+	        .n = n,
 	};
 }
 
 json_t *median_to_json(const struct median *m)
 {
 	return json_pack("{s:f,s:f,s:f,s:I}", "median", m->median, "low", m->low, "high", m->high, "n",
-			 (json_int_t)m->n);
+	                 (json_int_t)m->n);
 }

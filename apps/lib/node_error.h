@@ -14,7 +14,8 @@ struct node_error {
  * Fill `err` and return -1, so that a function can `return node_fail(err, "dut.lcores", "lcore %u is unknown", n);`.
  * What is too long is cut off at a character of UTF-8, so that both strings stay fit for JSON.
  */
-int node_fail(struct node_error *err, const char *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int node_fail(struct node_error *err, const char *at, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 /* The path of `key` below `parent`: "gen" + "frame" -> "gen.frame". Returns `path`. */
 const char *node_where(char *path, size_t size, const char *parent, const char *key);

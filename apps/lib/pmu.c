@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 const char *const pmu_names[PMU_COUNTERS] = {
-	[PMU_INSTRUCTIONS] = "instructions", [PMU_CYCLES] = "cycles",	    [PMU_L1D_LOADS] = "l1d_loads",
-	[PMU_L1D_MISSES] = "l1d_misses",     [PMU_L2_MISSES] = "l2_misses", [PMU_LLC_LOADS] = "llc_loads",
-	[PMU_LLC_MISSES] = "llc_misses",
+        [PMU_INSTRUCTIONS] = "instructions", [PMU_CYCLES] = "cycles",       [PMU_L1D_LOADS] = "l1d_loads",
+        [PMU_L1D_MISSES] = "l1d_misses",     [PMU_L2_MISSES] = "l2_misses", [PMU_LLC_LOADS] = "llc_loads",
+        [PMU_LLC_MISSES] = "llc_misses",
 };
 
-#define CACHE_READ(cache, result)                                                                                  \
+#define CACHE_READ(cache, result)                                                                            \
 	((uint64_t)(cache) | ((uint64_t)PERF_COUNT_HW_CACHE_OP_READ << 8) | ((uint64_t)(result) << 16))
 
 /* Intel SDM volume 3, L2_RQSTS.MISS: event 24h, umask 3Fh (Skylake server and later). */
@@ -29,26 +29,26 @@ static struct pmu_event l2_misses_of_host(void)
 
 	if (__get_cpuid(0, &eax, &ebx, &ecx, &edx)) {
 		if (ebx == signature_INTEL_ebx)
-			return (struct pmu_event){PERF_TYPE_RAW, INTEL_L2_MISSES, 1};
+			return (struct pmu_event){INTEL_L2_MISSES, PERF_TYPE_RAW, 1};
 		if (ebx == signature_AMD_ebx)
-			return (struct pmu_event){PERF_TYPE_RAW, AMD_L2_MISSES, 1};
+			return (struct pmu_event){AMD_L2_MISSES, PERF_TYPE_RAW, 1};
 	}
-	return (struct pmu_event){PMU_NO_EVENT, 0, 1};
+	return (struct pmu_event){0, PMU_NO_EVENT, 1};
 }
 
 void pmu_events_of_host(struct pmu_event events[PMU_COUNTERS])
 {
 	const struct pmu_event generic[PMU_COUNTERS] = {
-		[PMU_INSTRUCTIONS] = {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0},
-		[PMU_CYCLES] = {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, 0},
-		[PMU_L1D_LOADS] = {PERF_TYPE_HW_CACHE,
-				   CACHE_READ(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_RESULT_ACCESS), 0},
-		[PMU_L1D_MISSES] = {PERF_TYPE_HW_CACHE,
-				    CACHE_READ(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_RESULT_MISS), 0},
-		[PMU_LLC_LOADS] = {PERF_TYPE_HW_CACHE,
-				   CACHE_READ(PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_RESULT_ACCESS), 1},
-		[PMU_LLC_MISSES] = {PERF_TYPE_HW_CACHE,
-				    CACHE_READ(PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_RESULT_MISS), 1},
+	        [PMU_INSTRUCTIONS] = {PERF_COUNT_HW_INSTRUCTIONS, PERF_TYPE_HARDWARE, 0},
+	        [PMU_CYCLES] = {PERF_COUNT_HW_CPU_CYCLES, PERF_TYPE_HARDWARE, 0},
+	        [PMU_L1D_LOADS] = {CACHE_READ(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_RESULT_ACCESS),
+	                           PERF_TYPE_HW_CACHE, 0},
+	        [PMU_L1D_MISSES] = {CACHE_READ(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_RESULT_MISS),
+	                            PERF_TYPE_HW_CACHE, 0},
+	        [PMU_LLC_LOADS] = {CACHE_READ(PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_RESULT_ACCESS),
+	                           PERF_TYPE_HW_CACHE, 1},
+	        [PMU_LLC_MISSES] = {CACHE_READ(PERF_COUNT_HW_CACHE_LL, PERF_COUNT_HW_CACHE_RESULT_MISS),
+	                            PERF_TYPE_HW_CACHE, 1},
 	};
 
 	memcpy(events, generic, sizeof(generic));
@@ -58,12 +58,12 @@ void pmu_events_of_host(struct pmu_event events[PMU_COUNTERS])
 static int open_event(const struct pmu_event *event, int leader)
 {
 	struct perf_event_attr attr = {
-		.size = sizeof(attr),
-		.type = event->type,
-		.config = event->config,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+	        .size = sizeof(attr),
+	        .type = event->type,
+	        .config = event->config,
+	        .exclude_kernel = 1,
+	        .exclude_hv = 1,
+	        .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 	};
 
 	return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
@@ -72,8 +72,8 @@ static int open_event(const struct pmu_event *event, int leader)
 static void explain(char reason[96], int error)
 {
 	snprintf(reason, 96, "perf_event_open: %s (%s)",
-		 error == ENOENT ? "no such hardware counter here" : strerror(error),
-		 strerrorname_np(error) ? strerrorname_np(error) : "unknown");
+	         error == ENOENT ? "no such hardware counter here" : strerror(error),
+	         strerrorname_np(error) ? strerrorname_np(error) : "unknown");
 }
 
 static struct perf_event_mmap_page *map_page(int fd)
@@ -141,8 +141,8 @@ void pmu_read(const struct pmu *pmu, struct pmu_reading *reading)
 	}
 }
 
-bool pmu_difference(const struct pmu_reading *from, const struct pmu_reading *to, unsigned int i, double *value,
-		    double *multiplexed_share)
+bool pmu_difference(const struct pmu_reading *from, const struct pmu_reading *to, unsigned int i,
+                    double *value, double *multiplexed_share)
 {
 	const double enabled = (double)(to->enabled_ns[i] - from->enabled_ns[i]);
 	const double running = (double)(to->running_ns[i] - from->running_ns[i]);

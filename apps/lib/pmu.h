@@ -27,8 +27,8 @@ extern const char *const pmu_names[PMU_COUNTERS];
 /* What to open for one counter; type PMU_NO_EVENT: this processor has none that is known. */
 #define PMU_NO_EVENT UINT32_MAX
 struct pmu_event {
-	uint32_t type; /* PERF_TYPE_* */
 	uint64_t config;
+	uint32_t type; /* PERF_TYPE_* */
 	uint8_t group; /* counters of a group are counted at the same time */
 };
 
@@ -36,8 +36,8 @@ struct pmu {
 	int fd[PMU_COUNTERS]; /* -1: absent */
 	struct perf_event_mmap_page *page[PMU_COUNTERS];
 	char reason[PMU_COUNTERS][96]; /* why it is absent */
-	bool any;		       /* at least one counter is open */
-	bool user_readable;	       /* all open counters can be read with rdpmc */
+	bool any;                      /* at least one counter is open */
+	bool user_readable;            /* all open counters can be read with rdpmc */
 };
 
 struct pmu_reading {
@@ -60,8 +60,8 @@ void pmu_read(const struct pmu *pmu, struct pmu_reading *reading);
  * Counter i between two readings, scaled up when the kernel multiplexed it. Returns false when it never ran between them.
  * *multiplexed_share becomes the share of the time in which it did not count.
  */
-bool pmu_difference(const struct pmu_reading *from, const struct pmu_reading *to, unsigned int i, double *value,
-		    double *multiplexed_share);
+bool pmu_difference(const struct pmu_reading *from, const struct pmu_reading *to, unsigned int i,
+                    double *value, double *multiplexed_share);
 
 /*
  * One counter without a system call: the protocol of perf_event_mmap_page (lock = sequence count). The counting thread

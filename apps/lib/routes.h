@@ -10,20 +10,18 @@
 
 #include <stdint.h>
 
-#define ROUTES_DEFAULT	   16384 /* SoCC'19 section 3: LPM table of 16 K routes */
-#define ROUTES_MAX	   65536
-#define ROUTE_PREFIX_BITS  24
+#define ROUTES_DEFAULT    16384 /* SoCC'19 section 3: LPM table of 16 K routes */
+#define ROUTES_MAX        65536
+#define ROUTE_PREFIX_BITS 24
 
 /* Network address of route i (0..ROUTES_MAX-1), host byte order. */
-static inline uint32_t
-route_prefix(uint32_t i)
+static inline uint32_t route_prefix(uint32_t i)
 {
 	return (10u << 24) | (((i * 40503u) & 0xffffu) << 8);
 }
 
 /* An address that route i covers, host byte order; `host` 0..255. */
-static inline uint32_t
-route_address(uint32_t i, uint8_t host)
+static inline uint32_t route_address(uint32_t i, uint8_t host)
 {
 	return route_prefix(i) | host;
 }

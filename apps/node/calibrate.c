@@ -15,11 +15,11 @@
 #include "median.h"
 #include "poll_event.h"
 
-#define ROUNDS		61
-#define QUICK_ROUNDS	15
-#define CLOCK_READS	2000
-#define ROUND_POLLS	8192  /* at least; whole sweeps */
-#define LOOP_CYCLES	500000 /* of a round of the real loop: some events long */
+#define ROUNDS       61
+#define QUICK_ROUNDS 15
+#define CLOCK_READS  2000
+#define ROUND_POLLS  8192   /* at least; whole sweeps */
+#define LOOP_CYCLES  500000 /* of a round of the real loop: some events long */
 
 struct costs {
 	struct median tsc_read;
@@ -89,7 +89,8 @@ static __rte_noinline uint32_t fenced_sweeps(const struct job *job, uint32_t swe
 }
 
 /* Cycles per poll of a round, or -1 when packets came. */
-static double time_sweeps(const struct job *job, uint32_t (*sweep)(const struct job *, uint32_t), uint32_t sweeps)
+static double time_sweeps(const struct job *job, uint32_t (*sweep)(const struct job *, uint32_t),
+                          uint32_t sweeps)
 {
 	const uint64_t start = cycles_serialised();
 	const uint32_t packets = sweep(job, sweeps);
@@ -220,7 +221,8 @@ void calibrate_stamps(void)
 	const unsigned int n = dut_pollers(&pollers);
 
 	for (unsigned int i = 0; i < n; i++) {
-		jobs[i] = (struct job){.poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
+		jobs[i] = (struct job){
+		        .poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
 		rte_eal_remote_launch(run_stamp_job, &jobs[i], pollers[i]->lcore);
 	}
 	lcore_wait_all();
@@ -232,13 +234,13 @@ static json_t *costs_json(const struct costs *c)
 		const char *name;
 		const struct median *cost;
 	} all[] = {
-		{"tsc_read_cycles", &c->tsc_read},
-		{"tsc_read_serialised_cycles", &c->tsc_read_serialised},
-		{"stamp_cycles", &c->stamp},
-		{"empty_poll_overlapped_cycles", &c->empty_poll_overlapped},
-		{"empty_poll_serialised_cycles", &c->empty_poll_serialised},
-		{"idle_iteration_cycles", &c->idle_iteration},
-		{"sweep_cycles", &c->sweep},
+	        {"tsc_read_cycles", &c->tsc_read},
+	        {"tsc_read_serialised_cycles", &c->tsc_read_serialised},
+	        {"stamp_cycles", &c->stamp},
+	        {"empty_poll_overlapped_cycles", &c->empty_poll_overlapped},
+	        {"empty_poll_serialised_cycles", &c->empty_poll_serialised},
+	        {"idle_iteration_cycles", &c->idle_iteration},
+	        {"sweep_cycles", &c->sweep},
 	};
 	json_t *object = json_object();
 

@@ -44,6 +44,6 @@ json_t *configure(json_t *request, struct node_error *err)
 	}
 	calibrate_stamps();
 	return json_pack("{s:I,s:o}", "configured_ns",
-			 (json_int_t)cycles_to_ns(cycles_stamp() - start, rte_get_tsc_hz()), "footprint_bytes",
-			 ports_footprint());
+	                 (json_int_t)cycles_to_ns(cycles_stamp() - start, rte_get_tsc_hz()),
+	                 "footprint_bytes", ports_footprint());
 }

@@ -75,16 +75,20 @@ static const struct command {
 	bool while_running;
 	bool quits;
 } commands[] = {
-	{"configure", do_configure, false, false}, {"calibrate", do_calibrate, false, false},
-	{"selftest", do_selftest, false, false},   {"noise", do_noise, false, false},
-	{"start", do_start, false, false},	   {"read", do_read, true, false},
-	{"stop", do_stop, true, false},		   {"quit", do_quit, true, true},
+        {"configure", do_configure, false, false},
+        {"calibrate", do_calibrate, false, false},
+        {"selftest", do_selftest, false, false},
+        {"noise", do_noise, false, false},
+        {"start", do_start, false, false},
+        {"read", do_read, true, false},
+        {"stop", do_stop, true, false},
+        {"quit", do_quit, true, true},
 };
 
 static const struct command *find_command(json_t *request, struct node_error *err)
 {
 	static const char *const names[] = {"configure", "calibrate", "selftest", "noise", "start",
-					    "read",	 "stop",      "quit",	  NULL};
+	                                    "read",      "stop",      "quit",     NULL};
 	unsigned int i = 0;
 
 	if (fields_require(request, "", "cmd", err) || fields_choice(request, "", "cmd", names, &i, err))
@@ -196,7 +200,7 @@ static int converse(struct conversation *c, const volatile sig_atomic_t *stop)
 
 	while (status == 0 && !c->quit && !*stop && getppid() == parent) {
 		struct pollfd fds[] = {{.fd = c->reader.fd, .events = POLLIN},
-				       {.fd = runner_wake_fd(), .events = POLLIN}};
+		                       {.fd = runner_wake_fd(), .events = POLLIN}};
 
 		if (poll(fds, 2, sleep_ms()) < 0 && errno != EINTR)
 			return -errno;

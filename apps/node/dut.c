@@ -11,11 +11,12 @@
 #include "routes.h"
 #include "workload.h"
 
-#define EXTRA_CYCLES_MAX	100000000
-#define SAMPLE_EVERY_MAX	1000000
-#define CYCLES_PER_EVENT_LOADED 32768 /* a busy loop looks at the TSC after packets worth about so many cycles */
+#define EXTRA_CYCLES_MAX 100000000
+#define SAMPLE_EVERY_MAX 1000000
+#define CYCLES_PER_EVENT_LOADED                                                                              \
+	32768 /* a busy loop looks at the TSC after packets worth about so many cycles */
 #define CYCLES_PER_PACKET_GUESS 64
-#define UNINSTRUMENTED_FACTOR	4 /* mode none looks only for the end of its window */
+#define UNINSTRUMENTED_FACTOR   4 /* mode none looks only for the end of its window */
 
 static const char *const organisations[] = {"scale-out", NULL};
 static const char *const notifications[] = {"spin", NULL};
@@ -49,23 +50,26 @@ static int parse_lcores(json_t *list, struct dut_spec *spec, struct node_error *
 
 	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > RTE_MAX_LCORE)
 		return node_fail(err, "dut.lcores", "must be an array of at least one lcore");
-	json_array_foreach (list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		const json_int_t lcore = json_is_integer(item) ? json_integer_value(item) : -1;
 
 		if (lcore < 0 || lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled((unsigned int)lcore))
 			return node_fail(err, "dut.lcores", "item %zu is not an lcore of this process", i);
 		if ((unsigned int)lcore == rte_get_main_lcore())
 			return node_fail(err, "dut.lcores", "lcore %u is the main lcore and does not poll",
-					 (unsigned int)lcore);
+			                 (unsigned int)lcore);
 		for (unsigned int k = 0; k < spec->n; k++)
 			if (spec->lcores[k] == (unsigned int)lcore)
-				return node_fail(err, "dut.lcores", "lcore %u is listed twice", (unsigned int)lcore);
+				return node_fail(err, "dut.lcores", "lcore %u is listed twice",
+				                 (unsigned int)lcore);
 		spec->lcores[spec->n++] = (unsigned int)lcore;
 	}
 	return 0;
 }
 
-static int parse_port(json_t *object, const char *key, const char *where, uint16_t *port, struct node_error *err)
+static int parse_port(json_t *object, const char *key, const char *where, uint16_t *port,
+                      struct node_error *err)
 {
 	const char *name = NULL;
 
@@ -82,10 +86,12 @@ static int parse_ports(json_t *object, struct dut_spec *spec, struct node_error 
 	    parse_port(object, "rx_port", "dut.rx_port", &spec->rx_port, err))
 		return -1;
 	spec->tx_port = POLLER_NO_PORT;
-	if (tx_port && !json_is_null(tx_port) && parse_port(object, "tx_port", "dut.tx_port", &spec->tx_port, err))
+	if (tx_port && !json_is_null(tx_port) &&
+	    parse_port(object, "tx_port", "dut.tx_port", &spec->tx_port, err))
 		return -1;
 	if (workloads[spec->workload]->sends && spec->tx_port == POLLER_NO_PORT)
-		return node_fail(err, "dut.tx_port", "is required: workload %s sends", workload_names[spec->workload]);
+		return node_fail(err, "dut.tx_port", "is required: workload %s sends",
+		                 workload_names[spec->workload]);
 	return 0;
 }
 
@@ -108,21 +114,22 @@ static int parse_composition(json_t *object, struct dut_spec *spec, struct node_
 
 static int parse(json_t *object, struct dut_spec *spec, struct node_error *err)
 {
-	static const char *const keys[] = {"lcores",	   "rx_port", "tx_port",    "organisation", "notification",
-					   "workload",	   "routes",  "extra_cycles", "burst",	    "accounting",
-					   "sample_every", "longest", NULL};
+	static const char *const keys[] = {
+	        "lcores",       "rx_port", "tx_port",    "organisation", "notification", "workload", "routes",
+	        "extra_cycles", "burst",   "accounting", "sample_every", "longest",      NULL};
 
 	*spec = (struct dut_spec){
-		.accounting = ACCOUNTING_SAMPLED,
-		.workload = 2, /* l3fwd-lpm, the application of SoCC'19 */
-		.routes = ROUTES_DEFAULT,
-		.burst = 32,
-		.sample_every = 64,
-		.longest = 16,
+	        .accounting = ACCOUNTING_SAMPLED,
+	        .workload = 2, /* l3fwd-lpm, the application of SoCC'19 */
+	        .routes = ROUTES_DEFAULT,
+	        .burst = 32,
+	        .sample_every = 64,
+	        .longest = 16,
 	};
 	if (fields_only(object, "dut", keys, err) || fields_require(object, "dut", "lcores", err) ||
-	    parse_lcores(json_object_get(object, "lcores"), spec, err) || parse_composition(object, spec, err) ||
-	    parse_ports(object, spec, err) || parse_numbers(object, spec, err))
+	    parse_lcores(json_object_get(object, "lcores"), spec, err) ||
+	    parse_composition(object, spec, err) || parse_ports(object, spec, err) ||
+	    parse_numbers(object, spec, err))
 		return -1;
 	return 0;
 }
@@ -130,11 +137,11 @@ static int parse(json_t *object, struct dut_spec *spec, struct node_error *err)
 static int check_queues(const struct dut_spec *spec, struct node_error *err)
 {
 	if (ports_rx_queues(spec->rx_port) < spec->n)
-		return node_fail(err, "dut.lcores", "%u lcores need as many RX queues; the port has %u", spec->n,
-				 ports_rx_queues(spec->rx_port));
+		return node_fail(err, "dut.lcores", "%u lcores need as many RX queues; the port has %u",
+		                 spec->n, ports_rx_queues(spec->rx_port));
 	if (spec->tx_port != POLLER_NO_PORT && ports_tx_queues(spec->tx_port) < spec->n)
-		return node_fail(err, "dut.lcores", "%u lcores need as many TX queues; the port has %u", spec->n,
-				 ports_tx_queues(spec->tx_port));
+		return node_fail(err, "dut.lcores", "%u lcores need as many TX queues; the port has %u",
+		                 spec->n, ports_tx_queues(spec->tx_port));
 	return 0;
 }
 
@@ -170,7 +177,7 @@ static int32_t packets_per_event(const struct dut_spec *spec)
 	const uint64_t packets = CYCLES_PER_EVENT_LOADED / (CYCLES_PER_PACKET_GUESS + spec->extra_cycles);
 
 	return (int32_t)(RTE_MAX(packets, UINT64_C(1)) *
-			 (spec->accounting == ACCOUNTING_NONE ? UNINSTRUMENTED_FACTOR : 1));
+	                 (spec->accounting == ACCOUNTING_NONE ? UNINSTRUMENTED_FACTOR : 1));
 }
 
 static void find_refill_counters(struct poller *p)
@@ -178,7 +185,8 @@ static void find_refill_counters(struct poller *p)
 	uint16_t found = 0;
 
 	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
-		found += net_crossover_refill_failures(p->rx_port, (uint16_t)q, &p->refill_counters[found]) == 0;
+		found += net_crossover_refill_failures(p->rx_port, (uint16_t)q, &p->refill_counters[found]) ==
+		         0;
 	p->refill_counted = found == p->queues;
 }
 

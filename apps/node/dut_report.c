@@ -8,34 +8,52 @@ static json_t *integer(uint64_t value)
 	return json_integer((json_int_t)value);
 }
 
-/*
- * Whole cycles that sum to the total exactly: each part is rounded, the rest is loop overhead (never negative: parts sum to
- * at most the total, and where rounding takes that away the largest part gives it back).
- */
-static json_t *cycles_json(const struct account *a, enum accounting mode, uint32_t queues, double stamp_cycles,
-			   struct account_cycles *c)
+static json_t *absent(const char *reason)
+{
+	return json_pack("{s:s}", "absent", reason);
+}
+
+static const char *const cycle_classes[] = {"useful",     "receive", "process",        "transmit",
+                                            "empty_poll", "loop",    "instrumentation"};
+
+static void set_all_absent(json_t *object, const char *reason)
+{
+	for (unsigned int i = 0; i < RTE_DIM(cycle_classes); i++)
+		json_object_set_new(object, cycle_classes[i], absent(reason));
+}
+
+/* The three parts of useful, in whole cycles; returns their sum. */
+static uint64_t set_useful(json_t *object, const struct account_cycles *c)
+{
+	static const char reason[] = "accounting mode transition stamps whole stretches of non-empty polls";
+	const double parts[] = {c->receive, c->process, c->transmit};
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < RTE_DIM(parts); i++) {
+		sum += (uint64_t)parts[i];
+		json_object_set_new(object, cycle_classes[1 + i],
+		                    c->split ? integer((uint64_t)parts[i]) : absent(reason));
+	}
+	sum = c->split ? sum : (uint64_t)c->useful;
+	json_object_set_new(object, "useful", integer(sum));
+	return sum;
+}
+
+/* Whole cycles that sum to the total exactly: each part is rounded down and loop takes the rest. */
+static json_t *cycles_json(const struct account *a, enum accounting mode, uint32_t queues,
+                           double stamp_cycles, struct account_cycles *c)
 {
 	const char *reason = account_classify(a, mode, queues, stamp_cycles, c);
 	const uint64_t total = a->last_tsc - a->first_tsc;
 	json_t *object = json_pack("{s:I}", "total", (json_int_t)total);
 
-	if (mode == ACCOUNTING_NONE || mode == ACCOUNTING_COUNT)
-		return object;
 	if (reason) {
-		json_object_set_new(object, "absent", json_string(reason));
+		set_all_absent(object, reason);
 		return object;
 	}
-	const uint64_t receive = (uint64_t)c->receive, process = (uint64_t)c->process,
-		       transmit = (uint64_t)c->transmit, empty_poll = (uint64_t)c->empty_poll,
-		       instrumentation = (uint64_t)c->instrumentation;
-	const uint64_t useful = c->split ? receive + process + transmit : (uint64_t)c->useful;
+	const uint64_t empty_poll = (uint64_t)c->empty_poll, instrumentation = (uint64_t)c->instrumentation;
+	const uint64_t useful = set_useful(object, c);
 
-	json_object_set_new(object, "useful", integer(useful));
-	if (c->split) {
-		json_object_set_new(object, "receive", integer(receive));
-		json_object_set_new(object, "process", integer(process));
-		json_object_set_new(object, "transmit", integer(transmit));
-	}
 	json_object_set_new(object, "empty_poll", integer(empty_poll));
 	json_object_set_new(object, "instrumentation", integer(instrumentation));
 	json_object_set_new(object, "loop", integer(total - useful - empty_poll - instrumentation));
@@ -45,9 +63,9 @@ static json_t *cycles_json(const struct account *a, enum accounting mode, uint32
 static json_t *sampled_json(const struct account *a, const struct account_cycles *c)
 {
 	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "sweeps", (json_int_t)a->sampled_sweeps, "cycles",
-			 (json_int_t)a->sampled_cycles, "host_gaps", (json_int_t)a->host_gaps, "host_gap_cycles",
-			 (json_int_t)a->host_gap_cycles, "stamps", (json_int_t)a->stamps, "excess_cycles",
-			 (json_int_t)c->excess);
+	                 (json_int_t)a->sampled_cycles, "host_gaps", (json_int_t)a->host_gaps,
+	                 "host_gap_cycles", (json_int_t)a->host_gap_cycles, "stamps", (json_int_t)a->stamps,
+	                 "excess_cycles", (json_int_t)c->excess);
 }
 
 /*
@@ -58,15 +76,16 @@ static json_t *polls_json(const struct poller *p, const struct account *a)
 {
 	const uint64_t empty = account_empty_polls(a, p->queues), full = a->visits[p->burst];
 	const uint64_t refills = p->edges[1].refill_failures - p->edges[0].refill_failures;
-	json_t *object = json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_visits(a) - full), "full",
-				   (json_int_t)full, "race_lost", (json_int_t)0);
+	json_t *object = json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_visits(a) - full),
+	                           "full", (json_int_t)full, "race_lost", (json_int_t)0);
 
 	if (p->refill_counted) {
 		json_object_set_new(object, "refill_failed", integer(RTE_MIN(refills, empty)));
 		json_object_set_new(object, "empty", integer(empty - RTE_MIN(refills, empty)));
 	} else {
-		json_object_set_new(object, "refill_failed",
-				    json_pack("{s:s}", "absent", "this driver does not count failed refills by queue"));
+		json_object_set_new(
+		        object, "refill_failed",
+		        json_pack("{s:s}", "absent", "this driver does not count failed refills by queue"));
 		json_object_set_new(object, "empty", integer(empty));
 	}
 	return object;
@@ -79,28 +98,25 @@ static json_t *histograms_json(const struct poller *p, const struct account *a)
 
 	json_object_set_new(object, "burst", value_counts_to_json(a->visits, p->burst + 1u, "packets"));
 	if (a->iteration_cycles.total)
-		json_object_set_new(object, "iteration_cycles", histogram_to_json(&a->iteration_cycles, "cycles"));
+		json_object_set_new(object, "iteration_cycles",
+		                    histogram_to_json(&a->iteration_cycles, "cycles"));
 	if (a->visit_gap_cycles.total)
-		json_object_set_new(object, "visit_gap_cycles", histogram_to_json(&a->visit_gap_cycles, "cycles"));
+		json_object_set_new(object, "visit_gap_cycles",
+		                    histogram_to_json(&a->visit_gap_cycles, "cycles"));
 	return object;
 }
 
 static json_t *os_json(const struct poller_edge edges[2])
 {
 	return json_pack("{s:I,s:I,s:I}", "voluntary_switches",
-			 (json_int_t)(edges[1].voluntary_switches - edges[0].voluntary_switches),
-			 "involuntary_switches",
-			 (json_int_t)(edges[1].involuntary_switches - edges[0].involuntary_switches), "minor_faults",
-			 (json_int_t)(edges[1].minor_faults - edges[0].minor_faults));
-}
-
-static json_t *absent(const char *reason)
-{
-	return json_pack("{s:s}", "absent", reason);
+	                 (json_int_t)(edges[1].voluntary_switches - edges[0].voluntary_switches),
+	                 "involuntary_switches",
+	                 (json_int_t)(edges[1].involuntary_switches - edges[0].involuntary_switches),
+	                 "minor_faults", (json_int_t)(edges[1].minor_faults - edges[0].minor_faults));
 }
 
 static json_t *pmu_window(const struct poller *p, double window[PMU_COUNTERS], bool have[PMU_COUNTERS],
-			  double *multiplexed_share)
+                          double *multiplexed_share)
 {
 	json_t *object = json_object();
 
@@ -108,14 +124,15 @@ static json_t *pmu_window(const struct poller *p, double window[PMU_COUNTERS], b
 		double share = 0;
 
 		have[i] = p->pmu.fd[i] >= 0 &&
-			  pmu_difference(&p->edges[0].pmu, &p->edges[1].pmu, i, &window[i], &share);
+		          pmu_difference(&p->edges[0].pmu, &p->edges[1].pmu, i, &window[i], &share);
 		*multiplexed_share = RTE_MAX(*multiplexed_share, share);
 		if (have[i])
 			json_object_set_new(object, pmu_names[i], integer((uint64_t)window[i]));
 		else
 			json_object_set_new(object, pmu_names[i],
-					    absent(p->pmu.fd[i] < 0 ? p->pmu.reason[i]
-								    : "the kernel never scheduled this counter"));
+			                    absent(p->pmu.fd[i] < 0
+			                                   ? p->pmu.reason[i]
+			                                   : "the kernel never scheduled this counter"));
 	}
 	return object;
 }
@@ -134,8 +151,8 @@ static double pmu_useful(const struct account *a, unsigned int i)
 	return account_scale_up(a->visits, weight, mean);
 }
 
-static void pmu_classes(const struct poller *p, const struct account *a, const double window[], const bool have[],
-			json_t *object)
+static void pmu_classes(const struct poller *p, const struct account *a, const double window[],
+                        const bool have[], json_t *object)
 {
 	const bool split = p->accounting == ACCOUNTING_SAMPLED && p->pmu.user_readable;
 	json_t *useful = json_object(), *polling = json_object();
@@ -149,7 +166,7 @@ static void pmu_classes(const struct poller *p, const struct account *a, const d
 			continue;
 		}
 		const char *reason = have[i] ? "needs accounting sampled and user-space counter reads (rdpmc)"
-					     : "not counted for the window either";
+		                             : "not counted for the window either";
 
 		json_object_set_new(useful, pmu_names[i], absent(reason));
 		json_object_set_new(polling, pmu_names[i], absent(reason));
@@ -176,7 +193,7 @@ static void add_classes(json_t *object, const struct poller *p, const struct acc
 {
 	struct account_cycles c;
 	json_t *cycles = cycles_json(a, p->accounting, p->queues, p->stamp_cycles, &c);
-	const bool classified = json_object_get(cycles, "useful") != NULL;
+	json_t *useful = json_object_get(cycles, "useful");
 
 	json_object_set_new(object, "cycles", cycles);
 	if (p->accounting == ACCOUNTING_NONE)
@@ -191,19 +208,20 @@ static void add_classes(json_t *object, const struct poller *p, const struct acc
 	json_object_set_new(object, "cycles_sampled", sampled_json(a, &c));
 	if (p->accounting == ACCOUNTING_TRANSITION)
 		json_object_set_new(object, "transitions", integer(a->transitions));
-	if (!classified)
-		return;
-	json_object_set_new(object, "idle_iteration_cycles", integer((uint64_t)c.idle_iteration));
-	json_object_set_new(object, "busy_cycles_testpmd", json_incref(json_object_get(cycles, "useful")));
+	json_object_set_new(object, "idle_iteration_cycles",
+	                    json_is_integer(useful) ? integer((uint64_t)c.idle_iteration)
+	                                            : json_incref(useful));
+	json_object_set_new(object, "busy_cycles_testpmd", json_incref(useful));
 }
 
 static json_t *traffic_json(const struct poller *p, const struct account *a)
 {
-	return json_pack("{s:i,s:i,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu", lcore_cpu(p->lcore),
-			 "queues", p->queues, "accounting", accounting_names[p->accounting], "rx_packets",
-			 (json_int_t)a->rx_packets, "rx_bytes", (json_int_t)a->rx_bytes, "tx_packets",
-			 (json_int_t)a->tx_packets, "tx_bytes", (json_int_t)a->tx_bytes, "tx_dropped",
-			 (json_int_t)a->tx_dropped, "workload_dropped", (json_int_t)a->workload_dropped);
+	return json_pack("{s:i,s:i,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
+	                 lcore_cpu(p->lcore), "queues", p->queues, "accounting",
+	                 accounting_names[p->accounting], "rx_packets", (json_int_t)a->rx_packets, "rx_bytes",
+	                 (json_int_t)a->rx_bytes, "tx_packets", (json_int_t)a->tx_packets, "tx_bytes",
+	                 (json_int_t)a->tx_bytes, "tx_dropped", (json_int_t)a->tx_dropped, "workload_dropped",
+	                 (json_int_t)a->workload_dropped);
 }
 
 static json_t *window_json(const struct poller *p)
@@ -212,9 +230,12 @@ static json_t *window_json(const struct poller *p)
 	json_t *object = traffic_json(p, a);
 
 	json_object_set_new(object, "window",
-			    json_pack("{s:I,s:I}", "start_tsc", (json_int_t)a->first_tsc, "end_tsc",
-				      (json_int_t)a->last_tsc));
+	                    json_pack("{s:I,s:I}", "start_tsc", (json_int_t)a->first_tsc, "end_tsc",
+	                              (json_int_t)a->last_tsc));
 	add_classes(object, p, a);
+	json_object_set_new(object, "interruptions",
+	                    json_pack("{s:I,s:I}", "count", (json_int_t)a->interruptions, "cycles",
+	                              (json_int_t)a->interrupted_cycles));
 	json_object_set_new(object, "os", os_json(p->edges));
 	json_object_set_new(object, "pmu", pmu_json(p, a));
 	return object;

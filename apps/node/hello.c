@@ -21,9 +21,9 @@ static json_t *lcores_json(void)
 	unsigned int lcore;
 
 	RTE_LCORE_FOREACH (lcore)
-		json_array_append_new(list, json_pack("{s:i,s:i,s:i}", "lcore", (int)lcore, "cpu",
-						      lcore_cpu(lcore), "socket",
-						      (int)rte_lcore_to_socket_id(lcore)));
+		json_array_append_new(list,
+		                      json_pack("{s:i,s:i,s:i}", "lcore", (int)lcore, "cpu", lcore_cpu(lcore),
+		                                "socket", (int)rte_lcore_to_socket_id(lcore)));
 	return list;
 }
 
@@ -46,18 +46,19 @@ static void add_absent_counters(json_t *absent)
 		json_object_set_new(absent, thing, json_string(pmu.reason[i]));
 	}
 	if (pmu.any && !pmu.user_readable)
-		json_object_set_new(absent, "pmu.classes", json_string("counters cannot be read in user space (rdpmc)"));
+		json_object_set_new(absent, "pmu.classes",
+		                    json_string("counters cannot be read in user space (rdpmc)"));
 	pmu_close(&pmu);
 }
 
 json_t *hello(void)
 {
 	json_t *absent = json_object();
-	json_t *event = json_pack("{s:s,s:i,s:s,s:s,s:I,s:b,s:i,s:i,s:o,s:o}", "event", "hello", "protocol", PROTOCOL,
-				  "version", POLLSCOPE_VERSION, "dpdk", rte_version(), "tsc_hz",
-				  (json_int_t)rte_get_tsc_hz(), "hugepages", rte_eal_has_hugepages() != 0, "pid",
-				  (int)getpid(), "main_lcore", (int)rte_get_main_lcore(), "lcores", lcores_json(),
-				  "ports", ports_hello(absent));
+	json_t *event = json_pack("{s:s,s:i,s:s,s:s,s:I,s:b,s:i,s:i,s:o,s:o}", "event", "hello", "protocol",
+	                          PROTOCOL, "version", POLLSCOPE_VERSION, "dpdk", rte_version(), "tsc_hz",
+	                          (json_int_t)rte_get_tsc_hz(), "hugepages", rte_eal_has_hugepages() != 0,
+	                          "pid", (int)getpid(), "main_lcore", (int)rte_get_main_lcore(), "lcores",
+	                          lcores_json(), "ports", ports_hello(absent));
 
 	add_absent_counters(absent);
 	json_object_set_new(event, "absent", absent);

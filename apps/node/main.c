@@ -47,8 +47,9 @@ static int claim_output(void)
 
 static int usage(const char *argument)
 {
-	fprintf(stderr, "pollscope-node: unknown argument %s\nusage: pollscope-node [EAL options] [-- --self-test]\n",
-		argument);
+	fprintf(stderr,
+	        "pollscope-node: unknown argument %s\nusage: pollscope-node [EAL options] [-- --self-test]\n",
+	        argument);
 	return 2;
 }
 
@@ -58,9 +59,10 @@ static int serve(int out)
 
 	if (status == 0)
 		status = control_run(STDIN_FILENO, out, &stop);
+	/* rings may hold mbufs of the generator's pool */
+	ports_close();
 	gen_close();
 	dut_close();
-	ports_close();
 	if (status == 0)
 		return 0;
 	fprintf(stderr, "pollscope-node: %s\n", strerror(-status));

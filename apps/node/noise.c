@@ -11,7 +11,7 @@
 #include "lcore.h"
 
 #define DURATION_MAX_NS UINT64_C(60000000000)
-#define LAUNCH_NS	1000000 /* until all lcores spin */
+#define LAUNCH_NS       1000000 /* until all lcores spin */
 
 struct spin {
 	bool asked;
@@ -55,7 +55,8 @@ static int parse_lcores(json_t *list, struct node_error *err)
 
 	if (!json_is_array(list) || json_array_size(list) == 0)
 		return node_fail(err, "lcores", "must be an array of at least one lcore");
-	json_array_foreach (list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		const json_int_t lcore = json_is_integer(item) ? json_integer_value(item) : -1;
 
 		if (lcore < 0 || lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled((unsigned int)lcore) ||
@@ -102,7 +103,7 @@ static int launch(uint64_t duration_ns, struct node_error *err)
 	}
 	/* not lcore_wait_all() alone: waking up now and then would be noise on the CPU of the main lcore */
 	const struct timespec duration = {.tv_sec = (time_t)(duration_ns / NS_PER_S),
-					  .tv_nsec = (long)(duration_ns % NS_PER_S)};
+	                                  .tv_nsec = (long)(duration_ns % NS_PER_S)};
 
 	nanosleep(&duration, NULL);
 	lcore_wait_all();
@@ -124,12 +125,13 @@ json_t *noise(json_t *request, struct node_error *err)
 
 		if (!s->asked)
 			continue;
-		json_array_append_new(list, json_pack("{s:i,s:i,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)lcore, "cpu",
-						      lcore_cpu(lcore), "duration_ns",
-						      (json_int_t)cycles_to_ns(s->duration, hz), "over_1us",
-						      (json_int_t)s->over[0], "over_10us", (json_int_t)s->over[1],
-						      "over_100us", (json_int_t)s->over[2], "longest_ns",
-						      (json_int_t)cycles_to_ns(s->longest, hz)));
+		json_array_append_new(list,
+		                      json_pack("{s:i,s:i,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)lcore, "cpu",
+		                                lcore_cpu(lcore), "duration_ns",
+		                                (json_int_t)cycles_to_ns(s->duration, hz), "over_1us",
+		                                (json_int_t)s->over[0], "over_10us", (json_int_t)s->over[1],
+		                                "over_100us", (json_int_t)s->over[2], "longest_ns",
+		                                (json_int_t)cycles_to_ns(s->longest, hz)));
 	}
 	return list;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "poll_event.h"
-
 #include <string.h>
 #include <sys/resource.h>
+
+#include "poll_event.h"
 
 #define WARMUP_SHARE 8 /* poll_window() warms up for 1/8 of its window */
 
@@ -20,16 +20,11 @@ static void read_edge(struct poller *p, struct poller_edge *edge)
 	pmu_read(&p->pmu, &edge->pmu);
 }
 
-/* Where the stretch that is open in the modes transition and full belongs. */
-static void book_open_interval(struct poller *p, uint64_t now)
+/* Mode transition: book the interval that is open, so that none is long and a host gap can be told from work. */
+static void book_open_interval(struct poller *p)
 {
-	struct account *a = p->account;
-
-	if (p->accounting == ACCOUNTING_TRANSITION) {
-		*(p->in_busy ? &a->busy_cycles : &a->empty_cycles) += now - p->last_stamp;
-		*(p->in_busy ? &a->busy_intervals : &a->empty_intervals) += 1;
-		a->stamps++;
-	}
+	if (p->accounting == ACCOUNTING_TRANSITION)
+		account_transition(p->account, &p->open, p->open.busy, cycles_stamp());
 }
 
 static uint64_t boundary_of(const struct poller *p)
@@ -49,16 +44,36 @@ static void next_stretch(struct poller *p, uint64_t now)
 {
 	const bool ends_window = p->stretch == STRETCH_WINDOW;
 
-	book_open_interval(p, now);
 	p->account->last_tsc = now;
 	read_edge(p, &p->edges[ends_window]);
-	p->stretch++;
+	p->stretch = ends_window ? STRETCH_DRAIN : STRETCH_WINDOW;
 	p->account = &p->accounts[p->stretch];
 	if (ends_window && !p->no_drain)
 		trial_wake(p->trial);
-	p->event_tsc = p->last_stamp = p->account->first_tsc = cycles_stamp();
+	p->last_stamp = p->open.since = p->account->first_tsc = cycles_stamp();
+	p->open.packets = 0;
 	for (uint16_t i = 0; p->visit_stamps && i < p->queues; i++)
 		p->visit_stamps[i] = 0;
+}
+
+#define INTERRUPT_CYCLES 2000 /* a timer interrupt takes longer */
+
+/*
+ * A stretch without packets tells the cost of empty polls; one that an interrupt or the host lengthened is left out. A stretch far
+ * longer than its sweeps and packets explain was interrupted by the host or another thread.
+ */
+static void judge_stretch(struct poller *p, uint32_t sweeps, uint64_t elapsed)
+{
+	struct account *a = p->account;
+	const uint64_t usual = (uint64_t)EVENT_CYCLES * sweeps / p->steady_sweeps;
+	const uint64_t packets = a->rx_packets - p->event_packets;
+
+	if (packets == 0 && elapsed < INTERRUPT_CYCLES + 2 * usual)
+		account_quiet(a, (uint64_t)sweeps * p->queues, elapsed);
+	if (elapsed > gap_threshold(a, packets) + 2 * usual) {
+		a->interruptions++;
+		a->interrupted_cycles += elapsed - usual;
+	}
 }
 
 /* Sweeps that take about EVENT_CYCLES, by doubling and halving. */
@@ -66,7 +81,8 @@ static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 {
 	if (elapsed > EVENT_CYCLES && p->steady_sweeps > 1)
 		p->steady_sweeps /= 2;
-	else if (elapsed < EVENT_CYCLES / 2 && sweeps >= p->steady_sweeps && p->steady_sweeps < EVENT_SWEEPS_MAX)
+	else if (elapsed < EVENT_CYCLES / 2 && sweeps >= p->steady_sweeps &&
+	         p->steady_sweeps < EVENT_SWEEPS_MAX)
 		p->steady_sweeps *= 2;
 }
 
@@ -78,12 +94,22 @@ static uint64_t draw_sample_distance(struct poller *p)
 	return 1 + rng_below(&p->rng, 2 * mean);
 }
 
+/* Which modes take samples, and which of those take sampled sweeps and not only short stretches. */
+static bool samples(const struct poller *p)
+{
+	return p->accounting == ACCOUNTING_SAMPLED || p->accounting == ACCOUNTING_TRANSITION;
+}
+
 static void plan_sampling(struct poller *p, uint32_t sweeps)
 {
-	if (p->accounting != ACCOUNTING_SAMPLED)
+	p->short_stretch = false;
+	if (!samples(p))
 		return;
-	p->sample_due = p->sample_countdown <= sweeps;
-	p->sample_countdown = p->sample_due ? draw_sample_distance(p) : p->sample_countdown - sweeps;
+	const bool due = p->sample_countdown <= sweeps;
+	/* of 8 samples two are short stretches */
+	p->short_stretch = due && (p->accounting == ACCOUNTING_TRANSITION || (rng_next(&p->rng) & 3) == 0);
+	p->sample_due = due && !p->short_stretch;
+	p->sample_countdown = due ? draw_sample_distance(p) : p->sample_countdown - sweeps;
 	/* drawn while sweeps were shorter: do not wait for it through long ones */
 	const uint64_t most = 2 * (uint64_t)RTE_MAX(p->sample_every, p->steady_sweeps);
 
@@ -92,19 +118,20 @@ static void plan_sampling(struct poller *p, uint32_t sweeps)
 }
 
 /* Sweeps until the next event; fewer when the window's edge is nearer than that. */
-static uint32_t plan(struct poller *p, uint32_t sweeps, uint64_t elapsed, uint64_t now)
+static void plan(struct poller *p, uint32_t sweeps, uint64_t elapsed, uint64_t now)
 {
 	const uint64_t boundary = boundary_of(p);
 	uint64_t next = p->steady_sweeps;
 
-	if (p->accounting == ACCOUNTING_SAMPLED)
+	if (samples(p))
 		next = RTE_MIN(next, p->sample_countdown);
+	if (p->short_stretch)
+		next = UINT64_C(1) << (rng_next(&p->rng) & 7);
 	if (boundary - now < 2 * elapsed)
 		next = RTE_MIN(next, (boundary - now) * sweeps / (2 * elapsed));
 	p->planned_sweeps = (uint32_t)RTE_MAX(next, 1u);
 	p->packets_left = p->packets_per_event;
 	p->busy_sweep = UINT32_MAX;
-	return p->planned_sweeps;
 }
 
 uint32_t poll_begin(struct poller *p)
@@ -113,9 +140,11 @@ uint32_t poll_begin(struct poller *p)
 
 	p->stretch = STRETCH_WARMUP;
 	p->account = &p->accounts[STRETCH_WARMUP];
-	p->event_tsc = p->last_stamp = p->account->first_tsc = now;
-	p->in_busy = false;
+	p->event_tsc = p->last_stamp = p->open.since = p->account->first_tsc = now;
+	p->open.busy = false;
+	p->open.packets = 0;
 	p->sample_due = false;
+	p->event_packets = 0;
 	p->steady_sweeps = 1;
 	p->planned_sweeps = 1;
 	p->sample_countdown = p->sample_every;
@@ -133,7 +162,8 @@ uint32_t poll_event(struct poller *p)
 
 	p->account->sweeps += sweeps;
 	longest_offer(&p->account->longest, now, elapsed, sweeps);
-	p->event_tsc = now;
+	judge_stretch(p, sweeps, elapsed);
+	book_open_interval(p);
 	adapt(p, sweeps, elapsed);
 	if (now >= boundary_of(p) || (phase != TRIAL_RUN && p->stretch != STRETCH_DRAIN))
 		next_stretch(p, now);
@@ -142,7 +172,10 @@ uint32_t poll_event(struct poller *p)
 		return 0;
 	}
 	plan_sampling(p, sweeps);
-	return plan(p, sweeps, elapsed, p->event_tsc);
+	plan(p, sweeps, elapsed, now);
+	p->event_packets = p->account->rx_packets;
+	p->event_tsc = cycles_stamp();
+	return p->planned_sweeps;
 }
 
 void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
@@ -152,8 +185,9 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 	a->sweeps += sweeps;
 	a->sampled_sweeps += sweeps;
 	longest_offer(&a->longest, now, now - p->event_tsc, sweeps);
-	p->event_tsc = now;
 	p->sample_due = false;
+	p->event_packets = a->rx_packets;
+	p->event_tsc = cycles_stamp();
 }
 
 void poll_reset(struct poller *p, const struct trial *trial)

@@ -46,8 +46,8 @@ static __rte_always_inline void spin_for(uint64_t cycles)
 }
 
 /* Returns how many of the n packets are to be sent; *bytes becomes their bytes. */
-static __rte_always_inline uint16_t poll_process(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-						 uint16_t n, uint64_t *bytes)
+static __rte_always_inline uint16_t poll_process(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, uint16_t n, uint64_t *bytes)
 {
 	struct account *a = p->account;
 
@@ -66,7 +66,8 @@ static __rte_always_inline uint16_t poll_process(struct poller *p, const struct 
 }
 
 /* What the TX queue does not take at once is dropped: a retry would turn a slow peer into a slow DUT. */
-static __rte_always_inline void poll_transmit(struct poller *p, struct rte_mbuf **packets, uint16_t n, uint64_t bytes)
+static __rte_always_inline void poll_transmit(struct poller *p, struct rte_mbuf **packets, uint16_t n,
+                                              uint64_t bytes)
 {
 	struct account *a = p->account;
 
@@ -83,7 +84,8 @@ static __rte_always_inline void poll_transmit(struct poller *p, struct rte_mbuf 
 	a->tx_bytes += bytes;
 }
 
-static __rte_always_inline void poll_count(struct poller *p, const struct loop_kind kind, uint16_t n, uint32_t sweep)
+static __rte_always_inline void poll_count(struct poller *p, const struct loop_kind kind, uint16_t n,
+                                           uint32_t sweep)
 {
 	if (kind.accounting == ACCOUNTING_NONE)
 		return;
@@ -104,8 +106,8 @@ static __rte_always_inline void poll_hasten(struct poller *p, uint16_t n, uint32
 	}
 }
 
-static __rte_always_inline void poll_forward(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					     uint16_t n)
+static __rte_always_inline void poll_forward(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, uint16_t n)
 {
 	uint64_t bytes;
 	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
@@ -116,28 +118,13 @@ static __rte_always_inline void poll_forward(struct poller *p, const struct loop
 /* Mode transition: a stamp when polls turn from empty to non-empty or back. */
 static __rte_always_inline void poll_transition(struct poller *p, const struct loop_kind kind, bool busy)
 {
-	struct account *a = p->account;
-
-	if (kind.accounting != ACCOUNTING_TRANSITION || likely(p->in_busy == busy))
-		return;
-	const uint64_t now = cycles_stamp();
-
-	a->stamps++;
-	if (busy) {
-		a->empty_cycles += now - p->last_stamp;
-		a->empty_intervals++;
-		a->transitions++;
-	} else {
-		a->busy_cycles += now - p->last_stamp;
-		a->busy_intervals++;
-	}
-	p->in_busy = busy;
-	p->last_stamp = now;
+	if (kind.accounting == ACCOUNTING_TRANSITION && unlikely(p->open.busy != busy))
+		account_transition(p->account, &p->open, busy, cycles_stamp());
 }
 
 /* Modes none, count, sampled, transition. */
-static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					    uint32_t *sweeps_left)
+static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, uint32_t *sweeps_left)
 {
 	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step) {
 		const uint16_t n = kind.receive(p, (uint16_t)q, packets);
@@ -153,7 +140,7 @@ static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_
 
 /* Mode full: book an interval that holds one stamp, unless the host interrupted it. */
 static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
-					      uint64_t *intervals)
+                                              uint64_t *intervals)
 {
 	if (account_is_gap(p->account, cycles, n))
 		return;
@@ -161,8 +148,8 @@ static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint
 	(*intervals)++;
 }
 
-static __rte_always_inline void full_forward(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					     uint16_t n)
+static __rte_always_inline void full_forward(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, uint16_t n)
 {
 	struct account *a = p->account;
 	uint64_t bytes;
@@ -180,8 +167,8 @@ static __rte_always_inline void full_forward(struct poller *p, const struct loop
 }
 
 /* Returns the number of packets met. Bookkeeping lies outside the intervals: it is loop overhead of this mode. */
-static __rte_always_inline uint16_t full_visit(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					       uint16_t queue, uint16_t index)
+static __rte_always_inline uint16_t full_visit(struct poller *p, const struct loop_kind kind,
+                                               struct rte_mbuf **packets, uint16_t queue, uint16_t index)
 {
 	struct account *a = p->account;
 	const uint64_t begin = cycles_stamp();
@@ -190,7 +177,7 @@ static __rte_always_inline uint16_t full_visit(struct poller *p, const struct lo
 
 	a->stamps += 2;
 	full_interval(p, n, end - begin, n ? &a->receive_cycles : &a->empty_cycles,
-		      n ? &a->receive_intervals : &a->empty_intervals);
+	              n ? &a->receive_intervals : &a->empty_intervals);
 	if (p->visit_stamps[index])
 		histogram_record(&a->visit_gap_cycles, begin - p->visit_stamps[index]);
 	p->visit_stamps[index] = begin;
@@ -199,8 +186,8 @@ static __rte_always_inline uint16_t full_visit(struct poller *p, const struct lo
 	return n;
 }
 
-static __rte_always_inline void full_sweep(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					   uint32_t *sweeps_left)
+static __rte_always_inline void full_sweep(struct poller *p, const struct loop_kind kind,
+                                           struct rte_mbuf **packets, uint32_t *sweeps_left)
 {
 	const uint64_t now = cycles_stamp();
 	uint16_t index = 0;
@@ -219,8 +206,9 @@ static __rte_always_inline void full_sweep(struct poller *p, const struct loop_k
 }
 
 /* Unstamped visits of the queues [from, to) inside a sampled sweep. */
-static __rte_always_inline void plain_visits(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					     uint32_t from, uint32_t to, uint32_t sweep)
+static __rte_always_inline void plain_visits(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, uint32_t from, uint32_t to,
+                                             uint32_t sweep)
 {
 	for (uint32_t q = from; q < to; q += p->queue_step) {
 		const uint16_t n = kind.receive(p, (uint16_t)q, packets);
@@ -233,8 +221,9 @@ static __rte_always_inline void plain_visits(struct poller *p, const struct loop
 }
 
 /* A stamped visit whose packets are already received. */
-static __rte_always_inline void sampled_visit(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					      uint16_t n, uint32_t empty_before, uint64_t start, uint32_t sweep)
+static __rte_always_inline void sampled_visit(struct poller *p, const struct loop_kind kind,
+                                              struct rte_mbuf **packets, uint16_t n, uint32_t empty_before,
+                                              uint64_t start, uint32_t sweep)
 {
 	uint64_t stamp[4] = {start, cycles_stamp()}, bytes;
 	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
@@ -256,15 +245,15 @@ static inline uint32_t random_queue(struct poller *p, uint32_t polls)
  * Time a run of 2^run_log2 polls: inside one sweep, or over whole sweeps when the lcore has fewer queues. The timed loop
  * is as lean as plain_sweep(): what it adds would be multiplied.
  */
-static __rte_always_inline uint32_t sample_run(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets,
-					       unsigned int run_log2)
+static __rte_always_inline uint32_t sample_run(struct poller *p, const struct loop_kind kind,
+                                               struct rte_mbuf **packets, unsigned int run_log2)
 {
 	const uint32_t polls = 1u << run_log2;
 	const bool inside = polls <= p->queues;
 	const uint32_t from = inside ? random_queue(p, polls) : p->first_queue;
 	const uint32_t to = inside ? from + polls * p->queue_step : p->end_queue;
 	const uint32_t sweeps = inside ? 1 : polls / p->queues;
-	uint32_t sweep = 0, q = from;
+	uint32_t sweep = 0, q;
 	uint16_t n = 0;
 
 	plain_visits(p, kind, packets, p->first_queue, from, UINT32_MAX - 1);
@@ -285,14 +274,15 @@ static __rte_always_inline uint32_t sample_run(struct poller *p, const struct lo
 	return sweeps;
 
 met_packets:
-	sampled_visit(p, kind, packets, n, sweep * p->queues + (q - from) / p->queue_step, start, UINT32_MAX - 1);
+	sampled_visit(p, kind, packets, n, sweep * p->queues + (q - from) / p->queue_step, start,
+	              UINT32_MAX - 1);
 	plain_visits(p, kind, packets, q + p->queue_step, p->end_queue, UINT32_MAX - 1);
 	return sweep + 1;
 }
 
 /* One sweep from begin to end. */
 static __rte_always_inline uint32_t sample_iteration(struct poller *p, const struct loop_kind kind,
-						     struct rte_mbuf **packets)
+                                                     struct rte_mbuf **packets)
 {
 	const uint64_t start = cycles_stamp();
 
@@ -304,7 +294,7 @@ static __rte_always_inline uint32_t sample_iteration(struct poller *p, const str
 
 /* From one visit of a random queue to the next. */
 static __rte_always_inline uint32_t sample_visit_gap(struct poller *p, const struct loop_kind kind,
-						     struct rte_mbuf **packets)
+                                                     struct rte_mbuf **packets)
 {
 	const uint32_t queue = random_queue(p, 1);
 
@@ -321,7 +311,7 @@ static __rte_always_inline uint32_t sample_visit_gap(struct poller *p, const str
 
 /* Hardware counters of one visit of a random queue; kept when the visit met packets. */
 static __rte_always_inline uint32_t sample_counters(struct poller *p, const struct loop_kind kind,
-						    struct rte_mbuf **packets)
+                                                    struct rte_mbuf **packets)
 {
 	const uint32_t queue = random_queue(p, 1);
 	uint64_t before[PMU_COUNTERS] = {0}, after[PMU_COUNTERS] = {0};
@@ -345,7 +335,8 @@ static __rte_always_inline uint32_t sample_counters(struct poller *p, const stru
 }
 
 /* Of 8 sampled sweeps one gives an iteration, one a visit gap, two (where counters can be read) hardware counters; the rest runs. */
-static __rte_always_inline void sampled_sweep(struct poller *p, const struct loop_kind kind, struct rte_mbuf **packets)
+static __rte_always_inline void sampled_sweep(struct poller *p, const struct loop_kind kind,
+                                              struct rte_mbuf **packets)
 {
 	const uint64_t draw = rng_next(&p->rng);
 	const unsigned int what = draw & 7;
@@ -383,30 +374,31 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 }
 
 /* Organisation scale-out: this lcore alone reads its queues. */
-static __rte_always_inline uint16_t receive_scale_out(struct poller *p, uint16_t queue, struct rte_mbuf **packets)
+static __rte_always_inline uint16_t receive_scale_out(struct poller *p, uint16_t queue,
+                                                      struct rte_mbuf **packets)
 {
 	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
 }
 
-#define POLL_LOOP(name, mode, receive_function, process_function)                                              \
-	static __rte_noinline void name(struct poller *p)                                                      \
-	{                                                                                                      \
-		const struct loop_kind kind = {mode, receive_function, process_function};                      \
-                                                                                                               \
-		poll_loop(p, kind);                                                                            \
+#define POLL_LOOP(name, mode, receive_function, process_function)                                            \
+	static __rte_noinline void name(struct poller *p)                                                    \
+	{                                                                                                    \
+		const struct loop_kind kind = {mode, receive_function, process_function};                    \
+                                                                                                             \
+		poll_loop(p, kind);                                                                          \
 	}
 
 /* Defines the loops and the table `name`, indexed by enum accounting. */
-#define POLL_LOOPS(name, receive, process)                                                                     \
-	POLL_LOOP(name##_none, ACCOUNTING_NONE, receive, process)                                              \
-	POLL_LOOP(name##_count, ACCOUNTING_COUNT, receive, process)                                            \
-	POLL_LOOP(name##_sampled, ACCOUNTING_SAMPLED, receive, process)                                        \
-	POLL_LOOP(name##_transition, ACCOUNTING_TRANSITION, receive, process)                                  \
-	POLL_LOOP(name##_full, ACCOUNTING_FULL, receive, process)                                              \
-	static const poll_loop_fn name[ACCOUNTING_MODES] = {                                                   \
-		[ACCOUNTING_NONE] = name##_none,	     [ACCOUNTING_COUNT] = name##_count,                \
-		[ACCOUNTING_SAMPLED] = name##_sampled, [ACCOUNTING_TRANSITION] = name##_transition,            \
-		[ACCOUNTING_FULL] = name##_full,                                                               \
+#define POLL_LOOPS(name, receive, process)                                                                   \
+	POLL_LOOP(name##_none, ACCOUNTING_NONE, receive, process)                                            \
+	POLL_LOOP(name##_count, ACCOUNTING_COUNT, receive, process)                                          \
+	POLL_LOOP(name##_sampled, ACCOUNTING_SAMPLED, receive, process)                                      \
+	POLL_LOOP(name##_transition, ACCOUNTING_TRANSITION, receive, process)                                \
+	POLL_LOOP(name##_full, ACCOUNTING_FULL, receive, process)                                            \
+	static const poll_loop_fn name[ACCOUNTING_MODES] = {                                                 \
+	        [ACCOUNTING_NONE] = name##_none,       [ACCOUNTING_COUNT] = name##_count,                    \
+	        [ACCOUNTING_SAMPLED] = name##_sampled, [ACCOUNTING_TRANSITION] = name##_transition,          \
+	        [ACCOUNTING_FULL] = name##_full,                                                             \
 	}
 
 #endif

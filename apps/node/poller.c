@@ -30,7 +30,7 @@ static bool allocate_parts(struct poller *p)
 struct poller *poller_new(unsigned int lcore)
 {
 	struct poller *p = rte_zmalloc_socket("poller", sizeof(*p), RTE_CACHE_LINE_SIZE,
-					      (int)rte_lcore_to_socket_id(lcore));
+	                                      (int)rte_lcore_to_socket_id(lcore));
 
 	if (!p)
 		return NULL;

@@ -44,24 +44,26 @@ struct poller {
 	struct rte_lpm *lpm;
 	struct rte_ether_hdr rewrite; /* MAC addresses of routed packets */
 	struct account *account;      /* of the present stretch */
-	int32_t packets_left;	      /* packets until the TSC is looked at, besides the sweeps */
-	uint32_t busy_sweep;	      /* value of the sweep countdown at the last packet */
+	int32_t packets_left;         /* packets until the TSC is looked at, besides the sweeps */
+	uint32_t busy_sweep;          /* value of the sweep countdown at the last packet */
 
 	/* read and written by events (every 2^4..2^16 sweeps) and sampled sweeps */
 	const struct trial *trial;
-	bool no_drain; /* leave the loop at the end of the window: calibration and self-test */
+	bool no_drain;           /* leave the loop at the end of the window: calibration and self-test */
 	uint32_t planned_sweeps; /* sweeps from the last event to the next */
-	uint32_t steady_sweeps;	 /* sweeps that take about EVENT_CYCLES at present */
+	uint32_t steady_sweeps;  /* sweeps that take about EVENT_CYCLES at present */
 	int32_t packets_per_event;
-	uint64_t event_tsc;
+	uint64_t event_tsc;        /* end of the last event or sampled sweep */
+	uint64_t event_packets;    /* received by then */
 	uint64_t sample_countdown; /* sweeps until the next sampled sweep */
 	uint32_t sample_every;
 	bool sample_due;
+	bool short_stretch;
 	enum poller_stretch stretch;
 	struct rng rng;
 
 	/* modes transition and full */
-	bool in_busy;
+	struct account_interval open;
 	uint64_t last_stamp;
 	uint64_t *visit_stamps; /* by queue; full only */
 
@@ -75,8 +77,8 @@ struct poller {
 	struct pmu pmu;
 	bool pmu_opened;
 	const uint64_t **refill_counters; /* by queue of this poller */
-	bool refill_counted;		  /* the driver has these counters */
-	void *feed;			  /* of the self-test: struct feed */
+	bool refill_counted;              /* the driver has these counters */
+	void *feed;                       /* of the self-test: struct feed */
 } __rte_cache_aligned;
 
 typedef void (*poll_loop_fn)(struct poller *poller);

@@ -18,7 +18,7 @@
 #define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, keeps buffers warm */
 #define KEY_MAX_BYTES  64
 #define MIN_DATA_BYTES 2048
-#define MBITS	       UINT64_C(1000000)
+#define MBITS          UINT64_C(1000000)
 
 struct port_spec {
 	uint16_t rx_queues;
@@ -31,18 +31,18 @@ struct port_spec {
 };
 
 struct port {
-	bool wanted;	 /* in the list of the present configure */
-	bool configured; /* `spec` is what the device has */
-	bool running;
-	struct port_spec spec;
-	struct port_spec next;
-	char at[32]; /* JSON path of its object */
 	struct rte_mempool *pool;
-	unsigned int pool_generation;
-	struct rte_eth_stats zero;
 	struct rte_eth_xstat_name *xstat_names;
 	uint64_t *xstat_zero;
+	struct rte_eth_stats zero;
+	unsigned int pool_generation;
 	int xstats;
+	struct port_spec spec;
+	struct port_spec next;
+	bool wanted;     /* in the list of the present configure */
+	bool configured; /* `spec` is what the device has */
+	bool running;
+	char at[32]; /* JSON path of its object */
 };
 
 static struct port ports[RTE_MAX_ETHPORTS];
@@ -78,10 +78,10 @@ static json_t *hello_port(uint16_t port, json_t *absent)
 		json_object_set_new(absent, name, json_string(rte_strerror(-status)));
 		return NULL;
 	}
-	return json_pack("{s:i,s:s,s:s,s:i,s:i,s:o,s:i,s:i}", "port", port, "name", name, "driver", info.driver_name,
-			 "max_rx_queues", info.max_rx_queues, "max_tx_queues", info.max_tx_queues, "link_bps",
-			 link_speed(port, name, absent), "reta_size", info.reta_size, "rss_key_bytes",
-			 info.hash_key_size);
+	return json_pack("{s:i,s:s,s:s,s:i,s:i,s:o,s:i,s:i}", "port", port, "name", name, "driver",
+	                 info.driver_name, "max_rx_queues", info.max_rx_queues, "max_tx_queues",
+	                 info.max_tx_queues, "link_bps", link_speed(port, name, absent), "reta_size",
+	                 info.reta_size, "rss_key_bytes", info.hash_key_size);
 }
 
 json_t *ports_hello(json_t *absent)
@@ -110,7 +110,7 @@ static int hex_digit(char c)
 }
 
 static int parse_key(const char *hex, const char *at, uint8_t key_bytes, struct port_spec *spec,
-		     struct node_error *err)
+                     struct node_error *err)
 {
 	if (key_bytes == 0)
 		return node_fail(err, at, "this port has no RSS key");
@@ -127,8 +127,8 @@ static int parse_key(const char *hex, const char *at, uint8_t key_bytes, struct 
 	return 0;
 }
 
-static int parse_rss(json_t *rss, const char *parent, const struct rte_eth_dev_info *info, struct port_spec *spec,
-		     struct node_error *err)
+static int parse_rss(json_t *rss, const char *parent, const struct rte_eth_dev_info *info,
+                     struct port_spec *spec, struct node_error *err)
 {
 	static const char *const keys[] = {"key", "reta", NULL};
 	static const char *const retas[] = {"round-robin", NULL};
@@ -154,22 +154,22 @@ struct number_field {
 	uint16_t *value;
 };
 
-static int parse_numbers(json_t *object, const char *at, const struct rte_eth_dev_info *info, struct port_spec *spec,
-			 struct node_error *err)
+static int parse_numbers(json_t *object, const char *at, const struct rte_eth_dev_info *info,
+                         struct port_spec *spec, struct node_error *err)
 {
 	const struct number_field fields[] = {
-		{"rx_queues", 1, info->max_rx_queues, &spec->rx_queues},
-		{"tx_queues", 1, info->max_tx_queues, &spec->tx_queues},
-		{"rx_desc", info->rx_desc_lim.nb_min, info->rx_desc_lim.nb_max, &spec->rx_desc},
-		{"tx_desc", info->tx_desc_lim.nb_min, info->tx_desc_lim.nb_max, &spec->tx_desc},
-		{"mtu", info->min_mtu, info->max_mtu, &spec->mtu},
+	        {"rx_queues", 1, info->max_rx_queues, &spec->rx_queues},
+	        {"tx_queues", 1, info->max_tx_queues, &spec->tx_queues},
+	        {"rx_desc", info->rx_desc_lim.nb_min, info->rx_desc_lim.nb_max, &spec->rx_desc},
+	        {"tx_desc", info->tx_desc_lim.nb_min, info->tx_desc_lim.nb_max, &spec->tx_desc},
+	        {"mtu", info->min_mtu, info->max_mtu, &spec->mtu},
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(fields); i++) {
 		uint64_t value = *fields[i].value;
 
-		if (fields_u64(object, at, fields[i].key, fields[i].min, RTE_MIN(fields[i].max, UINT64_C(65535)), &value,
-			       err))
+		if (fields_u64(object, at, fields[i].key, fields[i].min,
+		               RTE_MIN(fields[i].max, UINT64_C(65535)), &value, err))
 			return -1;
 		*fields[i].value = (uint16_t)value;
 	}
@@ -178,7 +178,8 @@ static int parse_numbers(json_t *object, const char *at, const struct rte_eth_de
 
 static int parse_port(json_t *object, const char *at, struct node_error *err)
 {
-	static const char *const keys[] = {"name", "rx_queues", "tx_queues", "rx_desc", "tx_desc", "mtu", "rss", NULL};
+	static const char *const keys[] = {"name",    "rx_queues", "tx_queues", "rx_desc",
+	                                   "tx_desc", "mtu",       "rss",       NULL};
 	struct port_spec spec = {.rx_queues = 1, .tx_queues = 1, .rx_desc = 512, .tx_desc = 512, .mtu = 1500};
 	struct rte_eth_dev_info info;
 	const char *name = NULL;
@@ -211,7 +212,8 @@ static int parse_list(json_t *list, struct node_error *err)
 		ports[p].wanted = false;
 	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > RTE_MAX_ETHPORTS)
 		return node_fail(err, "ports", "must be an array of 1 to %u ports", RTE_MAX_ETHPORTS);
-	json_array_foreach (list, i, object) {
+	json_array_foreach(list, i, object)
+	{
 		char at[32];
 
 		snprintf(at, sizeof(at), "ports[%zu]", i);
@@ -241,7 +243,8 @@ static uint16_t data_room(const struct port_spec *spec)
 {
 	const uint32_t frame = spec->mtu + RTE_ETHER_HDR_LEN + 8u + RTE_ETHER_CRC_LEN;
 
-	return (uint16_t)(RTE_PKTMBUF_HEADROOM + RTE_ALIGN_CEIL(RTE_MAX(frame, (uint32_t)MIN_DATA_BYTES), 64u));
+	return (uint16_t)(RTE_PKTMBUF_HEADROOM +
+	                  RTE_ALIGN_CEIL(RTE_MAX(frame, (uint32_t)MIN_DATA_BYTES), 64u));
 }
 
 /* Posted buffers, those waiting in any TX ring, those in the caches and bursts of the lcores. */
@@ -295,11 +298,11 @@ static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_erro
 		return 0;
 	snprintf(name, sizeof(name), "rx%u.%u", port, p->pool_generation++);
 	struct rte_mempool *pool =
-		rte_pktmbuf_pool_create(name, size, POOL_CACHE, 0, room, rte_eth_dev_socket_id(port));
+	        rte_pktmbuf_pool_create(name, size, POOL_CACHE, 0, room, rte_eth_dev_socket_id(port));
 
 	if (!pool)
 		return node_fail(err, p->at, "memory for %u buffers of %u bytes: %s", size, room,
-				 rte_strerror(rte_errno));
+		                 rte_strerror(rte_errno));
 	*old = p->pool;
 	p->pool = pool;
 	return 0;
@@ -314,7 +317,7 @@ static int setup_device(uint16_t port, struct node_error *err)
 	if (rte_eth_dev_info_get(port, &info) < 0)
 		return node_fail(err, p->at, "its properties cannot be read");
 	conf.rx_adv_conf.rss_conf.rss_hf =
-		info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+	        info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
 	if (p->next.rx_queues > 1 && conf.rx_adv_conf.rss_conf.rss_hf)
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 	if (p->next.key_bytes) {
@@ -337,7 +340,8 @@ static int setup_queues(uint16_t port, struct node_error *err)
 	int status = 0;
 
 	for (uint16_t q = 0; q < p->next.rx_queues && status == 0; q++)
-		status = rte_eth_rx_queue_setup(port, q, p->next.rx_desc, (unsigned int)socket, NULL, p->pool);
+		status =
+		        rte_eth_rx_queue_setup(port, q, p->next.rx_desc, (unsigned int)socket, NULL, p->pool);
 	if (status < 0)
 		return node_fail(err, p->at, "rte_eth_rx_queue_setup: %s", rte_strerror(-status));
 	for (uint16_t q = 0; q < p->next.tx_queues && status == 0; q++)
@@ -365,7 +369,7 @@ static int set_reta(uint16_t port, struct node_error *err)
 	for (uint32_t i = 0; i < info.reta_size; i++) {
 		entries[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
 		entries[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] =
-			(uint16_t)(i % p->next.rx_queues);
+		        (uint16_t)(i % p->next.rx_queues);
 	}
 	const int status = rte_eth_dev_rss_reta_update(port, entries, info.reta_size);
 
@@ -396,7 +400,8 @@ static int learn_xstats(uint16_t port, struct node_error *err)
 		return 0;
 	p->xstat_names = calloc((size_t)n, sizeof(*p->xstat_names));
 	p->xstat_zero = calloc((size_t)n, sizeof(*p->xstat_zero));
-	if (!p->xstat_names || !p->xstat_zero || rte_eth_xstats_get_names(port, p->xstat_names, (unsigned int)n) != n)
+	if (!p->xstat_names || !p->xstat_zero ||
+	    rte_eth_xstats_get_names(port, p->xstat_names, (unsigned int)n) != n)
 		return node_fail(err, p->at, "the names of its extended statistics cannot be read");
 	p->xstats = n;
 	return 0;
@@ -421,7 +426,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 		return -1;
 	p->configured = false;
 	const int status = setup_device(port, err) || setup_queues(port, err) || start_port(port, err) ||
-			   set_reta(port, err) || learn_xstats(port, err);
+	                   set_reta(port, err) || learn_xstats(port, err);
 
 	ports_retire_pool(old);
 	if (status)
@@ -437,7 +442,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 static bool must_change(const struct port *p)
 {
 	return p->wanted && !(p->configured && p->running && same_spec(&p->spec, &p->next) &&
-			      p->pool->size >= pool_size(&p->next));
+	                      p->pool->size >= pool_size(&p->next));
 }
 
 static void stop_unwanted(int *changed)
@@ -492,9 +497,11 @@ uint16_t ports_tx_queues(uint16_t port)
 	return ports[port].spec.tx_queues;
 }
 
-static uint64_t stride(const struct rte_mempool *pool)
+static uint64_t posted_bytes(const struct port *p)
 {
-	return pool->header_size + pool->elt_size + pool->trailer_size;
+	const uint64_t stride = p->pool->header_size + p->pool->elt_size + p->pool->trailer_size;
+
+	return stride * p->spec.rx_queues * p->spec.rx_desc;
 }
 
 json_t *ports_footprint(void)
@@ -504,12 +511,9 @@ json_t *ports_footprint(void)
 	uint16_t port;
 
 	RTE_ETH_FOREACH_DEV (port) {
-		const struct port *p = &ports[port];
-
-		if (p->running)
+		if (ports[port].running)
 			json_object_set_new(object, port_name(port, name),
-					    json_integer((json_int_t)(stride(p->pool) * p->spec.rx_queues *
-								      p->spec.rx_desc)));
+			                    json_integer((json_int_t)posted_bytes(&ports[port])));
 	}
 	return object;
 }
@@ -553,7 +557,7 @@ static json_t *stats_json(uint16_t port)
 		return json_pack("{s:s}", "absent", rte_strerror(-status));
 #define SINCE(counter) #counter, (json_int_t)(now.counter - zero->counter)
 	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", SINCE(ipackets), SINCE(opackets), SINCE(ibytes),
-			 SINCE(obytes), SINCE(imissed), SINCE(ierrors), SINCE(oerrors), SINCE(rx_nombuf));
+	                 SINCE(obytes), SINCE(imissed), SINCE(ierrors), SINCE(oerrors), SINCE(rx_nombuf));
 #undef SINCE
 }
 
@@ -580,7 +584,7 @@ static json_t *queue_packets(uint16_t port, const uint64_t values[])
 
 		if (queue >= 0 && queue < p->spec.rx_queues)
 			json_array_set_new(list, (size_t)queue,
-					   json_integer((json_int_t)(values[i] - p->xstat_zero[i])));
+			                   json_integer((json_int_t)(values[i] - p->xstat_zero[i])));
 	}
 	return list;
 }
@@ -594,7 +598,7 @@ static json_t *xstats_json(uint16_t port, const uint64_t values[])
 	for (int i = 0; i < p->xstats; i++)
 		if (values[i] != p->xstat_zero[i])
 			json_object_set_new(object, p->xstat_names[i].name,
-					    json_integer((json_int_t)(values[i] - p->xstat_zero[i])));
+			                    json_integer((json_int_t)(values[i] - p->xstat_zero[i])));
 	return object;
 }
 

@@ -16,13 +16,15 @@
 #include "lcore.h"
 #include "ports.h"
 
-#define LAUNCH_MARGIN_NS  1000000 /* per lcore: until all are in their loops */
-#define DRAIN_LOOK_MS	  1
-#define DRAIN_QUIET_LOOKS 3	/* so many looks without movement end the drain */
-#define OVERDUE_NS	  5000000000 /* an lcore that far behind its window's end will not come back */
-#define NS_MAX		  UINT64_C(86400000000000) /* a day */
-#define WINDOW_MIN_NS	  1000
-#define RATE_PPS_MAX	  1e9
+#define LAUNCH_MARGIN_NS 1000000 /* per lcore: until all are in their loops */
+#define DRAIN_LOOK_MS    1
+/* So many looks without movement end the drain. On a busy host a core can be away for more than 10 ms: frames still lie in
+ * its rings then, and would be counted as lost. */
+#define DRAIN_QUIET_LOOKS 20
+#define OVERDUE_NS        5000000000 /* an lcore that far behind its window's end will not come back */
+#define NS_MAX            UINT64_C(86400000000000) /* a day */
+#define WINDOW_MIN_NS     1000
+#define RATE_PPS_MAX      1e9
 
 static const char *const state_names[] = {"idle", "running", "draining", "done", "stopped"};
 
@@ -88,8 +90,8 @@ struct start_request {
 
 static int parse_start(json_t *request, struct start_request *start, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd",	"id",		"trial", "warmup_ns", "window_ns",
-					   "drain_max_ns", "rate", NULL};
+	static const char *const keys[] = {"cmd",       "id",           "trial", "warmup_ns",
+	                                   "window_ns", "drain_max_ns", "rate",  NULL};
 	json_t *rate = json_object_get(request, "rate");
 
 	*start = (struct start_request){.warmup_ns = 100000000, .drain_max_ns = 100000000};
@@ -226,7 +228,7 @@ static json_t *step_running(void)
 		return NULL;
 	runner.overdue = true;
 	return json_pack("{s:s,s:s,s:s}", "event", "failed", "trial", runner.trial.name, "error",
-			 "an lcore did not close its window within 5 s of its end");
+	                 "an lcore did not close its window within 5 s of its end");
 }
 
 json_t *runner_step(void)
@@ -261,10 +263,10 @@ json_t *runner_read(struct node_error *err)
 		node_fail(err, "", "no trial was run with this configuration");
 		return NULL;
 	}
-	json_t *result = json_pack("{s:s,s:s,s:{s:I,s:I,s:I}}", "state", state_names[runner.state], "trial",
-				   runner.trial.name, "window", "start_tsc", (json_int_t)runner.trial.start_tsc,
-				   "end_tsc", (json_int_t)runner.trial.end_tsc, "tsc_hz",
-				   (json_int_t)runner.trial.tsc_hz);
+	json_t *result = json_pack(
+	        "{s:s,s:s,s:{s:I,s:I,s:I}}", "state", state_names[runner.state], "trial", runner.trial.name,
+	        "window", "start_tsc", (json_int_t)runner.trial.start_tsc, "end_tsc",
+	        (json_int_t)runner.trial.end_tsc, "tsc_hz", (json_int_t)runner.trial.tsc_hz);
 	struct poller **pollers;
 
 	if (dut_pollers(&pollers))

@@ -12,7 +12,6 @@
 
 enum runner_state { RUNNER_IDLE, RUNNER_RUNNING, RUNNER_DRAINING, RUNNER_DONE, RUNNER_STOPPED };
 
-
 /* Returns 0 or -errno. */
 int runner_open(void);
 

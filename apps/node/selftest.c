@@ -14,20 +14,20 @@
 #include "median.h"
 #include "poll_loop.h"
 
-#define DEVICE	     "net_ring_selftest"
-#define ROUNDS	     21
+#define DEVICE       "net_ring_selftest"
+#define ROUNDS       21
 #define ROUND_CYCLES 1500000 /* 0.6 ms at 2.6 GHz: shorter than most distances between host gaps */
 #define RING_DESC    64
 #define POOL_MBUFS   127
-#define BURST	     32
-#define NEVER	     UINT32_MAX
+#define BURST        32
+#define NEVER        UINT32_MAX
 
-/* Packet every so many polls, as in the published table of this distortion (see docs/accounting.md). */
+/* From near idle to a packet in every other poll: stamps at changes distort the middle most. */
 static const uint32_t distances[] = {NEVER, 256, 64, 16, 8, 4, 2};
 
 struct feed {
 	uint32_t every;
-	uint32_t polls; /* since the last packet */
+	uint32_t polls;          /* since the last packet */
 	struct rte_mbuf *packet; /* NULL while it is in the ring */
 };
 
@@ -75,7 +75,8 @@ static int setup_port(struct node_error *err)
 		return node_fail(err, "", "%s did not become a port", DEVICE);
 	status = rte_eth_dev_configure(bench.port, 1, 1, &conf);
 	if (status == 0)
-		status = rte_eth_rx_queue_setup(bench.port, 0, RING_DESC, (unsigned int)SOCKET_ID_ANY, NULL, bench.pool);
+		status = rte_eth_rx_queue_setup(bench.port, 0, RING_DESC, (unsigned int)SOCKET_ID_ANY, NULL,
+		                                bench.pool);
 	if (status == 0)
 		status = rte_eth_tx_queue_setup(bench.port, 0, RING_DESC, (unsigned int)SOCKET_ID_ANY, NULL);
 	if (status == 0)
@@ -173,9 +174,9 @@ static json_t *row_json(unsigned int d, enum accounting mode)
 	const struct median per_poll = median_of(cycles, ROUNDS), more = median_of(added, ROUNDS);
 
 	return json_pack("{s:o,s:s,s:f,s:f,s:f,s:f,s:I}", "every_k_polls",
-			 distances[d] == NEVER ? json_null() : json_integer(distances[d]), "mode",
-			 accounting_names[mode], "cycles_per_poll", per_poll.median, "added_cycles_per_poll",
-			 more.median, "low", more.low, "high", more.high, "n", (json_int_t)more.n);
+	                 distances[d] == NEVER ? json_null() : json_integer(distances[d]), "mode",
+	                 accounting_names[mode], "cycles_per_poll", per_poll.median, "added_cycles_per_poll",
+	                 more.median, "low", more.low, "high", more.high, "n", (json_int_t)more.n);
 }
 
 static json_t *rows_json(void)
@@ -195,7 +196,8 @@ json_t *selftest(struct node_error *err)
 
 	memset(&bench, 0, sizeof(bench));
 	bench.port = POLLER_NO_PORT;
-	bench.pool = rte_pktmbuf_pool_create("selftest", POOL_MBUFS, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	bench.pool = rte_pktmbuf_pool_create("selftest", POOL_MBUFS, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
+	                                     SOCKET_ID_ANY);
 	if (!bench.pool) {
 		node_fail(err, "", "memory for %d mbufs: %s", POOL_MBUFS, rte_strerror(rte_errno));
 		return NULL;
@@ -216,10 +218,11 @@ static void print_row(int fd, json_t *row)
 	char distance[24] = "never";
 
 	json_unpack(row, "{s:s,s:f,s:f,s:f,s:f,s:I}", "mode", &mode, "cycles_per_poll", &cycles,
-		    "added_cycles_per_poll", &added, "low", &low, "high", &high, "n", &n);
+	            "added_cycles_per_poll", &added, "low", &low, "high", &high, "n", &n);
 	if (json_unpack(row, "{s:I}", "every_k_polls", &every) == 0)
 		snprintf(distance, sizeof(distance), "%" JSON_INTEGER_FORMAT, every);
-	dprintf(fd, "%10s  %-10s  %10.1f  %+10.2f  %+10.2f  %+10.2f\n", distance, mode, cycles, added, low, high);
+	dprintf(fd, "%10s  %-10s  %10.1f  %+10.2f  %+10.2f  %+10.2f\n", distance, mode, cycles, added, low,
+	        high);
 }
 
 int selftest_print(int fd)
@@ -232,10 +235,11 @@ int selftest_print(int fd)
 		fprintf(stderr, "pollscope-node: self-test: %s\n", err.text);
 		return 1;
 	}
-	dprintf(fd, "%10s  %-10s  %10s  %10s  %10s  %10s\n", "a packet", "accounting", "cycles", "added", "95 %", "95 %");
-	dprintf(fd, "%10s  %-10s  %10s  %10s  %10s  %10s\n", "every", "", "per poll", "median", "low", "high");
-	json_array_foreach (rows, i, row)
-		print_row(fd, row);
+	dprintf(fd, "%10s  %-10s  %10s  %10s  %10s  %10s\n", "a packet", "accounting", "cycles", "added",
+	        "95 %", "95 %");
+	dprintf(fd, "%10s  %-10s  %10s  %10s  %10s  %10s\n", "every", "", "per poll", "median", "low",
+	        "high");
+	json_array_foreach(rows, i, row) print_row(fd, row);
 	json_decref(rows);
 	return 0;
 }

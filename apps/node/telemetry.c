@@ -41,8 +41,7 @@ static void add_poller(const struct poller *poller, struct rte_tel_data *data)
 	json_t *live = dut_live(poller), *value;
 	const char *key;
 
-	json_object_foreach (live, key, value)
-		add_value(data, key, value);
+	json_object_foreach(live, key, value) add_value(data, key, value);
 	json_decref(live);
 }
 
@@ -88,13 +87,13 @@ static int show_trial(const char *command, const char *parameters, struct rte_te
 int telemetry_open(void)
 {
 	int status = rte_telemetry_register_cmd("/pollscope/lcores", list_lcores,
-						"Polling lcores. No parameters.");
+	                                        "Polling lcores. No parameters.");
 
 	if (status == 0)
 		status = rte_telemetry_register_cmd("/pollscope/lcore", show_lcore,
-						    "Counters of a polling lcore. Parameter: lcore id.");
+		                                    "Counters of a polling lcore. Parameter: lcore id.");
 	if (status == 0)
 		status = rte_telemetry_register_cmd("/pollscope/trial", show_trial,
-						    "Name and state of the trial. No parameters.");
+		                                    "Name and state of the trial. No parameters.");
 	return status;
 }

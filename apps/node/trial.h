@@ -12,9 +12,9 @@
 #define TRIAL_NAME_MAX 128
 
 enum trial_rate_kind {
-	TRIAL_RATE_PPS,	       /* value: packets per second, 0 = silent */
+	TRIAL_RATE_PPS,        /* value: packets per second, 0 = silent */
 	TRIAL_RATE_LINE_SHARE, /* value: 0..1 of the TX port's line rate, framing as RFC 2544 (frame + 20 bytes) */
-	TRIAL_RATE_SATURATE,   /* as fast as the core can; value unused */
+	TRIAL_RATE_SATURATE, /* as fast as the core can; value unused */
 };
 
 struct trial_rate {
@@ -40,11 +40,10 @@ struct trial {
 	uint64_t end_tsc;
 	struct trial_rate rate;
 	_Atomic(int) phase; /* enum trial_phase; polled by lcores with a relaxed load */
-	int wake_fd;	    /* eventfd of the main lcore: see trial_wake() */
+	int wake_fd;        /* eventfd of the main lcore: see trial_wake() */
 };
 
-static inline enum trial_phase
-trial_phase(const struct trial *trial)
+static inline enum trial_phase trial_phase(const struct trial *trial)
 {
 	return (enum trial_phase)atomic_load_explicit(&trial->phase, memory_order_relaxed);
 }

@@ -16,7 +16,7 @@ struct workload_spec {
 
 struct workload {
 	const char *name;
-	bool sends;		   /* needs a TX port */
+	bool sends;                /* needs a TX port */
 	const poll_loop_fn *loops; /* by enum accounting */
 	/* Fill what the process function reads from the poller; may be NULL. Main lcore. Returns 0, or -1 with err. */
 	int (*prepare)(const struct workload_spec *spec, struct poller *poller, struct node_error *err);

@@ -50,7 +50,7 @@ static __rte_always_inline uint16_t process_l3fwd(struct poller *p, struct rte_m
 {
 	uint16_t kept = 0;
 
-	for (uint16_t i = 0; i < RTE_MIN(n, PREFETCH_AHEAD); i++)
+	for (int i = 0; i < RTE_MIN(n, PREFETCH_AHEAD); i++)
 		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
 	for (uint16_t i = 0; i < n; i++) {
 		prefetch(packets, i, n);
@@ -77,7 +77,8 @@ static int add_routes(struct node_error *err)
 		const int status = rte_lpm_add(table.lpm, route_prefix(i), ROUTE_PREFIX_BITS, NEXT_HOP);
 
 		if (status < 0)
-			return node_fail(err, "dut.routes", "rte_lpm_add of route %u: %s", i, rte_strerror(-status));
+			return node_fail(err, "dut.routes", "rte_lpm_add of route %u: %s", i,
+			                 rte_strerror(-status));
 	}
 	return 0;
 }
@@ -110,8 +111,8 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 		return -1;
 	poller->lpm = table.lpm;
 	poller->rewrite = (struct rte_ether_hdr){
-		.dst_addr = next_hop,
-		.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4),
+	        .dst_addr = next_hop,
+	        .ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4),
 	};
 	if (rte_eth_macaddr_get(spec->tx_port, &poller->rewrite.src_addr) < 0)
 		return node_fail(err, "dut.tx_port", "its MAC address cannot be read");
@@ -119,8 +120,8 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 }
 
 const struct workload workload_l3fwd_lpm = {
-	.name = "l3fwd-lpm",
-	.sends = true,
-	.loops = loops_l3fwd_lpm,
-	.prepare = prepare,
+        .name = "l3fwd-lpm",
+        .sends = true,
+        .loops = loops_l3fwd_lpm,
+        .prepare = prepare,
 };
