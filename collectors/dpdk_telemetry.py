@@ -22,17 +22,16 @@ class DpdkTelemetry(PollingCollector):
     name, summary = dpdk_replies.NAME, "statistics and lcore cycles of a running DPDK application"
     parser = staticmethod(dpdk_replies.parse)
 
-    def __init__(self, file_prefix: str = "") -> None:
+    def __init__(self, file_prefix: str = "", runtime: Path | None = None) -> None:
         super().__init__()
-        self._prefix = file_prefix
+        self._prefix, self._runtime = file_prefix, runtime or _runtime_folder()
         self._connection: socket.socket | None = None
         self._limit = 16384
 
     def _sockets(self) -> list[Path]:
         """`:1` and so on are instances with --in-memory under the same prefix."""
-        folder = Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp") if os.geteuid() else "/var/run") / "dpdk"
         pattern = f"{self._prefix or '*'}/dpdk_telemetry.v2*"
-        return [path for path in sorted(folder.glob(pattern)) if _answers(path)]
+        return [path for path in sorted((self._runtime / "dpdk").glob(pattern)) if _answers(path)]
 
     def probe(self) -> Availability:
         found = self._sockets()
@@ -49,10 +48,13 @@ class DpdkTelemetry(PollingCollector):
             yield from self._snapshot()
         except OSError:
             # the application restarted: the next snapshot connects anew
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            self.release()
             raise
+
+    def release(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def _snapshot(self) -> Iterator[tuple[str, bytes]]:
         ports = json.loads(self._ask("/ethdev/list")).get("/ethdev/list") or []
@@ -75,6 +77,11 @@ class DpdkTelemetry(PollingCollector):
         if not reply:
             raise OSError("the application closed the telemetry socket")
         return reply
+
+
+def _runtime_folder() -> Path:
+    """EAL's choice: /var/run for root, otherwise $XDG_RUNTIME_DIR or /tmp."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp") if os.geteuid() else "/var/run")
 
 
 def _connect(path: Path) -> socket.socket:

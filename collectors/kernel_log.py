@@ -54,6 +54,11 @@ class KernelLog(PollingCollector):
             os.lseek(self._descriptor, 0, os.SEEK_END)
         yield "", b"".join(self._records(self._descriptor)) or b"\n"
 
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
     def _records(self, descriptor: int) -> Iterator[bytes]:
         while True:
             try:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .parsing import Cell, Origin, numbered, parse_cell, slug
+from .parsing import Cell, Origin, clean, numbered, parse_cell, slug
 from .sample import Kind, Metric, Reading, Value, reading
 
 _LIMIT = float(1 << 63)
@@ -66,9 +66,9 @@ def _neohost_cell(entry: dict[str, Any]) -> tuple[Metric, Value, str]:
 
 
 def _json(lines: Iterable[str], origin: Origin) -> Any:
-    text = "".join(lines)
-    start = next((index for index, character in enumerate(text) if character in "{["), None)
-    if start is None:
+    text = "\n".join(clean(line) for line in lines)
+    start = text.find("{")
+    if start < 0:
         raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
     try:
         return json.JSONDecoder().raw_decode(text, start)[0]

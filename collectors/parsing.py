@@ -100,10 +100,14 @@ def is_ended(line: str) -> bool:
 
 
 def clean(line: str) -> str:
-    """Without terminal escapes, carriage returns and the newline."""
+    """Without terminal escapes, carriage returns and the newline.
+
+    A blank takes their place inside the line: without it the digits on both sides would become one number.
+    """
+    line = line.rstrip("\r\n")
     if "\x1b" in line:
-        line = _ESCAPES.sub("", line)
-    return line.rstrip("\n").replace("\r", "")
+        line = _ESCAPES.sub(" ", line)
+    return line.replace("\r", " ")
 
 
 def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED) -> Cell:

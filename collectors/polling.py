@@ -41,6 +41,10 @@ class PollingCollector(Collector):
             HostError, OSError: it cannot be read now.
         """
 
+    def release(self) -> None:
+        """Gives back what snapshots keep open between them; called when the last one was taken."""
+        return
+
     def start(self, folder: Path, interval_ns: int) -> None:
         availability = self.probe()
         if not availability.available:
@@ -83,6 +87,8 @@ class PollingCollector(Collector):
         self._over.set()
         self._thread.join(_PATIENCE_S)
         hung, empty = self._thread.is_alive(), self._recorder.size_bytes == 0
+        if not hung:
+            self.release()
         self._recorder.close()
         outcome = Outcome(
             self.name,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
 from pollscope.collectors import (
     ddio_bench,
     dpdk_replies,

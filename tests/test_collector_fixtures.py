@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 
 import pytest
 from collector_samples import FIXTURES, needs_fixtures, read_file, values
+
 from pollscope.collectors.parsing import ParseError
 
 pytestmark = needs_fixtures

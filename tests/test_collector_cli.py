@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope collect`."""
+
+import pandas as pd
+import pytest
+
+from pollscope.cli import main
+from pollscope.collectors.registry import COLLECTORS
+
+IIO = (
+    "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
+    "Socket0,IIO Stack 1 - PCIe1,Part0,3096502000,2,3,4,50,6\n"
+)
+
+
+def collect(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["collect", *map(str, arguments)])
+    return end.value.code
+
+
+def test_without_a_name_all_are_listed(capsys):
+    assert collect() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(COLLECTORS)
+    assert all(line.split()[1] in ("available", "absent") and len(line.split()) > 2 for line in lines)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_samples_are_written(tmp_path, capsys, ending):
+    out = tmp_path / f"samples{ending}"
+    assert collect("kernel-load", "iommu", "--seconds", 0.3, "--interval", 0.1, "--out", out) == 0
+    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".jsonl": lambda path: pd.read_json(path, lines=True)}
+    table = read[ending](out)
+    assert set(table["source"]) == {"kernel-load", "iommu"}
+    assert (table["metric"] == "steal_ticks").sum() >= 3
+    printed = capsys.readouterr()
+    assert "steal_ticks" in printed.out
+    assert "kernel-load: ok" in printed.err
+
+
+def test_a_recorded_output_replays(tmp_path, capsys):
+    recorded = tmp_path / "iio.csv"
+    recorded.write_text(IIO * 3, encoding="utf-8")
+    assert collect("pcm-iio", "--replay", recorded, "--seconds", 0.5, "--interval", 0.1, "--raw", tmp_path / "raw") == 0
+    assert "3.0965e+09 B/s" in capsys.readouterr().out
+    assert (tmp_path / "raw" / "pcm-iio.raw").read_text(encoding="utf-8") == IIO * 3
+
+
+def test_rubbish_is_reported_with_file_and_line(tmp_path, capsys):
+    recorded = tmp_path / "iio.csv"
+    recorded.write_text(IIO + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,5,6,7\n", encoding="utf-8")
+    assert collect("pcm-iio", "--replay", recorded, "--seconds", 0.5, "--interval", 0.1) == 1
+    assert "pcm-iio.raw:3: the row has 7 values, its header 6" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("nonsense",), 2, "no collector 'nonsense'"),
+        (("kernel-load", "--out", "samples.xls"), 2, "unknown ending"),
+        (("kernel-load", "iommu", "--replay", "x"), 2, "--replay feeds one collector"),
+        (("pcm-iio", "--replay", "/nonexistent"), 3, "no file /nonexistent"),
+        (("kernel-load", "--seconds", "0"), 2, "seconds"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(capsys, arguments, code, message):
+    assert collect(*arguments) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

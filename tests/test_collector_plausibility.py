@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules across collectors: each gives its verdict with the numbers, and none where its inputs are absent."""
+
+import pytest
+
+from pollscope.collectors.interface import Outcome, Status
+from pollscope.collectors.plausibility import Verdict, Window, judge
+from pollscope.collectors.sample import Kind, Sample
+
+SECOND = 10**9
+
+
+def counter(source, path, metric, per_second, unit="1", seconds=4):
+    return [
+        Sample(t * SECOND, source, path, metric, round(t * per_second), unit, Kind.COUNTER, "") for t in range(seconds)
+    ]
+
+
+def rate(source, path, metric, value, unit="1/s"):
+    return [Sample(t * SECOND, source, path, metric, value, unit, Kind.RATE, "") for t in range(4)]
+
+
+def interval(source, path, metric, value):
+    return [Sample(t * SECOND, source, path, metric, value, "1", Kind.INTERVAL, "") for t in range(4)]
+
+
+def verdicts(samples, outcomes=()):
+    return {finding.rule: finding.verdict for finding in judge(Window(samples, outcomes))}
+
+
+NIC = counter("ethtool", "port:eth0", "nic.rx_bytes", 1e9, "B")
+
+
+@pytest.mark.parametrize(
+    ("write", "dropped", "verdict"),
+    [
+        (1.1e9, 0, Verdict.OK),
+        (0.7e9, 0, Verdict.SUSPICIOUS),
+        (0.2e9, 0, Verdict.IMPOSSIBLE),
+        (0.2e9, 1e6, Verdict.SUSPICIOUS),
+        (0, 0, Verdict.IMPOSSIBLE),
+    ],
+)
+def test_nic_bytes_against_iio_bytes(write, dropped, verdict):
+    samples = [*NIC, *rate("pcm-iio", "socket0/stack1:PCIe1/part0", "dma_write", write, "B/s")]
+    samples += counter("ethtool", "port:eth0", "nic.rx_port_discards", dropped)
+    finding = next(f for f in judge(Window(samples)) if f.rule == "nic_iio")
+    assert finding.verdict is verdict
+    assert finding.numbers["nic_rx_bytes_per_s"] == pytest.approx(1e9)
+    assert "1000.0 MB/s" in finding.text
+
+
+def test_an_idle_nic_proves_nothing():
+    samples = counter("ethtool", "port:eth0", "nic.rx_bytes", 100, "B") + rate("pcm-iio", "s", "dma_write", 0, "B/s")
+    assert verdicts(samples) == {}
+
+
+def test_two_sources_of_the_same_bytes_are_not_added():
+    samples = [
+        *NIC,
+        *rate("pcm-iio", "socket0/stack1", "dma_write", 0.6e9),
+        *rate("perf-uncore", "socket0/stack1", "dma_write", 0.6e9),
+    ]
+    assert verdicts(samples)["nic_iio"] is Verdict.SUSPICIOUS
+
+
+@pytest.mark.parametrize(("misses", "verdict"), [(100, None), (1100, Verdict.SUSPICIOUS), (2100, Verdict.IMPOSSIBLE)])
+def test_misses_against_lookups(misses, verdict):
+    samples = rate("pcm-iio", "socket0/stack1", "iotlb_lookups", 1000) + rate(
+        "pcm-iio", "socket0/stack1", "iotlb_misses", misses
+    )
+    assert verdicts(samples).get("iotlb") is verdict
+
+
+@pytest.mark.parametrize(
+    ("hits", "verdict"), [(600, Verdict.OK), (900, Verdict.SUSPICIOUS), (1700, Verdict.IMPOSSIBLE)]
+)
+def test_hits_and_misses_make_all_llc_requests(hits, verdict):
+    counts = (("itom", 1000), ("itom_hit", hits), ("itom_miss", 400))
+    samples = [sample for name, value in counts for sample in interval("pcm-pcie", "socket0", name, value)]
+    assert verdicts(samples)["llc_sum"] is verdict
+
+
+def test_partial_writes_at_idle_are_a_wrapped_counter():
+    idle = rate("pcm-memory", "socket0", "partial_writes", 2.0e9) + rate(
+        "pcm-memory", "socket0", "dram_write", 1e6, "B/s"
+    )
+    assert verdicts(idle)["partial_writes"] is Verdict.IMPOSSIBLE
+    busy = rate("pcm-memory", "socket0", "partial_writes", 1000) + rate(
+        "pcm-memory", "socket0", "dram_write", 5e9, "B/s"
+    )
+    assert "partial_writes" not in verdicts(busy)
+
+
+def test_channels_make_the_socket():
+    samples = rate("pcm-memory", "socket0", "dram_read", 100.0, "B/s")
+    samples += rate("pcm-memory", "socket0/channel0", "dram_read", 50.0, "B/s")
+    assert verdicts(samples)["channel_sum"] is Verdict.SUSPICIOUS
+    samples += rate("pcm-memory", "socket0/channel1", "dram_read", 50.0, "B/s")
+    assert "channel_sum" not in verdicts(samples)
+
+
+def test_wrapped_zero_backwards_and_multiplexed():
+    wrapped = [
+        Sample(0, "pcm-pcie", "socket0", "itom", None, "1", Kind.INTERVAL, "counter wrapped: 2 is not below 2^47")
+    ]
+    assert verdicts(wrapped)["wrapped"] is Verdict.IMPOSSIBLE
+    assert verdicts([*NIC, *interval("pcm-pcie", "socket0", "itom", 0)])["zeros"] is Verdict.IMPOSSIBLE
+    back = [Sample(t * SECOND, "ethtool", "port", "rx", v, "1", Kind.COUNTER, "") for t, v in enumerate((5, 9, 2))]
+    assert verdicts(back)["backwards"] is Verdict.SUSPICIOUS
+    share = [Sample(0, "perf", "socket0", "iio.running_share", 0.5, "1", Kind.GAUGE, "")]
+    assert verdicts(share)["multiplexed"] is Verdict.SUSPICIOUS
+
+
+def test_ddio_off_sends_everything_to_dram():
+    off = [Sample(0, "pcie", "device:0000:16:00.0", "ddio", 0, "1", Kind.STATE, "")]
+    small = rate("pcm-memory", "socket0", "dram_write", 0.1e9, "B/s")
+    assert verdicts([*NIC, *off, *small])["ddio_dram"] is Verdict.SUSPICIOUS
+    assert "ddio_dram" not in verdicts([*NIC, *small])
+    assert verdicts([*NIC, *off, *rate("pcm-memory", "socket0", "dram_write", 2e9, "B/s")])["ddio_dram"] is Verdict.OK
+
+
+def test_too_many_instructions_and_two_owners_of_a_pmu():
+    samples = interval("perf", "cpu0", "instructions", 9000) + interval("perf", "cpu0", "cycles", 1000)
+    assert verdicts(samples)["ipc"] is Verdict.IMPOSSIBLE
+    both = [Outcome("pcm-iio", Status.OK), Outcome("pcm-memory", Status.OK), Outcome("pcm-pcie", Status.ABSENT)]
+    assert verdicts([], both)["pmu_in_use"] is Verdict.SUSPICIOUS
+    assert verdicts([], both[1:]) == {}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Properties that hold for every text: no crash but ParseError, no value that is not printed, no memory that grows."""
+
+import tracemalloc
+
+import pytest
+from collector_samples import PARSERS, read_text, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollscope.collectors import pcm_iio
+from pollscope.collectors.parsing import Origin, ParseError, parse_cell, slug
+from pollscope.collectors.sample import tidy
+
+COUNT = st.integers(0, 2**47 - 1)
+
+
+@pytest.mark.parametrize("parser", sorted(PARSERS))
+@given(text=st.text(max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_any_text_parses_or_is_refused(parser, text):
+    try:
+        readings = read_text(parser, text)
+    except ParseError:
+        return
+    for sample in tidy(parser, readings):
+        assert (sample.value is None) == bool(sample.reason)
+
+
+@given(
+    rows=st.lists(st.tuples(COUNT, COUNT, COUNT, COUNT, COUNT, COUNT), min_size=1, max_size=20), torn=st.integers(0, 40)
+)
+def test_pcm_iio_gives_back_what_was_printed(rows, torn):
+    header = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
+    text = "".join(f"{header}Socket0,IIO Stack 0 - PCIe0,Part0,{','.join(map(str, row))}\n" for row in rows)
+    readings = read_text("pcm-iio", text)
+    assert values(readings, "socket0/stack0:PCIe0/part0", "dma_read") == [row[1] for row in rows]
+    assert values(readings, "socket0/stack0:PCIe0", "iotlb_misses") == [row[5] for row in rows]
+    # a log cut anywhere gives a beginning of the same values
+    cut = (
+        values(read_text("pcm-iio", text[: len(text) - torn]), "socket0/stack0:PCIe0", "iotlb_misses")
+        if len(rows) > 1
+        else []
+    )
+    assert cut == [row[5] for row in rows][: len(cut)]
+
+
+@given(delimiter=st.sampled_from(",;\t"), pad=st.integers(0, 5), numbers=st.lists(COUNT, min_size=4, max_size=4))
+def test_delimiter_and_padding_change_nothing(delimiter, pad, numbers):
+    cells = ["Socket1", "IIO Stack 7  - PCIe3", "Part2 (2nd x8/3rd x4)", *(f"{number:{pad}d}" for number in numbers)]
+    header = delimiter.join(["Socket", "Name", "Part", "IB write", "IB read", "OB read", "OB write"])
+    readings = read_text("pcm-iio", f"{header}\n{delimiter.join(cells)}\n")
+    assert list(readings[0].values) == numbers
+    assert readings[0].unit_path == "socket1/stack7:PCIe3/part2"
+
+
+@given(value=st.integers(0, 2**63 - 1), name=st.from_regex(r"[a-z][a-z_.]{0,20}", fullmatch=True))
+def test_ethtool_gives_back_every_counter(value, name):
+    readings = read_text("ethtool", f"NIC statistics:\n     {name}: {value}\n")
+    found = [v for reading in readings for v in reading.values]
+    assert set(found) == {value}
+
+
+@given(st.text(alphabet="0123456789.+-eEKMGT%na/ ", max_size=24))
+def test_a_cell_is_a_number_or_an_absence_with_a_reason(text):
+    value, reason = parse_cell(text)
+    assert (value is None) == bool(reason)
+    if value is not None:
+        assert 0 <= value < 2**47
+
+
+@given(st.text(max_size=40))
+def test_slug_is_a_name(text):
+    assert slug(text)
+    assert set(slug(text)) <= set("abcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+@pytest.mark.parametrize("text", ["1_000", "١٢٣", "0x10", "1e999", "--5", "1.2.3", "12 3", "9" * 5000])
+def test_numbers_that_only_python_would_read_are_refused(text):
+    header = "Socket,Name,Part,IB write,IB read,OB read,OB write\n"
+    good = "Socket0,IIO Stack 0 - PCIe0,Part0,1,2,3,4\n"
+    readings = read_text("pcm-iio", f"{header}{good}Socket0,IIO Stack 0 - PCIe0,Part0,{text},2,3,4\n")
+    assert values(readings, "socket0/stack0:PCIe0/part0", "dma_write") == [1, None]
+
+
+def test_a_long_log_needs_no_memory():
+    header = "Socket,Name,Part,IB write,IB read,OB read,OB write\n"
+
+    def lines(samples):
+        for sample in range(samples):
+            yield header
+            for part in range(8):
+                yield f"Socket0,IIO Stack 0 - PCIe0,Part{part},{sample},{part},3,4\n"
+
+    def peak_bytes(samples):
+        tracemalloc.start()
+        count = sum(1 for _ in pcm_iio.parse(lines(samples), Origin("long")))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert count == 8 * samples
+        return peak
+
+    assert peak_bytes(5000) < peak_bytes(50) + 16384

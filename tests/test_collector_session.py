@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectors at work: tools that behave, die, hang, print rubbish or do not want to end; recordings and replay."""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from collector_samples import ROOT
+
+from pollscope.collectors import pcm_iio, polling, sysfs_values, tool
+from pollscope.collectors.dpdk_telemetry import DpdkTelemetry
+from pollscope.collectors.host_files import Ethtool, KernelLoad
+from pollscope.collectors.interface import Availability, Status
+from pollscope.collectors.polling import PollingCollector
+from pollscope.collectors.recording import Recording
+from pollscope.collectors.registry import COLLECTORS, create, probe_all
+from pollscope.collectors.replay import Replay
+from pollscope.collectors.session import Session, overhead_share
+from pollscope.collectors.tool import ToolCollector
+from pollscope.errors import HostError, UsageError
+
+INTERVAL_NS = 50_000_000
+SAMPLE = (
+    "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
+    "Socket0,IIO Stack 1 - PCIe1,Part0,{n},2,3,4,50,6\n"
+)
+GOOD = f"""
+    import time
+    for n in range(1000):
+        print({SAMPLE!r}.format(n=n), end="", flush=True)
+        time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def make_tool(tmp_path):
+    """A collector whose tool is a small Python program."""
+
+    def make(name, source, parse=pcm_iio.parse):
+        program = tmp_path / name
+        program.write_text(f"#!{sys.executable}\n{textwrap.dedent(source)}", encoding="utf-8")
+        program.chmod(0o755)
+
+        class Fake(ToolCollector):
+            summary = "a program of the test"
+            parser = staticmethod(parse)
+
+            def arguments(self, interval_ns):
+                return ()
+
+        Fake.name, Fake.binary = name, str(program)
+        return Fake()
+
+    return make
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(tool, "_GRACE_S", 0.3)
+    monkeypatch.setattr(tool, "_LEAST_SILENCE_NS", 300_000_000)
+    monkeypatch.setattr(polling, "_PATIENCE_S", 0.3)
+
+
+def run(collectors, folder, seconds, required=()):
+    session = Session(collectors, folder, INTERVAL_NS, required)
+    session.start()
+    session.mark("warmup")
+    time.sleep(seconds / 2)
+    session.mark("window")
+    time.sleep(seconds / 2)
+    session.stop()
+    return session, list(session.samples())
+
+
+def test_samples_of_several_collectors_are_on_one_clock(make_tool, tmp_path):
+    began = time.monotonic_ns()
+    session, samples = run([make_tool("iio", GOOD), KernelLoad()], tmp_path / "run", 0.8)
+    assert {name: outcome.status for name, outcome in session.outcomes.items()} == {"iio": "ok", "kernel-load": "ok"}
+    for source in ("iio", "kernel-load"):
+        times = [sample.t_ns for sample in samples if sample.source == source]
+        assert times == sorted(times)
+        assert began < times[0] <= times[-1] < time.monotonic_ns()
+    assert {session.phase_of(sample.t_ns) for sample in samples} >= {"warmup", "window"}
+    writes = [sample.value for sample in samples if sample.metric == "dma_write"]
+    assert writes == list(range(len(writes)))
+    assert len(writes) > 5
+    assert any(sample.metric == "iotlb.hits" and sample.value == 44 for sample in samples)
+
+
+def test_cpu_use_is_measured(make_tool, tmp_path):
+    burner = make_tool("burner", "import time\nprint('x', flush=True)\nwhile time.process_time() < 30: pass\n")
+    session, _ = run([burner, KernelLoad()], tmp_path / "run", 0.6)
+    assert overhead_share(session.outcomes["burner"]) > 0.2
+    assert 0 < overhead_share(session.outcomes["kernel-load"]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "reason"),
+    [
+        (f"print({SAMPLE!r}.format(n=1), flush=True)\nraise SystemExit('MSR gone')", Status.FAILED, "MSR gone"),
+        (
+            "import sys\nprint('Unsupported processor model (167).', file=sys.stderr)\nsys.exit(1)",
+            Status.FAILED,
+            "does not know this processor",
+        ),
+        (f"import time\nprint({SAMPLE!r}.format(n=1), flush=True)\ntime.sleep(60)", Status.HUNG, "gave nothing for"),
+        ("import time\ntime.sleep(60)", Status.HUNG, "gave nothing for"),
+        (
+            "import os, time\nwhile True: os.write(1, os.urandom(999)), time.sleep(0.05)",
+            Status.FAILED,
+            "no pcm-iio header",
+        ),
+    ],
+    ids=["dies", "unsupported", "hangs", "silent", "rubbish"],
+)
+def test_what_happens_to_a_tool_is_reported_and_harms_nobody(make_tool, tmp_path, impatient, source, status, reason):
+    session, samples = run([make_tool("bad", source), KernelLoad()], tmp_path / "run", 0.7, required=["bad"])
+    assert session.outcomes["bad"].status == status
+    assert reason in session.outcomes["bad"].reason
+    assert session.outcomes["kernel-load"].status == Status.OK
+    assert any(sample.source == "kernel-load" for sample in samples)
+    assert [outcome.collector for outcome in session.failed_required()] == ["bad"]
+
+
+def test_a_tool_that_does_not_want_to_end_is_killed(make_tool, tmp_path, impatient):
+    stubborn = make_tool(
+        "stubborn",
+        "import os, signal, time\nfor n in (signal.SIGINT, signal.SIGTERM): signal.signal(n, signal.SIG_IGN)\n"
+        "print(os.getpid(), flush=True)\ntime.sleep(60)\n",
+    )
+    session, _ = run([stubborn], tmp_path / "run", 0.6)
+    pid = int((tmp_path / "run" / "stubborn.raw").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+    assert session.outcomes["stubborn"].cpu_ns is not None
+
+
+def test_no_tool_is_left_behind_when_we_are_killed(make_tool, tmp_path):
+    program = make_tool("lasting", "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n").binary
+    code = f"""
+        import time
+        from pathlib import Path
+        from pollscope.collectors.tool import ToolCollector
+        class Lasting(ToolCollector):
+            name, summary, binary = "lasting", "", {program!r}
+            def arguments(self, interval_ns):
+                return ()
+        Lasting().start(Path({str(tmp_path)!r}), 1)
+        time.sleep(60)
+    """
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT)
+    raw = tmp_path / "lasting.raw"
+    deadline = time.monotonic() + 20
+    while not (raw.exists() and raw.read_text().strip()) and time.monotonic() < deadline:
+        # the recorder keeps the first piece in its buffer: find the tool as a child instead
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+        if children:
+            break
+        time.sleep(0.05)
+    child = int(children[0])
+    time.sleep(0.3)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
+
+
+class Failing(PollingCollector):
+    name, summary = "failing", "reads what is not there"
+    parser = staticmethod(sysfs_values.parse)
+
+    def probe(self):
+        return Availability(True, "")
+
+    def snapshot(self):
+        yield "", Path("/nonexistent/file").read_bytes()
+
+
+class Stuck(Failing):
+    name = "stuck"
+
+    def snapshot(self):
+        time.sleep(5)
+        yield "", b"/a=1\n"
+
+
+def test_a_snapshot_that_fails_or_hangs(tmp_path, impatient):
+    session, _ = run([Failing(), Stuck(), KernelLoad()], tmp_path / "run", 0.4)
+    assert session.outcomes["failing"].status == Status.FAILED
+    assert "gave up after 3 failures" in session.outcomes["failing"].reason
+    assert session.outcomes["stuck"].status == Status.HUNG
+    assert session.outcomes["kernel-load"].status == Status.OK
+
+
+def test_an_absent_collector_says_why(tmp_path):
+    class Absent(Failing):
+        name = "absent"
+
+        def probe(self):
+            return Availability(False, "no such hardware")
+
+    session, samples = run([Absent()], tmp_path / "run", 0.02)
+    assert session.outcomes["absent"].status == Status.ABSENT
+    assert session.outcomes["absent"].reason == "no such hardware"
+    assert samples == []
+
+
+def test_a_recording_replays_with_its_values_and_its_pace(make_tool, tmp_path):
+    first = make_tool("iio", GOOD)
+    _, recorded = run([first], tmp_path / "first", 0.6)
+    replay = Replay(make_tool("iio", GOOD), tmp_path / "first" / "iio.raw")
+    session, replayed = run([replay], tmp_path / "second", 1.2)
+    assert session.outcomes["iio"].status == Status.OK
+    assert [(s.metric, s.value) for s in replayed] == [(s.metric, s.value) for s in recorded]
+    gaps = [
+        [b - a for a, b in itertools.pairwise(sorted({s.t_ns for s in samples}))] for samples in (recorded, replayed)
+    ]
+    assert sum(gaps[1]) == pytest.approx(sum(gaps[0]), rel=0.2)
+
+
+def test_a_bare_output_replays_a_sample_an_interval(make_tool, tmp_path):
+    output = tmp_path / "output.csv"
+    output.write_text("".join(SAMPLE.format(n=n) for n in range(4)), encoding="utf-8")
+    _, samples = run([Replay(make_tool("iio", GOOD), output)], tmp_path / "run", 0.6)
+    times = [sample.t_ns for sample in samples if sample.metric == "dma_write"]
+    assert len(times) == 4
+    assert all(0.8 * INTERVAL_NS < b - a < 3 * INTERVAL_NS for a, b in itertools.pairwise(times))
+
+
+def test_a_recording_cut_by_a_crash_is_read_as_far_as_it_goes(make_tool, tmp_path):
+    collector = make_tool("iio", GOOD)
+    _, samples = run([collector], tmp_path / "run", 0.4)
+    raw = tmp_path / "run" / "iio.raw"
+    raw.write_bytes(raw.read_bytes()[:-20])
+    again = list(collector.parse_recording(Recording.open(raw), polling.Problems()))
+    writes = [reading.get("dma_write") for reading in again if reading.get("dma_write") is not None]
+    assert writes == list(range(len(writes)))
+    assert 0 < len(writes) < len([s for s in samples if s.metric == "dma_write"])
+
+
+@pytest.mark.parametrize("head", ['{"format": 2, "source": "x", "kind": "stream"}', "rubbish", ""])
+def test_a_recording_of_another_format_is_refused(tmp_path, head):
+    (tmp_path / "x.raw").write_bytes(b"data")
+    (tmp_path / "x.pace").write_text(head + "\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"format 2|no pace"):
+        Recording.open(tmp_path / "x.raw")
+
+
+@pytest.fixture
+def telemetry(tmp_path):
+    """An application that answers like DPDK 22.11; `counts` lets it stop answering."""
+    folder = tmp_path / "dpdk" / "rte"
+    folder.mkdir(parents=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server.bind(str(folder / "dpdk_telemetry.v2"))
+    server.listen(8)
+    packets = itertools.count(1000, 1000)
+
+    def answer(connection):
+        # a probe connects and leaves without a word
+        with connection, contextlib.suppress(OSError):
+            connection.send(json.dumps({"version": "DPDK 22.11.11", "pid": 1, "max_output_len": 16384}).encode())
+            while request := connection.recv(1024).decode():
+                command = request.partition(",")[0]
+                replies = {
+                    "/ethdev/list": [0],
+                    "/ethdev/stats": {"ipackets": next(packets), "imissed": 3, "q_ipackets": [0] * 16},
+                    "/ethdev/xstats": {"rx_q0_packets": 7},
+                }
+                connection.send(json.dumps({command: replies.get(command)}).encode())
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield tmp_path
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+
+
+def test_dpdk_telemetry(telemetry, tmp_path):
+    collector = DpdkTelemetry(runtime=telemetry)
+    assert collector.probe().available
+    session, samples = run([collector], tmp_path / "run", 0.4)
+    assert session.outcomes["dpdk-telemetry"].status == Status.OK
+    received = [s.value for s in samples if (s.unit_path, s.metric) == ("port0", "ipackets")]
+    assert received == sorted(set(received))
+    assert len(received) >= 3
+    assert {s.value for s in samples if s.metric == "nic.rx_no_descriptor"} == {3}
+    assert {s.value for s in samples if s.unit_path == "port0/rx_queue0"} == {7}
+    assert not [s for s in samples if "q_ipackets" in s.metric]
+    usage = [s for s in samples if s.metric == "eal.lcore.usage"]
+    assert usage
+    assert all(s.value is None and "null" in s.reason for s in usage)
+
+
+def test_dpdk_telemetry_without_an_application(tmp_path):
+    (tmp_path / "dpdk" / "rte").mkdir(parents=True)
+    left_behind = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    left_behind.bind(str(tmp_path / "dpdk" / "rte" / "dpdk_telemetry.v2"))
+    left_behind.close()
+    collector = DpdkTelemetry(runtime=tmp_path)
+    assert "no DPDK application" in collector.probe().reason
+    with pytest.raises(HostError, match="no DPDK application"):
+        collector.start(tmp_path, INTERVAL_NS)
+
+
+def test_every_collector_is_available_or_says_precisely_why_not():
+    found = probe_all()
+    assert set(found) == set(COLLECTORS)
+    assert all(availability.reason and "\n" not in availability.reason for availability in found.values())
+    assert found["kernel-load"].available
+
+
+def test_ethtool_reads_what_the_kernel_has(tmp_path):
+    if not Ethtool().probe().available:
+        pytest.skip(Ethtool().probe().reason)
+    session, samples = run([Ethtool()], tmp_path / "run", 0.2)
+    assert session.outcomes["ethtool"].status == Status.OK
+    assert all(sample.unit_path.startswith("port:") for sample in samples)
+
+
+def test_unknown_names_and_options_are_refused():
+    with pytest.raises(UsageError, match="no collector 'pcm-ioi'"):
+        create("pcm-ioi")
+    with pytest.raises(UsageError, match="has no option colour"):
+        create("ethtool", colour="red")

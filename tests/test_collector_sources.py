@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Formats of which no output is at hand: small texts in the form that their documentation describes."""
+
+import json
+
+import pytest
+from collector_samples import OWN, PARSERS, read_text, reason, values
+
+from pollscope.collectors import perf_events
+from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.perf import in_base_units
+from pollscope.collectors.processor import Processor, read_processor
+
+
+@pytest.mark.parametrize("path", sorted(OWN.glob("*.[ctj]*")), ids=lambda path: path.name)
+def test_small_texts_are_read_whole(path):
+    origin = Origin(path.name)
+    with path.open(encoding="utf-8") as lines:
+        assert list(PARSERS[path.stem](lines, origin))
+    assert origin.problems.count == 0
+
+
+def test_pcm_power():
+    text = (
+        "Time elapsed: 1000 ms\n"
+        "S0; Consumed energy units: 876; Consumed Joules: 1339.15; Watts: 67.11; Thermal headroom below TjMax: 37\n"
+        "S0; Consumed DRAM energy units: 361152; Consumed DRAM Joules: 23.1; DRAM Watts: 23.54\n"
+        "S1CH2; DRAMClocks: 933; CKE Off Residency: 12.50%; Self-refresh Residency: -nan%\n"
+        "----------\nS0; Watts: 70.00\n"
+    )
+    readings = read_text("pcm-power", text)
+    assert values(readings, "socket0", "package_power") == [67.11, 70.0]
+    assert values(readings, "socket0", "thermal_headroom") == [37]
+    assert values(readings, "socket0", "dram_energy") == [23.1]
+    assert values(readings, "socket1/channel2", "cke_off_residency_share") == [0.125]
+    assert values(readings, "socket1/channel2", "self_refresh_residency_share") == [None]
+
+
+def test_neohost():
+    document = {
+        "counters": [
+            {"counter": {"name": "Level 0 MTT Cache Miss", "value": "1,234,567"}},
+            {"counter": {"name": "PCIe Internal Back Pressure", "value": 12}},
+        ],
+        "analysis": [
+            {"analysisAttribute": {"name": "PCIe Avg Latency", "units": "NS", "value": 812}},
+            {"analysisAttribute": {"name": "PCIe Inbound Used BW", "units": "Gb/s", "value": 80.0}},
+            {"analysisAttribute": {"name": "RX BandWidth", "units": "Gb/s", "value": "N/A"}},
+        ],
+    }
+    readings = read_text("neohost", "\x1b[0mstarting\n" + json.dumps(document), "0000:3d:00.1")
+    device = "device:0000:3d:00.1"
+    assert values(readings, device, "mtt_cache_l0_misses") == [1234567]
+    assert values(readings, device, "pcie_latency_mean") == [pytest.approx(812e-9)]
+    assert values(readings, device, "pcie_inbound") == [10e9]
+    assert values(readings, device, "rx_bandwidth") == [None]
+    with pytest.raises(ParseError, match="cut off"):
+        read_text("neohost", json.dumps(document)[:-10])
+
+
+def test_mlxconfig():
+    text = (
+        "Device #1:\n----------\nDevice type:    ConnectX5\nConfigurations:                      Next boot\n"
+        "         LOG_MAX_OUTSTANDING_WQE             7\n         CQE_COMPRESSION         AGGRESSIVE(1)\n"
+        "         PCI_WR_ORDERING_VERY_LONG_NAME per_mkey(0)\n"
+        "         HOST_CHAINING_DESCRIPTORS           Array[0..7]\n"
+    )
+    readings = read_text("mlxconfig", text, "4b:00.0")
+    assert values(readings, "device:4b:00.0", "LOG_MAX_OUTSTANDING_WQE") == [7]
+    assert values(readings, "device:4b:00.0", "CQE_COMPRESSION") == ["AGGRESSIVE"]
+    assert values(readings, "device:4b:00.0", "CQE_COMPRESSION.number") == [1]
+    assert values(readings, "device:4b:00.0", "PCI_WR_ORDERING_VERY_LONG_NAME") == ["per_mkey"]
+    assert values(readings, "device:4b:00.0", "HOST_CHAINING_DESCRIPTORS") == [None]
+    extended = "Configurations:    Default   Current   Next Boot\n*  MAX_ACC_OUT_READ    0    44    55\n"
+    assert values(read_text("mlxconfig", extended), "device", "MAX_ACC_OUT_READ") == [44]
+
+
+def test_devlink_health_as_text_and_as_json():
+    text = (
+        "pci/0000:3b:00.0:\n  reporter fw\n    state healthy error 0 recover 0 auto_dump true\n"
+        "  reporter fw_fatal\n    state error error 3 recover 2 last_dump_date 2026-01-01 last_dump_time 10:00:00\n"
+    )
+    readings = read_text("devlink", text)
+    assert values(readings, "device:pci/0000:3b:00.0/reporter:fw", "health") == ["healthy"]
+    assert values(readings, "device:pci/0000:3b:00.0/reporter:fw_fatal", "health_errors") == [3]
+    document = {"health": {"pci/0000:3b:00.0": [{"reporter": "tx", "state": "healthy", "error": 1, "recover": 1}]}}
+    readings = read_text("devlink", json.dumps(document))
+    assert values(readings, "device:pci/0000:3b:00.0/reporter:tx", "health_recovers") == [1]
+
+
+def test_dmar_perf_latency():
+    text = (
+        "IOMMU: dmar0 Register Base Address: d0000000\n"
+        "                  <0.1us   0.1us-1us    1us-10us  >=10ms     min(us)     max(us) average(us)\n"
+        "   inv_iotlb           0         286         123       0           0           3           1\n"
+    )
+    readings = read_text("vtd-latency", text)
+    assert values(readings, "iommu:dmar0", "inv_iotlb_latency_max") == [3e-6]
+    assert values(readings, "iommu:dmar0", "inv_iotlb_latency_count:0.1us-1us") == [286]
+
+
+def test_perf_iostat():
+    text = (
+        "#  time    port         Inbound Read(MB)    Inbound Write(MB)    Outbound Read(MB)   Outbound Write(MB)\n"
+        "     1.000123456 0000:5d                    1                    3                    0                    2\n"
+    )
+    readings = read_text("perf-iostat", text)
+    assert values(readings, "rootport:0000:5d", "dma_write") == [3 * 2**20]
+    assert readings[0].t_ns == 1000123456
+
+
+def test_kernel_load():
+    stat = "cpu  10 0 20 300 0 1 2 7 0 0\ncpu1 5 0 10 150 0 0 1 6 0 0\nintr 12 3\nctxt 4321\nprocs_running 2\n"
+    readings = read_text("kernel-load", stat, "stat")
+    assert values(readings, "cpu1", "steal_ticks") == [6]
+    assert values(readings, "system", "context_switches") == [4321]
+    table = "           CPU0       CPU2\n"
+    table += "  24:         11         22   PCI-MSI 49152-edge      mlx5_comp0\nERR:          3\n"
+    readings = read_text("kernel-load", table, "interrupts")
+    assert values(readings, "cpu2", "irq:24:mlx5_comp0") == [22]
+    assert values(readings, "system", "irq:ERR") == [3]
+    with pytest.raises(ParseError, match="no header of CPUs"):
+        read_text("kernel-load", "rubbish\n", "softirqs")
+
+
+def test_kernel_log_and_registers():
+    readings = read_text(
+        "kernel-log", "4,812,98765432,-;mlx5_core: PCIe slot advertised insufficient power\n SUBSYSTEM=pci\n"
+    )
+    assert readings[0].t_ns == 98765432000
+    assert values(readings, "system", "message") == ["mlx5_core: PCIe slot advertised insufficient power"]
+    assert values(read_text("aperf", "cpu3 0xe8 ff\n"), "cpu3", "aperf") == [255]
+
+
+def test_pcie_link_and_ordering():
+    from test_collector_traps import config_space
+
+    readings = read_text("pcie", f"device 0000:17:00.0 nic 15b3:1019 {config_space(0)}\n")
+    device = "device:0000:17:00.0"
+    assert values(readings, device, "max_payload") == [256]
+    assert values(readings, device, "max_read_request") == [512]
+    assert values(readings, device, "relaxed_ordering") == [1]
+    assert (values(readings, device, "link_speed"), values(readings, device, "link_width")) == ([8e9], [8])
+    short = read_text("pcie", "device 0000:00:03.0 nic 1af4:1000 f41a0010\n")
+    assert "no PCI Express capability" in reason(short, "device:0000:00:03.0", "max_payload")
+
+
+def test_turbostat_glued_columns():
+    with pytest.raises(ParseError, match="ran together in the header"):
+        read_text("turbostat", "CPU\tAvg_MHz\tTotl%C0Any%C0\n-\t100\t5.0\n")
+    text = "CPU\tAvg_MHz\tPkgWatt\tRAMWatt\n-\t100\t261.67100.52\n0\t100\t261.67\t10.5\n"
+    readings = read_text("turbostat", text)
+    assert values(readings, "system", "average_frequency") == []
+    assert values(readings, "socket0", "dram_power") == [10.5]
+
+
+def test_rapl_wraps_are_left_to_the_reader():
+    text = "/sys/class/powercap/intel-rapl:0/energy_uj=123456789\n"
+    text += "/sys/class/powercap/intel-rapl:0:0/energy_uj!Permission denied\n"
+    readings = read_text("sysfs", text)
+    assert values(readings, "powercap:intel-rapl:0", "energy") == [pytest.approx(123.456789)]
+    assert reason(readings, "powercap:intel-rapl:0:0", "energy") == "Permission denied"
+
+
+@pytest.fixture
+def pmus(tmp_path):
+    for name in ("uncore_iio_0", "uncore_iio_3", "uncore_imc_1", "dmar0", "cpu"):
+        (tmp_path / name / "events").mkdir(parents=True)
+    for event in ("iotlb_lookup", "iotlb_hit", "pw_occupancy"):
+        (tmp_path / "dmar0" / "events" / event).touch()
+    return tmp_path
+
+
+def test_uncore_events_are_those_of_the_generation(pmus):
+    def metrics(model):
+        return {
+            event.metric
+            for event in perf_events.host_uncore_events(Processor("GenuineIntel", 6, model, "", False), pmus)
+        }
+
+    assert {"iotlb_hits", "iotlb_misses"} <= metrics(85)
+    assert "iotlb_lookups" not in metrics(85)
+    assert {"iotlb_lookups", "iotlb_misses"} <= metrics(106)
+    assert "dma_write_part7" in metrics(143)
+    assert metrics(167) == set()
+    assert perf_events.host_uncore_events(Processor("AuthenticAMD", 25, 17, "", True), pmus) == []
+
+
+def test_vtd_events_are_those_that_the_unit_offers(pmus):
+    from pollscope.collectors.iotlb import derive
+
+    known = {event.name: event for event in perf_events.iommu_events(pmus, "dmar")}
+    rows = "".join(
+        f'{{"interval" : 1.0, "counter-value" : "{count}", "unit" : "", "event" : "dmar0/{event}/"}}\n'
+        for event, count in (("iotlb_lookup", 1000), ("iotlb_hit", 900), ("pw_occupancy", 50000))
+    )
+    readings = list(derive(in_base_units(reading, known) for reading in read_text("perf", rows)))
+    unit = "system/iommu:dmar0"
+    assert values(readings, unit, "iotlb.misses") == [100]
+    assert values(readings, unit, "iotlb.miss_share") == [0.1]
+    assert values(readings, unit, "iotlb.walk_latency") == [500]
+
+
+def test_processor_of_this_machine():
+    processor = read_processor()
+    assert processor.vendor
+    assert processor.name

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ten facts about the tools that break a naive reader, a test each."""
+
+import pytest
+from collector_samples import FIXTURES, needs_fixtures, read_file, read_text, reason, values
+
+from pollscope.collectors import pcm_iio
+from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.sample import Kind
+
+
+def config_space(register_180, chain=()):
+    """4096 bytes of a root port: PCI Express capability at 0x40, extended capabilities at the offsets of `chain`."""
+    content = bytearray(4096)
+    content[0x06] = 0x10
+    content[0x34] = 0x40
+    content[0x40:0x44] = bytes([0x10, 0, 0x42, 0])
+    content[0x48:0x4A] = (0x2010 | 1 << 5).to_bytes(2, "little")  # MRRS 512, relaxed ordering, MPS 256
+    content[0x4C:0x4E] = (0x103).to_bytes(2, "little")
+    content[0x52:0x54] = (0x083).to_bytes(2, "little")  # 8 GT/s, x8
+    for offset, following in zip(chain, [*chain[1:], 0], strict=False):
+        content[offset : offset + 4] = (0x0B | 1 << 16 | following << 20).to_bytes(4, "little")
+    if 0x180 not in chain:
+        content[0x180:0x184] = register_180.to_bytes(4, "little")
+    return bytes(content).hex()
+
+
+def test_1_offset_0x180_is_ddio_on_skylake_only():
+    skylake = read_text("pcie", f"device 0000:16:00.0 rootport:0000:17:00.0 8086:2030 {config_space(0x00183091)}\n")
+    assert values(skylake, "device:0000:16:00.0", "ddio") == [1]
+    assert values(skylake, "device:0000:16:00.0", "no_snoop_writes") == [0]
+    off = read_text("pcie", f"device 0000:16:00.0 rootport:0000:17:00.0 8086:2030 {config_space(0x00183011)}\n")
+    assert values(off, "device:0000:16:00.0", "ddio") == [0]
+    icelake = read_text(
+        "pcie", f"device 0000:50:02.0 rootport:0000:51:00.0 8086:347a {config_space(0, (0x100, 0x180))}\n"
+    )
+    assert values(icelake, "device:0000:50:02.0", "ddio") == [None]
+    assert reason(icelake, "device:0000:50:02.0", "ddio")
+    # even a root port that the table knows is not believed when its capability chain runs over the register
+    chained = read_text(
+        "pcie", f"device 0000:16:00.0 rootport:0000:17:00.0 8086:2030 {config_space(0, (0x100, 0x180))}\n"
+    )
+    assert values(chained, "device:0000:16:00.0", "ddio") == [None]
+    assert "extended capability" in reason(chained, "device:0000:16:00.0", "ddio")
+
+
+IIO_HEADER = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
+
+
+def test_2_pcm_iio_rows_are_ragged_and_headers_repeat():
+    text = (
+        IIO_HEADER
+        + "Socket0,IIO Stack 1 - PCIe1,Part0 (1st x16/x8/x4),1,2,3,4,50,6\n"
+        + "Socket0,IIO Stack 1 - PCIe1,Part1 (2nd x4),7,8,9,10\n"
+        + IIO_HEADER
+        + "Socket0,IIO Stack 1 - PCIe1,Part0 (1st x16/x8/x4),11,12,13,14,150,16\n"
+    )
+    readings = read_text("pcm-iio", text)
+    assert values(readings, "socket0/stack1:PCIe1/part0", "dma_write") == [1, 11]
+    assert values(readings, "socket0/stack1:PCIe1/part1", "mmio_write") == [10]
+    assert values(readings, "socket0/stack1:PCIe1", "iotlb_lookups") == [50, 150]
+    assert values(readings, "socket0/stack1:PCIe1/part1", "iotlb_lookups") == []
+
+
+def test_2_a_row_cut_inside_its_values_gives_none_of_them():
+    origin = Origin("cut")
+    cut = IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,50,6\nSocket0,IIO Stack 1 - PCIe1,Part0,1,2\n"
+    assert len(list(pcm_iio.parse(iter(cut.splitlines(keepends=True)), origin))) == 2
+    assert origin.problems.count == 1
+    torn = (
+        IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,50,6\nSocket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,50,61"
+    )
+    assert values(read_text("pcm-iio", torn), "socket0/stack1:PCIe1", "iotlb_misses") == [6]
+
+
+def test_2_a_header_without_part_belongs_to_rows_with_part():
+    text = "Socket,Name,IB write,IB read,OB read,OB write\nSocket1,IIO Stack 2 - PCIe1,Part3 (4th x4),5,6,7,8\n"
+    assert values(read_text("pcm-iio", text), "socket1/stack2:PCIe1/part3", "dma_write") == [5]
+
+
+def test_2_a_row_longer_than_its_header_is_refused():
+    with pytest.raises(ParseError, match="has 7 values, its header 6"):
+        read_text("pcm-iio", IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,5,6,7\n")
+
+
+def test_3_derived_iotlb_counts_admit_that_counters_were_not_taken_at_once():
+    from pollscope.collectors.iotlb import derive
+
+    text = IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,50,60\n"
+    readings = list(derive(read_text("pcm-iio", text)))
+    assert values(readings, "socket0/stack1:PCIe1", "iotlb.misses") == [60]
+    assert values(readings, "socket0/stack1:PCIe1", "iotlb.hits") == [None]
+    assert "not taken at the same time" in reason(readings, "socket0/stack1:PCIe1", "iotlb.hits")
+
+
+def test_4_pcm_iio_is_per_second_and_pcm_pcie_per_interval():
+    iio = read_text("pcm-iio", IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,5,6\n")
+    assert {metric.kind for reading in iio for metric in reading.metrics} == {Kind.RATE}
+    pcie = read_text("pcm-pcie", "Skt,PCIRdCur,ItoM,PCIe Rd (B)\n0,1,2,3\n")
+    assert {metric.kind for reading in pcie for metric in reading.metrics} == {Kind.INTERVAL}
+
+
+def test_5_the_class_of_a_pcm_pcie_row_is_glued_to_its_last_number():
+    readings = read_text("pcm-pcie", "Skt,PCIRdCur,PCIe Wr (B)\n0,5,17698752512(Total)\n0,2,64(Miss)\n0,3,128(Hit)\n")
+    assert values(readings, "socket0", "pcie_write_bytes") == [17698752512]
+    assert values(readings, "socket0", "pcie_write_bytes_miss") == [64]
+    assert values(readings, "socket0", "pcirdcur_hit") == [3]
+
+
+@pytest.mark.parametrize(
+    ("column", "lookups", "hits"), [("IOTLB Hit", 103, 100), ("IOTLB Lookup", 100, 97)], ids=["skylake", "icelake"]
+)
+def test_6_iotlb_columns_are_found_by_name(column, lookups, hits):
+    from pollscope.collectors.iotlb import derive
+
+    header = f"Date,Time,Socket,Name,Part,IB write,{column},IOTLB Miss\n"
+    text = header + "2026-11-20,15:39:40.152,Socket0,IIO Stack 1 - PCIe0,Part0,1,100,3\n"
+    readings = list(derive(read_text("pcm-iio", text)))
+    assert values(readings, "socket0/stack1:PCIe0", "iotlb.lookups") == [lookups]
+    assert values(readings, "socket0/stack1:PCIe0", "iotlb.hits") == [hits]
+    assert values(readings, "socket0/stack1:PCIe0", "iotlb.miss_share") == [3 / lookups]
+
+
+def test_7_two_header_rows_padding_empty_cells_and_carriage_returns():
+    csv = ",,SKT0,SKT0,SKT1,System\nDate,Time,Ch0Read,Ch1Read,Ch0Read,Read\n"
+    csv += "2026-11-20,15:51:15.577,  12.50,,    7.25,   19.75\n"
+    readings = read_text("pcm-memory", csv)
+    assert values(readings, "socket0/channel0", "dram_read") == [12.5e6]
+    assert values(readings, "socket0/channel1", "dram_read") == [None]
+    assert values(readings, "socket1/channel0", "dram_read") == [7.25e6]
+    with pytest.raises(ParseError, match="two columns are headed"):
+        read_text("pcm-memory", ",,SKT0,SKT0\nDate,Time,Ch0Read,Ch0Read\n2026-11-20,15:51:15.577,1,2\n")
+    core = "System,System,System,\nDate,Time,IPC,\n\n2026-11-20,15:42:30.406,1.25,\n2026-11-20,15:42:31.406,1.50,"
+    assert values(read_text("pcm", core), "system", "instructions_per_cycle") == [1.25, 1.5]
+
+
+@needs_fixtures
+def test_7_pcm_memory_text_with_carriage_returns():
+    readings = read_file("pcm-memory", FIXTURES / "pcm-memory/codegen/pcm-memory_head2606_text_partial_spr_8ch.txt")
+    assert values(readings, "system", "memory_read") == pytest.approx([19047.42e6, 19063.42e6])
+
+
+@pytest.mark.parametrize("value", [2**64 - 1, 2**48, 3 * 14 * 2**48, 2**47])
+def test_8_wrapped_counters_are_absent_with_a_reason(value):
+    pcie = read_text("pcm-pcie", f"Skt,PCIRdCur,ItoM\n0,{value},7\n")
+    assert values(pcie, "socket0", "pcirdcur") == [None]
+    assert "wrapped" in reason(pcie, "socket0", "pcirdcur")
+    assert values(pcie, "socket0", "itom") == [7]
+    iio = read_text("pcm-iio", IIO_HEADER + f"Socket0,IIO Stack 1 - PCIe1,Part0,{value},2,3,4,5,6\n" * 2)
+    assert values(iio, "socket0/stack1:PCIe1/part0", "dma_write") == [None, None]
+
+
+def test_8_dead_core_counters_take_their_hit_ratio_with_them():
+    text = "System,System,System,System\nDate,Time,IPC,L3HIT\n2026-11-20,15:42:30.406,-1.00,1.00\n"
+    readings = read_text("pcm", text)
+    assert values(readings, "system", "instructions_per_cycle") == [None]
+    assert values(readings, "system", "l3_hit_share") == [None]
+    assert "dead" in reason(readings, "system", "l3_hit_share")
+
+
+def test_9_the_kernel_log_is_no_evidence_of_an_iommu():
+    log = (
+        "[ 0.3] iommu: Default domain type: Translated \n[ 0.3] iommu: DMA domain TLB invalidation policy: lazy mode\n"
+    )
+    readings = read_text("iommu", log)
+    assert values(readings, "system", "translation") == [None]
+    assert "no evidence" in reason(readings, "system", "translation")
+    listing = "device 0000:17:00.0 - - vfio-pci\ncmdline intel_iommu=on iommu=pt quiet\nunsafe_noiommu Y\n" + log
+    off = read_text("iommu", listing)
+    assert values(off, "system", "translation") == ["off"]
+    assert values(off, "device:0000:17:00.0", "translation") == ["off"]
+    on = read_text("iommu", "unit dmar0\ndevice 0000:17:00.0 12 DMA-FQ mlx5_core\n" + listing.partition("\n")[2])
+    assert values(on, "device:0000:17:00.0", "translation") == ["lazy"]
+
+
+@pytest.mark.parametrize(
+    ("row", "unit_path"),
+    [
+        ("1.000921300;S0;1;0.85;MiB;uncore_imc_0/cas_count_read/;1000921300;100.00;;", "socket0"),
+        ("S0,1,0.85,MiB,uncore_imc_0/cas_count_read/,1000921300,100.00,,", "socket0"),
+        ("CPU3,0.85,MiB,uncore_imc_0/cas_count_read/,0.25%,1000921300,100.00,,", "cpu3"),
+        ("     1.000921300,0.85,MiB,uncore_imc_0/cas_count_read/,1000921300,100.00,,", "system"),
+        ("S1-D0-C4;2;0.85;MiB;uncore_imc_0/cas_count_read/;1000921300;100.00;;", "socket1/die0/core4"),
+        (
+            '{"counter-value" : "0.85", "unit" : "MiB", "event" : "uncore_imc_0/cas_count_read/"}',
+            "system",
+        ),
+        (
+            '{"socket" : "S0", "counter-value" : 0.85, "unit" : "MiB", "event" : "uncore_imc_0/cas_count_read/"}',
+            "socket0",
+        ),
+    ],
+)
+def test_10_perf_shifts_its_columns_and_scales_to_mib(row, unit_path):
+    readings = read_text("perf", row + "\n")
+    assert values(readings, unit_path, "uncore_imc_0/cas_count_read/") == [pytest.approx(0.85 * 2**20)]
+
+
+def test_10_an_event_with_commas_under_a_comma_separator():
+    row = "1.000921300,12,,uncore_iio_0/event=0x83,umask=0x1,ch_mask=0x1,fc_mask=0x7/,1000921300,50.01,,\n"
+    readings = read_text("perf", row)
+    event = "uncore_iio_0/event=0x83,umask=0x1,ch_mask=0x1,fc_mask=0x7/"
+    assert values(readings, "system", event) == [12]
+    assert values(readings, "system", f"{event}.running_share") == [pytest.approx(0.5001)]
+
+
+def test_10_not_counted_and_not_supported_are_absences():
+    text = "<not counted>,,cycles,0,0.00,,\n<not supported>,,instructions,0,100.00,,\n"
+    readings = read_text("perf", text)
+    assert values(readings, "system", "cycles") == [None]
+    assert "not counted" in reason(readings, "system", "cycles")
+    assert "not supported" in reason(readings, "system", "instructions")
+    assert values(readings, "system", "instructions.running_share") == [None]
