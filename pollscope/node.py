@@ -195,5 +195,6 @@ def _close(pipe: IO[bytes]) -> None:
 
 
 def _last_lines(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return " | ".join(lines[-2:]) if lines else ""
+    # EAL prints its whole usage after an option that it does not take; what is wrong stands in front of it.
+    said = log.read_text(errors="replace").partition("\nUsage:")[0].strip().splitlines()
+    return " | ".join(line for line in said[-2:] if line.strip())

@@ -60,7 +60,7 @@ class Runner:
         for record in records:
             trial = planned.get(record["trial"])
             if trial is not None and same_params(record, trial):
-                self._keep(trial, record)
+                self._keep(trial, record, _metrics_of(record))
                 drifts = (flag["text"] for flag in record["flags"] if flag["name"] == "drift")
                 self.warnings.extend(f"{trial.id}: {text}" for text in drifts)
 
@@ -124,10 +124,8 @@ class Runner:
         return self._maker.make(trial, attempt, maximum_pps)
 
     def _judge(self, trial: Trial, record: Record) -> dict[str, float] | None:
-        """Sets flags and status of a fresh record; returns its metrics when they were needed."""
+        """Sets flags and status of a fresh record; returns its metrics unless it failed."""
         self._watch_losses(record)
-        if record["status"] == "failed" or not self._metrics_needed(trial):
-            return None
         metrics = _metrics_of(record)
         if metrics is None:
             return None
@@ -150,14 +148,7 @@ class Runner:
                 f"pollscope run --resume {self._writer.folder} goes on from here",
             )
 
-    def _metrics_needed(self, trial: Trial) -> bool:
-        spec = self._plan.spec
-        limited = spec.noise.model_fields_set - {"repeat_flagged"}
-        return trial.kind != "measure" or spec.repeats.until is not None or bool(limited)
-
-    def _keep(self, trial: Trial, record: Mapping[str, Any], metrics: dict[str, float] | None = None) -> None:
-        if metrics is None and record["status"] != "failed" and self._metrics_needed(trial):
-            metrics = _metrics_of(dict(record))
+    def _keep(self, trial: Trial, record: Record, metrics: dict[str, float] | None) -> None:
         kept = Kept(record["status"], record["attempt"], trial.kind, trial.point.id, metrics or {})
         kept.reason = record.get("reason", "")
         self._kept[trial.id] = kept
@@ -231,6 +222,9 @@ class Runner:
 
 
 def _metrics_of(record: Record) -> dict[str, float] | None:
+    """The metrics of a record that did not fail; one that contradicts the protocol fails by that."""
+    if record["status"] == "failed":
+        return None
     try:
         return derive_trial(record)[0]
     except UsageError as error:

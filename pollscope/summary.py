@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is shown when a run has ended: a table of points, what went wrong, what to be careful with."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,11 +22,13 @@ METRICS = ("rx_pps", "tax_share", "useful_share", "poll_rate_hz", "ipc", "latenc
 # With more points than this the table would not fit a screen; the report has them all.
 MOST_ROWS = 60
 MOST_REASONS = 5
+PLAIN_WIDTH = 160
 
 
 def show_summary(outcome: Outcome, console: Console | None = None) -> None:
     """Prints the table, failures and warnings of a run."""
-    screen = console or Console(highlight=False)
+    # A table in a file or a pipe has no screen to fit.
+    screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     run = read_run(outcome.folder)
     if outcome.ok + outcome.flagged:
         data = measured(current_table(run))

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A node that misbehaves on purpose: speaks the protocol, and shows the faults that a real node cannot be made to show.
 
-FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `die`, `garbage`, `refuse`, `give-up`,
-`nonsense`; `hello` -> `die`, `garbage` or `old`. FAKE_NODE_LOG gets one line per process with its pid.
+FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
+`give-up`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `missed` -> `none`; `jitter` -> `on` (every trial
+receives more than the one before). FAKE_NODE_LOG gets one line per process with its pid.
 """
 
 import json
@@ -31,13 +32,53 @@ def misbehave(fault):
         time.sleep(3600)
 
 
-def result(trial, window_ns):
-    lcore = {"lcore": 2, "cpu": 1, "rx_packets": window_ns // 1000, "tx_packets": window_ns // 1000}
+def result(trial, window_ns, fault):
+    packets = window_ns // 1000
+    if "jitter" in FAULTS:
+        packets = packets * (10 + int(trial[1:])) // 10
+    lcore = {"lcore": 2, "cpu": 1, "rx_packets": packets, "tx_packets": packets}
     lcore |= {"os": {"voluntary_switches": 0, "involuntary_switches": 0, "minor_faults": 0}}
-    port = {"stats": {"ipackets": 1000, "imissed": 500, "rx_nombuf": 0}}
-    ports = {"net_crossover0_b": port}
-    window = {"start_tsc": 0, "end_tsc": window_ns, "tsc_hz": TSC_HZ}
-    return {"state": "done", "trial": trial, "window": window, "dut": {"lcores": [lcore]}, "ports": ports}
+    gaps = {"over_1us": 9, "over_10us": 8, "over_100us": 7 if fault == "noisy" else 0, "longest_ns": 200_000}
+    generator = {"lcore": 1, "cpu": 0, "duration_tsc": window_ns, "host_gaps": gaps}
+    port = {"stats": {"ipackets": 1000, "imissed": 0 if "missed" in FAULTS else 500, "rx_nombuf": 0}}
+    return {
+        "state": "done",
+        "trial": trial,
+        "window": {"start_tsc": 0, "end_tsc": window_ns, "tsc_hz": "fast" if fault == "nonsense" else TSC_HZ},
+        "dut": {"lcores": [lcore]},
+        "gen": {"lcores": [generator]},
+        "ports": {"net_crossover0_b": port},
+    }
+
+
+def start(request, fault):
+    say(id=request["id"], ok=True)
+    time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
+    if fault == "give-up":
+        say(event="failed", trial=request["trial"], error="gave up on purpose")
+    else:
+        say(event="done", trial=request["trial"])
+
+
+def noise(request):
+    gaps = {"over_1us": 3, "over_10us": 2, "over_100us": 1, "longest_ns": 150_000}
+    return [{"lcore": each, "cpu": each, "duration_ns": request["duration_ns"], **gaps} for each in request["lcores"]]
+
+
+def answer(request, last, fault):
+    command = request["cmd"]
+    if fault == "refuse":
+        say(id=request["id"], ok=False, error="refused on purpose", where="dut.burst")
+    elif command == "start":
+        start(request, fault)
+    elif command == "read":
+        say(id=request["id"], ok=True, **result(last["trial"], last["window_ns"], fault))
+    elif command == "noise":
+        say(id=request["id"], ok=True, noise=noise(request))
+    elif command == "calibrate":
+        say(id=request["id"], ok=True, costs={"stamp_cycles": {"median": 20, "low": 19, "high": 21, "n": 9}})
+    else:
+        say(id=request["id"], ok=True)
 
 
 def main():
@@ -49,37 +90,16 @@ def main():
     last = {}
     for line in sys.stdin:
         request = json.loads(line)
-        command = request["cmd"]
-        fault = FAULTS.get(request.get("trial", command), FAULTS.get(last.get("trial")) if command == "read" else None)
-        misbehave(fault if fault != "garbage" or command != "start" else None)
-        if fault == "refuse":
-            say(id=request["id"], ok=False, error="refused on purpose", where="dut.burst")
-        elif command == "start":
+        if request["cmd"] == "start":
             last = request
-            say(id=request["id"], ok=True)
-            time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
-            if fault == "give-up":
-                say(event="failed", trial=request["trial"], error="gave up on purpose")
-            else:
-                say(event="done", trial=request["trial"])
-        elif command == "read":
-            answer = result(last["trial"], last["window_ns"])
-            if fault == "nonsense":
-                answer["window"]["tsc_hz"] = "fast"
-            say(id=request["id"], ok=True, **answer)
-        elif command == "noise":
-            gaps = {"over_1us": 3, "over_10us": 2, "over_100us": 1, "longest_ns": 150_000}
-            cpus = [
-                {"lcore": each, "cpu": each, "duration_ns": request["duration_ns"], **gaps}
-                for each in request["lcores"]
-            ]
-            say(id=request["id"], ok=True, noise=cpus)
-        elif command == "calibrate":
-            say(id=request["id"], ok=True, costs={"stamp_cycles": {"median": 20, "low": 19, "high": 21, "n": 9}})
-        else:
-            say(id=request["id"], ok=True)
-            if command == "quit":
-                return
+        during_trial = request["cmd"] in ("start", "read")
+        fault = FAULTS.get(last["trial"] if during_trial else request["cmd"])
+        if request["cmd"] == "read" and fault == "hang-read":
+            fault = "hang"
+        misbehave(fault)
+        answer(request, last, fault)
+        if request["cmd"] == "quit":
+            return
 
 
 main()

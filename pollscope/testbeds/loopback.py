@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The loopback testbed: generator and DUT in one `pollscope-node` on this machine, joined by virtual NIC pairs."""
 
-import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from pollscope.places import node_program
 from pollscope.requests import Wiring, configure_request
 from pollscope.testbeds.base import Measured, Params, State
 from pollscope.testbeds.config import LoopbackConfig
+from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.units import human_size
 
 HUGEPAGE_BYTES = 2 << 20
@@ -31,7 +30,7 @@ MAIN_LCORE, GENERATOR_LCORE, FIRST_DUT_LCORE = 0, 1, 2
 # Limits of single requests. A node that takes longer is hung: configuring 1024 queues takes well below a second.
 CONFIGURE_LIMIT_S = 30.0
 CALIBRATE_LIMIT_S = 30.0
-REQUEST_LIMIT_S = 10.0
+REQUEST_LIMIT_S = 5.0
 # A trial may end this much later than planned before the node counts as hung.
 GRACE_S = 5.0
 
@@ -92,9 +91,16 @@ class LoopbackTestbed:
             HostError: it does not start.
         """
         roles, memory = self._roles(most_cores), self._memory()
-        client = NodeClient(eal_command(node_program(), roles, memory, params), log)
-        client.wait_hello()
-        return LoopbackSession(client, roles, memory, {name: params[name] for name in start_parameters(params)})
+        remove_stale_folders()
+        prefix = new_file_prefix()
+        client = NodeClient(eal_command(node_program(), prefix, roles, memory, params), log)
+        try:
+            client.wait_hello()
+        except HostError:
+            remove_folder(prefix)
+            raise
+        at_start = {name: params[name] for name in start_parameters(params)}
+        return LoopbackSession(client, prefix, roles, memory, at_start)
 
     def up(self) -> State:
         """Nothing has to be prepared: ports are virtual, and hugepages are reserved by the set-up play."""
@@ -147,17 +153,21 @@ def start_parameters(params: Params) -> tuple[str, ...]:
     return (*_AT_START, *_AT_START_WHEN_FED) if params["feed"] == "infinite" else _AT_START
 
 
-def eal_command(program: Path, roles: Roles, memory: Memory, params: Params) -> list[str]:
-    """Program and EAL arguments; the file prefix is this process's own, so that nothing is shared with others."""
+def eal_command(program: Path, prefix: str, roles: Roles, memory: Memory, params: Params) -> list[str]:
+    """Program and EAL arguments; the file prefix is this node's own, so that nothing is shared with others."""
     dut = (f"{FIRST_DUT_LCORE + index}@{cpu}" for index, cpu in enumerate(roles.dut))
     lcores = ",".join([f"{MAIN_LCORE}@{roles.main}", f"{GENERATOR_LCORE}@{roles.generator}", *dut])
-    feed = f"dma={params['dma']}"
-    if params["feed"] == "infinite":
-        feed += f",feed=infinite,size={params['frame']},flows={min(params['flows'], 65535)}"
-    command = [str(program), "--lcores", lcores, "--main-lcore", str(MAIN_LCORE), "--no-pci", "--in-memory"]
-    command += ["--file-prefix", f"pollscope-{os.getpid()}-{uuid.uuid4().hex[:6]}"]
-    command += ["--vdev", f"net_crossover0,{feed}", "--vdev", f"net_crossover1,dma={params['dma']}"]
-    return command if memory.huge else [*command, "--no-huge", "-m", str(_no_huge_mib(params))]
+    command = [str(program), "--lcores", lcores, "--main-lcore", str(MAIN_LCORE), "--no-pci"]
+    command += ["--file-prefix", prefix]
+    command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params['dma']}"]
+    # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
+    return [*command, "--in-memory"] if memory.huge else [*command, "--no-huge", "-m", str(_no_huge_mib(params))]
+
+
+def _feed(params: Params) -> str:
+    if params["feed"] == "infinite":  # the port makes the frames itself: no DMA engine, hence no `dma`
+        return f"feed=infinite,size={params['frame']},flows={min(params['flows'], 65535)}"
+    return f"dma={params['dma']}"
 
 
 def _no_huge_mib(params: Params) -> int:
@@ -179,8 +189,9 @@ def _cautions(roles: Roles, memory: Memory) -> list[str]:
 class LoopbackSession:
     """A running node that plays both roles."""
 
-    def __init__(self, client: NodeClient, roles: Roles, memory: Memory, at_start: Params) -> None:
-        self._client, self._roles, self._memory, self._at_start = client, roles, memory, dict(at_start)
+    def __init__(self, client: NodeClient, prefix: str, roles: Roles, memory: Memory, at_start: Params) -> None:
+        self._client, self._prefix = client, prefix
+        self._roles, self._memory, self._at_start = roles, memory, dict(at_start)
         self._configured: dict[str, Any] = {}
         lcores = [FIRST_DUT_LCORE + index for index in range(len(roles.dut))]
         self._wiring = Wiring(
@@ -227,7 +238,9 @@ class LoopbackSession:
         return request
 
     def calibrate(self, params: Params) -> dict[str, Any]:
-        """Costs of the present configuration, measured with no traffic."""
+        """Costs of the present configuration, measured with no traffic; absent where traffic never stops."""
+        if params["feed"] == "infinite":
+            return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
         reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
         return dict(reply["costs"])
 
@@ -259,7 +272,9 @@ class LoopbackSession:
     def close(self) -> None:
         """Ends the node in order."""
         self._client.close()
+        remove_folder(self._prefix)
 
     def end(self) -> None:
         """Ends the node at once."""
         self._client.end()
+        remove_folder(self._prefix)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the runner does when the node misbehaves in ways that a real node cannot be made to."""
+
+from pathlib import Path
+
+import pytest
+from run_helpers import SPEC, Cli, assert_complete, last_attempts
+
+from pollscope.run_folder import read_run
+
+# With `randomise: false` the node's third trial is the second maximum of queues=1.
+THIRD = "maximum:queues=1:1"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def test_a_good_run(cli: Cli) -> None:
+    done = cli("run", cli.spec())
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert done.stdout.splitlines()[-1] == str(run.path.relative_to(cli.folder))
+    assert len(run.trials) == 12
+    assert (run.path / "results.parquet").exists()
+    assert cli.nodes_alive() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("hang", "hung: no reply to 'start' in time"),
+        ("hang-read", "hung: no reply to 'read' in time"),
+        ("die", "the node ended with status 9"),
+        ("garbage", "not JSON"),
+        ("refuse", "dut.burst: the node refused 'start': refused on purpose"),
+        ("give-up", "the node gave the trial up: gave up on purpose"),
+        ("nonsense", "contradicts the protocol"),
+    ],
+)
+def test_one_bad_trial_fails_and_the_run_goes_on(cli: Cli, fault: str, reason: str) -> None:
+    cli.faults = {"t3": fault}
+    done = cli("run", cli.spec())
+    assert done.returncode == 1
+    run = cli.only_run()
+    trials = last_attempts(run)
+    assert trials[THIRD]["status"] == "failed"
+    assert reason in trials[THIRD]["reason"]
+    assert [trial for trial, record in trials.items() if record["status"] == "failed"] == [THIRD]
+    assert len(trials) == 12
+    assert reason in done.stdout
+    assert run.meta["status"] == "failed"
+    assert cli.nodes_alive() == []
+
+
+def test_a_failed_trial_is_made_again_by_resume(cli: Cli) -> None:
+    cli.faults = {"t3": "die"}
+    cli("run", cli.spec())
+    cli.faults = None
+    done = cli("run", "--resume", cli.run_folders()[0])
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    attempts = [(trial["attempt"], trial["status"]) for trial in run.trials if trial["trial"] == THIRD]
+    assert attempts == [(0, "failed"), (1, "ok")]
+
+
+def test_without_a_maximum_its_shares_fail_with_the_reason(cli: Cli) -> None:
+    cli.faults = {"t1": "refuse", "t3": "refuse"}
+    assert cli("run", cli.spec()).returncode == 1
+    failed = {name: record for name, record in last_attempts(cli.only_run()).items() if record["status"] == "failed"}
+    assert set(failed) == {
+        "maximum:queues=1:0",
+        "maximum:queues=1:1",
+        "measure:queues=1,load_of_max=0.5:0",
+        "measure:queues=1,load_of_max=0.5:1",
+    }
+    assert "the maximum of 'queues=1' could not be measured" in failed["measure:queues=1,load_of_max=0.5:0"]["reason"]
+
+
+def test_node_after_node_lost_stops_the_run_and_resume_completes_it(cli: Cli) -> None:
+    cli.faults = {"configure": "die"}
+    done = cli("run", cli.spec())
+    assert done.returncode == 1
+    assert "5 nodes in a row were lost" in done.stderr
+    assert len(done.stderr.strip().splitlines()[-1].splitlines()) == 1
+    assert len(cli.only_run().trials) == 5
+    cli.faults = None
+    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    assert_complete(cli.only_run())
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [("die", "did not start"), ("garbage", "not JSON"), ("old", "speaks protocol 99")]
+)
+def test_a_node_that_does_not_start_is_no_host(cli: Cli, fault: str, message: str) -> None:
+    cli.faults = {"hello": fault}
+    done = cli("run", cli.spec())
+    assert done.returncode == 3
+    assert message in done.stderr.strip().splitlines()[-1]
+    assert cli.nodes_alive() == []
+
+
+def test_no_node_at_all(cli: Cli) -> None:
+    cli.node = cli.folder / "nowhere"
+    done = cli("run", cli.spec())
+    assert done.returncode == 3
+    assert "pollscope-node is not built" in done.stderr
+    assert cli.run_folders() == []
+
+
+def test_a_generator_that_is_the_limit_is_named(cli: Cli) -> None:
+    cli.faults = {"missed": "none"}
+    cli("run", cli.spec())
+    run = cli.only_run()
+    assert run.meta["maxima"]["queues=1"]["generator_bound"] is True
+    assert "generator-bound maximum at 'queues=1': of 1 Mpps the DUT missed only 0 %" in run.meta["warnings"][0]
+
+
+def test_shares_are_of_the_measured_maximum(cli: Cli) -> None:
+    cli("run", cli.spec())
+    for record in last_attempts(cli.only_run()).values():
+        if record["kind"] == "measure" and record["factors"]["load_of_max"] == 0.5:
+            assert record["maximum_pps"] == 1e6
+            assert record["start"]["rate"] == {"pps": 5e5}
+
+
+def test_noise_flags_and_repeats(cli: Cli) -> None:
+    cli.faults = {"t2": "noisy"}
+    text = SPEC + "noise: {max_gaps_over_100us_per_s: 10, repeat_flagged: 2}\n"
+    assert cli("run", cli.spec(text)).returncode == 0
+    run = cli.only_run()
+    attempts = [record for record in run.trials if record["trial"] == "maximum:queues=2:0"]
+    assert [record["status"] for record in attempts] == ["flagged", "ok"]
+    assert "away for more than 100 us 700 times a second; the spec allows 10" in attempts[0]["flags"][0]["text"]
+    assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
+
+
+def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
+    assert set(plan) == set(made)
+    assert len(made) == len(plan) + 1
+
+
+def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
+    until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 4}}"
+    text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [0]")
+    assert cli("run", cli.spec(text)).returncode == 0
+    assert len(cli.only_run().trials) == 4
+    cli.faults = {"jitter": "on"}
+    assert cli("run", cli.spec(text)).returncode == 0
+    jittery = max(cli.run_folders(), key=lambda path: path.stat().st_mtime)
+    meta = read_run(jittery).meta
+    assert len(meta["plan"]) == 8
+    assert any("after 4 trials the 95 % interval of rx_pps is still" in warning for warning in meta["warnings"])
+
+
+def test_drift_of_the_baseline_is_a_warning(cli: Cli) -> None:
+    cli.faults = {"jitter": "on"}
+    text = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [0]")
+    text += "baseline: {point: {queues: 1, load_pps: 0}, metric: rx_pps, every: 2, drift: 2 %}\n"
+    cli("run", cli.spec(text))
+    run = cli.only_run()
+    moved = [record for record in run.trials if any(flag["name"] == "drift" for flag in record["flags"])]
+    assert {record["kind"] for record in moved} == {"baseline"}
+    assert any("the baseline's rx_pps moved by" in warning for warning in run.meta["warnings"])
+
+
+def test_two_runs_at_once_are_refused(cli: Cli) -> None:
+    cli.faults = {"t2": "hang"}
+    first = cli.start("run", cli.spec())
+    try:
+        assert first.stderr is not None
+        first.stderr.readline()  # the run has begun
+        second = cli("run", cli.spec())
+        assert second.returncode == 3
+        assert f"in use by pid {first.pid}" in second.stderr
+        assert "run faults" in second.stderr
+    finally:
+        first.terminate()
+        first.communicate(timeout=30)
+    assert first.returncode == 130
+
+
+def test_points_beyond_this_host_are_left_out_and_listed(cli: Cli) -> None:
+    text = SPEC.replace("factors:", "factors:\n  cores: [1, 128]")
+    done = cli("run", cli.spec(text))
+    assert done.returncode == 0
+    run = cli.only_run()
+    assert len(run.meta["left_out"]) == 4
+    assert "needs 128 DUT cores and 1 for the generator" in run.meta["left_out"][0]["reason"]
+    assert "left out: queues=1,cores=128" in done.stdout
+    nothing = cli("run", cli.spec(SPEC.replace("factors:", "factors:\n  cores: [127, 128]")))
+    assert nothing.returncode == 3
+    assert "no point is left" in nothing.stderr

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs on the real node: from a spec to a complete run folder, also after SIGKILL, and without hugepages."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli, assert_complete, last_attempts
+
+pytestmark = pytest.mark.measure
+
+SHORT = """\
+format: 1
+name: short
+row: S-F5
+title: t
+parameters: {generator_receives: false}
+factors:
+  queues: [1, 8]
+  load_of_max: [0 %, 50 %, 100 %]
+trial: {warmup: 10 ms, window: 50 ms, drain: 20 ms}
+repeats: {count: 3}
+maximum: {repeats: 2}
+baseline: {point: {queues: 1, load_of_max: 50 %}, metric: useful_share, every: 9}
+"""
+NO_HUGEPAGES = "kind: loopback\nhugepages: never\n"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, build_dir: Path) -> Cli:
+    (tmp_path / "nodes").touch()
+    return Cli(tmp_path, build_dir / "pollscope-node")
+
+
+def test_a_run_measures_what_the_spec_says(cli: Cli) -> None:
+    done = cli("run", cli.spec(SHORT))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert run.meta["node_hello"]["protocol"] == 1
+    assert {cpu["cpu"] for cpu in run.meta["noise"]} >= {0} or len(run.meta["noise"]) == 2
+    for record in last_attempts(run).values():
+        lcore = record["result"]["dut"]["lcores"][0]
+        window_s = record["result"]["window"]
+        assert abs((window_s["end_tsc"] - window_s["start_tsc"]) / window_s["tsc_hz"] - 0.05) < 1e-3
+        if record["kind"] == "measure":
+            assert (lcore["rx_packets"] == 0) == (record["factors"]["load_of_max"] == 0)
+        assert record["calibration"]["stamp_cycles"]["median"] > 0
+        assert set(record["host"]) == {"steal_ticks", "context_switches", "interrupts", "softirqs"}
+
+
+def test_a_finished_run_has_nothing_to_resume(cli: Cli) -> None:
+    cli("run", cli.spec(SHORT), "--set", "factors.queues=[1]", "--set", "repeats.count=1")
+    before = (cli.run_folders()[0] / "trials.jsonl").read_bytes()
+    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    assert (cli.run_folders()[0] / "trials.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sigkill_at_any_moment_is_resumed(cli: Cli, seed: int) -> None:
+    process = cli.start("run", cli.spec(SHORT))
+    time.sleep(random.Random(seed).uniform(1.5, 4.5))
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    for folder in cli.run_folders():
+        done = cli("run", "--resume", folder)
+        assert done.returncode == 0, done.stderr
+        assert_complete(cli.only_run())
+
+
+def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
+    process = cli.start("run", cli.spec(SHORT), "--set", "trial.window=200 ms")
+    assert process.stderr is not None
+    process.stderr.readline()
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.strip().splitlines()[-1].startswith("pollscope: interrupted")
+    assert cli.only_run().meta["status"] == "interrupted"
+    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    assert_complete(cli.only_run())
+
+
+def test_without_hugepages_it_runs_and_says_what_that_costs(cli: Cli) -> None:
+    testbed = cli.folder / "small-pages.yaml"
+    testbed.write_text(NO_HUGEPAGES)
+    done = cli("run", cli.spec(SHORT), "--testbed", testbed, "--set", "repeats.count=1")
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert run.meta["node_hello"]["hugepages"] is False
+    assert any(warning.startswith("no hugepages: 4 KiB pages add TLB misses") for warning in run.meta["warnings"])
+
+
+def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
+    text = SHORT.replace("load_of_max: [0 %, 50 %, 100 %]", "dma: [copy, swap]\n  feed: [wire, infinite]")
+    text = text.replace("generator_receives: false", "generator_receives: false, saturate: true")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("baseline"))
+    done = cli("run", cli.spec(text), "--set", "repeats.count=1")
+    assert done.returncode == 0, done.stderr
+    trials = last_attempts(cli.only_run()).values()
+    assert len(trials) == 8
+    assert all(record["result"]["dut"]["lcores"][0]["rx_packets"] > 0 for record in trials)
+
+
+def test_poll_rate_covers_1_to_1024_queues(cli: Cli) -> None:
+    short = ("--set", "trial.window=20 ms", "--set", "trial.warmup=5 ms", "--set", "repeats.count=1")
+    done = cli("run", "S-F8", "--quick", *short)
+    assert done.returncode == 0, done.stderr
+    queues = {record["factors"]["queues"] for record in cli.only_run().trials if record["kind"] == "measure"}
+    assert queues == {2**power for power in range(11)}
+
+
+def test_sanity_holds_here(cli: Cli) -> None:
+    before = time.monotonic()
+    done = cli("run", "SANITY")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - before < 20
+
+
+def test_a_claim_that_does_not_hold_fails_the_sanity_run(cli: Cli) -> None:
+    # A DUT that drops everything sends nothing back.
+    done = cli("run", "SANITY", "--set", "parameters.workload=drop", "--set", "repeats.count=2")
+    assert done.returncode == 1
+    assert "pollscope: SANITY.dut-sends: disagrees" in done.stderr
+
+
+def test_plan_as_json_is_what_a_run_does(cli: Cli) -> None:
+    planned = json.loads(cli("plan", cli.spec(SHORT), "--json").stdout)
+    cli("run", cli.spec(SHORT), "--set", "trial.window=10 ms")
+    assert cli.only_run().meta["plan"] == [trial["trial"] for trial in planned["trials"]]
