@@ -43,7 +43,7 @@ def test_histogram_equals_hdrhistogram(build_dir: Path, lowest: int, highest: in
     text = "\n".join(map(str, values))
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=True)
     ours, *percentiles = done.stdout.splitlines()
-    counts = {index: count for index, count in json.loads(ours)["counts"]}
+    counts = dict(json.loads(ours)["counts"])
     assert counts == {i: theirs.counts[i] for i in range(theirs.counts_len) if theirs.counts[i]}
     assert json.loads(ours)["total"] == len(values)
     assert json.loads(ours)["sum"] == sum(values)

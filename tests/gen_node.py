@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A real node whose generator sends from one end of a virtual NIC pair and receives at the other, on one lcore."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pollscope.node import NodeClient
+
+SENDS, RECEIVES = "net_crossover0_a", "net_crossover0_b"
+LIMIT_S = 30.0
+WARMUP_S, WINDOW_S = 0.05, 0.3
+
+
+class Generator:
+    """A node with one worker lcore; `configure` and `trial` speak docs/node-protocol.md."""
+
+    def __init__(self, client: NodeClient) -> None:
+        self.client = client
+
+    def configure(self, queues: int = 1, mtu: int = 1500, **gen: Any) -> None:
+        """Receives on `queues` RX queues of the far end; `gen` replaces keys of the "gen" object."""
+        ports = [
+            {"name": SENDS, "rx_queues": 1, "tx_queues": 1, "mtu": mtu},
+            {"name": RECEIVES, "rx_queues": queues, "tx_queues": 1, "mtu": mtu},
+        ]
+        whole = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, **gen}
+        self.client.request("configure", LIMIT_S, ports=ports, gen=whole)
+
+    def trial(self, rate: Mapping[str, Any], window_s: float = WINDOW_S) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Runs one trial; returns the object G and the ports of its result."""
+        times = {"warmup_ns": int(WARMUP_S * 1e9), "window_ns": int(window_s * 1e9), "drain_max_ns": 100_000_000}
+        self.client.request("start", LIMIT_S, trial="t", rate=rate, **times)
+        event = self.client.wait_event(("done", "failed"), LIMIT_S)
+        assert event["event"] == "done", event
+        result = self.client.request("read", LIMIT_S)
+        (lcore,) = result["gen"]["lcores"]
+        return lcore, result["ports"]
+
+
+@contextmanager
+def running_generator(build_dir: Path, log: Path, *vdevs: str) -> Iterator[Generator]:
+    """A node of its own, without hugepages, ended when the block is left."""
+    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@1", "--main-lcore", "0", "--no-pci"]
+    command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-test-{os.getpid()}"]
+    for vdev in vdevs or ("net_crossover0",):
+        command += ["--vdev", vdev]
+    client = NodeClient(command, log)
+    try:
+        client.wait_hello()
+        yield Generator(client)
+    finally:
+        client.close()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shapes FB, PC, NC and SQ land on the RX queues that they name, at any RSS key and number of queues."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gen_node import RECEIVES, SENDS, Generator, running_generator
+
+from pollscope.node import NodeRefused
+
+
+@pytest.fixture(scope="module")
+def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
+    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
+        yield one
+
+
+def queue_counts(generator: Generator, queues: int, **gen: object) -> list[int]:
+    """Packets per RX queue of the far end, received and missed."""
+    generator.configure(queues=queues, **gen)
+    gen_result, ports = generator.trial({"pps": 1e6}, window_s=0.5)
+    counts = ports[RECEIVES]["rx_queue_packets"]
+    assert sum(counts) == gen_result["total"]["sent"] == gen_result["total"]["rx_packets"] > 100_000
+    assert len(counts) == queues
+    return list(counts)
+
+
+@pytest.mark.parametrize("queues", [1, 2, 7, 16])
+def test_fully_balanced(generator: Generator, queues: int) -> None:
+    counts = queue_counts(generator, queues, shape="FB")
+    mean = sum(counts) / queues
+    assert all(count == pytest.approx(mean, rel=0.05) for count in counts)
+
+
+def test_single_queue(generator: Generator) -> None:
+    counts = queue_counts(generator, 16, shape="SQ")
+    assert sorted(counts)[:-1] == [0] * 15
+
+
+def test_proportionally_concentrated(generator: Generator) -> None:
+    counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.05))
+    hot, cold = counts[16:], counts[:16]
+    assert sum(hot) / sum(counts) == pytest.approx(4 / (4 + 16 * 0.05), rel=0.02)
+    assert min(hot) > 10 * max(cold) > 0
+
+
+def test_share_without_background(generator: Generator) -> None:
+    counts = queue_counts(generator, 20, shape="PC", concentrated_share=0.5, background_probability=0)
+    assert sum(count > 0 for count in counts) == 10
+
+
+def test_nonproportionally_concentrated(generator: Generator) -> None:
+    counts = sorted(queue_counts(generator, 16, shape="NC", concentrated_queues=3))
+    hot, cold = counts[13:], counts[:13]
+    assert min(hot) > 10 * max(cold) > 0
+    assert sum(hot) / sum(counts) == pytest.approx(3 / (3 + 13 * 0.05), rel=0.02)
+
+
+def test_more_hot_queues_than_queues_is_balanced(generator: Generator) -> None:
+    counts = queue_counts(generator, 8, shape="NC", concentrated_queues=100)
+    assert min(counts) > 0.9 * max(counts)
+
+
+def test_every_one_of_1024_queues_is_reached(build_dir: Path, tmp_path: Path) -> None:
+    with running_generator(build_dir, tmp_path / "node.log") as generator:
+        ports = [
+            {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
+            {"name": RECEIVES, "rx_queues": 1024, "tx_queues": 1, "rx_desc": 64},
+        ]
+        gen = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, "flows": 2048}
+        generator.client.request("configure", 30, ports=ports, gen=gen)
+        _, counters = generator.trial({"pps": 500_000}, window_s=0.5)
+        counts = counters[RECEIVES]["rx_queue_packets"]
+        assert len(counts) == 1024
+        assert min(counts) > 0.8 * max(counts)
+
+
+def test_another_key_is_inverted_as_well(generator: Generator) -> None:
+    key = bytes((i * 73 + 41) % 256 for i in range(40)).hex()
+    ports = [
+        {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
+        {"name": RECEIVES, "rx_queues": 16, "tx_queues": 1, "rss": {"key": key, "reta": "round-robin"}},
+    ]
+    gen = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
+    generator.client.request("configure", 30, ports=ports, gen=gen)
+    _, counters = generator.trial({"pps": 1e6})
+    counts = counters[RECEIVES]["rx_queue_packets"]
+    assert min(counts) > 0.9 * max(counts)
+
+
+def test_key_that_hides_the_flow_is_refused(generator: Generator) -> None:
+    ports = [
+        {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
+        {"name": RECEIVES, "rx_queues": 16, "tx_queues": 1, "rss": {"key": "00" * 40, "reta": "round-robin"}},
+    ]
+    gen = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
+    with pytest.raises(NodeRefused, match="RSS key reaches only 0 of the bits") as refused:
+        generator.client.request("configure", 30, ports=ports, gen=gen)
+    assert refused.value.where == "gen.target_port"
+
+
+def test_fewer_flows_than_queues_is_refused(generator: Generator) -> None:
+    with pytest.raises(NodeRefused, match="4 flows cannot reach the 8 queues") as refused:
+        generator.configure(queues=8, flows=4)
+    assert refused.value.where == "gen.flows"
+    generator.configure(queues=8, flows=4, shape="SQ")
+
+
+def test_port_without_reta_is_refused(build_dir: Path, tmp_path: Path) -> None:
+    with running_generator(build_dir, tmp_path / "node.log", "net_ring0") as generator:
+        ports = [{"name": "net_ring0", "rx_queues": 2, "tx_queues": 2}]
+        gen = {"lcore": 1, "tx_port": "net_ring0", "rx_port": None, "target_port": "net_ring0"}
+        with pytest.raises(NodeRefused, match="net_ring has no RETA") as refused:
+            generator.client.request("configure", 30, ports=ports, gen=gen)
+        assert refused.value.where == "gen.target_port"

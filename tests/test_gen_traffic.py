@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the generator sends: rate, schedule, sizes, loss, honesty about what it could not send."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator, running_generator
+from hdrh.histogram import HdrHistogram
+from scipy import stats
+
+LINK_BPS = 100e9  # of net_crossover
+IMIX = [{"bytes": 64, "weight": 7}, {"bytes": 570, "weight": 4}, {"bytes": 1518, "weight": 1}]
+
+
+@pytest.fixture(scope="module")
+def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
+    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
+        yield one
+
+
+def value_counts(histogram: dict[str, Any]) -> dict[int, int]:
+    return dict(histogram["values"])
+
+
+def explained_by_host(gen: dict[str, Any], pps: float) -> float:
+    """The most packets that can be late because the host took the core away for more than late_max_ns (100 us)."""
+    gaps = gen["host_gaps"]
+    return 0.001 * gen["intended"] + pps * gaps["over_100us"] * gaps["longest_ns"] / 1e9
+
+
+@pytest.mark.parametrize("pps", [1e5, 1e6, 3e6])
+def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generator, pps: float) -> None:
+    generator.configure()
+    gen, ports = generator.trial({"pps": pps})
+    assert gen["intended"] == pytest.approx(pps * WINDOW_S, abs=1)
+    assert gen["sent"] + gen["unsent"] == gen["intended"]
+    assert gen["unsent"] <= explained_by_host(gen, pps)
+    assert gen["tx_bytes"] == 60 * gen["sent"]
+    assert gen["lateness_ns"]["total"] == gen["sent"]
+    assert gen["lateness_ns"]["max"] <= 100_000
+    assert gen["sent"] < gen["total"]["sent"] <= pps * (WARMUP_S + WINDOW_S) + 1
+    assert ports[RECEIVES]["stats"]["ipackets"] == gen["total"]["sent"]
+
+
+def test_nothing_is_lost_duplicated_or_reordered(generator: Generator) -> None:
+    generator.configure()
+    gen, ports = generator.trial({"pps": 100_000})
+    assert gen["total"]["rx_packets"] == gen["total"]["sent"] > 0
+    assert gen["sequence"] == {"lost": 0, "duplicated": 0, "reordered": 0, "reordered_in_total": 0, "too_old": 0}
+    assert gen["rx_foreign"] == 0
+    assert ports[RECEIVES]["stats"]["imissed"] == 0
+
+
+def test_every_packet_of_the_window_has_a_latency(generator: Generator) -> None:
+    generator.configure()
+    gen, _ = generator.trial({"pps": 200_000})
+    from_intended, from_sent = gen["latency_ns"]["from_intended"], gen["latency_ns"]["from_sent"]
+    assert from_intended["total"] == from_sent["total"] == gen["sent"]
+    # latency from the intended departure is lateness plus latency from the real one; each was rounded down
+    assert from_intended["sum"] == pytest.approx(from_sent["sum"] + gen["lateness_ns"]["sum"], abs=2 * gen["sent"])
+    assert 10 < from_sent["min"] < 5_000
+
+
+def test_poisson_rate(generator: Generator) -> None:
+    generator.configure(arrivals="poisson", seed=3)
+    gen, _ = generator.trial({"pps": 1e6})
+    expected = 1e6 * WINDOW_S
+    assert gen["intended"] == pytest.approx(expected, abs=5 * expected**0.5)
+    assert gen["sent"] + gen["unsent"] == gen["intended"]
+
+
+def test_poisson_interdepartures_are_exponential(generator: Generator) -> None:
+    """Kolmogorov-Smirnov at 0.1 Mpps, over 10000 departures that no gap of the host delayed."""
+    generator.configure(arrivals="poisson", seed=5, departures=30_000)
+    gen, _ = generator.trial({"pps": 1e5})
+    tsc_hz = generator.client.hello["tsc_hz"]
+    sent, lateness = np.array(gen["departures"], dtype=float).T / tsc_hz
+    on_time = lateness < 1e-6
+    gaps = np.diff(sent)[on_time[1:] & on_time[:-1]][:10_000]
+    if len(gaps) < 1_000:
+        pytest.skip(f"the host let only {len(gaps)} packets leave on time")
+    assert stats.kstest(gaps, "expon", args=(0, 1e-5)).pvalue > 0.001
+
+
+def test_constant_departures_keep_their_distance(generator: Generator) -> None:
+    generator.configure(departures=10_000)
+    gen, _ = generator.trial({"pps": 1e5})
+    tsc_hz = generator.client.hello["tsc_hz"]
+    sent, lateness = np.array(gen["departures"], dtype=float).T / tsc_hz
+    assert len(sent) == min(10_000, gen["sent"])
+    slots = (sent - lateness) / 1e-5  # every intended departure is a whole number of intervals after the first
+    assert np.abs(slots - slots[0] - np.round(slots - slots[0])).max() < 2 / tsc_hz / 1e-5
+
+
+def test_interdeparture_histogram_matches_departures(generator: Generator) -> None:
+    generator.configure(departures=1_000_000)
+    gen, _ = generator.trial({"pps": 1e5})
+    tsc_hz = generator.client.hello["tsc_hz"]
+    gaps_ns = np.diff(np.array(gen["departures"], dtype=float)[:, 0]) / tsc_hz * 1e9
+    layout = gen["interdeparture_ns"]
+    histogram = HdrHistogram(layout["lowest"], layout["highest"], layout["significant_digits"])
+    for index, count in layout["counts"]:
+        histogram.record_value(histogram.get_value_from_index(index), count)
+    assert layout["total"] == gen["sent"] - 1 == len(gaps_ns)
+    assert histogram.get_value_at_percentile(50) == pytest.approx(np.median(gaps_ns), rel=0.002)
+    assert layout["max"] == pytest.approx(gaps_ns.max(), abs=2)
+
+
+def test_line_share_counts_the_frame_on_the_wire(generator: Generator) -> None:
+    generator.configure(frame=IMIX)
+    mean_bytes = (7 * 64 + 4 * 570 + 1518) / 12
+    share = 200_000 * 8 * (mean_bytes + 20) / LINK_BPS
+    gen, _ = generator.trial({"line_share": share})
+    assert gen["intended"] == pytest.approx(200_000 * WINDOW_S, abs=1)
+
+
+def test_sizes_are_mixed_by_weight(generator: Generator) -> None:
+    generator.configure(frame=IMIX)
+    gen, ports = generator.trial({"pps": 100_000})
+    mean = (7 * 60 + 4 * 566 + 1514) / 12
+    assert gen["tx_bytes"] / gen["sent"] == pytest.approx(mean, rel=0.03)
+    assert gen["total"]["rx_packets"] == gen["total"]["sent"]
+    assert ports[RECEIVES]["stats"]["ibytes"] == pytest.approx(mean * gen["total"]["sent"], rel=0.03)
+
+
+@pytest.mark.parametrize("size", [64, 65, 96, 1518, 9000])
+def test_every_size_arrives_whole(generator: Generator, size: int) -> None:
+    generator.configure(mtu=max(1500, size - 18), frame=[{"bytes": size}])
+    gen, ports = generator.trial({"pps": 20_000})
+    assert gen["total"]["rx_packets"] == gen["total"]["sent"] > 0
+    assert gen["rx_bytes"] == gen["rx_packets"] * (size - 4)
+    assert ports[RECEIVES]["stats"]["ibytes"] == gen["total"]["sent"] * (size - 4)
+
+
+def test_impossible_rate_is_told(generator: Generator) -> None:
+    generator.configure()
+    gen, _ = generator.trial({"pps": 1.5e8})
+    assert gen["intended"] == pytest.approx(1.5e8 * WINDOW_S, abs=1)
+    assert gen["unsent"] > 0.2 * gen["intended"]
+    assert gen["sent"] + gen["unsent"] == gen["intended"]
+    assert gen["sequence"]["duplicated"] == 0
+
+
+def test_lateness_limit_is_kept(generator: Generator) -> None:
+    """Sent within 2 us of the intended time, or not at all; bursts stay as small as that."""
+    generator.configure(late_max_ns=2_000)
+    gen, _ = generator.trial({"pps": 2e6})
+    assert gen["lateness_ns"]["max"] <= 2_000
+    assert max(value_counts(gen["histogram"]["burst"])) <= 5
+    assert gen["sent"] + gen["unsent"] == gen["intended"]
+
+
+def test_saturated_generator_has_no_schedule(generator: Generator) -> None:
+    generator.configure(rx_port=None)
+    gen, ports = generator.trial({"saturate": True})
+    assert gen["intended"] == gen["sent"] > 1e6 * WINDOW_S
+    assert gen["unsent"] == 0
+    assert "absent" in gen["lateness_ns"] and "absent" in gen["interdeparture_ns"]
+    assert "latency_ns" not in gen and "sequence" not in gen
+    bursts = value_counts(gen["histogram"]["burst"])
+    assert sum(size * count for size, count in bursts.items()) == gen["sent"]
+    stats_ = ports[RECEIVES]["stats"]
+    assert stats_["ipackets"] + stats_["imissed"] == gen["total"]["sent"]
+
+
+def test_saturated_generator_receives_too(generator: Generator) -> None:
+    generator.configure()
+    gen, ports = generator.trial({"saturate": True})
+    missed = ports[RECEIVES]["stats"]["imissed"]
+    assert gen["total"]["rx_packets"] + missed == gen["total"]["sent"]
+    assert gen["sequence"]["lost"] == missed
+    assert gen["sequence"]["duplicated"] == 0
+
+
+def test_silence(generator: Generator) -> None:
+    generator.configure()
+    gen, ports = generator.trial({"pps": 0})
+    assert gen["intended"] == gen["sent"] == gen["unsent"] == gen["rx_packets"] == 0
+    assert gen["latency_ns"]["from_intended"]["counts"] == []
+    assert ports[RECEIVES]["stats"]["ipackets"] == 0
+
+
+def test_burst_limit(generator: Generator) -> None:
+    generator.configure(burst=4, rx_port=None)
+    gen, _ = generator.trial({"saturate": True})
+    assert set(value_counts(gen["histogram"]["burst"])) <= {0, 1, 2, 3, 4}
+
+
+def test_same_seed_same_traffic(generator: Generator) -> None:
+    def queues(seed: int) -> list[int]:
+        generator.configure(queues=8, shape="PC", shape_seed=seed)
+        gen, ports = generator.trial({"pps": 100_000})
+        counts = ports[RECEIVES]["rx_queue_packets"]
+        return [int(np.argmax(counts)), gen["intended"]]
+
+    assert queues(1) == queues(1)
+    assert len({queues(seed)[0] for seed in range(6)}) > 1
+
+
+def test_stopped_early_is_still_accounted_for(generator: Generator) -> None:
+    generator.configure()
+    times = {"warmup_ns": 1_000_000, "window_ns": 20_000_000_000, "drain_max_ns": 100_000_000}
+    generator.client.request("start", 10, trial="long", rate={"pps": 100_000}, **times)
+    live = generator.client.request("read", 10)
+    assert live["state"] == "running"
+    generator.client.request("stop", 10)
+    generator.client.wait_event(("done",), 10)
+    result = generator.client.request("read", 10)
+    (gen,) = result["gen"]["lcores"]
+    assert result["state"] == "stopped"
+    assert gen["sent"] + gen["unsent"] == gen["intended"] < 2_000_000
+    assert gen["total"]["rx_packets"] == gen["total"]["sent"]
