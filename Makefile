@@ -22,11 +22,12 @@ build: ready programs ## build/pollscope-node and build/librte_net_crossover.so,
 
 # Sanity first: a machine on which packets get lost gives no figures. A failed trial (exit 1) is part of the report.
 run: ready programs ## measure the polling tax on this machine and show it, set-up included
-	@mkdir -p results .cache && touch .cache/run-started
+	@mkdir -p results out .cache && touch .cache/run-started
 	@$(POLLSCOPE) run experiments/sanity/loopback.yaml
 	@status=0; $(POLLSCOPE) run S-F5 S-F8 --quick || status=$$?; [ $$status -le 1 ] || exit $$status; \
 	runs=$$(find results -mindepth 2 -maxdepth 2 -type d -newer .cache/run-started | sort); \
-	$(POLLSCOPE) claims $$runs && $(POLLSCOPE) report $$runs --out out/report.html && exit $$status
+	$(POLLSCOPE) claims $$runs >out/claims.txt; echo; grep -E '^[A-Z][A-Z ]{8,}' out/claims.txt; \
+	echo; $(POLLSCOPE) report $$runs --out out/report.html || exit $$?; exit $$status
 
 test: ready-dev programs ## all tests, set-up included
 	@$(VENV)/pytest $(PYTEST_FLAGS) -m "not machine" $(TESTS)
@@ -54,6 +55,7 @@ bench: ready programs ## all programs of benchmarks/, one after another
 	done; [ -z "$$failed" ] || { echo "make bench: failed:$$failed" >&2; exit 1; }
 
 figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
+	@mkdir -p out
 	@$(POLLSCOPE) figures $(RUNS) --out out/figures
 
 vm-test: ## the same tests on a pair of virtual machines
