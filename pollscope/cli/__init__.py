@@ -118,7 +118,7 @@ def _fail(message: str, code: int) -> int:
     # One line, whatever the message: a script that reads standard error can rely on it.
     line = " ".join(f"pollscope: {message}".split())
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-    typer.secho(line, err=True, fg="red" if colour else None)
+    typer.echo(typer.style(line, fg="red") if colour else line, err=True)
     return code
 
 

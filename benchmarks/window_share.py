@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Share of a run's wall time that lies inside measurement windows: 40 trials of 1 s, run as a user would.
+
+Prints `ratio window_share MEDIAN LOW HIGH N` (N runs; 95 % interval of the median by order statistics, which needs six
+runs, otherwise the extremes) and ends with 1 when the median is below the target. Needs two idle cores.
+
+    benchmarks/window_share.py [RUNS]
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pollscope.analysis.statistics import median_estimate
+from pollscope.run_folder import read_run
+
+TARGET = 0.85
+SPEC = """\
+format: 1
+name: window-share
+row: S-F5
+title: Forty trials of one second
+parameters: {generator_receives: false}
+factors:
+  queues: [1, 8]
+  load_pps: [0 pps, 100 kpps, 500 kpps, 1 Mpps]
+trial: {warmup: 100 ms, window: 1 s, drain: 100 ms}
+repeats: {count: 5}
+"""
+
+
+def main() -> int:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    shares = [share_of_one_run() for _ in range(runs)]
+    estimate = median_estimate(shares)
+    low, high = (estimate.low, estimate.high) if estimate.has_interval else (min(shares), max(shares))
+    print(f"ratio window_share {estimate.value:.4f} {low:.4f} {high:.4f} {runs}")
+    return 0 if estimate.value >= TARGET else 1
+
+
+def share_of_one_run() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder) / "spec.yaml"
+        spec.write_text(SPEC)
+        before = time.monotonic()
+        subprocess.run(["pollscope", "run", str(spec), "--out", folder], check=True, stdout=subprocess.DEVNULL)
+        wall_s = time.monotonic() - before
+        run = read_run(next(path.parent for path in Path(folder).glob("*/*/run.json")))
+    windows = [trial["result"]["window"] for trial in run.trials]
+    return sum((window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"] for window in windows) / wall_s
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line as a user meets it: help, errors of one line, exit codes, speed of start."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from run_helpers import COMMAND, SPEC, Cli
+
+from pollscope.cli import COMMANDS
+
+HELP_LIMIT_S = 0.3
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def test_help_lists_every_command_and_the_exit_codes(cli: Cli) -> None:
+    out = cli("--help").stdout
+    assert all(f"  {name} " in out for name in COMMANDS)
+    assert "130 interrupted" in out
+    assert cli().stdout == out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(cli: Cli, command: str) -> None:
+    done = cli(command, "--help")
+    assert done.returncode == 0
+    assert f"    pollscope {command}" in done.stdout.partition("Examples:")[2]
+
+
+def test_help_is_fast() -> None:
+    def once() -> float:
+        before = time.monotonic()
+        subprocess.run([*COMMAND, "--help"], check=True, stdout=subprocess.DEVNULL)
+        return time.monotonic() - before
+
+    assert min(once() for _ in range(5)) < HELP_LIMIT_S
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = "import sys; from pollscope.cli import build_app; build_app(None); print([m for m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert not [name for name in ("pandas", "numpy", "pydantic", "matplotlib", "scipy") if f"'{name}'" in loaded]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["rnu"], 2, "No such command 'rnu'. Did you mean 'run'?"),
+        (["run", "--bogus"], 2, "No such option: --bogus"),
+        (["run"], 2, "give specs to run, or --resume RUN"),
+        (["run", "S-F99"], 2, "S-F99: is neither a file, a folder, nor a row or name of a spec (did you mean"),
+        (["run", "nowhere.yaml"], 2, "nowhere.yaml: there is no such spec"),
+        (["run", "--resume", "nowhere"], 2, "is not a run folder: it has no run.json"),
+        (["run", "S-F5", "--resume", "x"], 2, "give specs to run, or --resume RUN"),
+        (["run", "S-F5", "--set", "trial.window"], 2, "--set trial.window: is not KEY=VALUE"),
+        (["run", "S-F5", "--set", "trial.window=1"], 2, "--set trial.window=1: trial.window: '1' has no unit"),
+        (["run", "S-F5", "--set", "trial.windw=1 s"], 2, "trial.windw: unknown key; did you mean 'window'?"),
+        (["run", "S-F5", "--set", "name.x=1"], 2, "'x' cannot be set: what it belongs to is not a mapping"),
+        (["run", "S-F5", "--testbed", "moon"], 2, "moon: there is no such testbed (known: loopback"),
+        (["plan", "."], 2, "the folder holds no spec"),
+        (["plan", "SANITY", "--set", "factors.cores=[200]"], 2, "must be at most 128, not 200"),
+        (["plan", "SANITY", "--set", "factors.cores=[128]"], 3, "no point is left: needs 128 DUT cores"),
+        (["testbed", "status", "moon"], 2, "moon: there is no such testbed"),
+        (["testbed", "sideways"], 2, "No such command 'sideways'"),
+    ],
+)
+def test_errors_are_one_line_with_an_exit_code(cli: Cli, arguments: list[str], code: int, message: str) -> None:
+    done = cli(*arguments)
+    assert done.returncode == code, done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("pollscope: ")
+    assert message in line
+    assert "\x1b[" not in done.stderr
+    assert cli.run_folders() == []
+
+
+def test_nothing_starts_when_one_of_several_specs_is_bad(cli: Cli) -> None:
+    bad = cli.spec(SPEC.replace("10 ms", "10"), "bad.yaml")
+    done = cli("run", cli.spec(), bad)
+    assert done.returncode == 2
+    assert f"{bad}:9: trial.window: '10' has no unit" in done.stderr
+    assert cli.run_folders() == []
+
+
+def test_a_spec_for_another_testbed_is_refused(cli: Cli) -> None:
+    done = cli("run", cli.spec(SPEC + "testbeds: [pair]\n"))
+    assert done.returncode == 2
+    assert "is not meant for a testbed of kind 'loopback' (pair)" in done.stderr
+
+
+def test_validate_shows_every_problem_on_a_line_of_its_own(cli: Cli) -> None:
+    bad = cli.spec("format: 1\nname: X\nrow: s\ntitle: t\nfactor: {}\n")
+    done = cli("validate", bad, "S-F5")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 3
+    assert all(line.startswith(f"pollscope: {bad}:") for line in done.stderr.strip().splitlines())
+    assert done.stdout.strip().endswith("s-f5-polling-tax.yaml: ok")
+
+
+def test_a_folder_means_all_its_specs(cli: Cli, checkout: Path) -> None:
+    done = cli("validate", checkout / "experiments")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == len(list((checkout / "experiments").rglob("*.yaml")))
+
+
+def test_schema_is_json_schema_and_knows_the_keys(cli: Cli) -> None:
+    schema = json.loads(cli("schema").stdout)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert {"name", "factors", "trial"} <= set(schema["properties"])
+    assert schema["additionalProperties"] is False
+    assert "window" in schema["$defs"]["TrialTimes"]["properties"]
+
+
+def test_plan_shows_order_time_and_what_is_left_out(cli: Cli) -> None:
+    done = cli("plan", cli.spec(SPEC), "--set", "factors.cores=[1, 128]")
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("12 trials, about ")
+    assert lines[2].split() == ["1", "maximum:queues=1,cores=1:0"]
+    assert sum(line.startswith("left out") for line in lines) == 4
+
+
+def test_ctrl_c_ends_with_130(cli: Cli) -> None:
+    code = """
+import os, signal, time
+import pollscope.cli, pollscope.cli.schema
+def interrupted():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+pollscope.cli.schema.schema = interrupted
+pollscope.cli.main(["schema"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "pollscope: interrupted"
+
+
+def test_colour_only_on_a_terminal(cli: Cli) -> None:
+    import pty
+
+    def first_error(environment: dict[str, str]) -> bytes:
+        parent, child = pty.openpty()
+        subprocess.run([*COMMAND, "rnu"], stderr=child, env=environment, check=False)
+        os.close(child)
+        try:
+            return os.read(parent, 4096)
+        finally:
+            os.close(parent)
+
+    plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    assert b"\x1b[31m" in first_error({**plain, "TERM": "xterm"})
+    assert b"\x1b[" not in first_error({**plain, "TERM": "xterm", "NO_COLOR": "1"})
+
+
+def test_version(cli: Cli) -> None:
+    from pollscope import __version__
+
+    assert cli("--version").stdout == f"pollscope {__version__}\n"

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import json
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli
+
+from pollscope.host.activity import read_activity
+from pollscope.host.cpus import Cpu, choose, most_dut_cores, online_cpus
+from pollscope.host.facts import build_facts, cache_bytes, host_facts, turbo
+from pollscope.host.files import parse_list
+from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.topology import nics
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+    return path
+
+
+def test_doctor_says_yes_or_no_with_a_reason(cli: Cli) -> None:
+    done = cli("doctor", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {finding["state"] for finding in report["findings"]} <= {"yes", "no", "note"}
+    assert all(finding["text"] for finding in report["findings"] if finding["state"] != "yes")
+    names = {finding["name"] for finding in report["findings"]}
+    assert {"cores", "pollscope-node", "TSC", "hugepages", "PMU", "MSR", "VFIO", "IOMMU", "DPDK", "governor"} <= names
+    assert report["host"]["cpus"] >= 1
+    assert cli("doctor").returncode == 0
+
+
+def test_doctor_without_a_node_says_so_and_ends_with_3(cli: Cli) -> None:
+    cli.node = cli.folder / "nowhere"
+    done = cli("doctor")
+    assert done.returncode == 3
+    assert "pollscope-node is not built" in done.stdout
+
+
+@pytest.mark.measure
+def test_the_self_test_prints_its_table(cli: Cli, build_dir: Path) -> None:
+    cli.node = build_dir / "pollscope-node"
+    done = cli("doctor", "--json", "--self-test")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["selftest"]
+    assert {"full", "sampled", "transition"} <= {row["mode"] for row in rows}
+    by_mode = {row["mode"]: row["added_cycles_per_poll"] for row in rows if row["every_k_polls"] == 0}
+    assert by_mode["full"] > by_mode["sampled"]
+
+
+def test_absent_facts_have_a_reason(tmp_path: Path) -> None:
+    facts = host_facts(tmp_path / "proc", tmp_path / "sys")
+    assert facts["governor"] == {"absent": "no cpufreq driver"}
+    assert facts["turbo"] == {"absent": "no cpufreq driver shows it"}
+    assert "absent" in facts["memory_bytes"]
+    json.dumps(facts)
+
+
+def test_turbo_of_both_drivers(tmp_path: Path) -> None:
+    cpu = tmp_path / "devices/system/cpu"
+    written(cpu / "cpufreq/boost", "1")
+    assert turbo(tmp_path) == "on"
+    written(cpu / "intel_pstate/no_turbo", "1")
+    assert turbo(tmp_path) == "off"
+
+
+def test_caches(tmp_path: Path) -> None:
+    for index, (level, kind, size) in enumerate([("1", "Data", "48K"), ("2", "Unified", "2048K")]):
+        folder = tmp_path / f"devices/system/cpu/cpu0/cache/index{index}"
+        written(folder / "level", level), written(folder / "type", kind), written(folder / "size", size)
+    assert cache_bytes(tmp_path) == {"L1d": 48 * 1024, "L2": 2048 * 1024}
+
+
+def test_build_facts_without_a_build_folder(tmp_path: Path) -> None:
+    assert "absent" in build_facts(tmp_path / "pollscope-node")["compiler"]
+
+
+def test_hugepages_and_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "kernel/mm/hugepages/hugepages-2048kB"
+    written(folder / "nr_hugepages", "10"), written(folder / "free_hugepages", "4")
+    assert [(pages.page_bytes, pages.total, pages.free_bytes) for pages in hugepages(tmp_path)] == [
+        (2 << 20, 10, 8 << 20)
+    ]
+    written(tmp_path / "meminfo", "MemTotal:  100 kB\nMemAvailable:   7 kB")
+    assert meminfo_bytes("MemAvailable", tmp_path) == 7 * 1024
+    assert meminfo_bytes("SwapTotal", tmp_path) is None
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("0-3,8", [0, 1, 2, 3, 8]), ("0", [0]), ("", []), ("2,4-5", [2, 4, 5])])
+def test_cpu_lists(text: str, cpus: list[int]) -> None:
+    assert parse_list(text) == cpus
+
+
+def machine(nodes: int, cores: int, threads: int) -> list[Cpu]:
+    """CPUs as Linux numbers them: first all cores, then their second threads."""
+    places = [(thread, node, core) for thread in range(threads) for node in range(nodes) for core in range(cores)]
+    return [Cpu(node, node, core, number) for number, (_, node, core) in enumerate(places)]
+
+
+def test_two_cpus_share_main_and_generator() -> None:
+    roles = choose(machine(1, 2, 1), 1)
+    assert (roles.main, roles.generator, roles.dut, roles.shared_core) == (0, 0, (1,), False)
+
+
+def test_enough_cores_get_a_core_each_on_one_node() -> None:
+    roles = choose(machine(2, 4, 2), 2)
+    assert (roles.main, roles.generator, roles.dut, roles.shared_core) == (0, 1, (2, 3), False)
+
+
+def test_a_second_node_is_used_only_when_one_is_too_small() -> None:
+    roles = choose(machine(2, 4, 2), 5)
+    assert not roles.shared_core
+    assert len({roles.generator, *roles.dut}) == 6
+    assert max(roles.dut) < 8
+
+
+def test_threads_of_one_core_are_used_at_last_and_it_is_said() -> None:
+    roles = choose(machine(1, 1, 2), 1)
+    assert roles.shared_core
+    assert {roles.generator, *roles.dut} == {0, 1}
+
+
+def test_one_cpu_is_too_few() -> None:
+    assert most_dut_cores(machine(1, 1, 1)) == 0
+    with pytest.raises(Exception, match="need 2 CPUs; this process may use 1"):
+        choose(machine(1, 1, 1), 1)
+
+
+def test_online_cpus_of_a_tree(tmp_path: Path) -> None:
+    base = tmp_path / "devices/system/cpu"
+    written(base / "online", "0-1")
+    for number in range(2):
+        written(base / f"cpu{number}/topology/core_id", "7")
+        written(base / f"cpu{number}/topology/physical_package_id", "0")
+        (base / f"cpu{number}/node1").mkdir()
+    assert online_cpus(tmp_path) == [Cpu(1, 0, 7, 0), Cpu(1, 0, 7, 1)]
+
+
+def test_topology_names_root_port_and_node(tmp_path: Path) -> None:
+    device = tmp_path / "devices/pci0000:16/0000:16:02.0/0000:17:00.0"
+    written(device / "class", "0x020000"), written(device / "numa_node", "1"), written(device / "local_cpulist", "8-15")
+    written(device / "current_link_speed", "16.0 GT/s PCIe"), written(device / "current_link_width", "16")
+    (device / "net/ens1").mkdir(parents=True)
+    (tmp_path / "bus/pci/devices").mkdir(parents=True)
+    (tmp_path / "bus/pci/devices/0000:17:00.0").symlink_to(device)
+    written(tmp_path / "devices/pci0000:16/0000:16:02.0/class", "0x060400")
+    (tmp_path / "bus/pci/devices/0000:16:02.0").symlink_to(device.parent)
+    (nic,) = nics(tmp_path)
+    assert (nic.address, nic.root_port, nic.numa_node, nic.cpus) == ("0000:17:00.0", "0000:16:02.0", 1, "8-15")
+    assert (nic.interfaces, nic.driver, nic.link, nic.iommu_group) == (["ens1"], None, "16.0 GT/s PCIe x16", None)
+
+
+def test_activity_counts_only_the_measuring_cpus(tmp_path: Path) -> None:
+    def state(steal: int, switches: int, interrupts: str, softirqs: str) -> None:
+        written(tmp_path / "stat", f"cpu0 0 0 0 0 0 0 0 99\ncpu1 0 0 0 0 0 0 0 {steal}\nctxt {switches}")
+        written(tmp_path / "interrupts", f"     CPU0  CPU1\n 0: {interrupts} timer\nERR: 5")
+        written(tmp_path / "softirqs", f"     CPU0  CPU1\nTIMER: {softirqs}")
+
+    state(1, 100, "10 20", "1 2")
+    before = read_activity([1], tmp_path)
+    state(4, 150, "70 25", "9 6")
+    assert read_activity([1], tmp_path).since(before) == {
+        "steal_ticks": 3,
+        "context_switches": 50,
+        "interrupts": {"1": 5},
+        "softirqs": 4,
+    }
+
+
+def test_testbed_status(cli: Cli) -> None:
+    for command in ("status", "up", "down"):
+        done = cli("testbed", command, "loopback")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("loopback: ready\n")
