@@ -4,8 +4,7 @@
 
 #include "crossover_classify.h"
 
-static bool
-contains(const uint64_t *list, unsigned int size, uint64_t number)
+static bool contains(const uint64_t *list, unsigned int size, uint64_t number)
 {
 	for (unsigned int i = 0; i < size; i++)
 		if (__atomic_load_n(&list[i], __ATOMIC_RELAXED) == number)
@@ -13,8 +12,7 @@ contains(const uint64_t *list, unsigned int size, uint64_t number)
 	return false;
 }
 
-static bool
-mac_accepted(const struct crossover_port *port, const struct rte_ether_addr *mac)
+static bool mac_accepted(const struct crossover_port *port, const struct rte_ether_addr *mac)
 {
 	uint64_t number = crossover_mac_number(mac);
 
@@ -24,21 +22,21 @@ mac_accepted(const struct crossover_port *port, const struct rte_ether_addr *mac
 	       contains(port->multicast, CROSSOVER_MAX_MULTICAST, number);
 }
 
-static uint16_t
-hash_to_queue(const struct crossover_port *port, const uint8_t *frame, uint32_t length, uint64_t *tag)
+static uint16_t hash_to_queue(const struct crossover_port *port, const uint8_t *frame, uint32_t length,
+                              uint64_t *tag)
 {
-	const struct crossover_hash *hash = &port->hash[__atomic_load_n(&port->active_hash, __ATOMIC_ACQUIRE)];
+	const struct crossover_hash *hash =
+	        &port->hash[__atomic_load_n(&port->active_hash, __ATOMIC_ACQUIRE)];
 	uint32_t value;
 
 	if (!crossover_hash_frame(hash, frame, length, &value))
 		return 0;
 	if (port->report_hash)
 		*tag = CROSSOVER_WB_HASH | (uint64_t)value << CROSSOVER_WB_HASH_SHIFT;
-	return port->reta[value & (CROSSOVER_RETA_SIZE - 1)];
+	return port->reta[value & port->reta_mask];
 }
 
-static uint16_t
-classify_frame(const struct crossover_port *port, const struct rte_mbuf *m, uint64_t *tag)
+static uint16_t classify_frame(const struct crossover_port *port, const struct rte_mbuf *m, uint64_t *tag)
 {
 	uint8_t copy[CROSSOVER_RSS_LOOK_BYTES];
 	uint32_t length = RTE_MIN(m->pkt_len, (uint32_t)CROSSOVER_RSS_LOOK_BYTES);
@@ -52,29 +50,26 @@ classify_frame(const struct crossover_port *port, const struct rte_mbuf *m, uint
 	return port->hashing ? hash_to_queue(port, frame, length, tag) : 0;
 }
 
-void
-crossover_classify(const struct crossover_port *port, struct rte_mbuf *const *pkts, uint32_t count,
-		   struct crossover_verdicts *verdicts)
+void crossover_classify(const struct crossover_port *port, struct rte_mbuf *const *pkts, uint32_t count,
+                        struct crossover_verdicts *verdicts)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		uint16_t queue = classify_frame(port, pkts[i], &verdicts->tag[i]);
 
 		verdicts->queue[i] = queue;
-		if (queue < CROSSOVER_MAX_QUEUES)
+		if (likely(queue != CROSSOVER_FILTERED && port->rx_queues[queue] != NULL))
 			rte_prefetch0(&port->rx_queues[queue]->ring.nic);
 	}
 }
 
-static enum crossover_gate
-open_gate(const struct crossover_port *port)
+static enum crossover_gate open_gate(const struct crossover_port *port)
 {
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return CROSSOVER_GATE_VOID;
 	return port->promiscuous && !port->hashing ? CROSSOVER_GATE_DIRECT : CROSSOVER_GATE_CLASSIFY;
 }
 
-void
-crossover_gate_update(struct crossover_port *port, bool carrier)
+void crossover_gate_update(struct crossover_port *port, bool carrier)
 {
 	port->hashing = port->rss_on && (port->nb_rx_queues > 1 || port->report_hash);
 	__atomic_store_n(&port->gate, carrier ? open_gate(port) : CROSSOVER_GATE_DOWN, __ATOMIC_RELEASE);

@@ -14,7 +14,7 @@ struct crossover_verdicts {
 
 /* Finds the RX queue of 'port' for each of 'count' (at most CROSSOVER_CHUNK) frames. */
 void crossover_classify(const struct crossover_port *port, struct rte_mbuf *const *pkts, uint32_t count,
-			struct crossover_verdicts *verdicts);
+                        struct crossover_verdicts *verdicts);
 
 /* Works out the gate and the classification flags of a port from its configuration, and shows them to the senders. */
 void crossover_gate_update(struct crossover_port *port, bool carrier);

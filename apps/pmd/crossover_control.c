@@ -5,8 +5,7 @@
 #include "crossover_control.h"
 #include "crossover_log.h"
 
-int
-crossover_control_init(struct crossover_pair *pair)
+int crossover_control_init(struct crossover_pair *pair)
 {
 	pthread_mutexattr_t attributes;
 	int ret;
@@ -19,8 +18,7 @@ crossover_control_init(struct crossover_pair *pair)
 	return -ret;
 }
 
-int
-crossover_control_lock(struct crossover_pair *pair)
+int crossover_control_lock(struct crossover_pair *pair)
 {
 	struct timespec deadline;
 	int ret;
@@ -29,7 +27,8 @@ crossover_control_lock(struct crossover_pair *pair)
 	deadline.tv_sec += CROSSOVER_CONTROL_MAX_S;
 	ret = pthread_mutex_timedlock(&pair->control, &deadline);
 	if (ret == EOWNERDEAD) {
-		CROSSOVER_LOG(WARNING, "a process ended while it changed the pair; going on with what it left");
+		CROSSOVER_LOG(WARNING,
+		              "a process ended while it changed the pair; going on with what it left");
 		ret = pthread_mutex_consistent(&pair->control);
 	}
 	if (ret != 0)
@@ -37,8 +36,7 @@ crossover_control_lock(struct crossover_pair *pair)
 	return ret == 0 ? 0 : -EBUSY;
 }
 
-void
-crossover_control_unlock(struct crossover_pair *pair)
+void crossover_control_unlock(struct crossover_pair *pair)
 {
 	pthread_mutex_unlock(&pair->control);
 }

@@ -17,15 +17,14 @@ static const char *const key_names[KEYS] = {"dma", "feed", "size", "flows"};
 #define DEFAULT_FLOWS       256
 #define MAX_FLOWS           65535
 
-static int
-bad_value(const char *key, const char *value, const char *allowed)
+static int bad_value(const char *key, const char *value, const char *allowed)
 {
 	CROSSOVER_LOG(ERR, "device argument '%s': bad value '%s'; allowed: %s", key, value, allowed);
 	return -EINVAL;
 }
 
-static int
-parse_number(const char *key, const char *value, unsigned long low, unsigned long high, uint16_t *number)
+static int parse_number(const char *key, const char *value, unsigned long low, unsigned long high,
+                        uint16_t *number)
 {
 	char *end = NULL;
 	unsigned long parsed;
@@ -41,8 +40,7 @@ parse_number(const char *key, const char *value, unsigned long low, unsigned lon
 	return 0;
 }
 
-static int
-parse_dma(const char *value, struct crossover_options *options)
+static int parse_dma(const char *value, struct crossover_options *options)
 {
 	if (strcmp(value, "copy") == 0)
 		options->dma = CROSSOVER_DMA_COPY;
@@ -53,8 +51,7 @@ parse_dma(const char *value, struct crossover_options *options)
 	return 0;
 }
 
-static int
-parse_feed(const char *value, struct crossover_options *options)
+static int parse_feed(const char *value, struct crossover_options *options)
 {
 	if (strcmp(value, "wire") == 0)
 		options->feed = CROSSOVER_FEED_WIRE;
@@ -65,8 +62,7 @@ parse_feed(const char *value, struct crossover_options *options)
 	return 0;
 }
 
-static int
-parse_pair(enum key key, const char *value, struct crossover_options *options)
+static int parse_pair(enum key key, const char *value, struct crossover_options *options)
 {
 	switch (key) {
 	case KEY_DMA:
@@ -80,8 +76,7 @@ parse_pair(enum key key, const char *value, struct crossover_options *options)
 	}
 }
 
-static enum key
-find_key(const char *name)
+static enum key find_key(const char *name)
 {
 	for (enum key key = 0; key < KEYS; key++)
 		if (strcmp(key_names[key], name) == 0)
@@ -89,15 +84,15 @@ find_key(const char *name)
 	return KEYS;
 }
 
-static int
-parse_pairs(const struct rte_kvargs *pairs, struct crossover_options *options, bool given[KEYS])
+static int parse_pairs(const struct rte_kvargs *pairs, struct crossover_options *options, bool given[KEYS])
 {
 	for (unsigned int i = 0; i < pairs->count; i++) {
 		const char *name = pairs->pairs[i].key, *value = pairs->pairs[i].value;
 		enum key key = find_key(name);
 
 		if (key == KEYS) {
-			CROSSOVER_LOG(ERR, "unknown device argument '%s'; allowed: %s", name, CROSSOVER_DEVARGS_HELP);
+			CROSSOVER_LOG(ERR, "unknown device argument '%s'; allowed: %s", name,
+			              CROSSOVER_DEVARGS_HELP);
 			return -EINVAL;
 		}
 		if (given[key]) {
@@ -105,7 +100,8 @@ parse_pairs(const struct rte_kvargs *pairs, struct crossover_options *options, b
 			return -EINVAL;
 		}
 		if (value == NULL || value[0] == '\0') {
-			CROSSOVER_LOG(ERR, "device argument '%s' has no value; allowed: %s", name, CROSSOVER_DEVARGS_HELP);
+			CROSSOVER_LOG(ERR, "device argument '%s' has no value; allowed: %s", name,
+			              CROSSOVER_DEVARGS_HELP);
 			return -EINVAL;
 		}
 		if (parse_pair(key, value, options) != 0)
@@ -115,26 +111,26 @@ parse_pairs(const struct rte_kvargs *pairs, struct crossover_options *options, b
 	return 0;
 }
 
-static int
-check_conflicts(const struct crossover_options *options, const bool given[KEYS])
+static int check_conflicts(const struct crossover_options *options, const bool given[KEYS])
 {
 	if (options->feed == CROSSOVER_FEED_INFINITE && given[KEY_DMA]) {
 		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=infinite' exclude each other: "
-				   "nothing crosses the wire; leave 'dma' out");
+		                   "nothing crosses the wire; leave 'dma' out");
 		return -EINVAL;
 	}
 	for (enum key key = KEY_SIZE; key <= KEY_FLOWS; key++) {
 		if (options->feed == CROSSOVER_FEED_WIRE && given[key]) {
-			CROSSOVER_LOG(ERR, "device argument '%s' needs 'feed=infinite': with feed=wire the peer decides",
-				      key_names[key]);
+			CROSSOVER_LOG(
+			        ERR,
+			        "device argument '%s' needs 'feed=infinite': with feed=wire the peer decides",
+			        key_names[key]);
 			return -EINVAL;
 		}
 	}
 	return 0;
 }
 
-int
-crossover_devargs_parse(const char *args, struct crossover_options *options)
+int crossover_devargs_parse(const char *args, struct crossover_options *options)
 {
 	bool given[KEYS] = {false};
 	struct rte_kvargs *pairs;
@@ -145,8 +141,8 @@ crossover_devargs_parse(const char *args, struct crossover_options *options)
 		return 0;
 	pairs = rte_kvargs_parse(args, NULL);
 	if (pairs == NULL) {
-		CROSSOVER_LOG(ERR, "device arguments '%s' are not of the form key=value,...; allowed: %s", args,
-			      CROSSOVER_DEVARGS_HELP);
+		CROSSOVER_LOG(ERR, "device arguments '%s' are not of the form key=value,...; allowed: %s",
+		              args, CROSSOVER_DEVARGS_HELP);
 		return -EINVAL;
 	}
 	ret = parse_pairs(pairs, options, given);

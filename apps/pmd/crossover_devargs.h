@@ -4,9 +4,9 @@
 
 #include "crossover_port.h"
 
-#define CROSSOVER_DEVARGS_HELP                                                                                \
-	"dma=copy|swap "                                                                                      \
-	"feed=wire|infinite "                                                                                 \
+#define CROSSOVER_DEVARGS_HELP                                                                               \
+	"dma=copy|swap "                                                                                     \
+	"feed=wire|infinite "                                                                                \
 	"size=<64..9000> "                                                                                   \
 	"flows=<1..65535>"
 

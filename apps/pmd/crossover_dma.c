@@ -9,35 +9,30 @@
 
 #define PREFETCH_AHEAD 4
 
-static inline struct rte_mbuf *
-handle_mbuf(uint64_t handle)
+static inline struct rte_mbuf *handle_mbuf(uint64_t handle)
 {
 	return (struct rte_mbuf *)(uintptr_t)handle;
 }
 
 /* Where the receiver wants the data. The mbuf itself is not touched if the place is fixed, as a NIC would not. */
-static inline void *
-buffer_data(const struct crossover_rx_nic *nic, uint64_t handle)
+static inline void *buffer_data(const struct crossover_rx_nic *nic, uint64_t handle)
 {
 	if (likely(nic->buffer_offset != 0))
 		return (void *)(uintptr_t)(handle + nic->buffer_offset);
 	return (uint8_t *)handle_mbuf(handle)->buf_addr + RTE_PKTMBUF_HEADROOM;
 }
 
-static inline void
-store_writeback(struct crossover_rx_desc *desc, uint64_t writeback)
+static inline void store_writeback(struct crossover_rx_desc *desc, uint64_t writeback)
 {
 	__atomic_store_n(&desc->writeback, writeback, __ATOMIC_RELEASE);
 }
 
-static inline uint64_t
-tag_of(const uint64_t *tags, uint32_t i)
+static inline uint64_t tag_of(const uint64_t *tags, uint32_t i)
 {
 	return tags == NULL ? 0 : tags[i];
 }
 
-void
-crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
+void crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
 	uint64_t bytes = 0;
 
@@ -48,10 +43,10 @@ crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkt
 }
 
 /* Counts the frame as sent, unless no NIC would send it. True: the peer does not take it, its length is wrong. */
-static inline bool
-refuse(struct crossover_tx_queue *txq, const struct rte_mbuf *m)
+static inline bool refuse(struct crossover_tx_queue *txq, const struct rte_mbuf *m)
 {
-	if (unlikely(m->pkt_len < CROSSOVER_MIN_FRAME || m->pkt_len > CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES)) {
+	if (unlikely(m->pkt_len < CROSSOVER_MIN_FRAME ||
+	             m->pkt_len > CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES)) {
 		txq->counts.errors++;
 		return true;
 	}
@@ -63,8 +58,8 @@ refuse(struct crossover_tx_queue *txq, const struct rte_mbuf *m)
 	return true;
 }
 
-static void
-miss(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct rte_mbuf *const *pkts, uint32_t count)
+static void miss(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct rte_mbuf *const *pkts,
+                 uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (!refuse(txq, pkts[i]))
@@ -72,16 +67,15 @@ miss(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct rte_mb
 }
 
 /* One segment, and neither runt nor too long for one buffer and the MTU. */
-static inline bool
-is_plain(const struct rte_mbuf *m, uint32_t plain_bytes)
+static inline bool is_plain(const struct rte_mbuf *m, uint32_t plain_bytes)
 {
-	return m->nb_segs == 1 && m->data_len - (uint32_t)CROSSOVER_MIN_FRAME <= plain_bytes - CROSSOVER_MIN_FRAME;
+	return m->nb_segs == 1 &&
+	       m->data_len - (uint32_t)CROSSOVER_MIN_FRAME <= plain_bytes - CROSSOVER_MIN_FRAME;
 }
 
 /* 'count' descriptors from the NIC's position on were filled and hold 'bytes' bytes: sets DD on all of them, in order. */
-static inline void
-complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, const uint64_t *writebacks, uint32_t count,
-	 uint64_t bytes)
+static inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                            const uint64_t *writebacks, uint32_t count, uint64_t bytes)
 {
 	struct crossover_rx_desc *desc = &nic->desc[nic->position];
 
@@ -96,9 +90,8 @@ complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, const uin
 }
 
 /* Copies plain frames into consecutive descriptors, up to the first frame that is not plain. Returns how many. */
-static inline uint32_t
-copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct rte_mbuf *const *pkts,
-	   const uint64_t *tags, uint32_t count)
+static inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                  struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
 	const struct crossover_rx_desc *desc = &nic->desc[nic->position];
 	uint32_t plain_bytes = nic->plain_bytes, i;
@@ -124,8 +117,7 @@ struct gather {
 	uint32_t offset; /* within the segment */
 };
 
-static void
-gather_copy(struct gather *from, uint8_t *to, uint32_t bytes)
+static void gather_copy(struct gather *from, uint8_t *to, uint32_t bytes)
 {
 	while (bytes > 0) {
 		uint32_t step = RTE_MIN(bytes, from->segment->data_len - from->offset);
@@ -142,18 +134,16 @@ gather_copy(struct gather *from, uint8_t *to, uint32_t bytes)
 }
 
 /* The receiver of a swapping pair takes data_off from the mbuf, so a copied frame needs it set. */
-static void
-fill_buffer(struct crossover_tx_queue *txq, const struct crossover_rx_nic *nic, uint64_t handle, struct gather *from,
-	    uint32_t bytes)
+static void fill_buffer(struct crossover_tx_queue *txq, const struct crossover_rx_nic *nic, uint64_t handle,
+                        struct gather *from, uint32_t bytes)
 {
 	if (txq->swap)
 		handle_mbuf(handle)->data_off = RTE_PKTMBUF_HEADROOM;
 	gather_copy(from, buffer_data(nic, handle), bytes);
 }
 
-static void
-copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, const struct rte_mbuf *m, uint64_t tag,
-	       uint32_t descriptors)
+static void copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                           const struct rte_mbuf *m, uint64_t tag, uint32_t descriptors)
 {
 	struct gather from = {.segment = m};
 	uint32_t left = m->pkt_len, last = (m->pkt_len - 1) % nic->buffer_bytes + 1;
@@ -171,8 +161,8 @@ copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, con
 		bool end = i == descriptors - 1;
 
 		at = crossover_ring_advance(nic->position, i, nic->size);
-		store_writeback(&nic->desc[at], (end ? last | CROSSOVER_WB_EOP : nic->buffer_bytes) | CROSSOVER_WB_DD |
-							(i == 0 ? tag : 0));
+		store_writeback(&nic->desc[at], (end ? last | CROSSOVER_WB_EOP : nic->buffer_bytes) |
+		                                        CROSSOVER_WB_DD | (i == 0 ? tag : 0));
 	}
 	nic->position = crossover_ring_advance(nic->position, descriptors, nic->size);
 	nic->head += descriptors;
@@ -181,8 +171,8 @@ copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, con
 }
 
 /* Any frame: gathers segments, scatters over buffers, or drops it where a NIC would. */
-static __rte_noinline void
-copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_mbuf *m, uint64_t tag)
+static __rte_noinline void copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                    struct rte_mbuf *m, uint64_t tag)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes;
@@ -196,8 +186,7 @@ copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct 
 }
 
 /* Descriptors that can be filled in one go for 'wanted' frames: posted, and not beyond the ring's end. */
-static inline uint32_t
-reach(struct crossover_rx_ring *ring, uint32_t wanted)
+static inline uint32_t reach(struct crossover_rx_ring *ring, uint32_t wanted)
 {
 	uint32_t posted = crossover_ring_posted(ring, wanted);
 	uint32_t until_end = ring->nic.size - ring->nic.position;
@@ -205,9 +194,8 @@ reach(struct crossover_rx_ring *ring, uint32_t wanted)
 	return RTE_MIN(RTE_MIN(posted, until_end), wanted);
 }
 
-void
-crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-		   const uint64_t *tags, uint32_t count)
+void crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t done = 0;
@@ -230,17 +218,16 @@ crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *rin
 	}
 }
 
-static inline bool
-can_change_hands(const struct crossover_rx_nic *nic, const struct rte_mbuf *m)
+static inline bool can_change_hands(const struct crossover_rx_nic *nic, const struct rte_mbuf *m)
 {
 	return is_plain(m, nic->plain_bytes) && m->pool == nic->pool && rte_mbuf_refcnt_read(m) == 1 &&
-	       (m->ol_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0 && m->data_off >= RTE_PKTMBUF_HEADROOM;
+	       (m->ol_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0 &&
+	       m->data_off >= RTE_PKTMBUF_HEADROOM;
 }
 
 /* Swaps buffers up to the first frame whose buffer cannot change hands; the posted ones go back to their pool. */
-static inline uint32_t
-swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct rte_mbuf *const *pkts,
-	   const uint64_t *tags, uint32_t count)
+static inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                  struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
 	struct crossover_rx_desc *desc = &nic->desc[nic->position];
 	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
@@ -259,9 +246,8 @@ swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct 
 	return i;
 }
 
-void
-crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-		   const uint64_t *tags, uint32_t count)
+void crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t done = 0;

@@ -17,10 +17,10 @@
  * gives out mbufs of its own pool, applications rely on it), is neither shared, attached nor external, is one segment,
  * and has the usual headroom; otherwise the frame is copied.
  */
-void crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-			const uint64_t *tags, uint32_t count);
-void crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-			const uint64_t *tags, uint32_t count);
+void crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count);
+void crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count);
 
 /* Counts frames as sent. */
 void crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count);

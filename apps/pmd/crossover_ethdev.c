@@ -16,26 +16,24 @@
 #include "crossover_stats.h"
 #include "crossover_tx.h"
 
-#define RX_OFFLOADS (RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER)
-#define TX_OFFLOADS (RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE)
+#define RX_OFFLOADS      (RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER)
+#define TX_OFFLOADS      (RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE)
 #define MIN_BUFFER_BYTES 128
 #define DEFAULT_BURST    32
 
-static struct crossover_port *
-port_of(const struct rte_eth_dev *dev)
+static struct crossover_port *port_of(const struct rte_eth_dev *dev)
 {
 	return dev->data->dev_private;
 }
 
-static int
-infos_get(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
+static int infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 {
 	static const struct rte_eth_desc_lim limits = {
-		.nb_min = CROSSOVER_RING_MIN,
-		.nb_max = CROSSOVER_RING_MAX,
-		.nb_align = CROSSOVER_RING_ALIGN,
-		.nb_seg_max = UINT16_MAX,
-		.nb_mtu_seg_max = UINT16_MAX,
+	        .nb_min = CROSSOVER_RING_MIN,
+	        .nb_max = CROSSOVER_RING_MAX,
+	        .nb_align = CROSSOVER_RING_ALIGN,
+	        .nb_seg_max = UINT16_MAX,
+	        .nb_mtu_seg_max = UINT16_MAX,
 	};
 
 	info->min_mtu = RTE_ETHER_MIN_MTU;
@@ -49,7 +47,7 @@ infos_get(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
 	info->tx_offload_capa = TX_OFFLOADS;
 	info->tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	info->dev_capa = RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP | RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
-	info->reta_size = CROSSOVER_RETA_SIZE;
+	info->reta_size = (uint16_t)(port_of(dev)->reta_mask + 1);
 	info->hash_key_size = CROSSOVER_RSS_KEY_BYTES;
 	info->flow_type_rss_offloads = crossover_rss_types();
 	info->rx_desc_lim = limits;
@@ -61,8 +59,7 @@ infos_get(struct rte_eth_dev *dev __rte_unused, struct rte_eth_dev_info *info)
 	return 0;
 }
 
-static int
-check_modes(const struct crossover_port *port, const struct rte_eth_conf *conf)
+static int check_modes(const struct crossover_port *port, const struct rte_eth_conf *conf)
 {
 	uint32_t speeds = conf->link_speeds & ~(uint32_t)RTE_ETH_LINK_SPEED_FIXED;
 
@@ -72,7 +69,7 @@ check_modes(const struct crossover_port *port, const struct rte_eth_conf *conf)
 	}
 	if (speeds != RTE_ETH_LINK_SPEED_AUTONEG && !(speeds & RTE_ETH_LINK_SPEED_100G)) {
 		CROSSOVER_LOG(ERR, "port %u: link speeds %#x leave out 100G, the only one", port->port_id,
-			      conf->link_speeds);
+		              conf->link_speeds);
 		return -EINVAL;
 	}
 	if (conf->lpbk_mode != 0) {
@@ -82,8 +79,7 @@ check_modes(const struct crossover_port *port, const struct rte_eth_conf *conf)
 	return 0;
 }
 
-static int
-configure(struct rte_eth_dev *dev)
+static int configure(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	int ret = check_modes(port, &dev->data->dev_conf);
@@ -100,8 +96,7 @@ configure(struct rte_eth_dev *dev)
 	return ret;
 }
 
-static int
-start(struct rte_eth_dev *dev)
+static int start(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_pair *pair = port->pair;
@@ -124,8 +119,7 @@ start(struct rte_eth_dev *dev)
 	return ret;
 }
 
-static int
-stop(struct rte_eth_dev *dev)
+static int stop(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_pair *pair = port->pair;
@@ -143,8 +137,7 @@ stop(struct rte_eth_dev *dev)
 	return ret;
 }
 
-int
-crossover_ethdev_close(struct rte_eth_dev *dev)
+int crossover_ethdev_close(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 
@@ -165,8 +158,7 @@ crossover_ethdev_close(struct rte_eth_dev *dev)
 	return 0;
 }
 
-static int
-set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
+static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 {
 	int ret = crossover_check_mtu(dev, mtu);
 
@@ -175,74 +167,71 @@ set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 	return ret;
 }
 
-static int
-burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode)
+static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode)
 {
 	const struct crossover_options *options = &port_of(dev)->pair->options;
 
 	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s",
-		 options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy",
-		 options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire");
+	         options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy",
+	         options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire");
 	return 0;
 }
 
-static int
-burst_mode_get(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused, struct rte_eth_burst_mode *mode)
+static int burst_mode_get(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
+                          struct rte_eth_burst_mode *mode)
 {
 	return burst_mode(dev, mode);
 }
 
-static crossover_queue_count
-rx_queue_count(void *queue)
+static crossover_queue_count rx_queue_count(void *queue)
 {
 	return (crossover_queue_count)crossover_rx_filled(queue);
 }
 
 static const struct eth_dev_ops operations = {
-	.dev_configure = configure,
-	.dev_start = start,
-	.dev_stop = stop,
-	.dev_close = crossover_ethdev_close,
-	.dev_infos_get = infos_get,
-	.dev_set_link_up = crossover_link_up,
-	.dev_set_link_down = crossover_link_down,
-	.link_update = crossover_link_update,
-	.mtu_set = set_mtu,
-	.promiscuous_enable = crossover_promiscuous_enable,
-	.promiscuous_disable = crossover_promiscuous_disable,
-	.allmulticast_enable = crossover_allmulticast_enable,
-	.allmulticast_disable = crossover_allmulticast_disable,
-	.mac_addr_add = crossover_mac_add,
-	.mac_addr_remove = crossover_mac_remove,
-	.mac_addr_set = crossover_mac_set,
-	.set_mc_addr_list = crossover_multicast_set,
-	.reta_update = crossover_reta_update,
-	.reta_query = crossover_reta_query,
-	.rss_hash_update = crossover_rss_update,
-	.rss_hash_conf_get = crossover_rss_get,
-	.rx_queue_setup = crossover_rx_queue_setup,
-	.rx_queue_release = crossover_rx_queue_release,
-	.rx_queue_start = crossover_rx_queue_start,
-	.rx_queue_stop = crossover_rx_queue_stop,
-	.tx_queue_setup = crossover_tx_queue_setup,
-	.tx_queue_release = crossover_tx_queue_release,
-	.tx_queue_start = crossover_tx_queue_start,
-	.tx_queue_stop = crossover_tx_queue_stop,
-	.tx_done_cleanup = crossover_tx_done_cleanup,
-	.rxq_info_get = crossover_rxq_info,
-	.txq_info_get = crossover_txq_info,
-	.rx_burst_mode_get = burst_mode_get,
-	.tx_burst_mode_get = burst_mode_get,
-	.get_monitor_addr = crossover_get_monitor_addr,
-	.stats_get = crossover_stats_get,
-	.stats_reset = crossover_stats_reset,
-	.xstats_get = crossover_xstats_get,
-	.xstats_get_names = crossover_xstats_names,
-	.xstats_reset = crossover_stats_reset,
+        .dev_configure = configure,
+        .dev_start = start,
+        .dev_stop = stop,
+        .dev_close = crossover_ethdev_close,
+        .dev_infos_get = infos_get,
+        .dev_set_link_up = crossover_link_up,
+        .dev_set_link_down = crossover_link_down,
+        .link_update = crossover_link_update,
+        .mtu_set = set_mtu,
+        .promiscuous_enable = crossover_promiscuous_enable,
+        .promiscuous_disable = crossover_promiscuous_disable,
+        .allmulticast_enable = crossover_allmulticast_enable,
+        .allmulticast_disable = crossover_allmulticast_disable,
+        .mac_addr_add = crossover_mac_add,
+        .mac_addr_remove = crossover_mac_remove,
+        .mac_addr_set = crossover_mac_set,
+        .set_mc_addr_list = crossover_multicast_set,
+        .reta_update = crossover_reta_update,
+        .reta_query = crossover_reta_query,
+        .rss_hash_update = crossover_rss_update,
+        .rss_hash_conf_get = crossover_rss_get,
+        .rx_queue_setup = crossover_rx_queue_setup,
+        .rx_queue_release = crossover_rx_queue_release,
+        .rx_queue_start = crossover_rx_queue_start,
+        .rx_queue_stop = crossover_rx_queue_stop,
+        .tx_queue_setup = crossover_tx_queue_setup,
+        .tx_queue_release = crossover_tx_queue_release,
+        .tx_queue_start = crossover_tx_queue_start,
+        .tx_queue_stop = crossover_tx_queue_stop,
+        .tx_done_cleanup = crossover_tx_done_cleanup,
+        .rxq_info_get = crossover_rxq_info,
+        .txq_info_get = crossover_txq_info,
+        .rx_burst_mode_get = burst_mode_get,
+        .tx_burst_mode_get = burst_mode_get,
+        .get_monitor_addr = crossover_get_monitor_addr,
+        .stats_get = crossover_stats_get,
+        .stats_reset = crossover_stats_reset,
+        .xstats_get = crossover_xstats_get,
+        .xstats_get_names = crossover_xstats_names,
+        .xstats_reset = crossover_stats_reset,
 };
 
-void
-crossover_ethdev_select(struct rte_eth_dev *dev)
+void crossover_ethdev_select(struct rte_eth_dev *dev)
 {
 	dev->dev_ops = &operations;
 	dev->rx_pkt_burst = crossover_rx_burst;

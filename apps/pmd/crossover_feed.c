@@ -11,8 +11,8 @@
 #include "crossover_log.h"
 
 /* RFC 2544 appendix C: 198.18.0.0/15 is set aside for benchmarks. */
-#define SOURCE_NETWORK      RTE_IPV4(198, 18, 0, 0)
-#define DESTINATION_NETWORK RTE_IPV4(198, 19, 0, 0)
+#define SOURCE_NETWORK      RTE_IPV4(198u, 18, 0, 0)
+#define DESTINATION_NETWORK RTE_IPV4(198u, 19, 0, 0)
 #define SOURCE_PORT         49152 /* first dynamic port, RFC 6335 */
 #define DESTINATION_PORT    9     /* discard, RFC 863 */
 #define TTL_HOPS            64
@@ -25,14 +25,13 @@ struct feed_headers {
 
 _Static_assert(sizeof(struct feed_headers) <= CROSSOVER_TEMPLATE_BYTES, "the template holds the headers");
 
-static uint16_t
-frame_bytes(const struct crossover_rx_queue *rxq)
+static uint16_t frame_bytes(const struct crossover_rx_queue *rxq)
 {
 	return rxq->port->pair->options.frame_bytes - RTE_ETHER_CRC_LEN;
 }
 
-static void
-fill_template(const struct crossover_rx_queue *rxq, uint16_t flow, struct crossover_template *template)
+static void fill_template(const struct crossover_rx_queue *rxq, uint16_t flow,
+                          struct crossover_template *template)
 {
 	const struct crossover_port *port = rxq->port;
 	struct feed_headers *headers = (struct feed_headers *)template->head;
@@ -59,21 +58,22 @@ fill_template(const struct crossover_rx_queue *rxq, uint16_t flow, struct crosso
 		template->writeback |= CROSSOVER_WB_HASH | (uint64_t)hash << CROSSOVER_WB_HASH_SHIFT;
 }
 
-int
-crossover_feed_init(struct crossover_rx_queue *rxq)
+int crossover_feed_init(struct crossover_rx_queue *rxq)
 {
 	uint16_t flows = rxq->port->pair->options.flows;
 	uint16_t queues = RTE_MAX(rxq->port->nb_rx_queues, (uint16_t)1);
 	uint16_t count = rxq->queue_id < flows ? (flows - rxq->queue_id + queues - 1) / queues : 1;
 
 	if (frame_bytes(rxq) > rxq->buffer_bytes) {
-		CROSSOVER_LOG(ERR, "queue %u: size=%u does not fit one buffer of %u bytes; feed=infinite does not scatter",
-			      rxq->queue_id, rxq->port->pair->options.frame_bytes, rxq->buffer_bytes);
+		CROSSOVER_LOG(ERR,
+		              "queue %u: size=%u does not fit one buffer of %u bytes; feed=infinite does not "
+		              "scatter",
+		              rxq->queue_id, rxq->port->pair->options.frame_bytes, rxq->buffer_bytes);
 		return -EINVAL;
 	}
 	crossover_feed_release(rxq);
-	rxq->templates = rte_malloc_socket("crossover_feed", count * sizeof(*rxq->templates), CROSSOVER_LINE_BYTES,
-					   rxq->port->pair->socket_id);
+	rxq->templates = rte_malloc_socket("crossover_feed", count * sizeof(*rxq->templates),
+	                                   CROSSOVER_LINE_BYTES, rxq->port->pair->socket_id);
 	if (rxq->templates == NULL)
 		return -ENOMEM;
 	for (uint16_t i = 0; i < count; i++)
@@ -83,15 +83,13 @@ crossover_feed_init(struct crossover_rx_queue *rxq)
 	return 0;
 }
 
-void
-crossover_feed_release(struct crossover_rx_queue *rxq)
+void crossover_feed_release(struct crossover_rx_queue *rxq)
 {
 	rte_free(rxq->templates);
 	rxq->templates = NULL;
 }
 
-void
-crossover_feed_fill(struct crossover_rx_queue *rxq, struct crossover_rx_desc *desc, uint32_t count)
+void crossover_feed_fill(struct crossover_rx_queue *rxq, struct crossover_rx_desc *desc, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		const struct crossover_template *template = &rxq->templates[rxq->next_template];
@@ -104,8 +102,7 @@ crossover_feed_fill(struct crossover_rx_queue *rxq, struct crossover_rx_desc *de
 	}
 }
 
-void
-crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts, uint16_t count)
+void crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts, uint16_t count)
 {
 	if (count == 0)
 		return;

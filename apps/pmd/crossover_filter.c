@@ -9,20 +9,17 @@
 #include "crossover_log.h"
 #include "crossover_quiesce.h"
 
-static struct crossover_port *
-port_of(const struct rte_eth_dev *dev)
+static struct crossover_port *port_of(const struct rte_eth_dev *dev)
 {
 	return dev->data->dev_private;
 }
 
-void
-crossover_filter_changed(struct crossover_port *port)
+void crossover_filter_changed(struct crossover_port *port)
 {
 	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 }
 
-static int
-set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
+static int set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 {
 	int ret = crossover_control_lock(port->pair);
 
@@ -34,96 +31,88 @@ set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 	return 0;
 }
 
-int
-crossover_promiscuous_enable(struct rte_eth_dev *dev)
+int crossover_promiscuous_enable(struct rte_eth_dev *dev)
 {
 	return set_flag(port_of(dev), &port_of(dev)->promiscuous, 1);
 }
 
-int
-crossover_promiscuous_disable(struct rte_eth_dev *dev)
+int crossover_promiscuous_disable(struct rte_eth_dev *dev)
 {
 	return set_flag(port_of(dev), &port_of(dev)->promiscuous, 0);
 }
 
-int
-crossover_allmulticast_enable(struct rte_eth_dev *dev)
+int crossover_allmulticast_enable(struct rte_eth_dev *dev)
 {
 	return set_flag(port_of(dev), &port_of(dev)->allmulticast, 1);
 }
 
-int
-crossover_allmulticast_disable(struct rte_eth_dev *dev)
+int crossover_allmulticast_disable(struct rte_eth_dev *dev)
 {
 	return set_flag(port_of(dev), &port_of(dev)->allmulticast, 0);
 }
 
-int
-crossover_mac_add(struct rte_eth_dev *dev, struct rte_ether_addr *mac, uint32_t index, uint32_t pool __rte_unused)
+int crossover_mac_add(struct rte_eth_dev *dev, struct rte_ether_addr *mac, uint32_t index,
+                      uint32_t pool __rte_unused)
 {
 	__atomic_store_n(&port_of(dev)->unicast[index], crossover_mac_number(mac), __ATOMIC_RELAXED);
 	return 0;
 }
 
-void
-crossover_mac_remove(struct rte_eth_dev *dev, uint32_t index)
+void crossover_mac_remove(struct rte_eth_dev *dev, uint32_t index)
 {
 	__atomic_store_n(&port_of(dev)->unicast[index], 0, __ATOMIC_RELAXED);
 }
 
-int
-crossover_mac_set(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
+int crossover_mac_set(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
 {
 	return crossover_mac_add(dev, mac, 0, 0);
 }
 
-int
-crossover_multicast_set(struct rte_eth_dev *dev, struct rte_ether_addr *macs, uint32_t count)
+int crossover_multicast_set(struct rte_eth_dev *dev, struct rte_ether_addr *macs, uint32_t count)
 {
 	struct crossover_port *port = port_of(dev);
 
 	if (count > CROSSOVER_MAX_MULTICAST) {
 		CROSSOVER_LOG(ERR, "port %u: %u multicast addresses; allowed: up to %u", port->port_id, count,
-			      CROSSOVER_MAX_MULTICAST);
+		              CROSSOVER_MAX_MULTICAST);
 		return -ENOSPC;
 	}
 	for (uint32_t i = 0; i < CROSSOVER_MAX_MULTICAST; i++)
-		__atomic_store_n(&port->multicast[i], i < count ? crossover_mac_number(&macs[i]) : 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&port->multicast[i], i < count ? crossover_mac_number(&macs[i]) : 0,
+		                 __ATOMIC_RELAXED);
 	return 0;
 }
 
-static bool
-group_selects(const struct rte_eth_rss_reta_entry64 *groups, uint16_t entry)
+static bool group_selects(const struct rte_eth_rss_reta_entry64 *groups, uint16_t entry)
 {
 	return groups[entry / RTE_ETH_RETA_GROUP_SIZE].mask >> (entry % RTE_ETH_RETA_GROUP_SIZE) & 1;
 }
 
-static int
-check_reta_size(const struct crossover_port *port, uint16_t size)
+static int check_reta_size(const struct crossover_port *port, uint16_t size)
 {
-	if (size == CROSSOVER_RETA_SIZE)
+	if (size == port->reta_mask + 1)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RETA of %u entries; it has %u", port->port_id, size, CROSSOVER_RETA_SIZE);
+	CROSSOVER_LOG(ERR, "port %u: RETA of %u entries; it has %u", port->port_id, size,
+	              port->reta_mask + 1);
 	return -EINVAL;
 }
 
-static int
-check_reta(const struct crossover_port *port, const struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
+static int check_reta(const struct crossover_port *port, const struct rte_eth_rss_reta_entry64 *groups,
+                      uint16_t size)
 {
 	for (uint16_t i = 0; i < size; i++) {
 		uint16_t queue = groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
 
 		if (group_selects(groups, i) && queue >= port->nb_rx_queues) {
-			CROSSOVER_LOG(ERR, "port %u: RETA entry %u names queue %u; the port has %u RX queues", port->port_id,
-				      i, queue, port->nb_rx_queues);
+			CROSSOVER_LOG(ERR, "port %u: RETA entry %u names queue %u; the port has %u RX queues",
+			              port->port_id, i, queue, port->nb_rx_queues);
 			return -EINVAL;
 		}
 	}
 	return 0;
 }
 
-int
-crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
+int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
 {
 	struct crossover_port *port = port_of(dev);
 
@@ -131,14 +120,14 @@ crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *
 		return -EINVAL;
 	for (uint16_t i = 0; i < size; i++)
 		if (group_selects(groups, i))
-			__atomic_store_n(&port->reta[i],
-					 groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE],
-					 __ATOMIC_RELAXED);
+			__atomic_store_n(
+			        &port->reta[i],
+			        groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE],
+			        __ATOMIC_RELAXED);
 	return 0;
 }
 
-int
-crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
+int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
 {
 	const struct crossover_port *port = port_of(dev);
 
@@ -150,25 +139,23 @@ crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *g
 	return 0;
 }
 
-static int
-check_rss(const struct crossover_port *port, const struct rte_eth_rss_conf *conf)
+static int check_rss(const struct crossover_port *port, const struct rte_eth_rss_conf *conf)
 {
 	if (conf->rss_key != NULL && conf->rss_key_len != 0 && conf->rss_key_len != CROSSOVER_RSS_KEY_BYTES) {
-		CROSSOVER_LOG(ERR, "port %u: RSS key of %u bytes; it must have %u", port->port_id, conf->rss_key_len,
-			      CROSSOVER_RSS_KEY_BYTES);
+		CROSSOVER_LOG(ERR, "port %u: RSS key of %u bytes; it must have %u", port->port_id,
+		              conf->rss_key_len, CROSSOVER_RSS_KEY_BYTES);
 		return -EINVAL;
 	}
 	if (conf->rss_hf & ~crossover_rss_types()) {
-		CROSSOVER_LOG(ERR, "port %u: RSS flow types %#" PRIx64 " include others than %#" PRIx64, port->port_id,
-			      conf->rss_hf, crossover_rss_types());
+		CROSSOVER_LOG(ERR, "port %u: RSS flow types %#" PRIx64 " include others than %#" PRIx64,
+		              port->port_id, conf->rss_hf, crossover_rss_types());
 		return -EINVAL;
 	}
 	return 0;
 }
 
 /* Rewrites the hash state that no sender uses, then lets it take the other's place. The control lock is held. */
-static int
-replace_hash(struct crossover_port *port, const uint8_t *key, uint64_t types)
+static int replace_hash(struct crossover_port *port, const uint8_t *key, uint64_t types)
 {
 	uint32_t idle = !port->active_hash;
 
@@ -179,8 +166,7 @@ replace_hash(struct crossover_port *port, const uint8_t *key, uint64_t types)
 	return crossover_quiesce(port);
 }
 
-int
-crossover_rss_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
+int crossover_rss_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 {
 	struct crossover_port *port = port_of(dev);
 	const uint8_t *key = conf->rss_key;
@@ -196,8 +182,7 @@ crossover_rss_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 	return ret;
 }
 
-int
-crossover_rss_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
+int crossover_rss_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 {
 	const struct crossover_port *port = port_of(dev);
 	const struct crossover_hash *hash = &port->hash[port->active_hash];
@@ -212,17 +197,19 @@ crossover_rss_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 	return 0;
 }
 
-int
-crossover_rss_configure(struct crossover_port *port, const struct rte_eth_conf *conf)
+int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_conf *conf)
 {
 	const struct rte_eth_rss_conf *rss = &conf->rx_adv_conf.rss_conf;
 	bool on = (conf->rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG) != 0;
 
 	if (on && check_rss(port, rss) != 0)
 		return -EINVAL;
-	for (uint16_t i = 0; i < CROSSOVER_RETA_SIZE; i++)
+	port->reta_mask =
+	        (port->nb_rx_queues > CROSSOVER_RETA_SIZE ? CROSSOVER_RETA_SIZE_MAX : CROSSOVER_RETA_SIZE) -
+	        1;
+	for (uint16_t i = 0; i < CROSSOVER_RETA_SIZE_MAX; i++)
 		port->reta[i] = port->nb_rx_queues == 0 ? 0 : i % port->nb_rx_queues;
 	port->report_hash = (conf->rxmode.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0;
 	return replace_hash(port, on && rss->rss_key != NULL ? rss->rss_key : crossover_default_rss_key,
-			    on ? rss->rss_hf : 0);
+	                    on ? rss->rss_hf : 0);
 }

@@ -3,8 +3,7 @@
 #include "crossover_control.h"
 #include "crossover_link.h"
 
-static bool
-has_carrier(const struct crossover_pair *pair)
+static bool has_carrier(const struct crossover_pair *pair)
 {
 	bool carrier = true;
 
@@ -13,21 +12,19 @@ has_carrier(const struct crossover_pair *pair)
 	return carrier;
 }
 
-static int
-set_status(struct crossover_port *port, bool carrier)
+static int set_status(struct crossover_port *port, bool carrier)
 {
 	struct rte_eth_link link = {
-		.link_speed = carrier ? CROSSOVER_LINK_MBPS : RTE_ETH_SPEED_NUM_NONE,
-		.link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
-		.link_autoneg = RTE_ETH_LINK_FIXED,
-		.link_status = carrier ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
+	        .link_speed = carrier ? CROSSOVER_LINK_MBPS : RTE_ETH_SPEED_NUM_NONE,
+	        .link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
+	        .link_autoneg = RTE_ETH_LINK_FIXED,
+	        .link_status = carrier ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
 	};
 
 	return port->attached ? rte_eth_linkstatus_set(&rte_eth_devices[port->port_id], &link) : 0;
 }
 
-bool
-crossover_link_refresh(struct crossover_pair *pair)
+bool crossover_link_refresh(struct crossover_pair *pair)
 {
 	bool carrier = has_carrier(pair);
 	bool changed = (pair->ports[0].gate != CROSSOVER_GATE_DOWN) != carrier;
@@ -39,8 +36,7 @@ crossover_link_refresh(struct crossover_pair *pair)
 	return changed;
 }
 
-void
-crossover_link_announce(struct crossover_pair *pair)
+void crossover_link_announce(struct crossover_pair *pair)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct crossover_port *port = &pair->ports[i];
@@ -51,16 +47,14 @@ crossover_link_announce(struct crossover_pair *pair)
 	}
 }
 
-int
-crossover_link_update(struct rte_eth_dev *dev, int wait __rte_unused)
+int crossover_link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 {
 	struct crossover_port *port = dev->data->dev_private;
 
 	return set_status(port, has_carrier(port->pair));
 }
 
-static int
-set_admin_down(struct rte_eth_dev *dev, uint8_t down)
+static int set_admin_down(struct rte_eth_dev *dev, uint8_t down)
 {
 	struct crossover_port *port = dev->data->dev_private;
 	struct crossover_pair *pair = port->pair;
@@ -77,14 +71,12 @@ set_admin_down(struct rte_eth_dev *dev, uint8_t down)
 	return 0;
 }
 
-int
-crossover_link_up(struct rte_eth_dev *dev)
+int crossover_link_up(struct rte_eth_dev *dev)
 {
 	return set_admin_down(dev, 0);
 }
 
-int
-crossover_link_down(struct rte_eth_dev *dev)
+int crossover_link_down(struct rte_eth_dev *dev)
 {
 	return set_admin_down(dev, 1);
 }

@@ -21,16 +21,21 @@
 #include "crossover_ring.h"
 #include "crossover_rss.h"
 
-#define CROSSOVER_MAX_QUEUES     1024 /* RTE_MAX_QUEUES_PER_PORT of the distributions' builds */
-#define CROSSOVER_RETA_SIZE      1024 /* every queue reachable; a power of two, so that the hash is masked */
-#define CROSSOVER_MAX_MACS       64
-#define CROSSOVER_MAX_MULTICAST  64
-#define CROSSOVER_MAX_MTU        9000
+#define CROSSOVER_MAX_QUEUES 1024 /* RTE_MAX_QUEUES_PER_PORT of the distributions' builds */
+/*
+ * Entries of the RETA: 512, which is as much as testpmd's commands and the constants of DPDK know, and 1024 for a port
+ * that was configured with more RX queues than that, so that every queue can be reached.
+ */
+#define CROSSOVER_RETA_SIZE     512
+#define CROSSOVER_RETA_SIZE_MAX 1024
+#define CROSSOVER_MAX_MACS      64
+#define CROSSOVER_MAX_MULTICAST 64
+#define CROSSOVER_MAX_MTU       9000
 /* Ethernet header and one VLAN tag; an mbuf carries no FCS. */
-#define CROSSOVER_L2_BYTES       (RTE_ETHER_HDR_LEN + 4)
-#define CROSSOVER_MIN_FRAME      RTE_ETHER_HDR_LEN
-#define CROSSOVER_CHUNK          32 /* frames whose DD bits are written together; buffers refilled together */
-#define CROSSOVER_DEFAULT_RING   512
+#define CROSSOVER_L2_BYTES     (RTE_ETHER_HDR_LEN + 4)
+#define CROSSOVER_MIN_FRAME    RTE_ETHER_HDR_LEN
+#define CROSSOVER_CHUNK        32 /* frames whose DD bits are written together; buffers refilled together */
+#define CROSSOVER_DEFAULT_RING 512
 
 _Static_assert(CROSSOVER_MAX_QUEUES >= RTE_MAX_QUEUES_PER_PORT, "ethdev allows more queues than the driver");
 
@@ -65,8 +70,8 @@ struct crossover_rx_counts {
 struct crossover_tx_counts {
 	uint64_t packets; /* on the wire, whatever became of them */
 	uint64_t bytes;
-	uint64_t errors;  /* frames that no NIC would put on a wire */
-	uint64_t swapped; /* dma=swap: buffers that changed hands; the others were copied */
+	uint64_t errors;        /* frames that no NIC would put on a wire */
+	uint64_t swapped;       /* dma=swap: buffers that changed hands; the others were copied */
 	uint64_t lock_timeouts; /* bursts cut short because a ring stayed locked */
 	/* What became of frames without reaching a ring; the peer's statistics show these. */
 	uint64_t peer_filtered; /* MAC filter */
@@ -80,23 +85,23 @@ struct crossover_rx_queue {
 	struct crossover_rx_ring ring;
 	/* Driver side: one line that every poll touches. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_rx_desc *desc;
-	uint32_t position;         /* next descriptor to look at */
-	uint32_t unposted;         /* descriptors taken back and not posted again */
-	uint32_t free_thresh;      /* post again from this many */
+	uint32_t position;    /* next descriptor to look at */
+	uint32_t unposted;    /* descriptors taken back and not posted again */
+	uint32_t free_thresh; /* post again from this many */
 	uint32_t size;
-	uint64_t rearm;            /* mbuf's data_off, refcnt, nb_segs, port in one word */
+	uint64_t rearm; /* mbuf's data_off, refcnt, nb_segs, port in one word */
 	struct rte_mempool *pool;
-	uint64_t refill_failures;  /* polls whose refill failed */
-	uint32_t tail;             /* TAIL as last written */
+	uint64_t refill_failures; /* polls whose refill failed */
+	uint32_t tail;            /* TAIL as last written */
 	uint16_t port_id;
 	uint8_t swap;
 	uint8_t infinite;
 	uint8_t started;
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
-	uint64_t nombuf;           /* buffers asked for and not got */
-	uint64_t flushed;          /* frames thrown away by a stop before they were polled */
-	uint64_t fed_packets;      /* feed=infinite: frames handed out */
+	uint64_t nombuf;      /* buffers asked for and not got */
+	uint64_t flushed;     /* frames thrown away by a stop before they were polled */
+	uint64_t fed_packets; /* feed=infinite: frames handed out */
 	uint64_t fed_bytes;
 	struct crossover_template *templates; /* feed=infinite */
 	uint16_t nb_templates;
@@ -111,17 +116,17 @@ struct crossover_rx_queue {
 struct crossover_tx_queue {
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
 	struct crossover_port *peer;
-	struct rte_mbuf **sent;    /* frames that are on the other side and not freed yet: this ring */
+	struct rte_mbuf **sent; /* frames that are on the other side and not freed yet: this ring */
 	uint32_t size;
-	uint32_t position;         /* next entry to write */
-	uint32_t pending;          /* entries not freed yet */
-	uint32_t free_thresh;      /* free when fewer entries than this are free */
+	uint32_t position;    /* next entry to write */
+	uint32_t pending;     /* entries not freed yet */
+	uint32_t free_thresh; /* free when fewer entries than this are free */
 	uint32_t free_batch;
 	uint8_t started;
-	uint8_t fast_free;         /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
-	uint8_t shared;            /* other TX queues send to the same rings: lock them */
+	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
+	uint8_t shared;    /* other TX queues send to the same rings: lock them */
 	uint8_t swap;
-	uint32_t busy;             /* 1 inside a burst; crossover_quiesce() waits for 0 */
+	uint32_t busy; /* 1 inside a burst; crossover_quiesce() waits for 0 */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_tx_counts counts;
 	struct crossover_tx_counts baseline;
 	uint16_t queue_id;
@@ -134,17 +139,18 @@ struct crossover_pair;
 struct crossover_port {
 	/* Read by the peer's senders on every burst, written by control threads only. */
 	alignas(CROSSOVER_LINE_BYTES) uint32_t gate; /* enum crossover_gate */
-	uint32_t full_fence;       /* 1: senders fence; some process cannot be reached by membarrier(2) */
-	uint32_t max_frame_bytes;  /* as in the mbuf, without FCS */
+	uint32_t full_fence;      /* 1: senders fence; some process cannot be reached by membarrier(2) */
+	uint32_t max_frame_bytes; /* as in the mbuf, without FCS */
 	uint32_t promiscuous;
 	uint32_t allmulticast;
-	uint32_t hashing;          /* RSS spreads or the hash is wanted in the mbuf */
+	uint32_t hashing; /* RSS spreads or the hash is wanted in the mbuf */
 	uint32_t report_hash;
-	uint32_t active_hash;      /* which of the two hash states is in use */
+	uint32_t reta_mask;   /* number of RETA entries - 1 */
+	uint32_t active_hash; /* which of the two hash states is in use */
 	struct crossover_rx_queue *rx_queues[CROSSOVER_MAX_QUEUES]; /* NULL: frames for it are missed */
-	uint16_t reta[CROSSOVER_RETA_SIZE];
-	struct crossover_hash hash[2]; /* the idle one is rewritten, then the two change places */
-	uint64_t unicast[CROSSOVER_MAX_MACS];        /* addresses as numbers, 0: free */
+	uint16_t reta[CROSSOVER_RETA_SIZE_MAX];
+	struct crossover_hash hash[2];        /* the idle one is rewritten, then the two change places */
+	uint64_t unicast[CROSSOVER_MAX_MACS]; /* addresses as numbers, 0: free */
 	uint64_t multicast[CROSSOVER_MAX_MULTICAST];
 	/* Control state. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *peer;
@@ -153,23 +159,23 @@ struct crossover_port {
 	uint16_t nb_rx_queues;
 	uint16_t nb_tx_queues;
 	uint16_t port_id;
-	uint8_t attached;          /* the ethdev exists */
+	uint8_t attached; /* the ethdev exists */
 	uint8_t started;
-	uint8_t admin_down;        /* rte_eth_dev_set_link_down() */
+	uint8_t admin_down; /* rte_eth_dev_set_link_down() */
 	uint8_t rss_on;
-	struct crossover_tx_counts carried; /* peer_* counts of the peer's TX queues that were released since the reset */
+	struct crossover_tx_counts
+	        carried; /* peer_* counts of the peer's TX queues that were released since the reset */
 	struct rte_ether_addr mac_addrs[CROSSOVER_MAX_MACS];
 };
 
 struct crossover_pair {
-	pthread_mutex_t control;   /* robust, process-shared */
+	pthread_mutex_t control; /* robust, process-shared */
 	struct crossover_options options;
 	int socket_id;
 	struct crossover_port ports[2];
 };
 
-static inline uint64_t
-crossover_mac_number(const struct rte_ether_addr *mac)
+static inline uint64_t crossover_mac_number(const struct rte_ether_addr *mac)
 {
 	uint64_t number = 0;
 

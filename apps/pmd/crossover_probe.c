@@ -21,34 +21,33 @@ RTE_LOG_REGISTER(crossover_logtype, pmd.net.crossover, NOTICE);
 
 static const char *const suffixes[2] = {"_a", "_b"};
 
-static int
-port_name(char *name, size_t size, const struct rte_vdev_device *vdev, unsigned int side)
+static int port_name(char *name, size_t size, const struct rte_vdev_device *vdev, unsigned int side)
 {
-	int length = snprintf(name, size, "%s%s", rte_vdev_device_name(vdev), suffixes[side]);
+	int length = snprintf(name, size, "%s%s", vdev->device.name, suffixes[side]);
 
 	if (length < (int)size)
 		return 0;
-	CROSSOVER_LOG(ERR, "device name '%s' is too long for a port name", rte_vdev_device_name(vdev));
+	CROSSOVER_LOG(ERR, "device name '%s' is too long for a port name", vdev->device.name);
 	return -EINVAL;
 }
 
-static void
-init_port(struct crossover_pair *pair, unsigned int side)
+static void init_port(struct crossover_pair *pair, unsigned int side)
 {
 	struct crossover_port *port = &pair->ports[side];
 
 	port->pair = pair;
 	port->peer = &pair->ports[!side];
+	port->reta_mask = CROSSOVER_RETA_SIZE - 1;
 	crossover_hash_init(&port->hash[0], crossover_default_rss_key, 0);
 	rte_eth_random_addr(port->mac_addrs[0].addr_bytes);
 	port->unicast[0] = crossover_mac_number(&port->mac_addrs[0]);
 }
 
-static struct crossover_pair *
-create_pair(const struct rte_vdev_device *vdev, const struct crossover_options *options)
+static struct crossover_pair *create_pair(const struct rte_vdev_device *vdev,
+                                          const struct crossover_options *options)
 {
-	struct crossover_pair *pair =
-		rte_zmalloc_socket("crossover_pair", sizeof(*pair), CROSSOVER_LINE_BYTES, vdev->device.numa_node);
+	struct crossover_pair *pair = rte_zmalloc_socket("crossover_pair", sizeof(*pair),
+	                                                 CROSSOVER_LINE_BYTES, vdev->device.numa_node);
 
 	if (pair == NULL) {
 		CROSSOVER_LOG(ERR, "no %zu bytes of DPDK memory for a pair", sizeof(*pair));
@@ -65,8 +64,7 @@ create_pair(const struct rte_vdev_device *vdev, const struct crossover_options *
 	return pair;
 }
 
-void
-crossover_pair_detach(struct crossover_port *port)
+void crossover_pair_detach(struct crossover_port *port)
 {
 	struct crossover_pair *pair = port->pair;
 
@@ -77,8 +75,7 @@ crossover_pair_detach(struct crossover_port *port)
 	}
 }
 
-static int
-create_port(struct rte_vdev_device *vdev, struct crossover_port *port, unsigned int side)
+static int create_port(struct rte_vdev_device *vdev, struct crossover_port *port, unsigned int side)
 {
 	char name[RTE_ETH_NAME_MAX_LEN];
 	struct rte_eth_dev *dev;
@@ -101,16 +98,14 @@ create_port(struct rte_vdev_device *vdev, struct crossover_port *port, unsigned 
 	return 0;
 }
 
-static struct rte_eth_dev *
-find_port(const struct rte_vdev_device *vdev, unsigned int side)
+static struct rte_eth_dev *find_port(const struct rte_vdev_device *vdev, unsigned int side)
 {
 	char name[RTE_ETH_NAME_MAX_LEN];
 
 	return port_name(name, sizeof(name), vdev, side) == 0 ? rte_eth_dev_allocated(name) : NULL;
 }
 
-static int
-remove_ports(struct rte_vdev_device *vdev)
+static int remove_ports(struct rte_vdev_device *vdev)
 {
 	for (unsigned int side = 0; side < 2; side++) {
 		struct rte_eth_dev *dev = find_port(vdev, side);
@@ -123,8 +118,7 @@ remove_ports(struct rte_vdev_device *vdev)
 	return 0;
 }
 
-static int
-probe_primary(struct rte_vdev_device *vdev)
+static int probe_primary(struct rte_vdev_device *vdev)
 {
 	struct crossover_options options;
 	struct crossover_pair *pair;
@@ -152,8 +146,7 @@ probe_primary(struct rte_vdev_device *vdev)
 	return 0;
 }
 
-static int
-attach_port(struct rte_vdev_device *vdev, unsigned int side)
+static int attach_port(struct rte_vdev_device *vdev, unsigned int side)
 {
 	char name[RTE_ETH_NAME_MAX_LEN];
 	struct rte_eth_dev *dev;
@@ -172,8 +165,7 @@ attach_port(struct rte_vdev_device *vdev, unsigned int side)
 	return 0;
 }
 
-static int
-probe(struct rte_vdev_device *vdev)
+static int probe(struct rte_vdev_device *vdev)
 {
 	int ret = 0;
 
@@ -185,15 +177,14 @@ probe(struct rte_vdev_device *vdev)
 }
 
 static struct rte_vdev_driver net_crossover_driver = {
-	.probe = probe,
-	.remove = remove_ports,
+        .probe = probe,
+        .remove = remove_ports,
 };
 
 RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
 
-int
-net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
+int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
 {
 	const struct rte_eth_dev *dev;
 	const struct crossover_rx_queue *rxq;

@@ -14,46 +14,46 @@
 
 #define DEFAULT_FREE_THRESH 32
 
-static struct crossover_port *
-port_of(const struct rte_eth_dev *dev)
+static struct crossover_port *port_of(const struct rte_eth_dev *dev)
 {
 	return dev->data->dev_private;
 }
 
-static int
-check_size(const struct crossover_port *port, const char *kind, uint16_t queue_id, uint16_t nb_desc)
+static int check_size(const struct crossover_port *port, const char *kind, uint16_t queue_id,
+                      uint16_t nb_desc)
 {
-	if (nb_desc >= CROSSOVER_RING_MIN && nb_desc <= CROSSOVER_RING_MAX && nb_desc % CROSSOVER_RING_ALIGN == 0)
+	if (nb_desc >= CROSSOVER_RING_MIN && nb_desc <= CROSSOVER_RING_MAX &&
+	    nb_desc % CROSSOVER_RING_ALIGN == 0)
 		return 0;
 	CROSSOVER_LOG(ERR, "port %u: %s queue %u: %u descriptors; allowed: multiples of %u from %u to %u",
-		      port->port_id, kind, queue_id, nb_desc, CROSSOVER_RING_ALIGN, CROSSOVER_RING_MIN, CROSSOVER_RING_MAX);
+	              port->port_id, kind, queue_id, nb_desc, CROSSOVER_RING_ALIGN, CROSSOVER_RING_MIN,
+	              CROSSOVER_RING_MAX);
 	return -EINVAL;
 }
 
-static int
-check_threshold(const struct crossover_port *port, const char *name, uint16_t queue_id, uint16_t value, uint16_t high)
+static int check_threshold(const struct crossover_port *port, const char *name, uint16_t queue_id,
+                           uint16_t value, uint16_t high)
 {
 	if (value <= high)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: queue %u: %s=%u; allowed: 0 (default) to %u", port->port_id, queue_id, name, value,
-		      high);
+	CROSSOVER_LOG(ERR, "port %u: queue %u: %s=%u; allowed: 0 (default) to %u", port->port_id, queue_id,
+	              name, value, high);
 	return -EINVAL;
 }
 
-static void *
-allocate_queue(const struct crossover_port *port, const char *kind, size_t bytes, unsigned int socket_id)
+static void *allocate_queue(const struct crossover_port *port, const char *kind, size_t bytes,
+                            unsigned int socket_id)
 {
 	void *queue = rte_zmalloc_socket(kind, bytes, CROSSOVER_LINE_BYTES, (int)socket_id);
 
 	if (queue == NULL)
-		CROSSOVER_LOG(ERR, "port %u: no %zu bytes of DPDK memory for a queue on socket %d", port->port_id, bytes,
-			      (int)socket_id);
+		CROSSOVER_LOG(ERR, "port %u: no %zu bytes of DPDK memory for a queue on socket %d",
+		              port->port_id, bytes, (int)socket_id);
 	return queue;
 }
 
 /* mbuf's data_off, refcnt, nb_segs and port as the one word that receiving writes. */
-static uint64_t
-rearm_word(uint16_t port_id)
+static uint64_t rearm_word(uint16_t port_id)
 {
 	struct rte_mbuf m;
 
@@ -65,9 +65,8 @@ rearm_word(uint16_t port_id)
 	return *(const uint64_t *)(uintptr_t)&m.rearm_data;
 }
 
-static void
-init_rx_queue(struct crossover_rx_queue *rxq, struct crossover_port *port, uint16_t nb_desc,
-	      const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
+static void init_rx_queue(struct crossover_rx_queue *rxq, struct crossover_port *port, uint16_t nb_desc,
+                          const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
 {
 	rxq->ring.nic.desc = rxq->desc = rxq->descriptors;
 	rxq->ring.nic.size = rxq->size = nb_desc;
@@ -84,9 +83,9 @@ init_rx_queue(struct crossover_rx_queue *rxq, struct crossover_port *port, uint1
 	rxq->conf.rx_free_thresh = (uint16_t)rxq->free_thresh;
 }
 
-int
-crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc, unsigned int socket_id,
-			 const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
+int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc,
+                             unsigned int socket_id, const struct rte_eth_rxconf *conf,
+                             struct rte_mempool *pool)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_rx_queue *rxq;
@@ -95,7 +94,8 @@ crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb
 	if (check_size(port, "RX", queue_id, nb_desc) != 0 ||
 	    check_threshold(port, "rx_free_thresh", queue_id, conf->rx_free_thresh, nb_desc / 2) != 0)
 		return -EINVAL;
-	rxq = allocate_queue(port, "crossover_rxq", sizeof(*rxq) + nb_desc * sizeof(rxq->descriptors[0]), socket_id);
+	rxq = allocate_queue(port, "crossover_rxq", sizeof(*rxq) + nb_desc * sizeof(rxq->descriptors[0]),
+	                     socket_id);
 	if (rxq == NULL)
 		return -ENOMEM;
 	init_rx_queue(rxq, port, nb_desc, conf, pool);
@@ -112,9 +112,8 @@ crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb
 	return 0;
 }
 
-static void
-init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_dev *dev, uint16_t nb_desc,
-	      const struct rte_eth_txconf *conf)
+static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_dev *dev, uint16_t nb_desc,
+                          const struct rte_eth_txconf *conf)
 {
 	struct crossover_port *port = port_of(dev);
 	uint64_t offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
@@ -124,8 +123,9 @@ init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_dev *dev, uin
 	txq->sent = txq->entries;
 	txq->size = nb_desc;
 	/* Never fewer than a chunk, so that a chunk always fits. */
-	txq->free_thresh = conf->tx_free_thresh == 0 ? (uint32_t)(nb_desc - CROSSOVER_CHUNK)
-						      : RTE_MAX(conf->tx_free_thresh, (uint16_t)CROSSOVER_CHUNK);
+	txq->free_thresh = conf->tx_free_thresh == 0
+	                           ? (uint32_t)(nb_desc - CROSSOVER_CHUNK)
+	                           : RTE_MAX(conf->tx_free_thresh, (uint16_t)CROSSOVER_CHUNK);
 	txq->free_batch = conf->tx_rs_thresh == 0 ? CROSSOVER_CHUNK : conf->tx_rs_thresh;
 	txq->fast_free = (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
 	txq->swap = port->pair->options.dma == CROSSOVER_DMA_SWAP;
@@ -134,19 +134,21 @@ init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_dev *dev, uin
 	txq->conf.tx_rs_thresh = (uint16_t)txq->free_batch;
 }
 
-int
-crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc, unsigned int socket_id,
-			 const struct rte_eth_txconf *conf)
+int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc,
+                             unsigned int socket_id, const struct rte_eth_txconf *conf)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_tx_queue *txq;
 	int ret;
 
 	if (check_size(port, "TX", queue_id, nb_desc) != 0 ||
-	    check_threshold(port, "tx_free_thresh", queue_id, conf->tx_free_thresh, nb_desc - CROSSOVER_CHUNK) != 0 ||
-	    check_threshold(port, "tx_rs_thresh", queue_id, conf->tx_rs_thresh, nb_desc - CROSSOVER_CHUNK) != 0)
+	    check_threshold(port, "tx_free_thresh", queue_id, conf->tx_free_thresh,
+	                    nb_desc - CROSSOVER_CHUNK) != 0 ||
+	    check_threshold(port, "tx_rs_thresh", queue_id, conf->tx_rs_thresh, nb_desc - CROSSOVER_CHUNK) !=
+	            0)
 		return -EINVAL;
-	txq = allocate_queue(port, "crossover_txq", sizeof(*txq) + nb_desc * sizeof(txq->entries[0]), socket_id);
+	txq = allocate_queue(port, "crossover_txq", sizeof(*txq) + nb_desc * sizeof(txq->entries[0]),
+	                     socket_id);
 	if (txq == NULL)
 		return -ENOMEM;
 	init_tx_queue(txq, dev, nb_desc, conf);
@@ -163,8 +165,7 @@ crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb
 	return 0;
 }
 
-static int
-start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
+static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_rx_queue *rxq = port_of(dev)->rx_queues[queue_id];
 	int ret;
@@ -175,8 +176,8 @@ start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 	if (ret == 0)
 		ret = crossover_rx_fill(rxq);
 	if (ret != 0) {
-		CROSSOVER_LOG(ERR, "port %u: RX queue %u: cannot post %u buffers from mempool '%s': %s", rxq->port_id,
-			      queue_id, rxq->size, rxq->pool->name, rte_strerror(-ret));
+		CROSSOVER_LOG(ERR, "port %u: RX queue %u: cannot post %u buffers from mempool '%s': %s",
+		              rxq->port_id, queue_id, rxq->size, rxq->pool->name, rte_strerror(-ret));
 		return ret;
 	}
 	rxq->started = 1;
@@ -186,15 +187,13 @@ start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 }
 
 /* Senders see the stop; their last bursts may still be under way. */
-static void
-close_rx(struct crossover_rx_queue *rxq)
+static void close_rx(struct crossover_rx_queue *rxq)
 {
 	__atomic_store_n(&rxq->ring.nic.running, 0, __ATOMIC_RELEASE);
 }
 
 /* After close_rx() and crossover_quiesce(). */
-static void
-empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
+static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 {
 	if (!rxq->started)
 		return;
@@ -204,8 +203,7 @@ empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 	dev->data->rx_queue_state[rxq->queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
 }
 
-int
-crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
+int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = port_of(dev);
 	int ret = crossover_control_lock(port->pair);
@@ -217,8 +215,7 @@ crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 	return ret;
 }
 
-int
-crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
+int crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_rx_queue *rxq = port->rx_queues[queue_id];
@@ -234,31 +231,27 @@ crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 	return ret;
 }
 
-static void
-stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
+static void stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
 {
 	txq->started = 0;
 	crossover_sent_free(txq, txq->pending);
 	dev->data->tx_queue_state[txq->queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
 }
 
-int
-crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
+int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	port_of(dev)->tx_queues[queue_id]->started = 1;
 	dev->data->tx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
 	return 0;
 }
 
-int
-crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
+int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	stop_tx(dev, port_of(dev)->tx_queues[queue_id]);
 	return 0;
 }
 
-void
-crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
+void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_rx_queue *rxq = dev->data->rx_queues[queue_id];
@@ -272,14 +265,13 @@ crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 		empty_rx(dev, rxq);
 		rte_free(rxq);
 	} else {
-		CROSSOVER_LOG(ERR, "port %u: RX queue %u is still written to; its memory is left alone", port->port_id,
-			      queue_id);
+		CROSSOVER_LOG(ERR, "port %u: RX queue %u is still written to; its memory is left alone",
+		              port->port_id, queue_id);
 	}
 	crossover_control_unlock(port->pair);
 }
 
-void
-crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
+void crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_tx_queue *txq = dev->data->tx_queues[queue_id];
@@ -294,8 +286,7 @@ crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 	rte_free(txq);
 }
 
-static int
-start_all_rx(struct rte_eth_dev *dev)
+static int start_all_rx(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	int ret = 0;
@@ -306,8 +297,7 @@ start_all_rx(struct rte_eth_dev *dev)
 	return ret;
 }
 
-int
-crossover_queues_start(struct rte_eth_dev *dev)
+int crossover_queues_start(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	int ret = start_all_rx(dev);
@@ -322,8 +312,7 @@ crossover_queues_start(struct rte_eth_dev *dev)
 	return 0;
 }
 
-int
-crossover_queues_stop(struct rte_eth_dev *dev)
+int crossover_queues_stop(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	int ret;
@@ -343,8 +332,7 @@ crossover_queues_stop(struct rte_eth_dev *dev)
 	return 0;
 }
 
-int
-crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu)
+int crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu)
 {
 	const struct crossover_port *port = port_of(dev);
 
@@ -355,29 +343,28 @@ crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu)
 
 		if (rxq != NULL && rxq->buffer_bytes < mtu + CROSSOVER_L2_BYTES) {
 			CROSSOVER_LOG(ERR,
-				      "port %u: MTU %u needs %u bytes, RX queue %u has buffers of %u; enable "
-				      "RTE_ETH_RX_OFFLOAD_SCATTER or use larger mbufs",
-				      port->port_id, mtu, mtu + CROSSOVER_L2_BYTES, i, rxq->buffer_bytes);
+			              "port %u: MTU %u needs %u bytes, RX queue %u has buffers of %u; enable "
+			              "RTE_ETH_RX_OFFLOAD_SCATTER or use larger mbufs",
+			              port->port_id, mtu, mtu + CROSSOVER_L2_BYTES, i, rxq->buffer_bytes);
 			return -EINVAL;
 		}
 	}
 	return 0;
 }
 
-void
-crossover_apply_mtu(struct crossover_port *port, uint16_t mtu)
+void crossover_apply_mtu(struct crossover_port *port, uint16_t mtu)
 {
 	port->max_frame_bytes = mtu + CROSSOVER_L2_BYTES;
 	for (uint16_t i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
 		struct crossover_rx_queue *rxq = port->rx_queues[i];
 
 		if (rxq != NULL)
-			rxq->ring.nic.plain_bytes = RTE_MIN(port->max_frame_bytes, (uint32_t)rxq->buffer_bytes);
+			rxq->ring.nic.plain_bytes =
+			        RTE_MIN(port->max_frame_bytes, (uint32_t)rxq->buffer_bytes);
 	}
 }
 
-void
-crossover_rxq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_rxq_info *info)
+void crossover_rxq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_rxq_info *info)
 {
 	const struct crossover_rx_queue *rxq = dev->data->rx_queues[queue_id];
 
@@ -388,8 +375,7 @@ crossover_rxq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_rx
 	info->scattered_rx = (dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
 }
 
-void
-crossover_txq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_txq_info *info)
+void crossover_txq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_txq_info *info)
 {
 	const struct crossover_tx_queue *txq = dev->data->tx_queues[queue_id];
 

@@ -8,10 +8,11 @@
 #include "crossover_port.h"
 
 /* ethdev operations; -EINVAL with a log line for what desc_lim, thresholds or the mempool do not allow. */
-int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc, unsigned int socket_id,
-			     const struct rte_eth_rxconf *conf, struct rte_mempool *pool);
-int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc, unsigned int socket_id,
-			     const struct rte_eth_txconf *conf);
+int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc,
+                             unsigned int socket_id, const struct rte_eth_rxconf *conf,
+                             struct rte_mempool *pool);
+int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc,
+                             unsigned int socket_id, const struct rte_eth_txconf *conf);
 void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id);
 void crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id);
 int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id);

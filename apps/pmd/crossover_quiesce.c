@@ -9,14 +9,12 @@
 #include "crossover_log.h"
 #include "crossover_quiesce.h"
 
-static int
-membarrier(int command)
+static int membarrier(int command)
 {
 	return (int)syscall(__NR_membarrier, command, 0, 0);
 }
 
-void
-crossover_quiesce_register(struct crossover_port *port)
+void crossover_quiesce_register(struct crossover_port *port)
 {
 	if (membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0)
 		return;
@@ -24,8 +22,7 @@ crossover_quiesce_register(struct crossover_port *port)
 	__atomic_store_n(&port->full_fence, 1, __ATOMIC_SEQ_CST);
 }
 
-static uint64_t
-monotonic_ns(void)
+static uint64_t monotonic_ns(void)
 {
 	struct timespec now;
 
@@ -33,13 +30,13 @@ monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static int
-wait_idle(const struct crossover_tx_queue *txq, uint64_t deadline_ns)
+static int wait_idle(const struct crossover_tx_queue *txq, uint64_t deadline_ns)
 {
 	while (__atomic_load_n(&txq->busy, __ATOMIC_ACQUIRE)) {
 		if (monotonic_ns() > deadline_ns) {
-			CROSSOVER_LOG(ERR, "port %u: TX queue %u stays inside a burst; is its process stopped?",
-				      txq->port->port_id, txq->queue_id);
+			CROSSOVER_LOG(ERR,
+			              "port %u: TX queue %u stays inside a burst; is its process stopped?",
+			              txq->port->port_id, txq->queue_id);
 			return -EBUSY;
 		}
 		sched_yield();
@@ -47,8 +44,7 @@ wait_idle(const struct crossover_tx_queue *txq, uint64_t deadline_ns)
 	return 0;
 }
 
-int
-crossover_quiesce(struct crossover_port *port)
+int crossover_quiesce(struct crossover_port *port)
 {
 	uint64_t deadline_ns = monotonic_ns() + CROSSOVER_QUIESCE_MAX_NS;
 	int ret = 0;

@@ -23,8 +23,7 @@ int crossover_quiesce(struct crossover_port *port);
 
 #define CROSSOVER_QUIESCE_MAX_NS UINT64_C(1000000000)
 
-static inline void
-crossover_burst_enter(struct crossover_tx_queue *txq)
+static inline void crossover_burst_enter(struct crossover_tx_queue *txq)
 {
 	__atomic_store_n(&txq->busy, 1, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -32,8 +31,7 @@ crossover_burst_enter(struct crossover_tx_queue *txq)
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static inline void
-crossover_burst_leave(struct crossover_tx_queue *txq)
+static inline void crossover_burst_leave(struct crossover_tx_queue *txq)
 {
 	__atomic_store_n(&txq->busy, 0, __ATOMIC_RELEASE);
 }

@@ -47,13 +47,14 @@ struct crossover_rx_nic {
 	uint32_t head;          /* count of descriptors filled since start */
 	uint32_t seen_tail;     /* last TAIL read */
 	uint32_t buffer_offset; /* bytes from handle to the place for data; 0: ask the mbuf itself */
-	uint32_t plain_bytes;   /* longest frame that one buffer and the MTU take; the MTU may change while running */
-	uint32_t lock;          /* 1 while a sender holds the ring; used if several TX queues send */
-	uint32_t running;       /* 0: stopped, frames are missed */
-	uint64_t packets;       /* delivered into descriptors */
+	uint32_t
+	        plain_bytes; /* longest frame that one buffer and the MTU take; the MTU may change while running */
+	uint32_t lock;       /* 1 while a sender holds the ring; used if several TX queues send */
+	uint32_t running; /* 0: stopped, frames are missed */
+	uint64_t packets; /* delivered into descriptors */
 	uint64_t bytes;
-	uint64_t missed;        /* no descriptor was posted, or the queue was stopped */
-	uint32_t buffer_bytes;  /* data bytes that fit one buffer */
+	uint64_t missed;       /* no descriptor was posted, or the queue was stopped */
+	uint32_t buffer_bytes; /* data bytes that fit one buffer */
 };
 
 struct crossover_rx_ring {
@@ -69,8 +70,7 @@ _Static_assert(sizeof(struct crossover_rx_nic) == 2 * CROSSOVER_LINE_BYTES, "NIC
  * Descriptors that the NIC side may fill now, at least 'wanted' if there are so many. TAIL's line is read only when the
  * last value seen does not suffice; the acquire load pairs with the release store in crossover_ring_post().
  */
-static inline uint32_t
-crossover_ring_posted(struct crossover_rx_ring *ring, uint32_t wanted)
+static inline uint32_t crossover_ring_posted(struct crossover_rx_ring *ring, uint32_t wanted)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 
@@ -80,15 +80,13 @@ crossover_ring_posted(struct crossover_rx_ring *ring, uint32_t wanted)
 }
 
 /* The driver side hands over all descriptors written so far. */
-static inline void
-crossover_ring_post(struct crossover_rx_ring *ring, uint32_t tail)
+static inline void crossover_ring_post(struct crossover_rx_ring *ring, uint32_t tail)
 {
 	__atomic_store_n(&ring->doorbell.tail, tail, __ATOMIC_RELEASE);
 }
 
 /* Position 'steps' (at most size) further on. */
-static inline uint32_t
-crossover_ring_advance(uint32_t position, uint32_t steps, uint32_t size)
+static inline uint32_t crossover_ring_advance(uint32_t position, uint32_t steps, uint32_t size)
 {
 	position += steps;
 	return position >= size ? position - size : position;

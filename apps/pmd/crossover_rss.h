@@ -33,7 +33,8 @@ void crossover_hash_init(struct crossover_hash *hash, const uint8_t *key, uint64
  * IPv4 options and fragments are understood, IPv6 extension headers are not (the addresses are hashed alone).
  * Returns false if the frame is of no type that is switched on; such frames go to queue 0.
  */
-bool crossover_hash_frame(const struct crossover_hash *hash, const uint8_t *frame, uint32_t length, uint32_t *value);
+bool crossover_hash_frame(const struct crossover_hash *hash, const uint8_t *frame, uint32_t length,
+                          uint32_t *value);
 
 /* Bytes at the start of a frame that crossover_hash_frame() may look at: Ethernet, 2 VLAN tags, IPv4 with options, ports. */
 #define CROSSOVER_RSS_LOOK_BYTES (14 + 8 + 60 + 4)

@@ -12,21 +12,19 @@
 
 #define PREFETCH_AHEAD 4
 
-static inline struct rte_mbuf *
-posted_mbuf(const struct crossover_rx_desc *desc)
+static inline struct rte_mbuf *posted_mbuf(const struct crossover_rx_desc *desc)
 {
 	return (struct rte_mbuf *)(uintptr_t)desc->buffer;
 }
 
-static inline uint64_t
-read_writeback(const struct crossover_rx_desc *desc)
+static inline uint64_t read_writeback(const struct crossover_rx_desc *desc)
 {
 	return __atomic_load_n(&desc->writeback, __ATOMIC_ACQUIRE);
 }
 
 /* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
-static inline void
-post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first, uint32_t count)
+static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first,
+                                uint32_t count)
 {
 	struct crossover_rx_desc *desc = &rxq->desc[first];
 
@@ -39,8 +37,7 @@ post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t firs
 }
 
 /* Takes new buffers from the pool, at most CROSSOVER_CHUNK and not beyond the ring's end. False: the pool is empty. */
-static bool
-refill_chunk(struct crossover_rx_queue *rxq)
+static bool refill_chunk(struct crossover_rx_queue *rxq)
 {
 	void *buffers[CROSSOVER_CHUNK];
 	uint32_t first = crossover_ring_advance(rxq->position, rxq->size - rxq->unposted, rxq->size);
@@ -56,8 +53,7 @@ refill_chunk(struct crossover_rx_queue *rxq)
 	return true;
 }
 
-static __rte_noinline void
-refill(struct crossover_rx_queue *rxq)
+static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 {
 	bool served = true;
 
@@ -69,8 +65,7 @@ refill(struct crossover_rx_queue *rxq)
 }
 
 /* The write-back's hash bit becomes RTE_MBUF_F_RX_RSS_HASH without a branch. */
-static inline void
-fill_header(struct rte_mbuf *m, uint64_t writeback)
+static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
 {
 	uint16_t length = (uint16_t)writeback;
 
@@ -83,8 +78,7 @@ fill_header(struct rte_mbuf *m, uint64_t writeback)
 }
 
 /* data_off, refcnt, nb_segs and port are neighbours and written in one store, as vector drivers do. */
-static inline void
-rearm(struct rte_mbuf *m, uint64_t word)
+static inline void rearm(struct rte_mbuf *m, uint64_t word)
 {
 	uint64_t *at = (uint64_t *)(uintptr_t)&m->rearm_data;
 
@@ -92,8 +86,7 @@ rearm(struct rte_mbuf *m, uint64_t word)
 }
 
 /* dma=swap: the sender left a whole mbuf with its own data_off; only what the receiver owns is set. */
-static inline void
-take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m, uint64_t writeback)
+static inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m, uint64_t writeback)
 {
 	if (rxq->swap)
 		m->port = rxq->port_id;
@@ -106,8 +99,8 @@ take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m, uint64_t wri
  * A frame in several buffers. Its first descriptor gets DD last, so all of them are filled. Returns the descriptors
  * used and leaves the chain in *packet.
  */
-static __rte_noinline uint32_t
-take_scattered(struct crossover_rx_queue *rxq, uint32_t position, struct rte_mbuf **packet)
+static __rte_noinline uint32_t take_scattered(struct crossover_rx_queue *rxq, uint32_t position,
+                                              struct rte_mbuf **packet)
 {
 	struct rte_mbuf *head = NULL, *last = NULL;
 	uint32_t used = 0;
@@ -134,15 +127,13 @@ take_scattered(struct crossover_rx_queue *rxq, uint32_t position, struct rte_mbu
 	return used;
 }
 
-static inline void
-take_descriptors(struct crossover_rx_queue *rxq, uint32_t used)
+static inline void take_descriptors(struct crossover_rx_queue *rxq, uint32_t used)
 {
 	rxq->position = crossover_ring_advance(rxq->position, used, rxq->size);
 	rxq->unposted += used;
 }
 
-static inline uint16_t
-receive(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts, uint16_t nb_pkts)
+static inline uint16_t receive(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	uint32_t position = rxq->position, used = 0;
 	uint16_t received = 0;
@@ -171,8 +162,7 @@ receive(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts, uint16_t nb_pkts
 	return received;
 }
 
-uint16_t
-crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+uint16_t crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	struct crossover_rx_queue *rxq = queue;
 	uint16_t received = receive(rxq, pkts, nb_pkts);
@@ -184,8 +174,7 @@ crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 	return received;
 }
 
-uint32_t
-crossover_rx_filled(const struct crossover_rx_queue *rxq)
+uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq)
 {
 	uint32_t posted = rxq->size - rxq->unposted, filled = 0, position = rxq->position;
 
@@ -196,8 +185,7 @@ crossover_rx_filled(const struct crossover_rx_queue *rxq)
 	return filled;
 }
 
-int
-crossover_rx_descriptor_status(void *queue, uint16_t offset)
+int crossover_rx_descriptor_status(void *queue, uint16_t offset)
 {
 	const struct crossover_rx_queue *rxq = queue;
 
@@ -205,19 +193,18 @@ crossover_rx_descriptor_status(void *queue, uint16_t offset)
 		return -EINVAL;
 	if (offset >= rxq->size - rxq->unposted)
 		return RTE_ETH_RX_DESC_UNAVAIL;
-	if (read_writeback(&rxq->desc[crossover_ring_advance(rxq->position, offset, rxq->size)]) & CROSSOVER_WB_DD)
+	if (read_writeback(&rxq->desc[crossover_ring_advance(rxq->position, offset, rxq->size)]) &
+	    CROSSOVER_WB_DD)
 		return RTE_ETH_RX_DESC_DONE;
 	return RTE_ETH_RX_DESC_AVAIL;
 }
 
-static int
-wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ] __rte_unused)
+static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ] __rte_unused)
 {
 	return (value & CROSSOVER_WB_DD) ? -1 : 0;
 }
 
-int
-crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition)
+int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition)
 {
 	struct crossover_rx_queue *rxq = queue;
 
@@ -227,8 +214,7 @@ crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition
 	return 0;
 }
 
-static void
-reset_ring(struct crossover_rx_queue *rxq)
+static void reset_ring(struct crossover_rx_queue *rxq)
 {
 	struct crossover_rx_nic *nic = &rxq->ring.nic;
 
@@ -239,16 +225,15 @@ reset_ring(struct crossover_rx_queue *rxq)
 }
 
 /* Whether data of this pool's mbufs begins at a fixed place behind the handle; not so with pinned external buffers. */
-static uint32_t
-fixed_buffer_offset(const struct rte_mbuf *m)
+static uint32_t fixed_buffer_offset(const struct rte_mbuf *m)
 {
 	uintptr_t behind = (uintptr_t)m + sizeof(*m) + m->priv_size;
 
-	return (uintptr_t)m->buf_addr == behind ? (uint32_t)(behind - (uintptr_t)m) + RTE_PKTMBUF_HEADROOM : 0;
+	return (uintptr_t)m->buf_addr == behind ? (uint32_t)(behind - (uintptr_t)m) + RTE_PKTMBUF_HEADROOM
+	                                        : 0;
 }
 
-int
-crossover_rx_fill(struct crossover_rx_queue *rxq)
+int crossover_rx_fill(struct crossover_rx_queue *rxq)
 {
 	bool served = true;
 
@@ -265,8 +250,7 @@ crossover_rx_fill(struct crossover_rx_queue *rxq)
 	return 0;
 }
 
-void
-crossover_rx_drain(struct crossover_rx_queue *rxq)
+void crossover_rx_drain(struct crossover_rx_queue *rxq)
 {
 	uint32_t posted = rxq->size - rxq->unposted, position = rxq->position;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "crossover_sent.h"
 
-static void
-free_run(const struct crossover_tx_queue *txq, struct rte_mbuf **frames, uint32_t count)
+static void free_run(const struct crossover_tx_queue *txq, struct rte_mbuf **frames, uint32_t count)
 {
 	if (txq->fast_free)
 		rte_mempool_put_bulk(frames[0]->pool, (void *const *)frames, count);
@@ -10,8 +9,7 @@ free_run(const struct crossover_tx_queue *txq, struct rte_mbuf **frames, uint32_
 		rte_pktmbuf_free_bulk(frames, count);
 }
 
-void
-crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count)
+void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count)
 {
 	uint32_t oldest = crossover_ring_advance(txq->position, txq->size - txq->pending, txq->size);
 	uint32_t first = RTE_MIN(count, txq->size - oldest);
@@ -23,8 +21,7 @@ crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count)
 	txq->pending -= count;
 }
 
-void
-crossover_sent_cut(struct rte_mbuf *head)
+void crossover_sent_cut(struct rte_mbuf *head)
 {
 	rte_pktmbuf_free(head->next);
 	head->next = NULL;

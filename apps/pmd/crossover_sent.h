@@ -19,16 +19,15 @@ void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count);
 void crossover_sent_cut(struct rte_mbuf *head);
 
 /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE puts heads into their pool as they are, so they must stand alone. */
-static inline void
-crossover_sent_detach(struct rte_mbuf *const *frames, uint32_t count)
+static inline void crossover_sent_detach(struct rte_mbuf *const *frames, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (__builtin_expect(frames[i]->nb_segs != 1, 0))
 			crossover_sent_cut(frames[i]);
 }
 
-static inline void
-crossover_sent_store(struct crossover_tx_queue *txq, struct rte_mbuf *const *frames, uint32_t count)
+static inline void crossover_sent_store(struct crossover_tx_queue *txq, struct rte_mbuf *const *frames,
+                                        uint32_t count)
 {
 	uint32_t until_end = txq->size - txq->position;
 	uint32_t first = count < until_end ? count : until_end;
@@ -42,8 +41,8 @@ crossover_sent_store(struct crossover_tx_queue *txq, struct rte_mbuf *const *fra
 }
 
 /* Takes over 'count' (at most CROSSOVER_CHUNK) sent frames and frees old ones as the threshold demands. */
-static inline void
-crossover_sent_push(struct crossover_tx_queue *txq, struct rte_mbuf *const *frames, uint32_t count)
+static inline void crossover_sent_push(struct crossover_tx_queue *txq, struct rte_mbuf *const *frames,
+                                       uint32_t count)
 {
 	if (txq->fast_free)
 		crossover_sent_detach(frames, count);

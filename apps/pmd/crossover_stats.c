@@ -13,73 +13,68 @@ struct counter {
 #define TX(name, field) {name, offsetof(struct crossover_tx_counts, field)}
 
 /* Of the whole port: sums over its RX queues, over its TX queues, over the peer's TX queues. */
-static const struct counter port_rx[] = {RX("rx_flushed_packets", flushed), RX("rx_refill_failures", refill_failures)};
-static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped), TX("tx_lock_timeouts", lock_timeouts)};
+static const struct counter port_rx[] = {RX("rx_flushed_packets", flushed),
+                                         RX("rx_refill_failures", refill_failures)};
+static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped),
+                                         TX("tx_lock_timeouts", lock_timeouts)};
 static const struct counter port_peer[] = {TX("rx_filtered_packets", peer_filtered),
-					   TX("rx_oversize_errors", peer_oversize)};
+                                           TX("rx_oversize_errors", peer_oversize)};
 /* Of each queue, behind "rx_q<N>_" and "tx_q<N>_". */
 static const struct counter queue_rx[] = {RX("packets", packets), RX("bytes", bytes), RX("missed", missed),
-					  RX("nombuf", nombuf), RX("refill_failures", refill_failures)};
+                                          RX("nombuf", nombuf), RX("refill_failures", refill_failures)};
 static const struct counter queue_tx[] = {TX("packets", packets), TX("bytes", bytes), TX("errors", errors),
-					  TX("swapped", swapped)};
+                                          TX("swapped", swapped)};
 
-static struct crossover_port *
-port_of(const struct rte_eth_dev *dev)
+static struct crossover_port *port_of(const struct rte_eth_dev *dev)
 {
 	return dev->data->dev_private;
 }
 
-static uint64_t
-load(const uint64_t *counter)
+static uint64_t load(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-static uint64_t
-field(const void *counts, size_t offset)
+static uint64_t field(const void *counts, size_t offset)
 {
 	return *(const uint64_t *)((const char *)counts + offset);
 }
 
 /* sum += counts - baseline; all three are structs of uint64_t only. */
-static void
-add_since(void *sum, const void *counts, const void *baseline, size_t bytes)
+static void add_since(void *sum, const void *counts, const void *baseline, size_t bytes)
 {
 	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
-		((uint64_t *)sum)[i] += load(&((const uint64_t *)counts)[i]) - ((const uint64_t *)baseline)[i];
+		((uint64_t *)sum)[i] +=
+		        load(&((const uint64_t *)counts)[i]) - ((const uint64_t *)baseline)[i];
 }
 
-static struct crossover_rx_counts
-collect_rx(const struct crossover_rx_queue *rxq)
+static struct crossover_rx_counts collect_rx(const struct crossover_rx_queue *rxq)
 {
 	const struct crossover_rx_nic *nic = &rxq->ring.nic;
 
 	return (struct crossover_rx_counts){
-		.packets = load(&nic->packets) + load(&rxq->fed_packets),
-		.bytes = load(&nic->bytes) + load(&rxq->fed_bytes),
-		.missed = load(&nic->missed),
-		.nombuf = load(&rxq->nombuf),
-		.refill_failures = load(&rxq->refill_failures),
-		.flushed = load(&rxq->flushed),
+	        .packets = load(&nic->packets) + load(&rxq->fed_packets),
+	        .bytes = load(&nic->bytes) + load(&rxq->fed_bytes),
+	        .missed = load(&nic->missed),
+	        .nombuf = load(&rxq->nombuf),
+	        .refill_failures = load(&rxq->refill_failures),
+	        .flushed = load(&rxq->flushed),
 	};
 }
 
-static void
-add_rx(struct crossover_rx_counts *sum, const struct crossover_rx_queue *rxq)
+static void add_rx(struct crossover_rx_counts *sum, const struct crossover_rx_queue *rxq)
 {
 	struct crossover_rx_counts counts = collect_rx(rxq);
 
 	add_since(sum, &counts, &rxq->baseline, sizeof(counts));
 }
 
-static void
-add_tx(struct crossover_tx_counts *sum, const struct crossover_tx_queue *txq)
+static void add_tx(struct crossover_tx_counts *sum, const struct crossover_tx_queue *txq)
 {
 	add_since(sum, &txq->counts, &txq->baseline, sizeof(*sum));
 }
 
-static struct crossover_rx_counts
-sum_rx(const struct crossover_port *port)
+static struct crossover_rx_counts sum_rx(const struct crossover_port *port)
 {
 	struct crossover_rx_counts sum = {0};
 
@@ -89,8 +84,7 @@ sum_rx(const struct crossover_port *port)
 	return sum;
 }
 
-static struct crossover_tx_counts
-sum_tx(const struct crossover_port *port)
+static struct crossover_tx_counts sum_tx(const struct crossover_port *port)
 {
 	struct crossover_tx_counts sum = {0};
 
@@ -101,8 +95,7 @@ sum_tx(const struct crossover_port *port)
 }
 
 /* What the peer's frames met here, including those of TX queues that are gone. */
-static struct crossover_tx_counts
-sum_peer(const struct crossover_port *port)
+static struct crossover_tx_counts sum_peer(const struct crossover_port *port)
 {
 	static const struct crossover_tx_counts zero;
 	struct crossover_tx_counts sum = sum_tx(port->peer);
@@ -111,8 +104,7 @@ sum_peer(const struct crossover_port *port)
 	return sum;
 }
 
-static void
-fill_queues(const struct crossover_port *port, crossover_queue_stats *stats)
+static void fill_queues(const struct crossover_port *port, crossover_queue_stats *stats)
 {
 	if (stats == NULL)
 		return;
@@ -151,8 +143,7 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 }
 
 /* Own and foreign fields of a TX queue's baseline are reset by different ports. */
-static void
-reset_tx(struct crossover_tx_queue *txq, bool own)
+static void reset_tx(struct crossover_tx_queue *txq, bool own)
 {
 	struct crossover_tx_counts now = {0}, zero = {0};
 
@@ -169,8 +160,7 @@ reset_tx(struct crossover_tx_queue *txq, bool own)
 	}
 }
 
-int
-crossover_stats_reset(struct rte_eth_dev *dev)
+int crossover_stats_reset(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 
@@ -186,8 +176,7 @@ crossover_stats_reset(struct rte_eth_dev *dev)
 	return 0;
 }
 
-void
-crossover_stats_carry(struct crossover_tx_queue *txq)
+void crossover_stats_carry(struct crossover_tx_queue *txq)
 {
 	struct crossover_tx_counts sum = {0};
 
@@ -197,24 +186,21 @@ crossover_stats_carry(struct crossover_tx_queue *txq)
 	txq->peer->carried.peer_missed += sum.peer_missed;
 }
 
-static unsigned int
-xstats_count(const struct rte_eth_dev *dev)
+static unsigned int xstats_count(const struct rte_eth_dev *dev)
 {
 	return RTE_DIM(port_rx) + RTE_DIM(port_tx) + RTE_DIM(port_peer) +
 	       dev->data->nb_rx_queues * RTE_DIM(queue_rx) + dev->data->nb_tx_queues * RTE_DIM(queue_tx);
 }
 
-static unsigned int
-put_values(struct rte_eth_xstat *xstats, unsigned int at, const struct counter *list, unsigned int size,
-	   const void *counts)
+static unsigned int put_values(struct rte_eth_xstat *xstats, unsigned int at, const struct counter *list,
+                               unsigned int size, const void *counts)
 {
 	for (unsigned int i = 0; i < size; i++, at++)
 		xstats[at] = (struct rte_eth_xstat){.id = at, .value = field(counts, list[i].offset)};
 	return at;
 }
 
-int
-crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
+int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
 {
 	const struct crossover_port *port = port_of(dev);
 	struct crossover_rx_counts rx = sum_rx(port);
@@ -241,26 +227,26 @@ crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsi
 	return (int)at;
 }
 
-static unsigned int
-put_names(struct rte_eth_xstat_name *names, unsigned int at, const struct counter *list, unsigned int size)
+static unsigned int put_names(struct rte_eth_xstat_name *names, unsigned int at, const struct counter *list,
+                              unsigned int size)
 {
 	for (unsigned int i = 0; i < size; i++, at++)
 		snprintf(names[at].name, sizeof(names[at].name), "%s", list[i].name);
 	return at;
 }
 
-static unsigned int
-put_queue_names(struct rte_eth_xstat_name *names, unsigned int at, const struct counter *list, unsigned int size,
-		const char *side, unsigned int queues)
+static unsigned int put_queue_names(struct rte_eth_xstat_name *names, unsigned int at,
+                                    const struct counter *list, unsigned int size, const char *side,
+                                    unsigned int queues)
 {
 	for (unsigned int queue = 0; queue < queues; queue++)
 		for (unsigned int i = 0; i < size; i++, at++)
-			snprintf(names[at].name, sizeof(names[at].name), "%s_q%u_%s", side, queue, list[i].name);
+			snprintf(names[at].name, sizeof(names[at].name), "%s_q%u_%s", side, queue,
+			         list[i].name);
 	return at;
 }
 
-int
-crossover_xstats_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names, unsigned int size)
+int crossover_xstats_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names, unsigned int size)
 {
 	unsigned int at = 0;
 

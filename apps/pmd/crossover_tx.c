@@ -15,13 +15,13 @@
 /* A holder of the lock that lost its core is back within some time slices; 2^20 pauses are 15 to 50 ms. */
 #define LOCK_SPINS (1u << 20)
 
-static bool
-ring_lock(struct crossover_rx_nic *nic)
+static bool ring_lock(struct crossover_rx_nic *nic)
 {
 	for (uint32_t spins = 0; spins < LOCK_SPINS; spins++) {
 		uint32_t free = 0;
 
-		if (__atomic_compare_exchange_n(&nic->lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&nic->lock, &free, 1, false, __ATOMIC_ACQUIRE,
+		                                __ATOMIC_RELAXED))
 			return true;
 		while (__atomic_load_n(&nic->lock, __ATOMIC_RELAXED) && ++spins < LOCK_SPINS)
 			rte_pause();
@@ -29,23 +29,20 @@ ring_lock(struct crossover_rx_nic *nic)
 	return false;
 }
 
-static void
-ring_unlock(struct crossover_rx_nic *nic)
+static void ring_unlock(struct crossover_rx_nic *nic)
 {
 	__atomic_store_n(&nic->lock, 0, __ATOMIC_RELEASE);
 }
 
 /* Frames that reach no RX ring: counted as sent and kept in the TX ring until they are freed. */
-static void
-send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
+static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
 	crossover_count_sent(txq, pkts, count);
 	crossover_sent_push(txq, pkts, count);
 }
 
-static inline void
-dma(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts, const uint64_t *tags,
-    uint32_t count)
+static inline void dma(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                       struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
 	if (txq->swap) {
 		crossover_dma_swap(txq, ring, pkts, tags, count);
@@ -56,9 +53,8 @@ dma(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring, struct rte_m
 }
 
 /* A run of frames for one RX queue. Returns false if its ring stayed locked; then nothing was sent. */
-static inline bool
-send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts, const uint64_t *tags,
-	 uint32_t count)
+static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
+                            const uint64_t *tags, uint32_t count)
 {
 	struct crossover_rx_queue *rxq = __atomic_load_n(&txq->peer->rx_queues[queue], __ATOMIC_ACQUIRE);
 
@@ -77,8 +73,7 @@ send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const 
 	return true;
 }
 
-static uint32_t
-run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t count)
+static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t count)
 {
 	uint32_t end = first + 1;
 
@@ -87,8 +82,7 @@ run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t c
 	return end - first;
 }
 
-static uint32_t
-send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
+static uint32_t send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
 	struct crossover_verdicts verdicts;
 	uint32_t first = 0;
@@ -108,8 +102,8 @@ send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, ui
 	return first;
 }
 
-static inline uint32_t
-send_chunk(struct crossover_tx_queue *txq, uint32_t gate, struct rte_mbuf *const *pkts, uint32_t count)
+static inline uint32_t send_chunk(struct crossover_tx_queue *txq, uint32_t gate, struct rte_mbuf *const *pkts,
+                                  uint32_t count)
 {
 	switch (gate) {
 	case CROSSOVER_GATE_DIRECT:
@@ -124,8 +118,7 @@ send_chunk(struct crossover_tx_queue *txq, uint32_t gate, struct rte_mbuf *const
 	}
 }
 
-uint16_t
-crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+uint16_t crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	struct crossover_tx_queue *txq = queue;
 	uint32_t sent = 0, wanted, done = 0, gate;
@@ -144,16 +137,14 @@ crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 }
 
 /* Sending is complete when the burst returns, so no descriptor is ever seen in flight. */
-int
-crossover_tx_descriptor_status(void *queue, uint16_t offset)
+int crossover_tx_descriptor_status(void *queue, uint16_t offset)
 {
 	const struct crossover_tx_queue *txq = queue;
 
 	return offset < txq->size ? RTE_ETH_TX_DESC_DONE : -EINVAL;
 }
 
-int
-crossover_tx_done_cleanup(void *queue, uint32_t frames)
+int crossover_tx_done_cleanup(void *queue, uint32_t frames)
 {
 	struct crossover_tx_queue *txq = queue;
 	uint32_t count;

@@ -27,8 +27,7 @@ static const struct {
         {"feed=wire,flows=7", "'flows' needs 'feed=infinite'", "feed=wire"},
 };
 
-static void
-refuses_by_name(void)
+static void refuses_by_name(void)
 {
 	for (unsigned int i = 0; i < RTE_DIM(refused); i++) {
 		const char *text;
@@ -40,16 +39,23 @@ refuses_by_name(void)
 		text = log_end();
 		CHECK(ret < 0, "'%s' was accepted", refused[i].devargs);
 		CHECK(strstr(text, refused[i].names) != NULL, "'%s': log says: %s", refused[i].devargs, text);
-		CHECK(strstr(text, refused[i].allowed) != NULL, "'%s': log says: %s", refused[i].devargs, text);
-		CHECK(rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &port) != 0, "'%s' left a port", refused[i].devargs);
+		CHECK(strstr(text, refused[i].allowed) != NULL, "'%s': log says: %s", refused[i].devargs,
+		      text);
+		CHECK(rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &port) != 0, "'%s' left a port",
+		      refused[i].devargs);
 	}
 }
 
-static void
-takes_all_documented(void)
+static void takes_all_documented(void)
 {
 	static const char *const accepted[] = {
-	        "", "dma=copy", "dma=swap", "feed=wire", "feed=wire,dma=swap", "feed=infinite", "feed=infinite,size=64,flows=1",
+	        "",
+	        "dma=copy",
+	        "dma=swap",
+	        "feed=wire",
+	        "feed=wire,dma=swap",
+	        "feed=infinite",
+	        "feed=infinite,size=64,flows=1",
 	        "size=9000,flows=65535,feed=infinite",
 	};
 

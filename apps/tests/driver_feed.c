@@ -9,8 +9,7 @@
 
 #define FLOWS 7
 
-static bool
-is_valid(const struct rte_mbuf *m, uint32_t bytes)
+static bool is_valid(const struct rte_mbuf *m, uint32_t bytes)
 {
 	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
 	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
@@ -18,15 +17,15 @@ is_valid(const struct rte_mbuf *m, uint32_t bytes)
 	struct rte_ether_addr own;
 
 	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
-	       ether->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) && rte_eth_macaddr_get(m->port, &own) == 0 &&
-	       rte_is_same_ether_addr(&own, &ether->dst_addr) && rte_ipv4_cksum(ip) == 0 &&
-	       rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) && ip->time_to_live > 1 &&
+	       ether->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
+	       rte_eth_macaddr_get(m->port, &own) == 0 && rte_is_same_ether_addr(&own, &ether->dst_addr) &&
+	       rte_ipv4_cksum(ip) == 0 && rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) &&
+	       ip->time_to_live > 1 &&
 	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip);
 }
 
 /* Spoils what it receives, as a forwarding application does, so that frames made only once would show. */
-static void
-poll_and_check(uint32_t bytes, uint64_t *flows_seen)
+static void poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 {
 	struct rte_mbuf *burst[BURST];
 
@@ -35,7 +34,8 @@ poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 
 		CHECK_EQUAL(got, BURST);
 		for (uint16_t i = 0; i < got; i++) {
-			struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(burst[i], struct rte_ipv4_hdr *, 14);
+			struct rte_ipv4_hdr *ip =
+			        rte_pktmbuf_mtod_offset(burst[i], struct rte_ipv4_hdr *, 14);
 
 			CHECK(is_valid(burst[i], bytes), "round %u, frame %u is not valid", round, i);
 			*flows_seen |= UINT64_C(1) << (rte_be_to_cpu_32(ip->dst_addr) % 64);
@@ -45,8 +45,7 @@ poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 	}
 }
 
-static void
-every_poll_is_served(void)
+static void every_poll_is_served(void)
 {
 	uint64_t flows_seen = 0;
 
@@ -62,8 +61,7 @@ every_poll_is_served(void)
 	CHECK_EQUAL(stats_of(port_a).ipackets, 0);
 }
 
-static void
-sizes_are_as_asked(void)
+static void sizes_are_as_asked(void)
 {
 	uint64_t flows_seen = 0;
 
@@ -72,8 +70,7 @@ sizes_are_as_asked(void)
 	poll_and_check(1514, &flows_seen);
 }
 
-static void
-sent_frames_are_counted_and_gone(void)
+static void sent_frames_are_counted_and_gone(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
@@ -83,10 +80,10 @@ sent_frames_are_counted_and_gone(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 0);
 }
 
-static void
-hash_fits_the_frame(void)
+static void hash_fits_the_frame(void)
 {
-	struct port_setup hashed = {.rx_queues = 2, .rss_types = RTE_ETH_RSS_UDP, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH};
+	struct port_setup hashed = {
+	        .rx_queues = 2, .rss_types = RSS_UDP, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH};
 	struct rte_mbuf *first, *second;
 
 	pair_up(&hashed, &hashed);
@@ -94,13 +91,13 @@ hash_fits_the_frame(void)
 	first = receive_one(port_a, 0);
 	second = receive_one(port_a, 1);
 	CHECK(first != NULL && second != NULL, "a queue without frames");
-	CHECK(first->ol_flags == RTE_MBUF_F_RX_RSS_HASH && first->hash.rss != second->hash.rss, "no hash of its own");
+	CHECK(first->ol_flags == RTE_MBUF_F_RX_RSS_HASH && first->hash.rss != second->hash.rss,
+	      "no hash of its own");
 	rte_pktmbuf_free(first);
 	rte_pktmbuf_free(second);
 }
 
-static void
-frames_must_fit_a_buffer(void)
+static void frames_must_fit_a_buffer(void)
 {
 	const char *text;
 	int ret;
@@ -113,8 +110,7 @@ frames_must_fit_a_buffer(void)
 	CHECK(rte_mempool_full(pool), "a start that failed keeps mbufs");
 }
 
-static void
-an_empty_pool_ends_it(void)
+static void an_empty_pool_ends_it(void)
 {
 	struct rte_mbuf *taken[1024];
 	unsigned int count = 0;

@@ -8,8 +8,7 @@ static const struct rte_ether_addr broadcast = {{0xff, 0xff, 0xff, 0xff, 0xff, 0
 static const struct rte_ether_addr group = {{0x33, 0x33, 0, 0, 0, 1}};
 static const struct rte_ether_addr stranger = {{0x02, 1, 2, 3, 4, 5}};
 
-static bool
-arrives(const struct rte_ether_addr *to)
+static bool arrives(const struct rte_ether_addr *to)
 {
 	struct rte_mbuf *m = frame_make(pool, FRAME_BYTES, 0);
 
@@ -17,8 +16,7 @@ arrives(const struct rte_ether_addr *to)
 	return send_one(port_a, 0, m) && receive_all(port_b, 0) == 1;
 }
 
-static void
-choosy_pair_up(void)
+static void choosy_pair_up(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
@@ -26,8 +24,7 @@ choosy_pair_up(void)
 	CHECK_EQUAL(rte_eth_allmulticast_disable(port_b), 0);
 }
 
-static void
-own_address_and_broadcast_only(void)
+static void own_address_and_broadcast_only(void)
 {
 	struct rte_ether_addr own;
 
@@ -38,15 +35,15 @@ own_address_and_broadcast_only(void)
 	CHECK(!arrives(&stranger), "a stranger's frame arrived");
 	CHECK(!arrives(&group), "a multicast frame arrived");
 	CHECK_EQUAL(xstat_of(port_b, "rx_filtered_packets"), 2);
-	CHECK_EQUAL(stats_of(port_b).ipackets + xstat_of(port_b, "rx_filtered_packets"), stats_of(port_a).opackets);
+	CHECK_EQUAL(stats_of(port_b).ipackets + xstat_of(port_b, "rx_filtered_packets"),
+	            stats_of(port_a).opackets);
 	CHECK_EQUAL(stats_of(port_b).imissed, 0);
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
 	CHECK(arrives(&stranger) && arrives(&group), "a promiscuous port filters");
 	CHECK_EQUAL(xstat_of(port_b, "rx_filtered_packets"), 2);
 }
 
-static void
-addresses_come_and_go(void)
+static void addresses_come_and_go(void)
 {
 	struct rte_ether_addr added = stranger, own;
 
@@ -68,8 +65,7 @@ addresses_come_and_go(void)
 	CHECK_EQUAL(rte_eth_dev_mac_addr_add(port_b, &added, 0), -ENOSPC);
 }
 
-static void
-multicast_by_list_or_all(void)
+static void multicast_by_list_or_all(void)
 {
 	struct rte_ether_addr list[65];
 

@@ -11,14 +11,12 @@
 #define DEFAULT_DESC 512
 #define HEADER_BYTES (sizeof(struct rte_ether_hdr) + sizeof(struct rte_ipv4_hdr) + sizeof(struct rte_udp_hdr))
 
-static uint16_t
-or_default(uint16_t value, uint16_t fallback)
+static uint16_t or_default(uint16_t value, uint16_t fallback)
 {
 	return value == 0 ? fallback : value;
 }
 
-static int
-configure(uint16_t port, const struct port_setup *setup)
+static int configure(uint16_t port, const struct port_setup *setup)
 {
 	struct rte_eth_conf conf = {
 	        .rxmode = {.mtu = or_default(setup->mtu, RTE_ETHER_MTU), .offloads = setup->rx_offloads},
@@ -30,34 +28,36 @@ configure(uint16_t port, const struct port_setup *setup)
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = setup->rss_types;
 	}
-	return rte_eth_dev_configure(port, or_default(setup->rx_queues, 1), or_default(setup->tx_queues, 1), &conf);
+	return rte_eth_dev_configure(port, or_default(setup->rx_queues, 1), or_default(setup->tx_queues, 1),
+	                             &conf);
 }
 
-static int
-set_up_rx(uint16_t port, const struct port_setup *setup)
+static int set_up_rx(uint16_t port, const struct port_setup *setup)
 {
-	struct rte_eth_rxconf conf = {.rx_free_thresh = setup->rx_free_thresh, .rx_deferred_start = setup->rx_deferred};
+	struct rte_eth_rxconf conf = {.rx_free_thresh = setup->rx_free_thresh,
+	                              .rx_deferred_start = setup->rx_deferred};
 	struct rte_mempool *from = setup->rx_pool == NULL ? pool : setup->rx_pool;
 	int ret = 0;
 
 	for (uint16_t i = 0; i < or_default(setup->rx_queues, 1) && ret == 0; i++)
-		ret = rte_eth_rx_queue_setup(port, i, or_default(setup->rx_desc, DEFAULT_DESC), SOCKET_ID_ANY, &conf, from);
+		ret = rte_eth_rx_queue_setup(port, i, or_default(setup->rx_desc, DEFAULT_DESC), SOCKET_ID_ANY,
+		                             &conf, from);
 	return ret;
 }
 
-static int
-set_up_tx(uint16_t port, const struct port_setup *setup)
+static int set_up_tx(uint16_t port, const struct port_setup *setup)
 {
-	struct rte_eth_txconf conf = {.tx_free_thresh = setup->tx_free_thresh, .tx_deferred_start = setup->tx_deferred};
+	struct rte_eth_txconf conf = {.tx_free_thresh = setup->tx_free_thresh,
+	                              .tx_deferred_start = setup->tx_deferred};
 	int ret = 0;
 
 	for (uint16_t i = 0; i < or_default(setup->tx_queues, 1) && ret == 0; i++)
-		ret = rte_eth_tx_queue_setup(port, i, or_default(setup->tx_desc, DEFAULT_DESC), SOCKET_ID_ANY, &conf);
+		ret = rte_eth_tx_queue_setup(port, i, or_default(setup->tx_desc, DEFAULT_DESC), SOCKET_ID_ANY,
+		                             &conf);
 	return ret;
 }
 
-int
-port_up(uint16_t port, const struct port_setup *setup)
+int port_up(uint16_t port, const struct port_setup *setup)
 {
 	static const struct port_setup plain;
 	int ret;
@@ -74,8 +74,7 @@ port_up(uint16_t port, const struct port_setup *setup)
 	return ret;
 }
 
-void
-pair_up(const struct port_setup *a, const struct port_setup *b)
+void pair_up(const struct port_setup *a, const struct port_setup *b)
 {
 	CHECK_EQUAL(port_up(port_a, a), 0);
 	CHECK_EQUAL(port_up(port_b, b), 0);
@@ -83,14 +82,12 @@ pair_up(const struct port_setup *a, const struct port_setup *b)
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
 }
 
-static uint8_t
-pattern(uint32_t flow, uint32_t at)
+static uint8_t pattern(uint32_t flow, uint32_t at)
 {
 	return (uint8_t)(flow * 31 + at * 7 + (at >> 8));
 }
 
-static void
-write_headers(uint8_t *frame, uint32_t bytes, uint32_t flow)
+static void write_headers(uint8_t *frame, uint32_t bytes, uint32_t flow)
 {
 	struct rte_ether_hdr *ether = (struct rte_ether_hdr *)frame;
 	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(ether + 1);
@@ -103,14 +100,13 @@ write_headers(uint8_t *frame, uint32_t bytes, uint32_t flow)
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
 	ip->total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(*ether)));
 	ip->next_proto_id = IPPROTO_UDP;
-	ip->src_addr = rte_cpu_to_be_32(RTE_IPV4(198, 18, 0, 1) + flow);
-	ip->dst_addr = rte_cpu_to_be_32(RTE_IPV4(198, 19, 0, 1));
+	ip->src_addr = rte_cpu_to_be_32(RTE_IPV4(198u, 18, 0, 1) + flow);
+	ip->dst_addr = rte_cpu_to_be_32(RTE_IPV4(198u, 19, 0, 1));
 	udp->src_port = rte_cpu_to_be_16((uint16_t)(1024 + flow));
 	udp->dst_port = rte_cpu_to_be_16(9);
 }
 
-static uint8_t
-expected_byte(uint32_t bytes, uint32_t flow, uint32_t at)
+static uint8_t expected_byte(uint32_t bytes, uint32_t flow, uint32_t at)
 {
 	uint8_t headers[HEADER_BYTES];
 
@@ -120,8 +116,7 @@ expected_byte(uint32_t bytes, uint32_t flow, uint32_t at)
 	return headers[at];
 }
 
-struct rte_mbuf *
-frame_make(struct rte_mempool *from, uint32_t bytes, uint32_t flow)
+struct rte_mbuf *frame_make(struct rte_mempool *from, uint32_t bytes, uint32_t flow)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(from);
 	uint8_t *frame, headers[HEADER_BYTES];
@@ -140,8 +135,7 @@ frame_make(struct rte_mempool *from, uint32_t bytes, uint32_t flow)
 	return m;
 }
 
-bool
-frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow)
+bool frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow)
 {
 	uint32_t at = 0;
 
@@ -154,19 +148,17 @@ frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow)
 	return at == bytes;
 }
 
-static struct rte_mbuf *
-copy_segment(const struct rte_mbuf *whole, uint32_t at, uint32_t bytes)
+static struct rte_mbuf *copy_segment(const struct rte_mbuf *whole, uint32_t at, uint32_t bytes)
 {
 	struct rte_mbuf *segment = rte_pktmbuf_alloc(pool);
 
 	if (segment != NULL)
-		memcpy(rte_pktmbuf_append(segment, (uint16_t)bytes), rte_pktmbuf_mtod_offset(whole, const uint8_t *, at),
-		       bytes);
+		memcpy(rte_pktmbuf_append(segment, (uint16_t)bytes),
+		       rte_pktmbuf_mtod_offset(whole, const uint8_t *, at), bytes);
 	return segment;
 }
 
-struct rte_mbuf *
-frame_cut(const struct rte_mbuf *whole, uint32_t first, uint32_t bytes)
+struct rte_mbuf *frame_cut(const struct rte_mbuf *whole, uint32_t first, uint32_t bytes)
 {
 	struct rte_mbuf *head = copy_segment(whole, 0, RTE_MIN(first, whole->pkt_len));
 
@@ -182,8 +174,7 @@ frame_cut(const struct rte_mbuf *whole, uint32_t first, uint32_t bytes)
 	return head;
 }
 
-bool
-send_one(uint16_t port, uint16_t queue, struct rte_mbuf *m)
+bool send_one(uint16_t port, uint16_t queue, struct rte_mbuf *m)
 {
 	if (m != NULL && rte_eth_tx_burst(port, queue, &m, 1) == 1)
 		return true;
@@ -191,8 +182,7 @@ send_one(uint16_t port, uint16_t queue, struct rte_mbuf *m)
 	return false;
 }
 
-bool
-send_frames(uint16_t port, uint16_t queue, unsigned int count, uint32_t bytes)
+bool send_frames(uint16_t port, uint16_t queue, unsigned int count, uint32_t bytes)
 {
 	for (unsigned int done = 0; done < count;) {
 		unsigned int wanted = RTE_MIN(count - done, (unsigned int)BURST), sent;
@@ -213,8 +203,7 @@ send_frames(uint16_t port, uint16_t queue, unsigned int count, uint32_t bytes)
 	return true;
 }
 
-unsigned int
-receive_all(uint16_t port, uint16_t queue)
+unsigned int receive_all(uint16_t port, uint16_t queue)
 {
 	struct rte_mbuf *burst[BURST];
 	unsigned int total = 0, received;
@@ -227,16 +216,14 @@ receive_all(uint16_t port, uint16_t queue)
 	return total;
 }
 
-struct rte_mbuf *
-receive_one(uint16_t port, uint16_t queue)
+struct rte_mbuf *receive_one(uint16_t port, uint16_t queue)
 {
 	struct rte_mbuf *m = NULL;
 
 	return rte_eth_rx_burst(port, queue, &m, 1) == 1 ? m : NULL;
 }
 
-struct rte_eth_stats
-stats_of(uint16_t port)
+struct rte_eth_stats stats_of(uint16_t port)
 {
 	struct rte_eth_stats stats;
 
@@ -245,12 +232,12 @@ stats_of(uint16_t port)
 	return stats;
 }
 
-uint64_t
-xstat_of(uint16_t port, const char *name)
+uint64_t xstat_of(uint16_t port, const char *name)
 {
 	uint64_t id, value;
 
-	if (rte_eth_xstats_get_id_by_name(port, name, &id) != 0 || rte_eth_xstats_get_by_id(port, &id, &value, 1) != 1)
+	if (rte_eth_xstats_get_id_by_name(port, name, &id) != 0 ||
+	    rte_eth_xstats_get_by_id(port, &id, &value, 1) != 1)
 		return UINT64_MAX;
 	return value;
 }

@@ -4,31 +4,29 @@
 
 static unsigned int events[2];
 
-static int
-count_event(uint16_t port, enum rte_eth_event_type type, void *argument __rte_unused, void *result __rte_unused)
+static int count_event(uint16_t port, enum rte_eth_event_type type, void *argument __rte_unused,
+                       void *result __rte_unused)
 {
 	if (type == RTE_ETH_EVENT_INTR_LSC)
 		events[port == port_b]++;
 	return 0;
 }
 
-static bool
-link_is(uint16_t port, int status)
+static bool link_is(uint16_t port, int status)
 {
 	struct rte_eth_link link;
 
 	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == status &&
-	       link.link_speed == (status == RTE_ETH_LINK_UP ? RTE_ETH_SPEED_NUM_100G : RTE_ETH_SPEED_NUM_NONE);
+	       link.link_speed ==
+	               (status == RTE_ETH_LINK_UP ? RTE_ETH_SPEED_NUM_100G : RTE_ETH_SPEED_NUM_NONE);
 }
 
-static bool
-both(int status)
+static bool both(int status)
 {
 	return link_is(port_a, status) && link_is(port_b, status);
 }
 
-static void
-both_ports_must_run(void)
+static void both_ports_must_run(void)
 {
 	CHECK(both(RTE_ETH_LINK_DOWN), "carrier before the start");
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
@@ -43,8 +41,7 @@ both_ports_must_run(void)
 	CHECK_EQUAL(stats_of(port_a).imissed, 0);
 }
 
-static void
-set_down_is_seen_by_the_peer(void)
+static void set_down_is_seen_by_the_peer(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
@@ -59,8 +56,7 @@ set_down_is_seen_by_the_peer(void)
 	CHECK_EQUAL(receive_all(port_b, 0), 9);
 }
 
-static void
-changes_call_back(void)
+static void changes_call_back(void)
 {
 	struct port_setup lsc = {.lsc = true};
 
@@ -71,7 +67,8 @@ changes_call_back(void)
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_b), 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_b), 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_up(port_b), 0);
-	CHECK_EQUAL(rte_eth_dev_callback_unregister(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_LSC, count_event, NULL), 0);
+	CHECK_EQUAL(rte_eth_dev_callback_unregister(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_LSC, count_event, NULL),
+	            0);
 	/* Up at the start, down, up; the second "down" changes nothing; port b did not ask for interrupts. */
 	CHECK_EQUAL(events[0], 3);
 	CHECK_EQUAL(events[1], 0);

@@ -6,13 +6,13 @@
 
 #include "driver_suite.h"
 
-static void
-sizes_are_checked(void)
+static void sizes_are_checked(void)
 {
 	static const struct {
 		uint16_t size;
 		bool good;
-	} sizes[] = {{64, true}, {192, true}, {4096, true}, {32, false}, {63, false}, {100, false}, {4160, false}};
+	} sizes[] = {{64, true},  {192, true},  {4096, true}, {32, false},
+	             {63, false}, {100, false}, {4160, false}};
 
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &(struct rte_eth_conf){0}), 0);
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
@@ -24,8 +24,7 @@ sizes_are_checked(void)
 	}
 }
 
-static void
-thresholds_are_checked(void)
+static void thresholds_are_checked(void)
 {
 	struct rte_eth_rxconf rx = {.rx_free_thresh = 33};
 	struct rte_eth_txconf tx = {.tx_free_thresh = 33};
@@ -41,14 +40,15 @@ thresholds_are_checked(void)
 	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &tx), 0);
 }
 
-static void
-tells_about_queues(void)
+static void tells_about_queues(void)
 {
 	struct rte_eth_rxq_info rx;
 	struct rte_eth_txq_info tx;
 	struct rte_eth_burst_mode mode;
 
-	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 128, .tx_desc = 256, .rx_free_thresh = 16}), 0);
+	CHECK_EQUAL(
+	        port_up(port_a, &(struct port_setup){.rx_desc = 128, .tx_desc = 256, .rx_free_thresh = 16}),
+	        0);
 	CHECK_EQUAL(rte_eth_rx_queue_info_get(port_a, 0, &rx), 0);
 	CHECK_EQUAL(rx.nb_desc, 128);
 	CHECK_EQUAL(rx.conf.rx_free_thresh, 16);
@@ -63,8 +63,7 @@ tells_about_queues(void)
 	CHECK(rte_eth_tx_queue_info_get(port_a, 1, &tx) < 0, "tells about a queue that is not there");
 }
 
-static void
-deferred_queues_wait(void)
+static void deferred_queues_wait(void)
 {
 	struct port_setup deferred = {.rx_deferred = true, .tx_deferred = true};
 
@@ -81,8 +80,7 @@ deferred_queues_wait(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 5);
 }
 
-static void
-queues_stop_and_start(void)
+static void queues_stop_and_start(void)
 {
 	struct port_setup two = {.rx_queues = 2, .tx_queues = 2};
 
@@ -105,11 +103,10 @@ queues_stop_and_start(void)
 	CHECK(rte_eth_dev_rx_queue_stop(port_b, 2) < 0, "stops a queue that is not there");
 }
 
-static void
-queues_are_set_up_while_running(void)
+static void queues_are_set_up_while_running(void)
 {
 	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_RSS},
-	                            .rx_adv_conf = {.rss_conf = {.rss_hf = RTE_ETH_RSS_UDP}}};
+	                            .rx_adv_conf = {.rss_conf = {.rss_hf = RSS_UDP}}};
 	uint64_t missed;
 
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
@@ -129,8 +126,7 @@ queues_are_set_up_while_running(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, missed);
 }
 
-static void
-rx_descriptors_have_a_status(void)
+static void rx_descriptors_have_a_status(void)
 {
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 64}), 0);
@@ -148,8 +144,7 @@ rx_descriptors_have_a_status(void)
 	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, 54), RTE_ETH_RX_DESC_UNAVAIL);
 }
 
-static void
-tx_descriptors_have_a_status(void)
+static void tx_descriptors_have_a_status(void)
 {
 	pair_up(NULL, &(struct port_setup){.tx_desc = 128});
 	CHECK_SO_FAR();
@@ -159,8 +154,7 @@ tx_descriptors_have_a_status(void)
 	CHECK_EQUAL(rte_eth_tx_descriptor_status(port_b, 0, 128), -EINVAL);
 }
 
-static void
-monitor_address_is_the_next_dd(void)
+static void monitor_address_is_the_next_dd(void)
 {
 	struct rte_power_monitor_cond before, after;
 	const volatile uint64_t *word;
@@ -177,7 +171,8 @@ monitor_address_is_the_next_dd(void)
 	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &after), 0);
 	CHECK(after.addr != before.addr, "the address did not move on");
 	CHECK_EQUAL(after.fn(*(const volatile uint64_t *)after.addr, after.opaque), 0);
-	CHECK(rte_eth_get_monitor_addr(port_b, 9, &after) < 0, "tells an address of a queue that is not there");
+	CHECK(rte_eth_get_monitor_addr(port_b, 9, &after) < 0,
+	      "tells an address of a queue that is not there");
 }
 
 const struct driver_case driver_queue_cases[] = {

@@ -8,13 +8,15 @@
 
 #include "driver_suite.h"
 
-#define QUEUES     16
-#define KEY_BYTES  40
-#define RETA_SIZE  1024
+#define QUEUES      16
+#define KEY_BYTES   40
+#define RETA_SIZE   512
 #define RETA_GROUPS (RETA_SIZE / RTE_ETH_RETA_GROUP_SIZE)
 
-static const struct port_setup rss_port = {.rx_queues = QUEUES, .rx_desc = 256, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH,
-                                           .rss_types = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP};
+static const struct port_setup rss_port = {.rx_queues = QUEUES,
+                                           .rx_desc = 256,
+                                           .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH,
+                                           .rss_types = RSS_ALL};
 
 struct flow {
 	uint8_t protocol;
@@ -23,8 +25,7 @@ struct flow {
 	uint16_t src_port, dst_port;
 };
 
-static struct rte_mbuf *
-ipv4_frame(const struct flow *flow)
+static struct rte_mbuf *ipv4_frame(const struct flow *flow)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
 	uint8_t *at = (uint8_t *)rte_pktmbuf_append(m, 100);
@@ -49,18 +50,18 @@ ipv4_frame(const struct flow *flow)
 	return m;
 }
 
-static uint32_t
-expected_hash(const struct flow *flow, const uint8_t *key, bool ports)
+static uint32_t expected_hash(const struct flow *flow, const uint8_t *key, bool ports)
 {
-	struct rte_ipv4_tuple tuple = {
-	        .src_addr = flow->src, .dst_addr = flow->dst, .dport = flow->dst_port, .sport = flow->src_port};
+	struct rte_ipv4_tuple tuple = {.src_addr = flow->src,
+	                               .dst_addr = flow->dst,
+	                               .dport = flow->dst_port,
+	                               .sport = flow->src_port};
 
 	return rte_softrss((uint32_t *)&tuple, ports ? RTE_THASH_V4_L4_LEN : RTE_THASH_V4_L3_LEN, key);
 }
 
 /* Sends the flow to port b and finds the queue and the mbuf it arrives as; NULL if it does not. */
-static struct rte_mbuf *
-route(struct rte_mbuf *sent, uint16_t queues, uint16_t *queue)
+static struct rte_mbuf *route(struct rte_mbuf *sent, uint16_t queues, uint16_t *queue)
 {
 	struct rte_mbuf *m = NULL;
 
@@ -72,8 +73,7 @@ route(struct rte_mbuf *sent, uint16_t queues, uint16_t *queue)
 	return NULL;
 }
 
-static void
-current_key(uint8_t *key)
+static void current_key(uint8_t *key)
 {
 	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES};
 
@@ -82,19 +82,24 @@ current_key(uint8_t *key)
 }
 
 /* Microsoft, "Verifying the RSS hash calculation": IPv4 with and without TCP ports. */
-static void
-published_values_hold(void)
+static void published_values_hold(void)
 {
 	static const struct {
 		struct flow flow;
 		uint32_t with_ports, without;
 	} values[] = {
-	        {{IPPROTO_TCP, false, false, RTE_IPV4(66, 9, 149, 187), RTE_IPV4(161, 142, 100, 80), 2794, 1766},
-	         0x51ccc178, 0x323e8fc2},
-	        {{IPPROTO_TCP, false, false, RTE_IPV4(199, 92, 111, 2), RTE_IPV4(65, 69, 140, 83), 14230, 4739},
-	         0xc626b0ea, 0xd718262a},
-	        {{IPPROTO_TCP, false, false, RTE_IPV4(24, 19, 198, 95), RTE_IPV4(12, 22, 207, 184), 12898, 38024},
-	         0x5c2b394a, 0xd2d0a5de},
+	        {{IPPROTO_TCP, false, false, RTE_IPV4(66u, 9, 149, 187), RTE_IPV4(161u, 142, 100, 80), 2794,
+	          1766},
+	         0x51ccc178,
+	         0x323e8fc2},
+	        {{IPPROTO_TCP, false, false, RTE_IPV4(199u, 92, 111, 2), RTE_IPV4(65u, 69, 140, 83), 14230,
+	          4739},
+	         0xc626b0ea,
+	         0xd718262a},
+	        {{IPPROTO_TCP, false, false, RTE_IPV4(24u, 19, 198, 95), RTE_IPV4(12u, 22, 207, 184), 12898,
+	          38024},
+	         0x5c2b394a,
+	         0xd2d0a5de},
 	};
 
 	pair_up(NULL, &rss_port);
@@ -115,8 +120,7 @@ published_values_hold(void)
 	}
 }
 
-static void
-hash_is_rte_softrss(void)
+static void hash_is_rte_softrss(void)
 {
 	uint8_t key[KEY_BYTES];
 
@@ -124,9 +128,15 @@ hash_is_rte_softrss(void)
 	current_key(key);
 	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 2000; i++) {
-		struct flow flow = {.protocol = i % 3 == 0 ? IPPROTO_TCP : i % 3 == 1 ? IPPROTO_UDP : IPPROTO_ICMP,
-		                    .vlan = i % 2, .fragment = i % 5 == 0, .src = i * 2654435761u, .dst = i * 40503u,
-		                    .src_port = (uint16_t)(i * 7919), .dst_port = (uint16_t)(i * 104729)};
+		struct flow flow = {.protocol = i % 3 == 0   ? IPPROTO_TCP
+		                                : i % 3 == 1 ? IPPROTO_UDP
+		                                             : IPPROTO_ICMP,
+		                    .vlan = i % 2,
+		                    .fragment = i % 5 == 0,
+		                    .src = i * 2654435761u,
+		                    .dst = i * 40503u,
+		                    .src_port = (uint16_t)(i * 7919),
+		                    .dst_port = (uint16_t)(i * 104729)};
 		bool ports = i % 3 != 2 && !flow.fragment;
 		uint16_t queue;
 		struct rte_mbuf *m = route(ipv4_frame(&flow), QUEUES, &queue);
@@ -138,12 +148,12 @@ hash_is_rte_softrss(void)
 	}
 }
 
-static struct rte_mbuf *
-ipv6_frame(uint32_t seed, uint8_t protocol, struct rte_ipv6_tuple *tuple)
+static struct rte_mbuf *ipv6_frame(uint32_t seed, uint8_t protocol, struct rte_ipv6_tuple *tuple)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
 	uint8_t *at = (uint8_t *)rte_pktmbuf_append(m, 80);
-	uint16_t ports[2] = {rte_cpu_to_be_16((uint16_t)(seed * 31)), rte_cpu_to_be_16((uint16_t)(seed * 77))};
+	uint16_t ports[2] = {rte_cpu_to_be_16((uint16_t)(seed * 31)),
+	                     rte_cpu_to_be_16((uint16_t)(seed * 77))};
 
 	memset(at, 0, 80);
 	at[12] = RTE_ETHER_TYPE_IPV6 >> 8;
@@ -164,8 +174,7 @@ ipv6_frame(uint32_t seed, uint8_t protocol, struct rte_ipv6_tuple *tuple)
 	return m;
 }
 
-static void
-ipv6_is_hashed(void)
+static void ipv6_is_hashed(void)
 {
 	uint8_t key[KEY_BYTES];
 
@@ -176,8 +185,12 @@ ipv6_is_hashed(void)
 		bool ports = i % 3 != 2;
 		struct rte_ipv6_tuple tuple;
 		uint16_t queue;
-		struct rte_mbuf *m = route(
-		        ipv6_frame(i, i % 3 == 0 ? IPPROTO_TCP : ports ? IPPROTO_UDP : IPPROTO_FRAGMENT, &tuple), QUEUES, &queue);
+		struct rte_mbuf *m = route(ipv6_frame(i,
+		                                      i % 3 == 0 ? IPPROTO_TCP
+		                                      : ports    ? IPPROTO_UDP
+		                                                 : IPPROTO_FRAGMENT,
+		                                      &tuple),
+		                           QUEUES, &queue);
 
 		CHECK(m != NULL, "frame %u did not arrive", i);
 		CHECK_EQUAL(m->hash.rss, rte_softrss((uint32_t *)&tuple,
@@ -186,8 +199,7 @@ ipv6_is_hashed(void)
 	}
 }
 
-static void
-other_frames_have_no_hash(void)
+static void other_frames_have_no_hash(void)
 {
 	struct port_setup udp_only = rss_port;
 	struct flow tcp = {.protocol = IPPROTO_TCP, .src = 1, .dst = 2};
@@ -209,8 +221,7 @@ other_frames_have_no_hash(void)
 }
 
 /* IPv4 with its header cut off, or a header length that lies: must neither be read past nor hashed. */
-static void
-broken_headers_do_no_harm(void)
+static void broken_headers_do_no_harm(void)
 {
 	struct flow flow = {.protocol = IPPROTO_UDP, .src = 1, .dst = 2};
 	uint16_t queue;
@@ -228,10 +239,10 @@ broken_headers_do_no_harm(void)
 	}
 }
 
-static void
-headers_may_lie_in_segments(void)
+static void headers_may_lie_in_segments(void)
 {
-	struct flow flow = {.protocol = IPPROTO_UDP, .vlan = true, .src = 77, .dst = 88, .src_port = 99, .dst_port = 11};
+	struct flow flow = {
+	        .protocol = IPPROTO_UDP, .vlan = true, .src = 77, .dst = 88, .src_port = 99, .dst_port = 11};
 	struct port_setup sender = {.tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
 	struct rte_mbuf *whole = ipv4_frame(&flow), *cut = frame_cut(whole, 5, 7), *m;
 	uint8_t key[KEY_BYTES];
@@ -247,12 +258,11 @@ headers_may_lie_in_segments(void)
 	rte_pktmbuf_free(m);
 }
 
-static void
-key_changes_while_running(void)
+static void key_changes_while_running(void)
 {
 	struct flow flow = {.protocol = IPPROTO_UDP, .src = 5, .dst = 6, .src_port = 7, .dst_port = 8};
 	uint8_t key[KEY_BYTES], read[KEY_BYTES];
-	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES, .rss_hf = RTE_ETH_RSS_UDP};
+	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES, .rss_hf = RSS_UDP};
 
 	pair_up(NULL, &rss_port);
 	CHECK_SO_FAR();
@@ -279,8 +289,7 @@ key_changes_while_running(void)
 	CHECK_EQUAL(conf.rss_hf, 0);
 }
 
-static void
-reta_steers(void)
+static void reta_steers(void)
 {
 	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS];
 	unsigned int on_five = 0;
@@ -307,22 +316,21 @@ reta_steers(void)
 	CHECK_EQUAL(reta[1].reta[0], 0);
 }
 
-static void
-reta_is_checked(void)
+static void reta_is_checked(void)
 {
 	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS] = {{.mask = 1, .reta = {QUEUES}}};
 
 	pair_up(NULL, &rss_port);
 	CHECK_SO_FAR();
-	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE) < 0, "a queue that is not there was taken");
+	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE) < 0,
+	      "a queue that is not there was taken");
 	reta[0].reta[0] = QUEUES - 1;
-	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, 512) < 0, "half a table was taken");
+	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, 1024) < 0, "twice the table was taken");
 	CHECK(rte_eth_dev_rss_reta_query(port_b, reta, 128) < 0, "half a table was shown");
 	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE), 0);
 }
 
-static void
-without_rss_all_goes_to_queue_0(void)
+static void without_rss_all_goes_to_queue_0(void)
 {
 	struct port_setup plain = {.rx_queues = 4};
 
@@ -334,8 +342,7 @@ without_rss_all_goes_to_queue_0(void)
 	CHECK_EQUAL(receive_all(port_b, 0), 100);
 }
 
-static void
-hash_only_where_asked(void)
+static void hash_only_where_asked(void)
 {
 	struct port_setup quiet = rss_port, single = rss_port;
 	struct flow flow = {.protocol = IPPROTO_UDP, .src = 5, .dst = 6};
@@ -355,11 +362,12 @@ hash_only_where_asked(void)
 	rte_pktmbuf_free(m);
 }
 
-static void
-all_1024_queues_are_reached(void)
+static void all_1024_queues_are_reached(void)
 {
-	struct port_setup many = {.rx_queues = RTE_MAX_QUEUES_PER_PORT, .rx_desc = 64, .rss_types = RTE_ETH_RSS_UDP};
-	struct rte_mempool *large = rte_pktmbuf_pool_create("large", 65537, 0, 0, RTE_PKTMBUF_HEADROOM + 128, SOCKET_ID_ANY);
+	struct port_setup many = {
+	        .rx_queues = RTE_MAX_QUEUES_PER_PORT, .rx_desc = 64, .rss_types = RSS_UDP};
+	struct rte_mempool *large =
+	        rte_pktmbuf_pool_create("large", 65537, 0, 0, RTE_PKTMBUF_HEADROOM + 128, SOCKET_ID_ANY);
 	unsigned int reached = 0, total = 0;
 
 	CHECK(large != NULL, "no memory for 65537 small mbufs");

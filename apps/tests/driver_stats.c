@@ -8,10 +8,10 @@
 
 #define QUEUES 40
 
-static void
-every_frame_has_one_account(void)
+static void every_frame_has_one_account(void)
 {
-	struct port_setup receiver = {.rx_queues = 4, .rx_desc = 64, .mtu = 1000, .rss_types = RTE_ETH_RSS_UDP};
+	struct port_setup receiver = {
+	        .rx_queues = 4, .rx_desc = 64, .mtu = 1000, .rss_types = RSS_UDP};
 	struct rte_eth_stats a, b;
 
 	pair_up(NULL, &receiver);
@@ -33,8 +33,7 @@ every_frame_has_one_account(void)
 	CHECK_EQUAL(b.ipackets, 0);
 }
 
-static void
-reset_begins_at_zero(void)
+static void reset_begins_at_zero(void)
 {
 	static const struct rte_eth_stats zero;
 	struct rte_eth_stats stats;
@@ -56,10 +55,10 @@ reset_begins_at_zero(void)
 	receive_all(port_b, 0);
 }
 
-static void
-queues_have_statistics(void)
+static void queues_have_statistics(void)
 {
-	struct port_setup many = {.rx_queues = QUEUES, .tx_queues = QUEUES, .rx_desc = 64, .rss_types = RTE_ETH_RSS_UDP};
+	struct port_setup many = {
+	        .rx_queues = QUEUES, .tx_queues = QUEUES, .rx_desc = 64, .rss_types = RSS_UDP};
 	uint64_t packets = 0, bytes = 0;
 
 	pair_up(&many, &many);
@@ -84,8 +83,7 @@ queues_have_statistics(void)
 	CHECK(xstat_of(port_b, "rx_q40_packets") == UINT64_MAX, "statistics of a queue that is not there");
 }
 
-static void
-names_and_values_agree(void)
+static void names_and_values_agree(void)
 {
 	struct rte_eth_xstat_name *names;
 	struct rte_eth_xstat *values;
@@ -104,15 +102,15 @@ names_and_values_agree(void)
 	for (int i = 0; i < count; i++) {
 		CHECK_EQUAL(values[i].id, i);
 		for (int j = 0; j < i; j++)
-			CHECK(strcmp(names[i].name, names[j].name) != 0, "two statistics are called %s", names[i].name);
+			CHECK(strcmp(names[i].name, names[j].name) != 0, "two statistics are called %s",
+			      names[i].name);
 	}
 	free(names);
 	free(values);
 }
 
 /* The peer's accounts must not shrink when the sender takes its queues apart. */
-static void
-accounts_outlive_the_sender(void)
+static void accounts_outlive_the_sender(void)
 {
 	pair_up(NULL, &(struct port_setup){.mtu = 1000});
 	CHECK_SO_FAR();

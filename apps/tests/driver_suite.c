@@ -25,13 +25,12 @@ static size_t log_bytes;
 static FILE *log_stream;
 
 static const struct driver_case *const groups[] = {
-        driver_devargs_cases, driver_configure_cases, driver_queue_cases, driver_traffic_cases,
-        driver_swap_cases,    driver_rss_cases,       driver_filter_cases, driver_link_cases,
+        driver_devargs_cases, driver_configure_cases, driver_queue_cases,   driver_traffic_cases,
+        driver_swap_cases,    driver_rss_cases,       driver_filter_cases,  driver_link_cases,
         driver_stats_cases,   driver_feed_cases,      driver_threads_cases,
 };
 
-void
-driver_fail(const char *file, int line, const char *format, ...)
+void driver_fail(const char *file, int line, const char *format, ...)
 {
 	va_list args;
 
@@ -44,14 +43,12 @@ driver_fail(const char *file, int line, const char *format, ...)
 	putchar('\n');
 }
 
-bool
-driver_case_failed(void)
+bool driver_case_failed(void)
 {
 	return failed;
 }
 
-void
-log_begin(void)
+void log_begin(void)
 {
 	free(log_text);
 	log_text = NULL;
@@ -59,16 +56,14 @@ log_begin(void)
 	rte_openlog_stream(log_stream);
 }
 
-const char *
-log_end(void)
+const char *log_end(void)
 {
 	rte_openlog_stream(stderr);
 	fclose(log_stream);
 	return log_text;
 }
 
-int
-pair_make(const char *devargs)
+int pair_make(const char *devargs)
 {
 	int ret;
 
@@ -80,20 +75,19 @@ pair_make(const char *devargs)
 	return ret != 0 ? ret : rte_eth_dev_get_port_by_name(PAIR_NAME "_b", &port_b);
 }
 
-void
-pair_remove(void)
+void pair_remove(void)
 {
 	uint16_t port;
 
-	for (const char *const *name = (const char *const[]){PAIR_NAME "_a", PAIR_NAME "_b", NULL}; *name; name++)
+	for (const char *const *name = (const char *const[]){PAIR_NAME "_a", PAIR_NAME "_b", NULL}; *name;
+	     name++)
 		if (rte_eth_dev_get_port_by_name(*name, &port) == 0)
 			rte_eth_dev_stop(port);
 	rte_vdev_uninit(PAIR_NAME);
 }
 
 /* What earlier cases lost is theirs. */
-static void
-check_pool(struct rte_mempool *mempool, unsigned int in_use_before)
+static void check_pool(struct rte_mempool *mempool, unsigned int in_use_before)
 {
 	unsigned int in_use = rte_mempool_in_use_count(mempool);
 
@@ -102,8 +96,7 @@ check_pool(struct rte_mempool *mempool, unsigned int in_use_before)
 		            (int)(in_use - in_use_before), mempool->size);
 }
 
-static bool
-run_case(const struct driver_case *test)
+static bool run_case(const struct driver_case *test)
 {
 	struct rte_mempool *const pools[] = {pool, small_pool, other_pool};
 	unsigned int in_use[RTE_DIM(pools)];
@@ -122,8 +115,7 @@ run_case(const struct driver_case *test)
 	return !failed;
 }
 
-static bool
-is_selected(const char *name, int argc, char **argv)
+static bool is_selected(const char *name, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
 		if (strncmp(name, argv[i], strlen(argv[i])) == 0)
@@ -132,8 +124,7 @@ is_selected(const char *name, int argc, char **argv)
 }
 
 /* Several lcores share the processors that this process may use, so the suite runs on one as well. */
-static void
-lcore_option(char *option, size_t size)
+static void lcore_option(char *option, size_t size)
 {
 	cpu_set_t cpus;
 	int length;
@@ -148,12 +139,20 @@ lcore_option(char *option, size_t size)
 	snprintf(option + length, size - (size_t)length, ")");
 }
 
-static void
-start_eal(const char *program)
+static void start_eal(const char *program)
 {
 	char lcores[1024], prefix[64];
-	char *argv[] = {(char *)(uintptr_t)program, "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", "512",
-	                lcores, prefix, "--log-level=lib.eal:warning", NULL};
+	char *argv[] = {(char *)(uintptr_t)program,
+	                "--no-huge",
+	                "--no-shconf",
+	                "--no-pci",
+	                "--no-telemetry",
+	                "-m",
+	                "512",
+	                lcores,
+	                prefix,
+	                "--log-level=lib.eal:warning",
+	                NULL};
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=tests-driver-%d", (int)getpid());
 	lcore_option(lcores, sizeof(lcores));
@@ -163,10 +162,10 @@ start_eal(const char *program)
 	}
 }
 
-static struct rte_mempool *
-make_pool(const char *name, unsigned int mbufs, uint16_t data_bytes)
+static struct rte_mempool *make_pool(const char *name, unsigned int mbufs, uint16_t data_bytes)
 {
-	struct rte_mempool *made = rte_pktmbuf_pool_create(name, mbufs, BURST, 0, data_bytes + RTE_PKTMBUF_HEADROOM, 0);
+	struct rte_mempool *made =
+	        rte_pktmbuf_pool_create(name, mbufs, BURST, 0, data_bytes + RTE_PKTMBUF_HEADROOM, 0);
 
 	if (made == NULL) {
 		fprintf(stderr, "no memory for mempool %s\n", name);
@@ -175,8 +174,7 @@ make_pool(const char *name, unsigned int mbufs, uint16_t data_bytes)
 	return made;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	unsigned int passed = 0, run = 0;
 

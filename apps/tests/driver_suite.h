@@ -17,6 +17,12 @@
 #define FRAME_BYTES 60 /* in the mbuf, without FCS */
 #define BURST       32
 
+/* DPDK's own RTE_ETH_RSS_UDP and the like include IPv6 extension headers, which the driver does not look into. */
+#define RSS_UDP (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP)
+#define RSS_ALL                                                                                              \
+	(RSS_UDP | RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_IPV4 |          \
+	 RTE_ETH_RSS_FRAG_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_FRAG_IPV6)
+
 struct driver_case {
 	const char *name;
 	const char *devargs;
@@ -25,8 +31,8 @@ struct driver_case {
 
 /* A list of cases; ends with a NULL name. */
 extern const struct driver_case driver_configure_cases[], driver_devargs_cases[], driver_feed_cases[],
-        driver_filter_cases[], driver_link_cases[], driver_queue_cases[], driver_rss_cases[], driver_stats_cases[],
-        driver_swap_cases[], driver_threads_cases[], driver_traffic_cases[];
+        driver_filter_cases[], driver_link_cases[], driver_queue_cases[], driver_rss_cases[],
+        driver_stats_cases[], driver_swap_cases[], driver_threads_cases[], driver_traffic_cases[];
 
 /* The pair under test, and two pools: buffers of 2048 data bytes, and small ones of 256. */
 extern uint16_t port_a, port_b;

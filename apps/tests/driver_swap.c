@@ -6,21 +6,18 @@
 
 static unsigned int external_frees;
 
-static void
-external_freed(void *buffer __rte_unused, void *opaque __rte_unused)
+static void external_freed(void *buffer __rte_unused, void *opaque __rte_unused)
 {
 	external_frees++;
 }
 
-static uint64_t
-swapped(void)
+static uint64_t swapped(void)
 {
 	return xstat_of(port_a, "tx_swapped_packets");
 }
 
 /* Sends one frame of flow 9 and checks it; `same` tells whether the very mbuf must arrive. */
-static void
-expect(struct rte_mbuf *sent, bool same, const char *what)
+static void expect(struct rte_mbuf *sent, bool same, const char *what)
 {
 	struct rte_mbuf *m;
 
@@ -28,13 +25,14 @@ expect(struct rte_mbuf *sent, bool same, const char *what)
 	m = receive_one(port_b, 0);
 	CHECK(frame_is(m, FRAME_BYTES, 9), "%s: frame is damaged", what);
 	CHECK((m == sent) == same, "%s: %s", what, same ? "was copied" : "changed hands");
-	CHECK(m->pool == pool && rte_mbuf_refcnt_read(m) == 1 && RTE_MBUF_DIRECT(m), "%s: not a buffer of the queue", what);
-	CHECK(rte_pktmbuf_headroom(m) >= RTE_PKTMBUF_HEADROOM, "%s: headroom %u", what, rte_pktmbuf_headroom(m));
+	CHECK(m->pool == pool && rte_mbuf_refcnt_read(m) == 1 && RTE_MBUF_DIRECT(m),
+	      "%s: not a buffer of the queue", what);
+	CHECK(rte_pktmbuf_headroom(m) >= RTE_PKTMBUF_HEADROOM, "%s: headroom %u", what,
+	      rte_pktmbuf_headroom(m));
 	rte_pktmbuf_free(m);
 }
 
-static void
-plain_buffers_change_hands(void)
+static void plain_buffers_change_hands(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
@@ -47,8 +45,7 @@ plain_buffers_change_hands(void)
 	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 0);
 }
 
-static void
-foreign_and_shared_buffers_are_copied(void)
+static void foreign_and_shared_buffers_are_copied(void)
 {
 	struct rte_mbuf *shared, *clone, *original;
 
@@ -69,8 +66,7 @@ foreign_and_shared_buffers_are_copied(void)
 	CHECK_EQUAL(swapped(), 0);
 }
 
-static void
-external_buffers_are_copied(void)
+static void external_buffers_are_copied(void)
 {
 	static uint8_t buffer[512];
 	uint16_t size = sizeof(buffer);
@@ -90,8 +86,7 @@ external_buffers_are_copied(void)
 	CHECK_EQUAL(external_frees, 1);
 }
 
-static void
-headroom_is_kept(void)
+static void headroom_is_kept(void)
 {
 	struct rte_mbuf *m = frame_make(pool, FRAME_BYTES, 9), *deep;
 
@@ -110,8 +105,7 @@ headroom_is_kept(void)
 }
 
 /* Swapped and copied frames by turns, with missed ones: order and accounts must hold. */
-static void
-mixture_is_in_order(void)
+static void mixture_is_in_order(void)
 {
 	unsigned int got = 0;
 
@@ -134,8 +128,7 @@ mixture_is_in_order(void)
 	CHECK_EQUAL(stats_of(port_a).opackets, got);
 }
 
-static void
-copying_never_swaps(void)
+static void copying_never_swaps(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
@@ -145,7 +138,8 @@ copying_never_swaps(void)
 
 const struct driver_case driver_swap_cases[] = {
         {"swap: plain buffers change hands", "dma=swap", plain_buffers_change_hands},
-        {"swap: foreign, shared and attached ones are copied", "dma=swap", foreign_and_shared_buffers_are_copied},
+        {"swap: foreign, shared and attached ones are copied", "dma=swap",
+         foreign_and_shared_buffers_are_copied},
         {"swap: external ones are copied", "dma=swap", external_buffers_are_copied},
         {"swap: received frames keep their headroom", "dma=swap", headroom_is_kept},
         {"swap: a mixture keeps its order", "dma=swap", mixture_is_in_order},

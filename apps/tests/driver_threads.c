@@ -9,16 +9,15 @@
 
 #include "driver_suite.h"
 
-#define SENDERS       2
-#define FRAMES_EACH   100000u
-#define LIMIT_S       60
+#define SENDERS     2
+#define FRAMES_EACH 100000u
+#define LIMIT_S     60
 
 static atomic_bool stop_sending;
 static atomic_uint sent_total, senders_done;
 
 /* Sends FRAMES_EACH numbered frames, or until told to stop; the number is (lcore's TX queue << 24) + n. */
-static int
-sender(void *argument)
+static int sender(void *argument)
 {
 	uint16_t queue = (uint16_t)(uintptr_t)argument;
 	uint32_t n = 0;
@@ -46,29 +45,26 @@ sender(void *argument)
 	return 0;
 }
 
-static void
-launch_senders(bool all_on_one_queue)
+static void launch_senders(bool all_on_one_queue)
 {
 	unsigned int lcore, launched = 0;
 
 	atomic_store(&stop_sending, false);
 	atomic_store(&sent_total, 0);
 	atomic_store(&senders_done, 0);
-	RTE_LCORE_FOREACH_WORKER(lcore)
+	RTE_LCORE_FOREACH_WORKER (lcore)
 		if (launched < (all_on_one_queue ? 1 : SENDERS))
 			rte_eal_remote_launch(sender, (void *)(uintptr_t)launched++, lcore);
 }
 
-static void
-join_senders(void)
+static void join_senders(void)
 {
 	atomic_store(&stop_sending, true);
 	rte_eal_mp_wait_lcore();
 }
 
 /* Every word of a frame is its number, numbers of one sender rise. */
-static bool
-in_order(const struct rte_mbuf *m, uint32_t *last)
+static bool in_order(const struct rte_mbuf *m, uint32_t *last)
 {
 	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
 	uint32_t queue = data[0] >> 24, n = data[0] & 0xffffff;
@@ -82,8 +78,7 @@ in_order(const struct rte_mbuf *m, uint32_t *last)
 }
 
 /* Returns the frames received; stops at the first wrong one. */
-static unsigned int
-receive_in_order(uint32_t *last, bool *right)
+static unsigned int receive_in_order(uint32_t *last, bool *right)
 {
 	struct rte_mbuf *burst[BURST];
 	uint16_t got = rte_eth_rx_burst(port_b, 0, burst, BURST);
@@ -94,8 +89,7 @@ receive_in_order(uint32_t *last, bool *right)
 	return got;
 }
 
-static void
-senders_share_a_queue(void)
+static void senders_share_a_queue(void)
 {
 	struct port_setup a = {.tx_queues = SENDERS}, b = {.rx_desc = 1024};
 	uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
@@ -119,8 +113,7 @@ senders_share_a_queue(void)
 	CHECK_EQUAL(xstat_of(port_a, "tx_lock_timeouts"), 0);
 }
 
-static void
-ports_stop_under_traffic(void)
+static void ports_stop_under_traffic(void)
 {
 	struct rte_eth_stats stats;
 
@@ -132,7 +125,9 @@ ports_stop_under_traffic(void)
 		rte_delay_us_block(200);
 		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 		if (i % 2 == 0)
-			CHECK_EQUAL(rte_eth_rx_queue_setup(port_b, 0, i % 4 == 0 ? 128 : 2048, SOCKET_ID_ANY, NULL, pool), 0);
+			CHECK_EQUAL(rte_eth_rx_queue_setup(port_b, 0, i % 4 == 0 ? 128 : 2048, SOCKET_ID_ANY,
+			                                   NULL, pool),
+			            0);
 		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
 	}
 	join_senders();
@@ -141,8 +136,7 @@ ports_stop_under_traffic(void)
 	CHECK_EQUAL(stats.opackets, atomic_load(&sent_total));
 }
 
-static void
-queues_stop_under_traffic(void)
+static void queues_stop_under_traffic(void)
 {
 	unsigned int received = 0;
 	struct rte_eth_stats stats;
@@ -162,12 +156,13 @@ queues_stop_under_traffic(void)
 	CHECK_EQUAL(received + xstat_of(port_b, "rx_flushed_packets"), stats.ipackets);
 }
 
-static void
-rss_changes_under_traffic(void)
+static void rss_changes_under_traffic(void)
 {
-	struct port_setup b = {.rx_queues = 4, .rss_types = RTE_ETH_RSS_UDP, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH};
+	struct port_setup b = {
+	        .rx_queues = 4, .rss_types = RSS_UDP, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH};
 	uint8_t key[40];
-	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RTE_ETH_RSS_UDP};
+	struct rte_eth_rss_conf conf = {
+	        .rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RSS_UDP};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
 	CHECK_SO_FAR();
@@ -176,14 +171,16 @@ rss_changes_under_traffic(void)
 		for (unsigned int j = 0; j < sizeof(key); j++)
 			key[j] = (uint8_t)(i * 7 + j);
 		CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_b, &conf), 0);
-		CHECK_EQUAL(i % 2 ? rte_eth_promiscuous_enable(port_b) : rte_eth_promiscuous_disable(port_b), 0);
+		CHECK_EQUAL(i % 2 ? rte_eth_promiscuous_enable(port_b) : rte_eth_promiscuous_disable(port_b),
+		            0);
 		for (uint16_t queue = 0; queue < 4; queue++)
 			receive_all(port_b, queue);
 	}
 	join_senders();
 	for (uint16_t queue = 0; queue < 4; queue++)
 		receive_all(port_b, queue);
-	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed + xstat_of(port_b, "rx_filtered_packets"),
+	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed +
+	                    xstat_of(port_b, "rx_filtered_packets"),
 	            stats_of(port_a).opackets);
 }
 

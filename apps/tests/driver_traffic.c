@@ -7,11 +7,10 @@
 
 #define JUMBO_BYTES (9000 + RTE_ETHER_HDR_LEN)
 
-static const struct port_setup jumbo = {.mtu = 9000, .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER,
-                                        .tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
+static const struct port_setup jumbo = {
+        .mtu = 9000, .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER, .tx_offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
 
-static void
-frames_arrive_whole(void)
+static void frames_arrive_whole(void)
 {
 	static const uint32_t sizes[] = {14, 42, 60, 61, 63, 64, 65, 127, 128, 129, 511, 1500, 1514};
 
@@ -25,7 +24,8 @@ frames_arrive_whole(void)
 		CHECK(send_one(port_a, 0, sent), "%u bytes not sent", sizes[i]);
 		m = receive_one(port_b, 0);
 		CHECK(frame_is(m, sizes[i], i), "%u bytes did not arrive", sizes[i]);
-		CHECK(m->port == port_b && m->ol_flags == 0 && m->vlan_tci == 0 && m->packet_type == 0, "stale fields");
+		CHECK(m->port == port_b && m->ol_flags == 0 && m->vlan_tci == 0 && m->packet_type == 0,
+		      "stale fields");
 		CHECK(m->nb_segs == 1 && m->next == NULL && rte_mbuf_refcnt_read(m) == 1, "not a fresh mbuf");
 		CHECK(m->pool == pool && m->data_off == RTE_PKTMBUF_HEADROOM, "not a buffer of the queue");
 		CHECK(receive_one(port_b, 0) == NULL, "a second frame");
@@ -34,8 +34,7 @@ frames_arrive_whole(void)
 }
 
 /* Rings that are no power of two, bursts that divide neither ring: every wrap is met. */
-static void
-order_holds_round_the_rings(void)
+static void order_holds_round_the_rings(void)
 {
 	struct port_setup small = {.rx_desc = 192, .tx_desc = 192, .rx_free_thresh = 7};
 	struct rte_mbuf *burst[23];
@@ -58,8 +57,7 @@ order_holds_round_the_rings(void)
 	CHECK_EQUAL(next, 500 * RTE_DIM(burst));
 }
 
-static void
-large_bursts_are_taken(void)
+static void large_bursts_are_taken(void)
 {
 	struct rte_mbuf *burst[300];
 
@@ -76,8 +74,7 @@ large_bursts_are_taken(void)
 	CHECK_EQUAL(rte_eth_rx_burst(port_b, 0, burst, 0), 0);
 }
 
-static void
-segments_are_gathered(void)
+static void segments_are_gathered(void)
 {
 	static const struct {
 		uint32_t frame, first, rest;
@@ -99,8 +96,7 @@ segments_are_gathered(void)
 	CHECK_EQUAL(stats_of(port_a).obytes, 60 + 200 + 1000 + 1514 + 1500);
 }
 
-static void
-segments_are_freed_fast(void)
+static void segments_are_freed_fast(void)
 {
 	struct port_setup fast = jumbo;
 
@@ -124,8 +120,7 @@ segments_are_freed_fast(void)
 	}
 }
 
-static void
-long_frames_are_scattered(void)
+static void long_frames_are_scattered(void)
 {
 	static const uint32_t sizes[] = {255, 256, 257, 512, 513, 2000, 9013, JUMBO_BYTES};
 	struct port_setup receiver = jumbo, sender = jumbo;
@@ -149,8 +144,7 @@ long_frames_are_scattered(void)
 }
 
 /* Segments in, several buffers out, and not one byte of the frames between them is touched. */
-static void
-gathers_and_scatters_at_once(void)
+static void gathers_and_scatters_at_once(void)
 {
 	struct port_setup receiver = jumbo;
 
@@ -162,7 +156,8 @@ gathers_and_scatters_at_once(void)
 		struct rte_mbuf *whole = frame_make(pool, 1400, i), *cut = frame_cut(whole, 333, 333), *m;
 
 		rte_pktmbuf_free(whole);
-		CHECK(send_one(port_a, 0, frame_make(pool, FRAME_BYTES, i)) && send_one(port_a, 0, cut), "not sent");
+		CHECK(send_one(port_a, 0, frame_make(pool, FRAME_BYTES, i)) && send_one(port_a, 0, cut),
+		      "not sent");
 		m = receive_one(port_b, 0);
 		CHECK(frame_is(m, FRAME_BYTES, i), "short frame %u", i);
 		rte_pktmbuf_free(m);
@@ -172,8 +167,7 @@ gathers_and_scatters_at_once(void)
 	}
 }
 
-static void
-half_a_frame_is_missed_whole(void)
+static void half_a_frame_is_missed_whole(void)
 {
 	struct port_setup receiver = jumbo;
 
@@ -189,8 +183,7 @@ half_a_frame_is_missed_whole(void)
 	CHECK_EQUAL(stats_of(port_b).ibytes, 10 * 1400 + FRAME_BYTES);
 }
 
-static void
-missed_frames_are_counted(void)
+static void missed_frames_are_counted(void)
 {
 	struct port_setup small = {.rx_desc = 128};
 	struct rte_eth_stats stats;
@@ -209,8 +202,7 @@ missed_frames_are_counted(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 1000 - 128);
 }
 
-static void
-wrong_lengths_are_counted(void)
+static void wrong_lengths_are_counted(void)
 {
 	pair_up(&jumbo, &(struct port_setup){.mtu = 1000});
 	CHECK_SO_FAR();
@@ -228,8 +220,7 @@ wrong_lengths_are_counted(void)
 }
 
 /* Takes every mbuf out of a pool; returns how many. */
-static unsigned int
-drain_pool(struct rte_mempool *from, struct rte_mbuf **taken, unsigned int size)
+static unsigned int drain_pool(struct rte_mempool *from, struct rte_mbuf **taken, unsigned int size)
 {
 	unsigned int count = 0;
 
@@ -238,8 +229,7 @@ drain_pool(struct rte_mempool *from, struct rte_mbuf **taken, unsigned int size)
 	return count;
 }
 
-static void
-failed_refills_are_counted(void)
+static void failed_refills_are_counted(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
 	const uint64_t *failures;
@@ -272,8 +262,7 @@ failed_refills_are_counted(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 6);
 }
 
-static void
-refill_counter_is_checked(void)
+static void refill_counter_is_checked(void)
 {
 	const uint64_t *failures;
 
@@ -283,8 +272,7 @@ refill_counter_is_checked(void)
 	CHECK_EQUAL(net_crossover_refill_failures(port_a, 1, &failures), -EINVAL);
 }
 
-static void
-sent_mbufs_wait_for_cleanup(void)
+static void sent_mbufs_wait_for_cleanup(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
@@ -297,8 +285,7 @@ sent_mbufs_wait_for_cleanup(void)
 	CHECK(rte_eth_tx_done_cleanup(port_a, 1, 0) < 0, "cleans a queue that is not there");
 }
 
-static void
-threshold_holds_sent_mbufs(void)
+static void threshold_holds_sent_mbufs(void)
 {
 	unsigned int posted;
 
