@@ -17,7 +17,7 @@ from pollscope.errors import UsageError
 from pollscope.histogram import BeyondRange, Histogram
 from pollscope.metrics import metric_dictionary
 from pollscope.places import data_folder
-from pollscope.record import NS_PER_S, TAX_CLASSES, USEFUL_CLASSES, NotMeasured, Trial, at, nonzero
+from pollscope.record import NS_PER_S, TAX_CLASSES, NotMeasured, Trial, at, nonzero
 from pollscope.run_folder import RunFolder, read_run
 
 # A share that lies further outside 0..1 contradicts itself; estimates from sampled sweeps may miss by a little.
@@ -41,6 +41,10 @@ def metric(name: str) -> Callable[[Compute], Compute]:
 
 def _cycle_share(*classes: str) -> Compute:
     return lambda trial: sum(trial.cycles[name] for name in classes) / trial.cycles["total"]
+
+
+def _useful_part(name: str) -> Compute:
+    return lambda trial: trial.useful_part_share(name)
 
 
 def _poll_fraction(outcome: str) -> Compute:
@@ -75,10 +79,10 @@ def _gap_rate(key: str) -> Compute:
 
 COMPUTE |= {
     "tax_share": _cycle_share(*TAX_CLASSES),
-    "useful_share": _cycle_share(*USEFUL_CLASSES),
-    "receive_share": _cycle_share("receive"),
-    "process_share": _cycle_share("process"),
-    "transmit_share": _cycle_share("transmit"),
+    "useful_share": _cycle_share("useful"),
+    "receive_share": _useful_part("receive"),
+    "process_share": _useful_part("process"),
+    "transmit_share": _useful_part("transmit"),
     "empty_poll_share": _cycle_share("empty_poll"),
     "loop_share": _cycle_share("loop"),
     "instrumentation_share": _cycle_share("instrumentation"),
@@ -99,7 +103,7 @@ COMPUTE |= {
     "offered_pps": _gen_rate("sent"),
     "intended_pps": _gen_rate("intended"),
     "cycles_per_packet_busy": lambda trial: trial.dut_sum("busy_cycles_testpmd") / trial.packets,
-    "cycles_per_packet_useful": lambda trial: sum(trial.cycles[name] for name in USEFUL_CLASSES) / trial.packets,
+    "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
     "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
     "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
     "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),

@@ -15,9 +15,7 @@ from pollscope.histogram import Histogram, merged, parse_histogram
 NS_PER_S = 1e9
 # The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
 CYCLE_SUM_TOLERANCE = 0.005
-CYCLE_CLASSES = ("receive", "process", "transmit", "empty_poll", "loop", "instrumentation")
-USEFUL_CLASSES = CYCLE_CLASSES[:3]
-TAX_CLASSES = CYCLE_CLASSES[3:]
+TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 POLL_OUTCOMES = ("empty", "partial", "full", "race_lost", "refill_failed")
 # Accounting modes that count polls but read no time stamp inside the loop.
 UNTIMED_MODES = ("none", "count")
@@ -144,18 +142,22 @@ class Trial:
 
     @cached_property
     def cycles(self) -> dict[str, float]:
-        """Cycles per class and `total`, summed over lcores, checked to account for the whole window."""
+        """`total`, `useful` and the classes of the tax, summed over lcores, checked to account for the whole window."""
         if self.accounting in UNTIMED_MODES:
             raise NotMeasured(f"the accounting mode '{self.accounting}' does not time the parts of the loop")
-        cycles = {name: self.dut_sum("cycles", name) for name in ("total", *CYCLE_CLASSES)}
+        cycles = {name: self.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
         if cycles["total"] == 0:
             raise NotMeasured("the DUT's window has no cycles")
-        share = sum(cycles[name] for name in CYCLE_CLASSES) / cycles["total"]
+        share = sum(cycles[name] for name in ("useful", *TAX_CLASSES)) / cycles["total"]
         if abs(share - 1) > CYCLE_SUM_TOLERANCE:
             raise NotMeasured(
                 f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted"
             )
         return cycles
+
+    def useful_part_share(self, name: str) -> float:
+        """Share of receive, process or transmit in all cycles; not every accounting mode tells them apart."""
+        return self.dut_sum("cycles", name) / self.cycles["total"]
 
     @cached_property
     def total_cycles(self) -> float:

@@ -46,7 +46,7 @@ def cycles(useful_share: float, empty_share: float = 0.7, total: int = WINDOW_CY
     }
     parts["transmit"] = useful - parts["receive"] - parts["process"]
     parts["loop"] = tax - parts["empty_poll"] - parts["instrumentation"]
-    return parts | {"total": total}
+    return parts | {"total": total, "useful": useful}
 
 
 def dut_lcore(
@@ -55,7 +55,7 @@ def dut_lcore(
     """One DUT lcore; every non-empty poll returns 8 packets."""
     partial = packets // 8
     parts = cycles(useful_share)
-    useful = parts["receive"] + parts["process"] + parts["transmit"]
+    useful = parts["useful"]
     return {
         "lcore": 2,
         "cpu": 1,

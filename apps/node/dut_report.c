@@ -91,12 +91,22 @@ static json_t *polls_json(const struct poller *p, const struct account *a)
 	return object;
 }
 
+/* Packets per poll; empty polls are the difference of counts (see accounting.h). */
+static json_t *burst_json(const struct poller *p, const struct account *a)
+{
+	uint64_t polls[ACCOUNT_BURST_MAX + 1];
+
+	memcpy(polls, a->visits, sizeof(polls));
+	polls[0] = account_empty_polls(a, p->queues);
+	return value_counts_to_json(polls, p->burst + 1u, "packets");
+}
+
 /* Cycles-per-iteration and visit gaps exist where something was recorded. */
 static json_t *histograms_json(const struct poller *p, const struct account *a)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "burst", value_counts_to_json(a->visits, p->burst + 1u, "packets"));
+	json_object_set_new(object, "burst", burst_json(p, a));
 	if (a->iteration_cycles.total)
 		json_object_set_new(object, "iteration_cycles",
 		                    histogram_to_json(&a->iteration_cycles, "cycles"));
