@@ -13,8 +13,8 @@ from pollscope.run_folder import RunFolder
 
 # What is compared when nothing is named: the results, not the description of the set-up.
 DEFAULT_METRICS = (
-    "tax_share",
-    "poll_rate_hz",
+    "tax_share_running",
+    "poll_rate_running_hz",
     "rx_pps",
     "tx_pps",
     "loss_share",

@@ -2,7 +2,7 @@
 """What could mislead a reader of a run: one full sentence each, with numbers and what to do about it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,11 @@ from pollscope.run_folder import RunFolder
 
 NOISY_GAPS_PER_S = 10
 FEWEST_REPEATS = 3
+INTERRUPTED_LIMIT = 0.01
+MOST_NOTES = 4
 INSTRUMENTATION_LIMIT = 0.02
 # Results in which two heaps of values would be misread; latency and host gaps have heaps by nature.
-WATCHED = ("tax_share", "poll_rate_hz", "rx_pps")
+WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,28 @@ def _bad_trials(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _reasons(run: RunFolder, status: str) -> str:
-    """The most frequent reasons, in short."""
-    reasons = Counter(str(trial.get("reason")) for trial in last_attempts(run.trials) if trial["status"] == status)
-    shown = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in reasons.most_common(3)]
+    """The most frequent reasons, in short; trials flagged for the same limit count as one reason."""
+    bad = [trial for trial in last_attempts(run.trials) if trial["status"] == status]
+    example = {_kind_of_reason(trial): str(trial.get("reason")) for trial in bad}
+    counts = Counter(_kind_of_reason(trial) for trial in bad).most_common(3)
+    reasons = example
+    shown = [f"{example[kind]} ({count} such)" if count > 1 else example[kind] for kind, count in counts]
     more = len(reasons) - len(shown)
     return "; ".join([*shown, *([f"{more} more reasons below"] if more else [])])
 
 
+def _kind_of_reason(trial: Mapping[str, Any]) -> str:
+    names = [str(flag.get("name")) for flag in trial.get("flags") or []]
+    return ", ".join(names) or str(trial.get("reason"))
+
+
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     """What the runner noted: drift of the baseline, maxima, roles of cores, missing hugepages, build flags."""
-    for text in run.meta.get("warnings", []):
-        yield Caution(
-            "noted by the run", str(text)[:1].upper() + str(text)[1:] + ("" if str(text).endswith(".") else ".")
-        )
+    texts = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
+    for text in texts[:MOST_NOTES]:
+        yield Caution("noted by the run", f"{text}.")
+    if len(texts) > MOST_NOTES:
+        yield Caution("noted by the run", f"{len(texts) - MOST_NOTES} more notes stand in run.json under `warnings`.")
 
 
 def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -156,8 +167,22 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    things: dict[str, list[str]] = {}
     for thing, reason in HostFacts(run.meta).absent.items():
-        yield Caution("not measured", f"{thing} could not be measured: {reason}.")
+        things.setdefault(reason, []).append(thing)
+    for reason, names in things.items():
+        yield Caution("not measured", f"{', '.join(names)} could not be measured: {reason}.")
+
+
+def _interrupted(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    shares = measured(table)["metric.interrupted_share"].dropna()
+    if not shares.empty and shares.median() > INTERRUPTED_LIMIT:
+        middle, worst = 100 * shares.median(), 100 * shares.max()
+        yield Caution(
+            "core taken away",
+            f"Other work had the DUT's CPU for {middle:.2g} % of the time (up to {worst:.2g} %). Metrics called "
+            "`..._running` leave that time out; loads and latencies suffer from it. Stop what else runs here.",
+        )
 
 
 def _few_repeats(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -194,6 +219,7 @@ CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _unfinished,
     _bad_trials,
     _generator,
+    _interrupted,
     _of_the_run,
     _heaps,
     _few_repeats,

@@ -32,10 +32,13 @@ TEMPLATES = Path(__file__).parent / "templates"
 # Colours of a figure that follow the page from light to dark.
 PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)", PAPER: "var(--paper)"}
 POINT_METRICS = (
+    "tax_share_running",
     "tax_share",
+    "interrupted_share",
     "useful_share",
     "tax_share_ovs",
     "tax_share_testpmd",
+    "poll_rate_running_hz",
     "poll_rate_hz",
     "rx_pps",
     "tx_pps",

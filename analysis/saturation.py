@@ -1,42 +1,57 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
 
+from collections.abc import Iterator
+
 import pandas as pd
 
-from pollscope.analysis.samples import factors
+from pollscope.analysis.samples import factors, measured
 from pollscope.metrics import metric_dictionary
 
 # A saturated DUT lets packets lie until the NIC has no descriptor left; below this share it kept up with what came.
 SATURATED_MISSED_SHARE = 0.01
 # Above this share of unsent packets a point shows what the generator could send, not what was asked for.
 UNSENT_LIMIT = 0.01
+# A point that reached less than this share of its load does not stand for that load.
+REACHED_SHARE = 0.9
 
 
 def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
-    """Points whose load is a share of a maximum that was not the DUT's: point id -> the reason.
-
-    The maximum of a point stands in the trials of kind `maximum` with the same levels of all factors but the load.
-    """
-    maxima = table[(table["kind"] == "maximum") & (table["status"] != "failed")]
-    relative = table[table["kind"] == "measure"]
-    if "factor.load_of_max" not in table.columns or maxima.empty:
-        return {}
-    others = [f"factor.{name}" for name in factors(table) if not name.startswith(("load_", "saturate"))]
+    """Points whose load is a share of a maximum that was not the DUT's: point id -> the reason."""
     found: dict[str, str] = {}
-    for point, rows in relative.groupby("point", sort=False):
-        first = rows.iloc[0]
-        own = maxima[(maxima[others] == first[others]).all(axis=1)] if others else maxima
+    for point, rows, own in _with_maxima(table):
         missed = own["metric.imissed_share"].dropna()
-        if not missed.empty and missed.median() < SATURATED_MISSED_SHARE and first["factor.load_of_max"] > 0:
+        if not missed.empty and missed.median() < SATURATED_MISSED_SHARE and rows.iloc[0]["factor.load_of_max"] > 0:
             share = metric_dictionary()["imissed_share"].text(float(missed.median()))
-            found[str(point)] = (
+            found[point] = (
                 f"when the generator sent all it could, the DUT missed {share} of it, so the maximum is the generator's"
             )
     return found
 
 
+def unreached_points(table: pd.DataFrame) -> dict[str, str]:
+    """Points at which the DUT received plainly less than their share of the maximum: point id -> the reason."""
+    found: dict[str, str] = {}
+    for point, rows, own in _with_maxima(table):
+        wanted = own["metric.rx_pps"].median() * rows.iloc[0]["factor.load_of_max"]
+        if wanted > 0 and rows["metric.rx_pps"].mean() < REACHED_SHARE * wanted:
+            share = 100 * rows["metric.rx_pps"].mean() / wanted
+            found[point] = f"the DUT received {share:.0f} % of the rate that the load of {point} stands for"
+    return found
+
+
+def _with_maxima(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Point id, its measured trials, and the `maximum` trials with the same levels of all factors but the load."""
+    maxima = table[(table["kind"] == "maximum") & (table["status"] != "failed")]
+    if "factor.load_of_max" not in table.columns or maxima.empty:
+        return
+    others = [f"factor.{name}" for name in factors(table) if not name.startswith(("load_", "saturate"))]
+    for point, rows in measured(table).groupby("point", sort=False):
+        first = rows.iloc[0]
+        yield str(point), rows, maxima[(maxima[others] == first[others]).all(axis=1)] if others else maxima
+
+
 def generator_bound_points(table: pd.DataFrame) -> dict[str, float]:
     """Points at which the generator did not send what was due: point id -> mean share of unsent packets."""
-    data = table[(table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])]
-    unsent = data.groupby("point", sort=False)["metric.unsent_share"].mean().dropna()
+    unsent = measured(table).groupby("point", sort=False)["metric.unsent_share"].mean().dropna()
     return {str(point): float(share) for point, share in unsent.items() if share > UNSENT_LIMIT}

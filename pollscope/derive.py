@@ -48,7 +48,7 @@ def _useful_part(name: str) -> Compute:
 
 
 def _poll_fraction(outcome: str) -> Compute:
-    return lambda trial: trial.polls[outcome] / trial.poll_count
+    return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
 
 
 def _rate(*keys: str) -> Compute:
@@ -79,16 +79,19 @@ def _gap_rate(key: str) -> Compute:
 
 COMPUTE |= {
     "tax_share": _cycle_share(*TAX_CLASSES),
+    "tax_share_running": lambda trial: 1 - trial.cycles["useful"] / trial.running_cycles,
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),
     "process_share": _useful_part("process"),
     "transmit_share": _useful_part("transmit"),
     "empty_poll_share": _cycle_share("empty_poll"),
-    "loop_share": _cycle_share("loop"),
+    "loop_share": lambda trial: (trial.cycles["loop"] - trial.interrupted_cycles) / trial.cycles["total"],
+    "interrupted_share": lambda trial: trial.interrupted_cycles / trial.total_cycles,
     "instrumentation_share": _cycle_share("instrumentation"),
     "tax_share_ovs": lambda trial: trial.dut_sum("idle_iteration_cycles") / trial.total_cycles,
     "tax_share_testpmd": lambda trial: 1 - trial.dut_sum("busy_cycles_testpmd") / trial.total_cycles,
     "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
+    "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
     "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
     "iteration_rate_hz": lambda trial: trial.dut_sum("iterations") / trial.window_s / len(trial.lcores),
     "sweep_time_ns": lambda trial: NS_PER_S * trial.window_s * len(trial.lcores) / trial.iterations,
@@ -124,6 +127,11 @@ COMPUTE |= {
     "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
     "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
 }
+
+
+def _running_s(trial: Trial) -> float:
+    """Seconds in which the lcores ran, mean over lcores."""
+    return trial.window_s * trial.running_cycles / trial.total_cycles
 
 
 @metric("burst_mean")

@@ -50,7 +50,11 @@ def cycles(useful_share: float, empty_share: float = 0.7, total: int = WINDOW_CY
 
 
 def dut_lcore(
-    useful_share: float = 0.6, packets: int = 500_000, queues: int = 1, polls: int = 10_000_000
+    useful_share: float = 0.6,
+    packets: int = 500_000,
+    queues: int = 1,
+    polls: int = 10_000_000,
+    interrupted_share: float = 0.0,
 ) -> dict[str, Any]:
     """One DUT lcore; every non-empty poll returns 8 packets."""
     partial = packets // 8
@@ -61,6 +65,7 @@ def dut_lcore(
         "cpu": 1,
         "cycles": parts,
         "cycles_sampled": {"sweeps": 1000, "cycles": 99_000, "host_gaps": 1, "host_gap_cycles": 1000},
+        "interruptions": {"count": 2, "cycles": round(parts["total"] * interrupted_share)},
         "polls": {"empty": polls - partial, "partial": partial, "full": 0, "race_lost": 0, "refill_failed": 0},
         "iterations": polls // queues,
         "idle_iterations": (polls - partial) // queues,

@@ -205,12 +205,21 @@ def test_failed_trials_are_never_data(tmp_path: Path) -> None:
 def test_a_maximum_set_by_the_generator_is_no_full_load(tmp_path: Path) -> None:
     maximum = synthetic.trial("m", "queues=1", 0, {"queues": 1}) | {"kind": "maximum"}
     trials = [maximum, *trials_of({(1, 1.0): 0.75})]
-    one = claim(**WITHIN, needs_saturated_dut=True)
+    one = claim(**WITHIN, needs_load=True)
+    assert judged(tmp_path / "bound", trials, one).kind is NOT_MEASURABLE
     verdict = judged(tmp_path / "bound", trials, one)
     assert verdict.kind is NOT_MEASURABLE
     assert "the maximum is the generator's" in verdict.finding.sentence
     maximum["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = 10**6
     assert judged(tmp_path / "full", trials, one).kind is AGREES
+
+
+def test_a_point_that_did_not_reach_its_load_is_left_out(tmp_path: Path) -> None:
+    maximum = synthetic.trial("m", "queues=1", 0, {"queues": 1}, pps=2e6) | {"kind": "maximum"}
+    maximum["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = 10**6
+    verdict = judged(tmp_path, [maximum, *trials_of({(1, 1.0): 0.75})], claim(**WITHIN, needs_load=True))
+    assert verdict.kind is NOT_MEASURABLE
+    assert "received 50 % of the rate" in verdict.finding.sentence
 
 
 def test_load_means_the_load_factor_of_the_run(tmp_path: Path) -> None:

@@ -72,6 +72,28 @@ def test_useful_and_tax_are_the_whole_window() -> None:
     assert metrics["useful_share"] + metrics["tax_share"] == pytest.approx(1, abs=1e-12)
 
 
+def test_time_taken_away_is_no_cost_of_polling_while_running() -> None:
+    record = synthetic.trial(useful_share=0.6)
+    record["result"]["dut"]["lcores"][0]["interruptions"]["cycles"] = synthetic.WINDOW_CYCLES // 10
+    metrics, _ = derive_trial(record)
+    assert metrics["tax_share"] == pytest.approx(0.4)
+    assert metrics["interrupted_share"] == pytest.approx(0.1)
+    assert metrics["loop_share"] == pytest.approx(0.016)
+    assert metrics["tax_share_running"] == pytest.approx(1 - 0.6 / 0.9)
+    assert metrics["poll_rate_running_hz"] == pytest.approx(2e7 / 0.9)
+
+
+def test_what_a_mode_cannot_split_leaves_the_rest() -> None:
+    record = synthetic.trial(useful_share=0.6)
+    for part in ("receive", "process", "transmit"):
+        record["result"]["dut"]["lcores"][0]["cycles"][part] = {
+            "absent": "mode transition does not split useful cycles"
+        }
+    metrics, absences = derive_trial(record)
+    assert metrics["useful_share"] == pytest.approx(0.6)
+    assert absences["process_share"] == "mode transition does not split useful cycles"
+
+
 def test_lcores_are_added_up() -> None:
     record = synthetic.trial(pps=1e6)
     record["result"]["dut"]["lcores"].append(synthetic.dut_lcore(useful_share=0.2, packets=100_000))
@@ -106,7 +128,10 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "absent", "reason"),
     [
-        ("config.dut.accounting", "count", "tax_share", "accounting mode 'count'"),
+        ("result.dut.lcores.0.cycles.useful", {"absent": "mode count"}, "tax_share", "mode count"),
+        ("result.dut.lcores.0.cycles.receive", {"absent": "mode transition"}, "receive_share", "mode transition"),
+        ("result.dut.lcores.0.polls.refill_failed", {"absent": "driver"}, "refill_failed_fraction", "driver"),
+        ("result.dut.lcores.0.interruptions", None, "tax_share_running", "not in the record"),
         ("config.gen.rx_port", None, "loss_share", "does not receive"),
         ("config.dut.workload", "drop", "loss_share", "drops every packet"),
         ("start.rate", {"saturate": True}, "rate_error", "no rate in packets per second"),

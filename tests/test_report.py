@@ -81,7 +81,7 @@ def test_warnings_come_before_anything_else(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
     start = html.index("Read this first")
     assert start < html.index("Verdicts") < html.index("<svg")
-    assert "The baseline moved by 12 %." in html
+    assert "the baseline moved by 12 %." in html
     assert "The run is interrupted" in html
     assert "virtual NIC" in html
 
@@ -117,7 +117,7 @@ def test_numbers_verdicts_and_absences_are_there(tmp_path: Path) -> None:
 
 def test_a_run_without_data_gives_a_page_that_says_so(tmp_path: Path) -> None:
     html = page(tmp_path, [record | {"status": "failed", "reason": "hung"} for record in tax_trials()])
-    assert "18 of 18 trials failed and are no data: hung (18 times)" in html
+    assert "18 of 18 trials failed and are no data: hung (18 such)" in html
     assert "not measurable here" in html
     checked(html)
 

@@ -11,7 +11,7 @@ from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.papers import differences
 from pollscope.analysis.samples import absence, factors, level_text, measured, samples
-from pollscope.analysis.saturation import unsaturated_points
+from pollscope.analysis.saturation import unreached_points, unsaturated_points
 from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
 from pollscope.run_folder import RunFolder
@@ -43,12 +43,12 @@ def _finding(claim: Claim, table: pd.DataFrame) -> Finding:
     selected = _selected(data, claim.where)
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}")
-    if claim.needs_saturated_dut:
-        bound = unsaturated_points(table)
-        selected = selected[~selected["point"].isin(bound)]
+    if claim.needs_load:
+        unfit = unsaturated_points(table) | unreached_points(table)
+        left_out = [unfit[point] for point in selected["point"].unique() if point in unfit]
+        selected = selected[~selected["point"].isin(unfit)]
         if selected.empty:
-            reason = next(iter(bound.values()))
-            return _not_measurable(f"no point shows the DUT at its own maximum: {reason}")
+            return _not_measurable(f"no point stands for its load; {left_out[0]}")
     found = samples(selected, claim.metric)
     if not found:
         title = metric_dictionary()[claim.metric].title

@@ -122,7 +122,7 @@ class Claim(Model):
     source: str = Field(min_length=1)
     metric: str
     where: Where = {}
-    needs_saturated_dut: bool = False
+    needs_load: bool = Field(default=False, description="leave out points that do not stand for their load")
     predicate: Predicate
     paper: str | None = None
 

@@ -13,6 +13,9 @@ from pollscope.analysis.saturation import unsaturated_points
 from pollscope.derive import current_table
 from pollscope.run_folder import RunFolder
 
+# Less time than this taken away from the DUT is not worth a sentence.
+INTERRUPTED_LIMIT = 0.01
+
 
 @dataclass(frozen=True)
 class FigureData:
@@ -37,6 +40,23 @@ class FigureData:
             self._samples[metric] = samples(self.rows, metric)
         return self._samples[metric]
 
+    def running(self, metric: str) -> list[Sample]:
+        """Samples of a share of all cycles, turned into a share of the cycles in which the DUT's lcores ran."""
+        running = 1 - self.rows["metric.interrupted_share"]
+        if running.isna().all():
+            return self.samples(metric)
+        scaled = self.rows.assign(**{f"metric.{metric}": self.rows[f"metric.{metric}"] / running})
+        return samples(scaled, metric)
+
+    @property
+    def interrupted(self) -> str:
+        """How much of the time was taken away from the DUT's lcores; empty when it was next to nothing."""
+        shares = self.rows["metric.interrupted_share"].dropna()
+        if shares.empty or shares.max() < INTERRUPTED_LIMIT:
+            return ""
+        middle, worst = 100 * shares.median(), 100 * shares.max()
+        return f"Other work on the DUT's CPU, {middle:.2g} % of the time (up to {worst:.2g} %), is left out."
+
     def absence(self, metric: str) -> str:
         """Why a metric is absent."""
         return absence(self.rows, metric) if len(self.rows) else "the run has no trial that is data"
@@ -55,9 +75,9 @@ class FigureData:
         """Testbed, machine, trials, run: what a reader needs beside the picture."""
         facts = HostFacts(self.run.meta)
         where = f"Testbed {facts.testbed_name}: {self.mark}. {facts.processor}; {facts.machine}; {facts.software}."
-        return " ".join([where, _trial_counts(self.rows), self._maximum_note(), f"Run {self.run.run_id}."]).replace(
-            "  ", " "
-        )
+        return " ".join(
+            [where, _trial_counts(self.rows), self.interrupted, self._maximum_note(), f"Run {self.run.run_id}."]
+        ).replace("  ", " ")
 
     def _maximum_note(self) -> str:
         if not unsaturated_points(self.table):

@@ -27,9 +27,9 @@ BAR_WIDTH = 0.78
 
 def draw(data: FigureData) -> Figure:
     """Small multiples of stacked bars."""
-    tax = data.samples("tax_share")
+    tax = data.samples("tax_share_running")
     if not tax:
-        return _absent(data.absence("tax_share"))
+        return _absent(data.absence("tax_share_running"))
     queues = sorted({int(sample.levels.get("queues", 1)) for sample in tax})
     columns = min(4, len(queues))
     lines = math.ceil(len(queues) / columns)
@@ -56,11 +56,11 @@ def _of(found: Sequence[Sample], queues: int) -> dict[float, Sample]:
 
 
 def _panel(axes: Axes, data: FigureData, queues: int) -> None:
-    tax = _of(data.samples("tax_share"), queues)
+    tax = _of(data.samples("tax_share_running"), queues)
     places = {load: place for place, load in enumerate(sorted(tax))}
     floor = dict.fromkeys(places, 0.0)
     for metric, (_, colour) in PARTS.items():
-        for load, sample in _of(data.samples(metric), queues).items():
+        for load, sample in _of(data.running(metric), queues).items():
             height = 100 * sample.estimate.value
             axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, edgecolor=PAPER, linewidth=0.3)
             floor[load] += height
@@ -69,7 +69,7 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
         if estimate.has_interval:
             whisker(axes, places[load], estimate, INK)
     for metric, (_, marker, beside) in OTHER_DEFINITIONS.items():
-        for load, sample in _of(data.samples(metric), queues).items():
+        for load, sample in _of(data.running(metric), queues).items():
             x, y = places[load] + beside, 100 * sample.estimate.value
             axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, zorder=6, clip_on=False)
     _stated_range(axes, places)

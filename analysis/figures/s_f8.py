@@ -29,7 +29,7 @@ def draw(data: FigureData) -> Figure:
     """Four panels: poll rate, the same relative to one queue, time of a sweep, LLC loads."""
     figure = new_figure(4.6)
     (rate, relative), (sweep, loads) = figure.subplots(2, 2)
-    _plain(rate, data, "poll_rate_hz", 1e-6, "Poll rate (million polls/s)")
+    _plain(rate, data, "poll_rate_running_hz", 1e-6, "Poll rate (million polls/s)")
     rate.set_title("Poll rate")
     rate.set_ylim(bottom=0)
     relative.set_title("Poll rate relative to one queue")
@@ -65,10 +65,10 @@ def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str)
 
 
 def _relative(axes: Axes, data: FigureData) -> None:
-    found = _by_queues(data.samples("poll_rate_hz"))
+    found = _by_queues(data.samples("poll_rate_running_hz"))
     one = next((sample for sample in found if sample.levels["queues"] == 1), None)
     if one is None:
-        absent_panel(axes, data.absence("poll_rate_hz") if not found else "the run has no point with one queue")
+        absent_panel(axes, data.absence("poll_rate_running_hz") if not found else "the run has no point with one queue")
         return
     x = [float(sample.levels["queues"]) for sample in found]
     # The first point is one by definition and has no interval of its own.
