@@ -4,6 +4,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -85,14 +86,22 @@ def _runtime_folder() -> Path:
 
 
 def _connect(path: Path) -> socket.socket:
+    """Connects; EAL listens with a backlog of one, so a full one is waited for (EAGAIN on a socket with a timeout)."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(_TIMEOUT_S)
+    deadline = time.monotonic() + _TIMEOUT_S
     try:
-        connection.connect(str(path))
+        while True:
+            try:
+                connection.connect(str(path))
+                return connection
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
     except OSError:
         connection.close()
         raise
-    return connection
 
 
 def _answers(path: Path) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug
-from .sample import Kind, Metric, Reading
+from .sample import Kind, Metric, Reading, reading
 
 NAME = "pcm-iio"
 
@@ -44,6 +44,9 @@ _HEADER = re.compile(r"(?:Date(?P<d1>\W+)Time\W+)?Socket(?P<d2>[^\w ]+)(?:Root P
 _STACK = re.compile(r"IIO Stack\s+(\d+)\s*-\s*(.*)")
 _PART = re.compile(r"Part(\d+)\b")
 _SOCKET = re.compile(r"Socket(\d+)")
+# below a box: |0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom ...; Part: 0, 1
+_DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|.*;\s*Part:\s*([\d, ]+)")
+_BEHIND = Metric("device", "", Kind.STATE)
 _STAMP_CHARACTERS = len("2026-11-20,15:39:40.152,")
 _NO_REASONS: MappingProxyType[int, str] = MappingProxyType({})
 
@@ -256,6 +259,9 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
                 seen, samples = set(), samples + 1
                 t_ns = origin.now(None, samples)
             seen.add(stack)
+        elif stack and (device := _DEVICE.search(text)):
+            for part in re.findall(r"\d+", device[2]):
+                yield reading(t_ns, f"{stack}/part{part}", [(_BEHIND, device[1].lower(), "")])
         elif stack and _PART.match(cells[0]):
             yield from _box_row(cells, (t_ns, stack, metrics, width), line, origin)
 

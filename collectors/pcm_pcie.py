@@ -72,6 +72,8 @@ def _row(
     kind = match[1] if match else "Total"
     body = line[: match.start()] if match else line
     cells = _WORD.findall(body) if table.delimiter == "|" else [cell.strip() for cell in body.split(table.delimiter)]
+    if len(cells) == len(table.columns) + 2 and not cells[-1]:
+        cells.pop()  # a delimiter after the last value
     if not re.fullmatch(r"\d+|\*", cells[0] if cells else ""):
         origin.leave_out(number, f"neither header nor row: {line[:60]!r}")
         return None

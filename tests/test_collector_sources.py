@@ -20,6 +20,16 @@ def test_small_texts_are_read_whole(path):
     assert origin.problems.count == 0
 
 
+def test_parts_of_a_stack_are_mapped_to_devices():
+    text = (
+        "Socket1\n|IIO Stack 4 - PCIe3|IB write|IB read|OB read|OB write|\n| Part0 |  12 M  |  0   |  0   |  0   |\n"
+        "|0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom BCM57414; Part: 0, 1\n"
+    )
+    readings = read_text("pcm-iio", text)
+    assert values(readings, "socket1/stack4:PCIe3/part1", "device") == ["0000:65:00.0"]
+    assert values(readings, "socket1/stack4:PCIe3/part0", "dma_write") == [12000000]
+
+
 def test_pcm_power():
     text = (
         "Time elapsed: 1000 ms\n"
