@@ -7,15 +7,16 @@
 #include <rte_malloc.h>
 #include <rte_udp.h>
 
+#include "../lib/routes.h"
 #include "crossover_feed.h"
 #include "crossover_log.h"
 
-/* RFC 2544 appendix C: 198.18.0.0/15 is set aside for benchmarks. */
-#define SOURCE_NETWORK      RTE_IPV4(198u, 18, 0, 0)
-#define DESTINATION_NETWORK RTE_IPV4(198u, 19, 0, 0)
-#define SOURCE_PORT         49152 /* first dynamic port, RFC 6335 */
-#define DESTINATION_PORT    9     /* discard, RFC 863 */
-#define TTL_HOPS            64
+/* RFC 2544 appendix C: 198.18.0.0/15 is set aside for benchmarks. Destinations are such that a DUT has routes for. */
+#define SOURCE_NETWORK   RTE_IPV4(198u, 18, 0, 0)
+#define DESTINATION_HOST 1
+#define SOURCE_PORT      49152 /* first dynamic port, RFC 6335 */
+#define DESTINATION_PORT 9     /* discard, RFC 863 */
+#define TTL_HOPS         64
 
 struct feed_headers {
 	struct rte_ether_hdr ether;
@@ -47,7 +48,7 @@ static void fill_template(const struct crossover_rx_queue *rxq, uint16_t flow,
 	headers->ip.time_to_live = TTL_HOPS;
 	headers->ip.next_proto_id = IPPROTO_UDP;
 	headers->ip.src_addr = rte_cpu_to_be_32(SOURCE_NETWORK | flow);
-	headers->ip.dst_addr = rte_cpu_to_be_32(DESTINATION_NETWORK | flow);
+	headers->ip.dst_addr = rte_cpu_to_be_32(route_address(flow % ROUTES_DEFAULT, DESTINATION_HOST));
 	headers->ip.hdr_checksum = rte_ipv4_cksum(&headers->ip);
 	headers->udp.src_port = rte_cpu_to_be_16(SOURCE_PORT + flow % (UINT16_MAX - SOURCE_PORT));
 	headers->udp.dst_port = rte_cpu_to_be_16(DESTINATION_PORT);
