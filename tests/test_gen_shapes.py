@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gen_node import RECEIVES, SENDS, Generator, running_generator
@@ -16,7 +17,7 @@ def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield one
 
 
-def queue_counts(generator: Generator, queues: int, **gen: object) -> list[int]:
+def queue_counts(generator: Generator, queues: int, **gen: Any) -> list[int]:
     """Packets per RX queue of the far end, received and missed."""
     generator.configure(queues=queues, **gen)
     gen_result, ports = generator.trial({"pps": 1e6}, window_s=0.5)

@@ -20,7 +20,7 @@ def test_unit_program_passes(build_dir: Path) -> None:
 
 
 def test_unit_program_refuses_unknown_suite(build_dir: Path) -> None:
-    command = [build_dir / "tests-unit", "no-such-suite"]
+    command = [str(build_dir / "tests-unit"), "no-such-suite"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "no-such-suite" in done.stderr
@@ -39,7 +39,7 @@ def test_histogram_equals_hdrhistogram(build_dir: Path, lowest: int, highest: in
     for value in values:
         assert theirs.record_value(value)
 
-    command = [build_dir / "tests-histogram", str(lowest), str(highest), str(digits)]
+    command = [str(build_dir / "tests-histogram"), str(lowest), str(highest), str(digits)]
     text = "\n".join(map(str, values))
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=True)
     ours, *percentiles = done.stdout.splitlines()

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How well the generator keeps its rate: 0.1, 1 and 3 Mpps at constant distance, and Poisson arrivals at 0.1 Mpps.
+
+One lcore sends 64-byte frames into net_crossover0_a and receives them at net_crossover0_b. Rates take turns.
+
+Prints, each with the 95 % interval of the median over N trials,
+`ratio generator_rate_R MEDIAN LOW HIGH N`: packets that left in the window over R times the window, and
+`ratio generator_poisson MEDIAN LOW HIGH N`: Kolmogorov-Smirnov distance of 10000 inter-departure times from the
+exponential distribution over the distance that 1 in 100 truly exponential samples exceeds. Departures next to a gap of
+the host (later than 1 us) are left out. Ends with 1 when a rate is off by more than 0.1 % or the last ratio is above 1.
+What the host takes from the sending CPU for more than 100 us at a time is missing from the rate: needs idle cores.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from pollscope.analysis.statistics import median_estimate
+from pollscope.errors import PollscopeError
+from pollscope.host.memory import hugepages
+from pollscope.node import NodeClient
+from pollscope.places import node_program
+
+TRIALS = 15
+RATES_PPS = {"100kpps": 1e5, "1Mpps": 1e6, "3Mpps": 3e6}
+RATE_ERROR = 0.001
+WINDOW_S = 0.4
+LIMIT_S = 30.0
+POISSON_PPS, SAMPLES, LATE_S = 1e5, 10_000, 1e-6
+
+
+class Generator:
+    """A pollscope-node that sends to itself over the virtual NIC pair."""
+
+    def __init__(self, log: Path) -> None:
+        command = [str(node_program()), "--lcores", "0@0,1@1", "--main-lcore", "0", "--no-pci"]
+        command += ["--vdev", "net_crossover0", "--file-prefix", f"bench-rate-{os.getpid()}"]
+        huge = any(pages.free_bytes >= 512 << 20 for pages in hugepages())
+        command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "512"]
+        self._client = NodeClient(command, log)
+        self.tsc_hz = float(self._client.wait_hello()["tsc_hz"])
+
+    def trial(self, pps: float, **gen: Any) -> dict[str, Any]:
+        """The generator's counters of one trial."""
+        send, receive = "net_crossover0_a", "net_crossover0_b"
+        ports = [{"name": name, "rx_queues": 1, "tx_queues": 1} for name in (send, receive)]
+        whole = {"lcore": 1, "tx_port": send, "rx_port": receive, "target_port": receive, **gen}
+        self._client.request("configure", LIMIT_S, ports=ports, gen=whole)
+        times = {"warmup_ns": 20_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
+        self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
+        self._client.wait_event(("done", "failed"), LIMIT_S)
+        lcore: dict[str, Any] = self._client.request("read", LIMIT_S)["gen"]["lcores"][0]
+        return lcore
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def rate_ratio(generator: Generator, pps: float) -> float:
+    return float(generator.trial(pps)["sent"] / (pps * WINDOW_S))
+
+
+def poisson_ratio(generator: Generator, seed: int) -> float:
+    lcore = generator.trial(POISSON_PPS, arrivals="poisson", seed=seed, departures=int(POISSON_PPS * WINDOW_S))
+    sent, lateness = np.array(lcore["departures"], dtype=float).T / generator.tsc_hz
+    on_time = lateness < LATE_S
+    gaps = np.diff(sent)[on_time[1:] & on_time[:-1]][:SAMPLES]
+    distance = stats.kstest(gaps, "expon", args=(0, 1 / POISSON_PPS)).statistic
+    return float(distance / stats.kstwo.isf(0.01, len(gaps)))
+
+
+def measure(generator: Generator) -> dict[str, list[float]]:
+    ratios: dict[str, list[float]] = {f"generator_rate_{name}": [] for name in RATES_PPS}
+    ratios["generator_poisson"] = []
+    for trial in range(TRIALS):
+        for name, pps in RATES_PPS.items():
+            ratios[f"generator_rate_{name}"].append(rate_ratio(generator, pps))
+        ratios["generator_poisson"].append(poisson_ratio(generator, seed=trial))
+    return ratios
+
+
+def is_good(name: str, median: float) -> bool:
+    return median <= 1 if name == "generator_poisson" else abs(median - 1) <= RATE_ERROR
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        generator = Generator(Path(folder) / "stderr.log")
+        try:
+            ratios = measure(generator)
+        finally:
+            generator.close()
+    estimates = {name: median_estimate(values) for name, values in ratios.items()}
+    for name, estimate in estimates.items():
+        print(f"ratio {name} {estimate.value:.6f} {estimate.low:.6f} {estimate.high:.6f} {estimate.n}")
+    return 0 if all(is_good(name, estimate.value) for name, estimate in estimates.items()) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PollscopeError as error:
+        sys.exit(f"generator_rate: {error}")
