@@ -102,6 +102,8 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
     cells = [cell.strip() for cell in header.split(match["d2"])]
     if len(set(cells)) != len(cells):
         raise origin.refuse(number, "two columns of the header have the same name", "record again")
+    if not {"Socket", "Name"} <= set(cells):
+        raise origin.refuse(number, "no Socket and Name in the header", "record again")
     name = cells.index("Name")
     # Versions 202109 to 202203 forgot the name of the column Part; their rows have it.
     first = cells.index("Part") + 1 if "Part" in cells else name + 1

@@ -211,3 +211,14 @@ def test_10_not_counted_and_not_supported_are_absences():
     assert "not counted" in reason(readings, "system", "cycles")
     assert "not supported" in reason(readings, "system", "instructions")
     assert values(readings, "system", "instructions.running_share") == [None]
+
+
+def test_a_header_whose_names_were_damaged_is_refused():
+    with pytest.raises(ParseError, match="no Socket and Name"):
+        read_text("pcm-iio", "Socket;Name,Part,IB write\nSocket0,IIO Stack 1 - PCIe1,Part0,1\n")
+
+
+def test_a_carriage_return_does_not_join_digits():
+    header = "Socket,Name,Part,IB write,IB read,OB read,OB write\n"
+    readings = read_text("pcm-iio", header + "Socket0,IIO Stack 1 - PCIe1,Part0,902\r712,2,3,4\n")
+    assert values(readings, "socket0/stack1:PCIe1/part0", "dma_write") == [None]

@@ -146,10 +146,9 @@ def check(parser: str, text: str) -> str:
 
 def _printed(value: int, digits: set[str]) -> bool:
     """Whether the text holds the digits, alone or before a K, M, G or T, or inside the digits of a decimal number."""
-    plain = [str(abs(value) // 1000**power) for power in range(5) if abs(value) % 1000**power == 0]
-    return any(text in digits for text in plain) or any(
-        int(d) == abs(value) for d in digits if d[0] == "0" and len(d) < 30
-    )
+    factors = [1000**power for power in range(5) if abs(value) % 1000**power == 0]
+    padded = {int(text) for text in digits if text[0] == "0" and len(text) < 30}
+    return any(str(abs(value) // factor) in digits or abs(value) // factor in padded for factor in factors)
 
 
 def fuzz(parser: str, seconds: float, seed: int) -> Iterator[tuple[str, str]]:
