@@ -27,7 +27,7 @@ parameters: {generator_receives: false}
 factors:
   queues: [1, 8]
   load_pps: [0 pps, 100 kpps, 500 kpps, 1 Mpps]
-trial: {warmup: 100 ms, window: 1 s, drain: 100 ms}
+trial: {window: 1 s}
 repeats: {count: 5}
 """
 

@@ -29,7 +29,7 @@ class Progress:
 
     def __init__(self, plan: Plan, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
-        self._left_s = plan.seconds
+        self._left_s = sum(trial.seconds for trial in plan.trials)
         self._count, self._total = 0, len(plan.trials)
         self._said_at = 0.0
         self._bar = Bar(

@@ -71,6 +71,8 @@ class Runner:
             HostError: a node cannot be started.
             TrialError: node after node was lost.
         """
+        there = [trial for trial in self._plan.trials if self._done(trial)]
+        self._progress.skip(len(there), sum(trial.seconds for trial in there))
         for trial in self._plan.trials:
             self._make(trial)
         self._repeat_until()

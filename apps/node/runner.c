@@ -18,9 +18,9 @@
 
 #define LAUNCH_MARGIN_NS 1000000 /* per lcore: until all are in their loops */
 #define DRAIN_LOOK_MS    1
-/* So many looks without movement end the drain. On a busy host a core can be away for more than 10 ms: frames still lie in
+/* So many looks without movement end the drain. On a busy host a core can be away for several ms: frames still lie in
  * its rings then, and would be counted as lost. */
-#define DRAIN_QUIET_LOOKS 20
+#define DRAIN_QUIET_LOOKS 10
 #define OVERDUE_NS        5000000000 /* an lcore that far behind its window's end will not come back */
 #define NS_MAX            UINT64_C(86400000000000) /* a day */
 #define WINDOW_MIN_NS     1000

@@ -106,7 +106,7 @@ class Constraint(Model):
 class TrialTimes(Model):
     """How long a trial lasts."""
 
-    warmup_ns: Nanoseconds = Field(default=100_000_000, alias="warmup", description="traffic runs, nothing is counted")
+    warmup_ns: Nanoseconds = Field(default=50_000_000, alias="warmup", description="traffic runs, nothing is counted")
     window_ns: WindowNs = Field(default=1_000_000_000, alias="window", description="the measurement window")
     drain_ns: Nanoseconds = Field(
         default=100_000_000, alias="drain", description="at most so long until the last packet is in"
