@@ -94,7 +94,7 @@ COMPUTE |= {
     "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
     "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
     "iteration_rate_hz": lambda trial: trial.dut_sum("iterations") / trial.window_s / len(trial.lcores),
-    "sweep_time_ns": lambda trial: NS_PER_S * trial.window_s * len(trial.lcores) / trial.iterations,
+    "sweep_time_ns": lambda trial: NS_PER_S * _running_s(trial) * len(trial.lcores) / trial.iterations,
     "idle_iteration_share": lambda trial: trial.dut_sum("idle_iterations") / trial.iterations,
     "empty_poll_fraction": _poll_fraction("empty"),
     "full_poll_fraction": _poll_fraction("full"),

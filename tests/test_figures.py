@@ -13,6 +13,8 @@ from command_line import pollscope
 
 from pollscope.analysis.figures import FIGURES, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.s_f5 import OTHER_DEFINITIONS
+from pollscope.analysis.figures.style import PARTS
 from pollscope.run_folder import RunFolder, read_run
 
 RUN_ID = "20260101T000000Z-abcdef"
@@ -89,6 +91,24 @@ def test_the_caption_names_testbed_nic_machine_trials_and_run(tmp_path: Path) ->
     text = words(svg_of(run_of(tmp_path / "run", "S-F5", tax_trials()), "S-F5", tmp_path / "out"))
     for word in ("loopback", "net_crossover", "SYNTHETIC CPU", "3 trials", "95 %", RUN_ID):
         assert word in text
+
+
+def test_time_taken_away_does_not_move_the_bars(tmp_path: Path) -> None:
+    quiet = figure_data("S-F5", run_of(tmp_path / "quiet", "S-F5", tax_trials()))
+    trials = tax_trials()
+    for record in trials:
+        # The same work in a window that is half as long again, all of it taken away.
+        lcore = record["result"]["dut"]["lcores"][0]
+        away = lcore["cycles"]["total"] // 2
+        lcore["cycles"]["total"] += away
+        lcore["cycles"]["loop"] += away
+        lcore["interruptions"]["cycles"] = away
+    noisy = figure_data("S-F5", run_of(tmp_path / "noisy", "S-F5", trials))
+    for metric in (*PARTS, *OTHER_DEFINITIONS):
+        for first, second in zip(quiet.running(metric), noisy.running(metric), strict=True):
+            assert second.values == pytest.approx(first.values, abs=1e-6), metric
+    assert "Other work on the DUT's CPU, 33 % of the time" in noisy.caption
+    assert "Other work" not in quiet.caption
 
 
 def test_a_modelled_run_is_marked(tmp_path: Path) -> None:

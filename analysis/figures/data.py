@@ -15,6 +15,8 @@ from pollscope.run_folder import RunFolder
 
 # Less time than this taken away from the DUT is not worth a sentence.
 INTERRUPTED_LIMIT = 0.01
+# Shares that are all that is not busy, so that time taken away is in them.
+HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ class FigureData:
 
     def running(self, metric: str) -> list[Sample]:
         """Samples of a share of all cycles, turned into a share of the cycles in which the DUT's lcores ran."""
-        running = 1 - self.rows["metric.interrupted_share"]
-        if running.isna().all():
+        away, share = self.rows["metric.interrupted_share"], self.rows[f"metric.{metric}"]
+        if away.isna().all():
             return self.samples(metric)
-        scaled = self.rows.assign(**{f"metric.{metric}": self.rows[f"metric.{metric}"] / running})
-        return samples(scaled, metric)
+        counted = share - away if metric in HOLDS_INTERRUPTIONS else share
+        return samples(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
 
     @property
     def interrupted(self) -> str:
