@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Drives an unmodified dpdk-testpmd through its prompt."""
+
+import os
+import re
+import selectors
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROMPT = b"testpmd> "
+START_LIMIT_S = 30
+COMMAND_LIMIT_S = 30
+
+
+class TestpmdError(Exception):
+    """testpmd ended or does not answer; the message ends with what it said."""
+
+    __test__ = False
+
+
+class Testpmd:
+    """A running testpmd at its prompt.
+
+    Attributes:
+        greeting: what it said before the first prompt.
+    """
+
+    __test__ = False
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._said = b""
+        self.greeting = ""
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(process.stdout, selectors.EVENT_READ)
+
+    def wait_for_prompt(self, limit_s: float) -> str:
+        """What was said up to the next prompt.
+
+        Raises:
+            TestpmdError: it ended, or said nothing of that kind within `limit_s` seconds.
+        """
+        end = time.monotonic() + limit_s
+        while PROMPT not in self._said:
+            if not self._selector.select(max(0.0, end - time.monotonic())):
+                raise TestpmdError(f"no prompt within {limit_s} s: {self._said[-2000:].decode()}")
+            assert self._process.stdout is not None
+            new = self._process.stdout.read(65536)
+            if new == b"":
+                raise TestpmdError(f"ended: {self._said[-2000:].decode()}")
+            self._said += new or b""
+        text, self._said = self._said.split(PROMPT, 1)
+        return text.decode()
+
+    def tell(self, command: str, limit_s: float = COMMAND_LIMIT_S) -> str:
+        """The answer to a command."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(command.encode() + b"\n")
+        self._process.stdin.flush()
+        return self.wait_for_prompt(limit_s)
+
+    def forward(self, seconds: float, start: str = "start") -> str:
+        """Forward for a while; the statistics that `stop` prints."""
+        self.tell(start)
+        time.sleep(seconds)
+        return self.tell("stop")
+
+
+def require_testpmd() -> None:
+    """Skip where testpmd cannot run as the tests need it."""
+    if os.geteuid() != 0:
+        pytest.skip("EAL with hugepages needs root")
+    if int(Path("/proc/sys/vm/nr_hugepages").read_text()) < 128:
+        pytest.skip("fewer than 128 hugepages of 2 MB are reserved")
+
+
+@contextmanager
+def running_testpmd(
+    build_dir: Path, vdev: str | None, options: Sequence[str] = (), eal: Sequence[str] = ("--in-memory",)
+) -> Iterator[Testpmd]:
+    """A testpmd with the plug-in and one vdev (`None`: those of the primary process); it is gone after the block.
+
+    Raises:
+        TestpmdError: it does not come up.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    lcores = f"0@{cpus[0]},1@{cpus[-1]}"
+    # Line by line, or what it prints would come after the prompt that ends it.
+    command = ["stdbuf", "-oL", "dpdk-testpmd", f"--lcores={lcores}", "--no-pci", "--no-telemetry", "-d"]
+    command += [str(build_dir / "librte_net_crossover.so"), *([f"--vdev={vdev}"] if vdev else [])]
+    command += [*eal, "--", "-i", *options]
+    if not any(option.startswith("--file-prefix") for option in eal):
+        command.insert(3, f"--file-prefix=tests-{os.getpid()}")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            testpmd = Testpmd(process)
+            testpmd.greeting = testpmd.wait_for_prompt(START_LIMIT_S)
+            yield testpmd
+            _quit(process)
+        finally:
+            process.kill()
+
+
+def _quit(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"quit\n")
+    process.stdin.close()
+    os.set_blocking(process.stdout.fileno(), True)
+    rest = process.stdout.read()
+    assert process.wait(timeout=COMMAND_LIMIT_S) == 0, rest[-2000:].decode()
+
+
+def number(text: str, name: str) -> int:
+    """The first `NAME: number` or `NAME = number` of a text."""
+    found = re.search(rf"{re.escape(name)} *[:=] *(\d+)", text)
+    assert found is not None, f"no {name} in: {text}"
+    return int(found[1])
+
+
+def totals(text: str) -> dict[str, int]:
+    """RX and TX of the `Accumulated forward statistics`, keys as testpmd prints them."""
+    _, _, part = text.partition("Accumulated forward statistics")
+    return {name: int(value) for name, value in re.findall(r"([RT]X-\w+): *(\d+)", part)}
+
+
+def port_stats(testpmd: Testpmd, port: int) -> dict[str, int]:
+    """`show port stats`: packets, missed, errors, nombuf; keys as testpmd prints them."""
+    said = testpmd.tell(f"show port stats {port}")
+    return {name: int(value) for name, value in re.findall(r"([RT]X-\w+): *(\d+)", said)}
