@@ -14,6 +14,8 @@
 
 /* packet_write() stores through these offsets, and these fields of the mbuf in one go. */
 static_assert(MARK_OFFSET == 42, "the stamp must fill a 64-byte frame");
+static_assert(offsetof(struct packet_flow, source) == 0 && offsetof(struct packet_flow, destination) == 4,
+              "both addresses are copied at once");
 static_assert(offsetof(struct rte_mbuf, data_off) + 8 == offsetof(struct rte_mbuf, ol_flags) &&
                       offsetof(struct rte_mbuf, ol_flags) + 8 == offsetof(struct rte_mbuf, packet_type) &&
                       offsetof(struct rte_mbuf, packet_type) + 12 == offsetof(struct rte_mbuf, hash),

@@ -101,7 +101,7 @@ static inline void packet_write(struct rte_mbuf *mbuf, uint8_t *frame, const str
 	memcpy((uint8_t *)mbuf + offsetof(struct rte_mbuf, data_off), template->mbuf_image, 32);
 	memcpy(frame, template->image, 64);
 	memcpy(frame + 24, &ip_checksum, 2);
-	memcpy(frame + 26, &flow->source, 8); /* and the destination beside it */
+	memcpy(frame + 26, flow, 8); /* both addresses: the first fields */
 	memcpy(frame + 34, &flow->source_port, 2);
 	memcpy(frame + 40, &udp_checksum, 2);
 	memcpy(frame + 44, &order, 8);
