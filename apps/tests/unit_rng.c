@@ -68,7 +68,7 @@ static void below_is_uniform(void)
 	for (int i = 0; i < SAMPLES; i++)
 		counts[rng_below(&rng, 10)]++;
 	for (int i = 0; i < 10; i++) /* 5 standard deviations of a binomial count */
-		UNIT_NEAR(counts[i], SAMPLES / 10, 5 * sqrt(SAMPLES * 0.1 * 0.9));
+		UNIT_NEAR(counts[i], SAMPLES / 10.0, 5 * sqrt(SAMPLES * 0.1 * 0.9));
 }
 
 static void shuffle_keeps_elements(void)
