@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A pollscope-node whose DUT forwards from one virtual NIC pair to another, for the programs of this folder."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pollscope.host.memory import hugepages
+from pollscope.node import NodeClient
+from pollscope.places import node_program
+
+LIMIT_S = 60.0
+NEEDED_BYTES = 1 << 29
+PORTS = ("net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b")
+GENERATOR_LCORE, DUT_LCORE = 1, 2
+
+
+class DutNode:
+    """DUT on CPU 1; main lcore and generator (if any) on CPU 0."""
+
+    def __init__(self, client: NodeClient) -> None:
+        self._client = client
+        self.tsc_hz: float = client.hello["tsc_hz"]
+
+    def configure(self, dut: Mapping[str, Any], generator: bool) -> None:
+        """One queue; `dut` adds to the object of that name."""
+        whole: dict[str, Any] = {
+            "ports": [{"name": name} for name in PORTS],
+            "dut": {"lcores": [DUT_LCORE], "rx_port": PORTS[1], "tx_port": PORTS[2], **dut},
+        }
+        if generator:
+            ends = {"tx_port": PORTS[0], "rx_port": None, "target_port": PORTS[1]}
+            whole["gen"] = {"lcore": GENERATOR_LCORE, **ends}
+        self._client.request("configure", LIMIT_S, **whole)
+
+    def trial(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:
+        """Runs one trial and returns the DUT's lcore."""
+        times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
+        self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
+        self._client.wait_event(("done", "failed"), LIMIT_S)
+        lcore: dict[str, Any] = self._client.request("read", LIMIT_S)["dut"]["lcores"][0]
+        return lcore
+
+    def selftest(self) -> list[dict[str, Any]]:
+        """The rows of the node's self-test."""
+        rows: list[dict[str, Any]] = self._client.request("selftest", LIMIT_S)["rows"]
+        return rows
+
+
+@contextmanager
+def dut_node(feed: str) -> Iterator[DutNode]:
+    """A node of its own, ended when the block is left; `feed` of the first pair: wire or infinite."""
+    command = [str(node_program()), "--lcores", f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1", "--main-lcore", "0"]
+    command += ["--no-pci", "--file-prefix", f"bench-dut-{os.getpid()}", "--log-level", "lib.*:error"]
+    huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
+    command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "1024"]
+    command += ["--vdev", f"net_crossover0,feed={feed}", "--vdev", "net_crossover1"]
+    with tempfile.TemporaryDirectory() as folder:
+        client = NodeClient(command, Path(folder) / "stderr.log")
+        try:
+            client.wait_hello()
+            yield DutNode(client)
+        finally:
+            client.close()
