@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A stock dpdk-testpmd at its prompt, for the programs of this folder that measure against it."""
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from pollscope.errors import HostError
+
+LIMIT_S = 30.0
+PROMPT = "testpmd> "
+QUIT_LIMIT_S = 10
+
+
+class Testpmd:
+    """One testpmd: main lcore on CPU 0, forwarding lcore on CPU 1, 2 MB hugepages, a file prefix of its own.
+
+    Raises:
+        HostError: testpmd is not installed, does not come up or does not answer.
+    """
+
+    def __init__(self, role: str, eal: Sequence[str], options: Sequence[str], log: Path) -> None:
+        program = shutil.which("dpdk-testpmd")
+        if program is None:
+            raise HostError("dpdk-testpmd is not installed", "dpdk-testpmd", "make build")
+        self._prefix = f"bench-{role}-{os.getpid()}"
+        # stdbuf: answers to the prompt come line by line although they go into a pipe.
+        command = ["stdbuf", "-oL", program, "--lcores=0@0,1@1", "--main-lcore=0", "--no-pci", "--no-telemetry"]
+        command += [f"--file-prefix={self._prefix}", *eal, "--", "--interactive", *options]
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+            )
+        self._until_prompt()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, line: str) -> str:
+        """The answer to a command."""
+        self._write(line)
+        return self._until_prompt()
+
+    def forward_pps(self, start: str, settle_s: float, window_s: float) -> float:
+        """Packets per second that port 0 receives while forwarding, between two looks at its statistics."""
+        self.ask(start)
+        time.sleep(settle_s)
+        self.ask("show port stats 0")
+        time.sleep(window_s)
+        answer = self.ask("show port stats 0")
+        self.ask("stop")
+        rate = re.search(r"Rx-pps:\s+(\d+)", answer)
+        if rate is None:
+            raise HostError("testpmd showed no Rx-pps", "show port stats 0")
+        return float(rate[1])
+
+    def close(self) -> None:
+        """End it and take away what EAL leaves behind: hugepage files and the runtime folder of the prefix."""
+        if self._process.poll() is None:
+            try:
+                self._write("quit")
+                self._process.communicate(timeout=QUIT_LIMIT_S)
+            except (BrokenPipeError, subprocess.TimeoutExpired):
+                self._process.kill()
+                self._process.communicate()
+        for folder in _hugetlbfs_mounts():
+            for left in folder.glob(f"{self._prefix}map_*"):
+                left.unlink()
+        shutil.rmtree(Path("/var/run/dpdk") / self._prefix, ignore_errors=True)
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _until_prompt(self) -> str:
+        assert self._process.stdout is not None
+        answer, descriptor, deadline = "", self._process.stdout.fileno(), time.monotonic() + LIMIT_S
+        while not answer.endswith(PROMPT):
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(descriptor, 1 << 16) if ready else b""
+            if not chunk:
+                self.close()
+                raise HostError(f"testpmd did not show its prompt: {answer[-200:]!r}", "dpdk-testpmd")
+            answer += chunk.decode(errors="replace")
+        return answer
+
+
+def _hugetlbfs_mounts() -> list[Path]:
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    return [Path(words[1]) for words in mounts if words[2] == "hugetlbfs"]
