@@ -36,13 +36,32 @@ _LIMITS = (
 )
 
 
-def trial_flags(limits: Noise, metrics: Mapping[str, float]) -> list[dict[str, str]]:
+def trial_flags(limits: Noise, record: Mapping[str, Any], metrics: Mapping[str, float]) -> list[dict[str, str]]:
     """What a trial is flagged with: one entry `{name, text}` per limit that it is above.
 
     Args:
         limits: of the spec.
+        record: of the trial.
         metrics: of the trial; one that is absent cannot be above its limit.
     """
+    return [*_waiting(limits, record), *_above_limits(limits, metrics)]
+
+
+def _waiting(limits: Noise, record: Mapping[str, Any]) -> list[dict[str, str]]:
+    start, waits = record["start"], record["host"].get("waits_ns", {})
+    duration_ns = start["warmup_ns"] + start["window_ns"]
+    flags = []
+    for lcore, wait_ns in waits.items():
+        if wait_ns > limits.max_waiting * duration_ns:
+            text = (
+                f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.2g} % of the trial, because "
+                f"something else ran there (limit {100 * limits.max_waiting:g} %): that time looks like polling or like loss"
+            )
+            flags.append({"name": "noise:waiting", "text": text})
+    return flags
+
+
+def _above_limits(limits: Noise, metrics: Mapping[str, float]) -> list[dict[str, str]]:
     return [
         {"name": f"noise:{limit.metric}", "text": limit.sentence.format(value=metrics[limit.metric], limit=allowed)}
         for limit in _LIMITS

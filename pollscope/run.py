@@ -197,7 +197,8 @@ class _Run:
     def _finish(self, status: str) -> Outcome:
         self._maker.close()
         runner = self._runner
-        warnings = list(dict.fromkeys([*self._writer.meta["warnings"], *runner.warnings]))
+        found = [*self._writer.meta["warnings"], *runner.warnings, *runner.flagged_warning()]
+        warnings = list(dict.fromkeys(found))
         self._writer.update(
             status=status,
             finished_utc=utc_now(),

@@ -85,6 +85,14 @@ class Runner:
         """Trial -> reason, of those that failed."""
         return {trial: kept.reason for trial, kept in self._kept.items() if kept.status == "failed"}
 
+    def flagged_warning(self) -> list[str]:
+        """A sentence about how many trials the host disturbed, with one of the reasons; empty when it did not."""
+        flagged = [(trial, kept.reason) for trial, kept in self._kept.items() if kept.status == "flagged"]
+        if not flagged:
+            return []
+        trial, reason = flagged[0]
+        return [f"{len(flagged)} of {len(self._kept)} trials are flagged for host noise; the first, {trial}: {reason}"]
+
     def trial_ids(self) -> list[str]:
         """All trials of the run in the order of the plan, further rounds last."""
         planned = [trial.id for trial in self._plan.trials]
@@ -131,7 +139,7 @@ class Runner:
         metrics = _metrics_of(record)
         if metrics is None:
             return None
-        record["flags"] = trial_flags(self._plan.spec.noise, metrics)
+        record["flags"] = trial_flags(self._plan.spec.noise, record, metrics)
         if record["flags"]:
             record["status"] = "flagged"
             record["reason"] = "; ".join(flag["text"] for flag in record["flags"])

@@ -71,9 +71,10 @@ class TrialMaker:
         config = session.configure(params)
         calibration = self._calibration(session, params)
         times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
-        before = read_activity(session.measuring_cpus)
+        before, waits = read_activity(session.measuring_cpus), session.waits_ns()
         measured = session.measure(f"t{self._count}", times, rate_request(params, maximum_pps))
         host = read_activity(session.measuring_cpus).since(before)
+        host["waits_ns"] = {str(lcore): ns - waits.get(lcore, 0) for lcore, ns in session.waits_ns().items()}
         maximum = {} if maximum_pps is None else {"maximum_pps": maximum_pps}
         return {
             **maximum,

@@ -11,6 +11,7 @@ from pollscope.host.facts import build_facts, cache_bytes, host_facts, turbo
 from pollscope.host.files import parse_list
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.topology import nics
+from pollscope.host.waiting import lcore_waits_ns
 
 
 @pytest.fixture
@@ -171,6 +172,14 @@ def test_activity_counts_only_the_measuring_cpus(tmp_path: Path) -> None:
         "interrupts": {"1": 5},
         "softirqs": 4,
     }
+
+
+@pytest.mark.parametrize("name", ["rte-worker-2", "lcore-worker-2", "dpdk-worker2"])
+def test_waits_of_lcore_threads(tmp_path: Path, name: str) -> None:
+    for tid, comm, stat in [(1, "pollscope-node", "9 9 9"), (2, name, "100 77 5"), (3, "rte-worker-3", "100 88 5")]:
+        written(tmp_path / f"7/task/{tid}/comm", comm), written(tmp_path / f"7/task/{tid}/schedstat", stat)
+    assert lcore_waits_ns(7, (1, 2), tmp_path) == {2: 77}
+    assert lcore_waits_ns(8, (1, 2), tmp_path) == {}
 
 
 def test_testbed_status(cli: Cli) -> None:

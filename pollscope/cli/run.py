@@ -42,9 +42,7 @@ def run(
         raise UsageError("give specs to run, or --resume RUN", remedy="pollscope run --help")
     if resume is not None:
         if quick or settings or testbed:
-            raise UsageError(
-                "--resume goes on with the run's own settings", remedy="leave the other options away"
-            )
+            raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
         _end([_report(resume_run(resume, _say))])
         return
     overrides = Overrides(quick, tuple(settings or ()))

@@ -174,6 +174,9 @@ class Maximum(Model):
 class Noise(Model):
     """Limits of host noise; a trial above one of them is flagged."""
 
+    max_waiting: Share = Field(
+        default=0.02, ge=0, description="share of the trial that a measuring lcore may wait for its CPU"
+    )
     max_gaps_over_100us_per_s: float | None = Field(
         default=None, ge=0, strict=False, description="gaps of a measuring core longer than 100 us, a second"
     )

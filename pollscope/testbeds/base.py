@@ -43,6 +43,9 @@ class Session(Protocol):
     def suits(self, params: Params) -> bool:
         """Whether these nodes can take this configuration without being started again."""
 
+    def waits_ns(self) -> dict[int, int]:
+        """How long each spinning lcore has had to wait for its CPU so far; empty where the kernel does not say."""
+
     def configure(self, params: Params) -> dict[str, Any]:
         """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""
 

@@ -10,6 +10,7 @@ from pollscope.errors import HostError
 from pollscope.host import cpus as processors
 from pollscope.host.cpus import Roles
 from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.waiting import lcore_waits_ns
 from pollscope.node import NodeClient, NodeFailed
 from pollscope.places import node_program
 from pollscope.requests import Wiring, configure_request
@@ -227,6 +228,10 @@ class LoopbackSession:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""
         wanted = {name: params[name] for name in start_parameters(params)}
         return wanted == self._at_start and params["cores"] <= len(self._roles.dut)
+
+    def waits_ns(self) -> dict[int, int]:
+        """How long generator and DUT lcores have had to wait for their CPUs so far."""
+        return lcore_waits_ns(self._client.pid, (self._wiring.generator_lcore, *self._wiring.dut_lcores))
 
     def configure(self, params: Params) -> dict[str, Any]:
         """Configures the node when it is not configured so already; returns the request."""
