@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct unit_suite unit_histogram, unit_packets, unit_pacing, unit_rng, unit_rss, unit_sequence;
+extern const struct unit_suite unit_accounting, unit_control, unit_histogram, unit_packets, unit_pacing,
+        unit_rng, unit_rss, unit_sequence;
 
 static const struct unit_suite *const suites[] = {
-        &unit_histogram, &unit_packets, &unit_pacing, &unit_rng, &unit_rss, &unit_sequence,
+        &unit_accounting, &unit_control, &unit_histogram, &unit_packets,
+        &unit_pacing,     &unit_rng,     &unit_rss,       &unit_sequence,
 };
 
 #define SUITES (sizeof(suites) / sizeof(suites[0]))
