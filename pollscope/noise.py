@@ -55,7 +55,7 @@ def _waiting(limits: Noise, record: Mapping[str, Any]) -> list[dict[str, str]]:
         if wait_ns > limits.max_waiting * duration_ns:
             text = (
                 f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.2g} % of the trial, because "
-                f"something else ran there (limit {100 * limits.max_waiting:g} %): that time looks like polling or like loss"
+                f"something else ran there (limit {100 * limits.max_waiting:g} %): this looks like polling or like loss"
             )
             flags.append({"name": "noise:waiting", "text": text})
     return flags
