@@ -13,7 +13,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint format bench figures vm-test machine-test lock clean clean-host ready ready-dev programs
+.PHONY: help build run test lint format bench figures vm-test chroot-test machine-test lock clean clean-host ready ready-dev programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 	exit $$worst
 
 test: ready-dev programs ## all tests, set-up included
-	@$(VENV)/pytest $(PYTEST_FLAGS) -m "not machine" $(TESTS)
+	@$(VENV)/pytest $(PYTEST_FLAGS) -m "not machine and not chroot" $(TESTS)
+
+chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)
+	@$(VENV)/pytest $(PYTEST_FLAGS) -m chroot tests/chroot
 
 machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian systems (root, network, an hour)
 	@$(VENV)/pytest $(PYTEST_FLAGS) -m machine tests/chroot
