@@ -25,6 +25,7 @@ static __rte_always_inline uint64_t begin_turn(struct gen_engine *e)
 		e->counts.gaps_over_1us++;
 		e->counts.gaps_over_10us += gap > 10 * e->cycles_us;
 		e->counts.gaps_over_100us += gap > 100 * e->cycles_us;
+		e->counts.cycles_over_100us += gap > 100 * e->cycles_us ? gap : 0;
 		e->longest_gap = RTE_MAX(e->longest_gap, gap);
 	}
 	return now;

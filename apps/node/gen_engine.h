@@ -42,6 +42,7 @@ struct gen_counts {
 	uint64_t gaps_over_1us;
 	uint64_t gaps_over_10us;
 	uint64_t gaps_over_100us;
+	uint64_t cycles_over_100us;         /* in gaps of that class, whole */
 	uint64_t bursts[GEN_BURST_MAX + 1]; /* by the number of frames that the driver accepted */
 };
 

@@ -49,9 +49,12 @@ static json_t *counts_of(const struct gen_counts *c)
 
 static json_t *host_gaps(const struct gen_engine *e, const struct gen_counts *c)
 {
-	return json_pack("{s:o, s:o, s:o, s:o}", "over_1us", integer(c->gaps_over_1us), "over_10us",
-	                 integer(c->gaps_over_10us), "over_100us", integer(c->gaps_over_100us), "longest_ns",
-	                 integer(cycles_to_ns(e->longest_gap, e->trial->tsc_hz)));
+	const uint64_t tsc_hz = e->trial->tsc_hz;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "over_1us", integer(c->gaps_over_1us), "over_10us",
+	                 integer(c->gaps_over_10us), "over_100us", integer(c->gaps_over_100us),
+	                 "in_over_100us_ns", integer(cycles_to_ns(c->cycles_over_100us, tsc_hz)),
+	                 "longest_ns", integer(cycles_to_ns(e->longest_gap, tsc_hz)));
 }
 
 /* Packets of the whole trial: numbers that never arrived are lost. */
