@@ -83,7 +83,11 @@ def groups(found: Sequence[Sample], factor: str) -> Iterator[tuple[str, list[Sam
         if factor in sample.levels:
             by_rest.setdefault(sample.label(factor), []).append(sample)
     for label, members in by_rest.items():
-        yield label, sorted(members, key=lambda sample: float(sample.levels[factor]))
+        yield label, sorted(members, key=lambda sample: _rank(sample.levels[factor]))
+
+
+def _rank(level: Level) -> float | str:
+    return level if isinstance(level, str) else float(level)
 
 
 def absence(table: pd.DataFrame, metric: str) -> str:

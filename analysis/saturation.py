@@ -7,6 +7,7 @@ import pandas as pd
 
 from pollscope.analysis.samples import factors, measured
 from pollscope.metrics import metric_dictionary
+from pollscope.run_folder import RunFolder
 
 # A saturated DUT lets packets lie until the NIC has no descriptor left; below this share it kept up with what came.
 SATURATED_MISSED_SHARE = 0.01
@@ -27,6 +28,20 @@ def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
                 f"when the generator sent all it could, the DUT missed {share} of it, so the maximum is the generator's"
             )
     return found
+
+
+def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
+    """Points of a saturating run at which the DUT kept up, so that the rate is the generator's: id -> the reason."""
+    if not run.meta.get("spec", {}).get("parameters", {}).get("saturate"):
+        return {}
+    missed = measured(table).groupby("point", sort=False)["metric.imissed_share"].median().dropna()
+    text = metric_dictionary()["imissed_share"].text
+    return {
+        str(point): f"at {point} the DUT missed {text(float(share))} of all that the generator could send, "
+        "so the rate is the generator's"
+        for point, share in missed.items()
+        if share < SATURATED_MISSED_SHARE
+    }
 
 
 def unreached_points(table: pd.DataFrame) -> dict[str, str]:

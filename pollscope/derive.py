@@ -244,6 +244,11 @@ STATISTICS: dict[str, Statistic] = {
 }
 
 
+@metric("latency_tail_ns")
+def _latency_tail_ns(trial: Trial) -> float:
+    return COMPUTE["latency_p99_ns"](trial) - COMPUTE["latency_mean_ns"](trial)
+
+
 def _dut_cycles(name: str, statistic: str) -> Compute:
     return lambda trial: STATISTICS[statistic](trial.dut_histogram(name))
 

@@ -173,6 +173,42 @@ def test_largest_fall(tmp_path: Path, useful: dict[tuple[int, float], float], ki
     assert judged(tmp_path, trials_of(useful), one).kind is kind
 
 
+@pytest.mark.parametrize(
+    ("polls", "kind"),
+    [
+        ({1: 110, 2: 120, 3: 130, 4: 140}, AGREES),
+        ({1: 110, 2: 121, 3: 128, 4: 141}, AGREES),  # nearly straight
+        ({1: 100, 2: 100, 3: 100, 8: 900}, DISAGREES),  # a knee, of which a line explains 93 %
+        ({1: 100, 2: 400, 3: 100, 4: 700}, DISAGREES),
+        ({1: 140, 2: 130, 3: 120, 4: 110}, DISAGREES),
+        ({1: 100, 2: 200}, NOT_MEASURABLE),
+    ],
+)
+def test_linear(tmp_path: Path, polls: dict[int, int], kind: VerdictKind) -> None:
+    one = claim(metric="poll_rate_hz", predicate={"kind": "linear", "factor": "queues", "r_squared": 0.95})
+    assert judged(tmp_path, poll_trials({queues: count * 10_000 for queues, count in polls.items()}), one).kind is kind
+
+
+def test_noise_alone_does_not_bend_a_line(tmp_path: Path) -> None:
+    one = claim(metric="tax_share", predicate={"kind": "linear", "factor": "queues", "r_squared": 0.999})
+    useful = {(1, 1.0): 0.9, (2, 1.0): 0.79, (3, 1.0): 0.72, (4, 1.0): 0.6}
+    assert judged(tmp_path, trials_of(useful, [-0.03, 0.0, 0.03]), one).kind is INCONCLUSIVE
+    assert judged(tmp_path / "exact", trials_of(useful, [-0.0001, 0.0, 0.0001]), one).kind is DISAGREES
+
+
+def test_a_ratio_compares_levels_that_are_words(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial(f"{shape}{repeat}", shape, repeat, {"shape": shape}, pps=pps + repeat)
+        for shape, pps in (("FB", 1e6), ("SQ", 1e5))
+        for repeat in range(3)
+    ]
+    bounds = {"kind": "ratio", "factor": "shape", "from": "FB", "to": "SQ"}
+    assert judged(tmp_path, trials, claim(metric="rx_pps", predicate={**bounds, "high": 0.2})).kind is AGREES
+    assert judged(tmp_path, trials, claim(metric="rx_pps", predicate={**bounds, "low": 0.2})).kind is DISAGREES
+    other = claim(metric="rx_pps", predicate={**bounds, "to": "NC", "low": 0.2})
+    assert judged(tmp_path, trials, other).kind is NOT_MEASURABLE
+
+
 def test_every_trial_counts_each_one(tmp_path: Path) -> None:
     one = claim(metric="imissed_share", predicate={"kind": "every_trial", "low": 0, "high": 0})
     trials = [synthetic.trial(f"t{repeat}", "p", repeat, {"queues": 1}) for repeat in range(5)]
@@ -231,6 +267,18 @@ def test_load_means_the_load_factor_of_the_run(tmp_path: Path) -> None:
     assert judged(tmp_path, trials, one).kind is AGREES
 
 
+def test_a_saturated_point_that_misses_nothing_shows_the_generator(tmp_path: Path) -> None:
+    trials = [synthetic.trial(f"t{repeat}", "queues=1", repeat, {"queues": 1}, pps=1e6 + repeat) for repeat in range(3)]
+    meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    one = claim(metric="tx_pps", needs_load=True, predicate={"kind": "within", "low": 9e5})
+    verdict = judged(tmp_path / "bound", trials, one, **meta)
+    assert verdict.kind is NOT_MEASURABLE
+    assert "the DUT missed 0 %" in verdict.finding.sentence
+    for record in trials:
+        record["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = 10**6
+    assert judged(tmp_path / "full", trials, one, **meta).kind is AGREES
+
+
 def test_only_claims_of_the_runs_rows_are_judged(tmp_path: Path) -> None:
     run = read_run(synthetic.write_run(tmp_path / "run", trials_of({(1, 1.0): 0.75}), row="S-F8", rows=["S-F8"]))
     assert {verdict.claim.row for verdict in evaluate_run(run)} == {"S-F8"}
@@ -245,7 +293,7 @@ def test_differences_to_the_paper_are_said(tmp_path: Path) -> None:
 
 def test_shipped_claims_cover_their_rows() -> None:
     rows = {one.row for one in load_claims()}
-    assert {"S-F5", "S-F6", "S-F8", "SANITY"} <= rows
+    assert {"S-F5", "S-F6", "S-F8", "S-F9", "S-F10a", "S-F10b", "H-F3b", "H-F3c", "SANITY"} <= rows
 
 
 @pytest.mark.parametrize(

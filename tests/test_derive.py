@@ -163,6 +163,12 @@ def test_what_was_not_measured_is_absent_with_its_reason(path: str, value: objec
     assert reason in absences[absent]
 
 
+def test_the_tail_is_the_99th_percentile_above_the_mean() -> None:
+    latencies = synthetic.histogram([*[1000] * 90, *[2000] * 10], "ns")
+    record = _changed(synthetic.trial(), "result.gen.lcores.0.latency_ns.from_intended", latencies)
+    assert derive_trial(record)[0]["latency_tail_ns"] == pytest.approx(2000 - 1100, abs=1)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [

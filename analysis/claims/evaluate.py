@@ -11,7 +11,7 @@ from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.papers import differences
 from pollscope.analysis.samples import absence, factors, level_text, measured, samples
-from pollscope.analysis.saturation import unreached_points, unsaturated_points
+from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
 from pollscope.run_folder import RunFolder
@@ -26,7 +26,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     table = current_table(run)
     rows = rows_of(run)
     chosen = [claim for claim in (load_claims() if claims is None else claims) if claim.row in rows]
-    return [Verdict(claim, run.run_id, _finding(claim, table), differences(claim.paper, run)) for claim in chosen]
+    return [Verdict(claim, run.run_id, _finding(claim, run, table), differences(claim.paper, run)) for claim in chosen]
 
 
 def rows_of(run: RunFolder) -> list[str]:
@@ -35,7 +35,7 @@ def rows_of(run: RunFolder) -> list[str]:
     return [str(row) for row in rows] if isinstance(rows, list) and rows else [str(run.meta["row"])]
 
 
-def _finding(claim: Claim, table: pd.DataFrame) -> Finding:
+def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
     claim = _with_real_load(claim, factors(table))
     data = measured(table)
     if data.empty:
@@ -44,7 +44,7 @@ def _finding(claim: Claim, table: pd.DataFrame) -> Finding:
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}")
     if claim.needs_load:
-        unfit = unsaturated_points(table) | unreached_points(table)
+        unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
         left_out = [unfit[point] for point in selected["point"].unique() if point in unfit]
         selected = selected[~selected["point"].isin(unfit)]
         if selected.empty:

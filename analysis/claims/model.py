@@ -91,8 +91,8 @@ class Ratio(Bounds):
 
     kind: Literal["ratio"]
     factor: str
-    first: float | int = Field(alias="from")
-    last: float | int = Field(alias="to")
+    first: float | int | str = Field(alias="from")
+    last: float | int | str = Field(alias="to")
 
 
 class LargestFall(Bounds):
@@ -110,7 +110,17 @@ class RisesAbove(Model):
     level: float | int
 
 
-Predicate = Annotated[Within | EveryTrial | TrendOver | Ratio | LargestFall | RisesAbove, Field(discriminator="kind")]
+class Linear(Model):
+    """The metric rises with a factor, and the means of its levels lie on a straight line."""
+
+    kind: Literal["linear"]
+    factor: str
+    r_squared: float = Field(gt=0, le=1, description="least share of the means' variance that the line explains")
+
+
+Predicate = Annotated[
+    Within | EveryTrial | TrendOver | Ratio | LargestFall | RisesAbove | Linear, Field(discriminator="kind")
+]
 
 
 class Claim(Model):

@@ -9,6 +9,7 @@ from pollscope.analysis.claims.model import (
     Bounds,
     EveryTrial,
     LargestFall,
+    Linear,
     Predicate,
     Ratio,
     RisesAbove,
@@ -17,7 +18,7 @@ from pollscope.analysis.claims.model import (
 )
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.samples import Sample, groups, level_text
-from pollscope.analysis.statistics import Estimate, Trend, ratio_estimate, trend
+from pollscope.analysis.statistics import Estimate, Line, Trend, line, ratio_estimate, trend
 from pollscope.metrics import Metric
 
 Text = Callable[[float], str]
@@ -40,6 +41,8 @@ def judge(predicate: Predicate, found: Sequence[Sample], metric: Metric) -> Find
             return _largest_fall(predicate, found)
         case RisesAbove():
             return _rises_above(predicate, found, metric)
+        case Linear():
+            return _linear(predicate, found, metric)
 
 
 def number(label: str, estimate: Estimate, text: Text) -> Number:
@@ -183,8 +186,11 @@ def _change_number(label: str, members: Sequence[Sample], change: Estimate, metr
     return Number(label, change.value, low, high, change.n, f"{ends}, {percent(change.value)}{interval}")
 
 
-def _level(members: Sequence[Sample], factor: str, level: float) -> Sample | None:
-    return next((sample for sample in members if math.isclose(float(sample.levels[factor]), level)), None)
+def _level(members: Sequence[Sample], factor: str, level: float | str) -> Sample | None:
+    def same(other: float | str) -> bool:
+        return other == level if isinstance(level, str) else math.isclose(float(other), level)
+
+    return next((sample for sample in members if same(sample.levels[factor])), None)
 
 
 def _ratio(predicate: Ratio, found: Sequence[Sample]) -> Finding:
@@ -250,3 +256,49 @@ def _rise(predicate: RisesAbove, below: Sequence[Sample], above: Sequence[Sample
     if rising == -1 or (ratio.has_interval and ratio.high <= 1):
         return DISAGREES, ratio
     return INCONCLUSIVE, ratio
+
+
+def _linear(predicate: Linear, found: Sequence[Sample], metric: Metric) -> Finding:
+    numbers, kinds = [], []
+    for label, members in groups(found, predicate.factor):
+        if len(members) > 2:
+            fitted = line(*_xy(members, predicate.factor))
+            explained = _explained(members, predicate.factor, fitted)
+            kinds.append(_linear_kind(predicate, members, fitted, explained))
+            ends = f"{metric.text(fitted.low)} to {metric.text(fitted.high)}"
+            text = f"{metric.text(fitted.slope)} ({ends}) per unit of {predicate.factor}"
+            text += f", {percent(explained)} of the variance of the means explained"
+            place = _sweep_text(label, members, predicate.factor)
+            count = sum(len(sample.values) for sample in members)
+            numbers.append(Number(place, fitted.slope, fitted.low, fitted.high, count, text))
+    if not numbers:
+        return Finding(NOT_MEASURABLE, f"The run has fewer than three levels of {predicate.factor} to compare.")
+    wanted = f"a straight line has to explain {percent(predicate.r_squared)}"
+    return Finding(_together(kinds), f"{metric.title}: {_spread(numbers)}; {wanted}.", numbers)
+
+
+def _linear_kind(predicate: Linear, members: Sequence[Sample], fitted: Line, explained: float) -> VerdictKind:
+    """A bend counts as one only if the line misses the interval of a mean."""
+    if fitted.low <= 0:
+        return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
+    if explained >= predicate.r_squared:
+        return AGREES
+    missed = [
+        sample
+        for sample in members
+        if not sample.estimate.low <= _on_line(sample, predicate.factor, fitted) <= sample.estimate.high
+    ]
+    return DISAGREES if missed else INCONCLUSIVE
+
+
+def _on_line(sample: Sample, factor: str, fitted: Line) -> float:
+    return fitted.intercept + fitted.slope * float(sample.levels[factor])
+
+
+def _explained(members: Sequence[Sample], factor: str, fitted: Line) -> float:
+    """Share of the variance of the levels' means that the line explains; negative when their mean does better."""
+    means = [sample.estimate.value for sample in members]
+    middle = sum(means) / len(means)
+    rest = sum((mean - _on_line(sample, factor, fitted)) ** 2 for mean, sample in zip(means, members, strict=True))
+    whole = sum((mean - middle) ** 2 for mean in means)
+    return 1 - rest / whole if whole else 0.0
