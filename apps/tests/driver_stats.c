@@ -10,8 +10,7 @@
 
 static void every_frame_has_one_account(void)
 {
-	struct port_setup receiver = {
-	        .rx_queues = 4, .rx_desc = 64, .mtu = 1000, .rss_types = RSS_UDP};
+	struct port_setup receiver = {.rx_queues = 4, .rx_desc = 64, .mtu = 1000, .rss_types = RSS_UDP};
 	struct rte_eth_stats a, b;
 
 	pair_up(NULL, &receiver);
