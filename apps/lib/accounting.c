@@ -7,10 +7,14 @@
 #define HISTOGRAM_HIGHEST_CYCLES (UINT64_C(1) << 40)
 #define HISTOGRAM_DIGITS         3
 
-#define GAP_BASE_NS           10000
+#define GAP_BASE_NS           5000
+#define GAP_POLL_FACTOR       4
 #define GAP_CYCLES_PER_PACKET 2000
-#define MIN_QUIET_STRETCHES   32
-#define MIN_RUNS_FOR_SLOPE    16 /* runs of a length below which its mean has no say in the slope */
+#define MIN_NEAR_RECEIVES     50
+#define NEAR_RUNS             6 /* lengths 1 ... 32 */
+_Static_assert(1 << (NEAR_RUNS - 1) == ACCOUNT_NEAR, "");
+#define MIN_QUIET_STRETCHES 32
+#define MIN_RUNS_FOR_SLOPE  16 /* runs of a length below which its mean has no say in the slope */
 
 const char *const accounting_names[ACCOUNTING_MODES + 1] = {"none",       "count", "sampled",
                                                             "transition", "full",  NULL};
@@ -31,7 +35,7 @@ void account_free(struct account *a)
 	histogram_free(&a->visit_gap_cycles);
 }
 
-void account_reset(struct account *a, uint32_t longest, uint64_t tsc_hz, uint64_t extra_cycles)
+void account_reset(struct account *a, const struct account_known *known)
 {
 	const struct histogram iteration_cycles = a->iteration_cycles, visit_gap_cycles = a->visit_gap_cycles;
 
@@ -40,9 +44,10 @@ void account_reset(struct account *a, uint32_t longest, uint64_t tsc_hz, uint64_
 	a->visit_gap_cycles = visit_gap_cycles;
 	histogram_reset(&a->iteration_cycles);
 	histogram_reset(&a->visit_gap_cycles);
-	longest_reset(&a->longest, longest);
-	a->gap_base_cycles = cycles_of_ns(GAP_BASE_NS, tsc_hz);
-	a->gap_packet_cycles = GAP_CYCLES_PER_PACKET + 2 * extra_cycles;
+	longest_reset(&a->longest, known->longest);
+	a->gap_base_cycles = cycles_of_ns(GAP_BASE_NS, known->tsc_hz);
+	a->gap_packet_cycles = GAP_CYCLES_PER_PACKET + 2 * known->extra_cycles;
+	a->gap_poll_cycles = (uint64_t)(GAP_POLL_FACTOR * known->empty_poll_cycles);
 }
 
 uint64_t account_busy_visits(const struct account *a)
@@ -110,9 +115,10 @@ static double poll_cost(const struct account_runs runs[], int n, double stamp_cy
 	return slope > 0 ? slope : mean_less_stamp(runs, n, stamp_cycles);
 }
 
+/* From the lengths up to ACCOUNT_NEAR: they serve the receives with as many empty polls in front, and few are interrupted. */
 double account_sampled_poll_cost(const struct account *a, double stamp_cycles)
 {
-	return poll_cost(a->runs, ACCOUNT_RUNS, stamp_cycles);
+	return poll_cost(a->runs, NEAR_RUNS, stamp_cycles);
 }
 
 static uint64_t quiet_stretches(const struct account *a)
@@ -162,14 +168,39 @@ static double positive(double value)
 
 struct visit_means {
 	uint64_t weight[ACCOUNT_BURST_MAX + 1];
+	uint64_t receive_weight[ACCOUNT_BURST_MAX + 1];
 	double receive[ACCOUNT_BURST_MAX + 1];
 	double process[ACCOUNT_BURST_MAX + 1];
 	double transmit[ACCOUNT_BURST_MAX + 1];
 };
 
-static uint64_t mean_visits(const struct account *a, double empty_cost, double stamp_cycles,
-                            struct visit_means *m)
+/* Receives far behind empty polls count only where the near ones are too few. */
+static bool near_suffices(const struct account *a)
 {
+	uint64_t near = 0;
+
+	for (int n = 1; n <= ACCOUNT_BURST_MAX; n++)
+		near += a->strata[n].near.samples;
+	return near >= MIN_NEAR_RECEIVES;
+}
+
+static void mean_receive(const struct account_stratum *s, bool near_only, double empty_cost,
+                         double stamp_cycles, uint64_t *weight, double *mean)
+{
+	const double far = near_only ? 0 : 1,
+	             samples = (double)s->near.samples + far * (double)s->far.samples;
+	const double cycles = (double)s->near.cycles + far * (double)s->far.cycles;
+	const double empty = (double)s->near.empty_before + far * (double)s->far.empty_before;
+
+	*weight = (uint64_t)samples;
+	if (samples > 0)
+		*mean = positive((cycles - empty * empty_cost) / samples - stamp_cycles);
+}
+
+static uint64_t mean_visits(const struct account *a, double stamp_cycles, struct visit_means *m)
+{
+	const bool near_only = near_suffices(a);
+	const double empty_cost = account_sampled_poll_cost(a, stamp_cycles);
 	uint64_t samples = 0;
 
 	memset(m, 0, sizeof(*m));
@@ -180,9 +211,7 @@ static uint64_t mean_visits(const struct account *a, double empty_cost, double s
 		if (!s->samples)
 			continue;
 		m->weight[n] = s->samples;
-		m->receive[n] =
-		        positive(((double)s->receive_cycles - (double)s->empty_before * empty_cost) / count -
-		                 stamp_cycles);
+		mean_receive(s, near_only, empty_cost, stamp_cycles, &m->receive_weight[n], &m->receive[n]);
 		m->process[n] = positive((double)s->process_cycles / count - stamp_cycles);
 		m->transmit[n] = positive((double)s->transmit_cycles / count - stamp_cycles);
 		samples += s->samples;
@@ -217,13 +246,13 @@ static const char *classify_sampled(const struct account *a, uint32_t queues, do
 	const uint64_t empty_polls = account_empty_polls(a, queues);
 	const double empty_cost = account_empty_poll_cost(a, stamp_cycles);
 	struct visit_means m;
-	const uint64_t samples = mean_visits(a, account_sampled_poll_cost(a, stamp_cycles), stamp_cycles, &m);
+	const uint64_t samples = mean_visits(a, stamp_cycles, &m);
 
 	if (a->rx_packets && !samples)
 		return "no sampled run met a packet: the window is too short or the load too low";
 	if (empty_polls > a->sweeps && empty_cost == 0)
 		return "no sampled run stayed empty: the window is too short";
-	c->receive = account_scale_up(a->visits, m.weight, m.receive);
+	c->receive = account_scale_up(a->visits, m.receive_weight, m.receive);
 	c->process = account_scale_up(a->visits, m.weight, m.process);
 	c->transmit = account_scale_up(a->visits, m.weight, m.transmit);
 	c->useful = c->receive + c->process + c->transmit;

@@ -13,7 +13,7 @@
  *   counted   sweeps, and visits that returned packets by burst size n. Empty polls are the difference: nothing is counted
  *             on an empty poll.
  *   sampled   at random sweeps a run of polls is timed: stamp, poll until packets come or L polls were empty, stamp. L is
- *             drawn from 1, 2, 4 ... 32 ahead of the run. A run that stayed empty gives the cost of an empty poll; one that
+ *             drawn from 1, 2, 4 ... 512 ahead of the run. A run that stayed empty gives the cost of an empty poll; one that
  *             ended in a burst of n gives, less its empty polls, the cost of receiving n, and two more stamps give processing
  *             and sending.
  *   quiet     stretches between two looks at the TSC in which no packet came are whole sweeps of empty polls in the
@@ -50,7 +50,7 @@
 #include "longest.h"
 
 #define ACCOUNT_BURST_MAX 512
-#define ACCOUNT_RUNS      6  /* run lengths 1, 2, 4 ... 32 polls */
+#define ACCOUNT_RUNS      10 /* run lengths 1, 2, 4 ... 512 polls */
 #define ACCOUNT_QUIET     28 /* quiet stretches by log2 of their polls: 2^16 sweeps of 1024 queues at most */
 #define ACCOUNT_COUNTERS  7  /* hardware counters kept per class, see pmu.h */
 
@@ -65,13 +65,24 @@ enum accounting {
 
 extern const char *const accounting_names[ACCOUNTING_MODES + 1]; /* NULL-terminated */
 
-/* Sampled visits with one burst size. */
+/* Timed receives that had `empty_before` empty polls (all together) in front of them. */
+struct account_receives {
+	uint64_t samples;
+	uint64_t empty_before;
+	uint64_t cycles; /* with the empty polls, and one stamp per sample */
+};
+
+/*
+ * Sampled visits with one burst size. Receives with few empty polls in front (at most ACCOUNT_NEAR) are kept apart: the
+ * more empty polls have to be taken off, the worse the receive is known.
+ */
+#define ACCOUNT_NEAR 32
 struct account_stratum {
 	uint64_t samples;
-	uint64_t empty_before;   /* empty polls inside the receive stretches */
-	uint64_t receive_cycles; /* with empty_before polls and one stamp per sample */
 	uint64_t process_cycles; /* with one stamp per sample */
 	uint64_t transmit_cycles;
+	struct account_receives near;
+	struct account_receives far;
 	uint64_t counter_samples;
 	uint64_t counters[ACCOUNT_COUNTERS];
 };
@@ -105,6 +116,7 @@ struct account {
 	uint64_t stamps;
 	uint64_t gap_base_cycles; /* see gap_threshold() */
 	uint64_t gap_packet_cycles;
+	uint64_t gap_poll_cycles;
 	uint64_t host_gaps;
 	uint64_t host_gap_cycles;
 	uint64_t interruptions; /* stretches far longer than their sweeps and packets explain */
@@ -132,22 +144,31 @@ struct account {
 int account_init(struct account *a);
 void account_free(struct account *a);
 
-/* Clear everything; histograms stay allocated. extra_cycles: known cost per packet of the workload. */
-void account_reset(struct account *a, uint32_t longest, uint64_t tsc_hz, uint64_t extra_cycles);
+/* What is known before a stretch begins. */
+struct account_known {
+	uint64_t tsc_hz;
+	uint64_t extra_cycles;    /* known cost of the workload per packet */
+	double empty_poll_cycles; /* calibrated; 0: not */
+	uint32_t longest;
+};
+
+/* Clear everything; histograms stay allocated. */
+void account_reset(struct account *a, const struct account_known *known);
 
 /*
- * A run that handled n packets and lasted longer than this was interrupted by the host: 10 us (one timer interrupt of a guest
- * stays below), and for each packet twice its known extra cost and 2000 cycles (no workload here comes near).
+ * A run of `polls` empty polls that met `packets` packets and lasted longer than this was interrupted by the host: 5 us (a
+ * timer interrupt of a guest may stay below, and is part of the loop's life), for each packet twice its known extra cost and
+ * 2000 cycles (no workload here comes near), for each poll four times its calibrated cost.
  */
-static inline uint64_t gap_threshold(const struct account *a, uint64_t packets)
+static inline uint64_t gap_threshold(const struct account *a, uint64_t packets, uint64_t polls)
 {
-	return a->gap_base_cycles + packets * a->gap_packet_cycles;
+	return a->gap_base_cycles + packets * a->gap_packet_cycles + polls * a->gap_poll_cycles;
 }
 
-/* True, and booked, when `cycles` for n packets are a host gap. */
-static inline bool account_is_gap(struct account *a, uint64_t cycles, uint64_t packets)
+/* True, and booked, when `cycles` are a host gap. */
+static inline bool account_is_gap(struct account *a, uint64_t cycles, uint64_t packets, uint64_t polls)
 {
-	if (__builtin_expect(cycles <= gap_threshold(a, packets), 1))
+	if (__builtin_expect(cycles <= gap_threshold(a, packets, polls), 1))
 		return false;
 	a->host_gaps++;
 	a->host_gap_cycles += cycles;
@@ -161,7 +182,7 @@ static inline void account_empty_run(struct account *a, unsigned int run_log2, u
 	struct account_runs *runs = &a->runs[run_log2];
 
 	a->stamps += 2;
-	if (account_is_gap(a, cycles, 0))
+	if (account_is_gap(a, cycles, 0, polls))
 		return;
 	runs->runs++;
 	runs->polls += polls;
@@ -187,11 +208,14 @@ static inline void account_visit(struct account *a, uint16_t n, uint32_t empty_b
 	struct account_stratum *s = &a->strata[n];
 
 	a->stamps += 4;
-	if (account_is_gap(a, stamp[3] - stamp[0], n))
+	if (account_is_gap(a, stamp[3] - stamp[0], n, empty_before))
 		return;
+	struct account_receives *receives = empty_before <= ACCOUNT_NEAR ? &s->near : &s->far;
+
+	receives->samples++;
+	receives->empty_before += empty_before;
+	receives->cycles += stamp[1] - stamp[0];
 	s->samples++;
-	s->empty_before += empty_before;
-	s->receive_cycles += stamp[1] - stamp[0];
 	s->process_cycles += stamp[2] - stamp[1];
 	s->transmit_cycles += stamp[3] - stamp[2];
 	a->sampled_cycles += stamp[3] - stamp[0];
@@ -211,7 +235,7 @@ static inline void account_transition(struct account *a, struct account_interval
 	a->transitions += busy && !open->busy;
 	a->returns += !busy && open->busy;
 	if (!account_is_gap(a, cycles - (open->busy ? 0 : RTE_MIN(cycles, (uint64_t)IDLE_INTERVAL_CYCLES)),
-	                    a->rx_packets - open->packets)) {
+	                    a->rx_packets - open->packets, 0)) {
 		*(open->busy ? &a->busy_cycles : &a->empty_cycles) += cycles;
 		*(open->busy ? &a->busy_intervals : &a->empty_intervals) += 1;
 	}

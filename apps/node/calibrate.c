@@ -189,6 +189,13 @@ static bool measure_loop(struct job *job)
 	return packets == 0;
 }
 
+/* What the accounting of trials needs. */
+static void keep_costs(const struct job *job)
+{
+	job->poller->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
+	job->poller->empty_poll_cycles = job->costs.empty_poll_overlapped.median;
+}
+
 /* lcore: all costs. */
 static int run_job(void *arg)
 {
@@ -206,11 +213,12 @@ static int run_stamp_job(void *arg)
 	struct job *job = arg;
 
 	if (measure_polls(job, false)) {
-		job->poller->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
+		keep_costs(job);
 		return 0;
 	}
 	measure_clock(job);
 	job->poller->stamp_cycles = job->costs.tsc_read.median;
+	job->poller->empty_poll_cycles = 0;
 	return 0;
 }
 
@@ -274,6 +282,6 @@ json_t *calibrate(json_t *request, struct node_error *err)
 		node_fail(err, "", "%s", job.error);
 		return NULL;
 	}
-	pollers[0]->stamp_cycles = RTE_MAX(job.costs.stamp.median, 0.0);
+	keep_costs(&job);
 	return costs_json(&job.costs);
 }

@@ -70,7 +70,7 @@ static void judge_stretch(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 
 	if (packets == 0 && elapsed < INTERRUPT_CYCLES + 2 * usual)
 		account_quiet(a, (uint64_t)sweeps * p->queues, elapsed);
-	if (elapsed > gap_threshold(a, packets) + 2 * usual) {
+	if (elapsed > gap_threshold(a, packets, 0) + 2 * usual) {
 		a->interruptions++;
 		a->interrupted_cycles += elapsed - usual;
 	}
@@ -192,9 +192,16 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 
 void poll_reset(struct poller *p, const struct trial *trial)
 {
+	const struct account_known known = {
+	        .tsc_hz = trial->tsc_hz,
+	        .extra_cycles = p->extra_cycles,
+	        .empty_poll_cycles = p->empty_poll_cycles,
+	        .longest = p->longest,
+	};
+
 	p->trial = trial;
 	for (int s = 0; s < STRETCHES; s++)
-		account_reset(&p->accounts[s], p->longest, trial->tsc_hz, p->extra_cycles);
+		account_reset(&p->accounts[s], &known);
 	p->account = &p->accounts[STRETCH_WARMUP];
 	p->stretch = STRETCH_WARMUP;
 	memset(p->edges, 0, sizeof(p->edges));

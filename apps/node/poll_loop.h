@@ -142,7 +142,7 @@ static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_
 static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
                                               uint64_t *intervals)
 {
-	if (account_is_gap(p->account, cycles, n))
+	if (account_is_gap(p->account, cycles, n, 1))
 		return;
 	*sum += cycles;
 	(*intervals)++;

@@ -71,7 +71,8 @@ struct poller {
 	unsigned int lcore;
 	enum accounting accounting;
 	uint32_t longest;
-	double stamp_cycles;
+	double stamp_cycles;      /* calibrated */
+	double empty_poll_cycles; /* calibrated; 0: the port was not silent */
 	struct account accounts[STRETCHES];
 	struct poller_edge edges[2]; /* begin and end of the window */
 	struct pmu pmu;

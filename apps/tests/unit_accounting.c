@@ -6,8 +6,10 @@
 
 #include "accounting.h"
 
-#define TSC_HZ 1000000000 /* 10 us of gap base are 10000 cycles */
+#define TSC_HZ 1000000000 /* 5 us of gap base are 5000 cycles */
 #define STAMP  20.0
+
+static const struct account_known known = {.tsc_hz = TSC_HZ, .empty_poll_cycles = 10, .longest = 16};
 
 static struct account *new_account(void)
 {
@@ -15,7 +17,7 @@ static struct account *new_account(void)
 
 	if (!a || account_init(a) < 0)
 		abort();
-	account_reset(a, 16, TSC_HZ, 0);
+	account_reset(a, &known);
 	return a;
 }
 
@@ -108,10 +110,12 @@ static void gap_threshold_grows_with_known_cost(void)
 {
 	struct account *a = new_account();
 
-	UNIT_EQUAL(gap_threshold(a, 0), 10000);
-	UNIT_EQUAL(gap_threshold(a, 32), 10000 + 32 * 2000);
-	account_reset(a, 16, TSC_HZ, 5000);
-	UNIT_EQUAL(gap_threshold(a, 32), 10000 + 32 * 12000);
+	const struct account_known costly = {.tsc_hz = TSC_HZ, .extra_cycles = 5000};
+
+	UNIT_EQUAL(gap_threshold(a, 0, 0), 5000);
+	UNIT_EQUAL(gap_threshold(a, 32, 512), 5000 + 32 * 2000 + 512 * 40);
+	account_reset(a, &costly);
+	UNIT_EQUAL(gap_threshold(a, 32, 512), 5000 + 32 * 12000);
 	drop(a);
 }
 

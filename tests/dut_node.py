@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A real node whose DUT forwards between two virtual NIC pairs, for the tests of docs/node-protocol.md."""
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+GEN_TX, DUT_RX, DUT_TX, GEN_RX = "net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b"
+GENERATOR_LCORE, DUT_LCORE, SECOND_DUT_LCORE = 1, 2, 3
+LCORES = f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1,{SECOND_DUT_LCORE}@1"
+PAIRS = ("net_crossover0", "net_crossover1")
+LIMIT_S = 60.0
+
+
+class Node:
+    """One process, spoken to in raw lines: what a client would never send can be sent too."""
+
+    def __init__(self, build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024) -> None:
+        command = [str(build_dir / "pollscope-node"), "--lcores", LCORES, "--main-lcore", "0", "--no-pci", "--no-huge"]
+        command += ["-m", str(mib), "--no-shconf", "--file-prefix", f"pollscope-dut-{os.getpid()}"]
+        for vdev in vdevs:
+            command += ["--vdev", vdev]
+        with log.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
+            )
+        self._tail = b""
+        self.hello = self.line()
+
+    def send(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+
+    def line(self, limit_s: float = LIMIT_S) -> dict[str, Any]:
+        """The next line that the node writes."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + limit_s
+        while b"\n" not in self._tail:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
+            assert chunk, f"no line from the node (status {self.process.poll()})"
+            self._tail += chunk
+        line, self._tail = self._tail.split(b"\n", 1)
+        message = json.loads(line)
+        assert isinstance(message, dict)
+        return message
+
+    def ask(self, cmd: str, **fields: Any) -> dict[str, Any]:
+        """The reply to a request, refused or not."""
+        self.send(json.dumps({"cmd": cmd, **fields}).encode() + b"\n")
+        return self.line()
+
+    def get(self, cmd: str, **fields: Any) -> dict[str, Any]:
+        """The reply to a request that must not be refused."""
+        reply = self.ask(cmd, **fields)
+        assert reply["ok"] is True, reply
+        return reply
+
+    def trial(self, window_s: float = 0.1, warmup_s: float = 0.02, **fields: Any) -> dict[str, Any]:
+        """Runs a trial to its end and reads the result."""
+        times = {"warmup_ns": int(warmup_s * 1e9), "window_ns": int(window_s * 1e9)}
+        self.get("start", trial="t", **times, **fields)
+        event = self.line()
+        assert event == {"event": "done", "trial": "t"}
+        return self.get("read")
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def configuration(
+    queues: int = 1, rx_desc: int = 512, generator: bool = True, gen: Mapping[str, Any] | None = None, **dut: Any
+) -> dict[str, Any]:
+    """A `configure` request without `cmd`: generator to DUT to generator."""
+    lcores = len(dut.get("lcores", [DUT_LCORE]))
+    ports = [
+        {"name": GEN_TX},
+        {"name": DUT_RX, "rx_queues": queues, "rx_desc": rx_desc},
+        {"name": DUT_TX, "tx_queues": lcores},
+        {"name": GEN_RX},
+    ]
+    whole: dict[str, Any] = {"ports": ports}
+    whole["dut"] = {"lcores": [DUT_LCORE], "rx_port": DUT_RX, "tx_port": DUT_TX, "workload": "io", **dut}
+    if generator:
+        ends = {"lcore": GENERATOR_LCORE, "tx_port": GEN_TX, "rx_port": GEN_RX, "target_port": DUT_RX}
+        whole["gen"] = {**ends, **(gen or {})}
+    return whole
+
+
+@contextmanager
+def running_node(build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024) -> Iterator[Node]:
+    """A node that is ended when the block is left."""
+    node = Node(build_dir, log, vdevs, mib)
+    try:
+        yield node
+    finally:
+        node.end()

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trials of a real node: every packet, poll and cycle is accounted for, in each mode and workload."""
+
+import ipaddress
+import json
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
+
+pytestmark = pytest.mark.measure
+
+MODES = ("none", "count", "sampled", "transition", "full")
+CLASSIFYING = MODES[2:]
+CLASSES = ("useful", "empty_poll", "loop", "instrumentation")
+PPS = {"pps": 50_000}
+
+
+@pytest.fixture(scope="module")
+def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
+        yield running
+
+
+def is_absent(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"absent"} and bool(value["absent"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("queues", [1, 5])
+def test_packets_polls_and_cycles_add_up(node: Node, mode: str, queues: int) -> None:
+    node.get("configure", **configuration(queues=queues, accounting=mode))
+    result = node.trial(window_s=0.2, rate=PPS)
+    (lcore,), (generator,), ports = result["dut"]["lcores"], result["gen"]["lcores"], result["ports"]
+    stats = {name: port["stats"] for name, port in ports.items()}
+
+    assert generator["total"]["sent"] > 0
+    assert stats[DUT_RX]["ipackets"] + stats[DUT_RX]["imissed"] == generator["total"]["sent"]
+    assert stats[DUT_TX]["opackets"] == stats[DUT_RX]["ipackets"]
+    assert sum(ports[DUT_RX]["rx_queue_packets"]) == stats[DUT_RX]["ipackets"]
+    assert 0 < lcore["rx_packets"] <= stats[DUT_RX]["ipackets"]
+    assert lcore["tx_packets"] + lcore["tx_dropped"] == lcore["rx_packets"]
+    assert lcore["rx_bytes"] == 60 * lcore["rx_packets"]
+    assert lcore["tx_bytes"] == 60 * lcore["tx_packets"]
+    check_window(lcore, result["window"])
+    if mode == "none":
+        assert "polls" not in lcore
+        return
+    polls = lcore["polls"]
+    assert sum(polls.values()) == lcore["iterations"] * queues
+    bursts = dict(lcore["histograms"]["burst"]["values"])
+    assert sum(bursts.values()) == sum(polls.values())
+    assert sum(size * count for size, count in bursts.items()) == lcore["rx_packets"]
+    assert 0 < lcore["iterations"] - lcore["idle_iterations"] <= polls["partial"] + polls["full"]
+    check_cycles(lcore, mode)
+
+
+def check_window(lcore: dict[str, Any], window: dict[str, Any]) -> None:
+    """The lcore cut where it was told to, or later by what took its CPU away."""
+    late_at_most = 0.05 * window["tsc_hz"]
+    for edge in ("start_tsc", "end_tsc"):
+        assert 0 <= lcore["window"][edge] - window[edge] <= late_at_most
+
+
+def check_cycles(lcore: dict[str, Any], mode: str) -> None:
+    cycles = lcore["cycles"]
+    if mode not in CLASSIFYING:
+        assert all(is_absent(cycles[name]) for name in CLASSES)
+        return
+    assert sum(cycles[name] for name in CLASSES) == cycles["total"]
+    assert all(cycles[name] >= 0 for name in CLASSES)
+    assert 0 < cycles["useful"] < cycles["total"]
+    parts = [cycles[name] for name in ("receive", "process", "transmit")]
+    if mode == "transition":
+        assert all(is_absent(part) for part in parts)
+        assert lcore["transitions"] > 0
+    else:
+        assert sum(parts) == cycles["useful"]
+    assert ("iteration_cycles" in lcore["histograms"]) == (mode != "transition")
+    assert lcore["busy_cycles_testpmd"] == cycles["useful"]
+    assert 0 < lcore["idle_iteration_cycles"] <= cycles["total"]
+
+
+@pytest.mark.parametrize("mode", CLASSIFYING)
+def test_known_cost_shows_in_useful(node: Node, mode: str) -> None:
+    """20000 cycles a packet: the useful cycles of a packet are these and some hundred of its own."""
+    node.get("configure", **configuration(accounting=mode, extra_cycles=20_000))
+    (lcore,) = node.trial(window_s=0.3, rate={"pps": 30_000})["dut"]["lcores"]
+    assert 19_500 < lcore["cycles"]["useful"] / lcore["rx_packets"] < 24_000
+
+
+def test_without_traffic_all_is_tax(node: Node) -> None:
+    node.get("configure", **configuration(queues=4))
+    (lcore,) = node.trial(rate={"pps": 0})["dut"]["lcores"]
+    assert lcore["cycles"]["useful"] == 0
+    assert lcore["idle_iterations"] == lcore["iterations"] > 1000
+    assert lcore["polls"]["empty"] == 4 * lcore["iterations"]
+    assert lcore["histograms"]["iteration_cycles"]["total"] > 0
+    assert lcore["histograms"]["visit_gap_cycles"]["total"] > 0
+    assert [entry["cycles"] for entry in lcore["longest"]] == sorted(
+        (entry["cycles"] for entry in lcore["longest"]), reverse=True
+    )
+
+
+def test_drop_sends_nothing(node: Node) -> None:
+    node.get("configure", **configuration(workload="drop", tx_port=None))
+    (lcore,) = node.trial(rate=PPS)["dut"]["lcores"]
+    assert lcore["workload_dropped"] == lcore["rx_packets"] > 0
+    assert lcore["tx_packets"] == 0
+
+
+def test_generated_traffic_has_routes(node: Node) -> None:
+    node.get("configure", **configuration(workload="l3fwd-lpm"))
+    (lcore,) = node.trial(rate=PPS)["dut"]["lcores"]
+    assert lcore["tx_packets"] == lcore["rx_packets"] > 0
+    node.get("configure", **configuration(workload="l3fwd-lpm", routes=4096))
+    (lcore,) = node.trial(rate=PPS)["dut"]["lcores"]
+    assert 0 < lcore["workload_dropped"] < lcore["rx_packets"]
+
+
+def test_reconfiguration_from_one_queue_to_1024_and_back(node: Node) -> None:
+    for queues, rx_desc in ((1, 512), (1024, 64), (1, 512), (64, 256)):
+        request = configuration(queues=queues, rx_desc=rx_desc, gen={"flows": 2 * queues})
+        reply = node.get("configure", **request)
+        assert reply["configured_ns"] > 0
+        assert reply["footprint_bytes"][DUT_RX] >= queues * rx_desc * 2048
+        result = node.trial(window_s=0.2, rate={"pps": 500_000})
+        assert all(count > 0 for count in result["ports"][DUT_RX]["rx_queue_packets"])
+        assert result["dut"]["lcores"][0]["queues"] == queues
+
+
+def test_same_configuration_again_disturbs_nothing(node: Node) -> None:
+    node.get("configure", **configuration())
+    node.trial(rate=PPS)
+    assert node.get("configure", **configuration())["configured_ns"] < 200e6
+    assert node.ask("read")["ok"] is False  # results belong to the configuration
+
+
+def test_two_lcores_share_the_queues(node: Node) -> None:
+    lcores = [DUT_LCORE, SECOND_DUT_LCORE]
+    node.get("configure", **configuration(queues=5, lcores=lcores))
+    result = node.trial(window_s=0.3, rate={"pps": 20_000})
+    first, second = result["dut"]["lcores"]
+    assert (first["lcore"], second["lcore"]) == tuple(lcores)
+    assert (first["queues"], second["queues"]) == (3, 2)
+    assert first["rx_packets"] > 0
+    assert second["rx_packets"] > 0
+    for lcore in (first, second):
+        assert sum(lcore["polls"].values()) == lcore["iterations"] * lcore["queues"]
+
+
+def test_dut_alone(node: Node) -> None:
+    node.get("configure", **configuration(generator=False))
+    result = node.trial()
+    assert "gen" not in result
+    assert result["dut"]["lcores"][0]["rx_packets"] == 0
+
+
+def test_calibration_orders_the_costs(node: Node) -> None:
+    node.get("configure", **configuration(queues=16))
+    costs = node.get("calibrate")["costs"]
+    for cost in costs.values():
+        assert 0 <= cost["low"] <= cost["median"] <= cost["high"]
+        assert cost["n"] >= 11
+    assert costs["tsc_read_serialised_cycles"]["median"] > costs["tsc_read_cycles"]["median"]
+    assert costs["empty_poll_serialised_cycles"]["median"] > costs["empty_poll_overlapped_cycles"]["median"]
+    sweep = 16 * costs["empty_poll_overlapped_cycles"]["median"]
+    assert costs["sweep_cycles"]["median"] == pytest.approx(sweep, rel=0.01)
+    fewer = node.get("calibrate", queues=2)["costs"]["sweep_cycles"]["median"]
+    assert fewer < costs["sweep_cycles"]["median"]
+    assert node.ask("calibrate", queues=17)["where"] == "queues"
+
+
+def test_selftest_covers_modes_and_distances(node: Node) -> None:
+    rows = node.get("selftest")["rows"]
+    assert {(row["every_k_polls"], row["mode"]) for row in rows} == {
+        (every, mode) for every in (None, 256, 64, 16, 8, 4, 2) for mode in MODES
+    }
+    for row in rows:
+        assert row["low"] <= row["added_cycles_per_poll"] <= row["high"]
+        assert (row["mode"] != "none") or row["added_cycles_per_poll"] == 0
+    full, sampled = (
+        next(row for row in rows if row["mode"] == mode and row["every_k_polls"] == 16) for mode in ("full", "sampled")
+    )
+    assert full["added_cycles_per_poll"] > 3 * sampled["added_cycles_per_poll"]
+
+
+def test_selftest_program_prints_a_table(build_dir: Path) -> None:
+    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@1", "--no-pci", "--no-huge", "-m", "128"]
+    done = subprocess.run(
+        [*command, "--no-shconf", "--", "--self-test"], capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 + 7 * len(MODES)
+    assert lines[2].split()[:2] == ["never", "none"]
+
+
+# What goes into the router: destination, TTL, EtherType; and whether it comes out.
+ROUTED = [
+    ("10.0.0.7", 64, 0x0800, True),  # route 0 is 10.0.0.0/24
+    ("10.158.55.1", 2, 0x0800, True),  # route 1: 40503 = 0x9e37
+    ("10.158.55.1", 1, 0x0800, False),
+    ("10.158.55.1", 0, 0x0800, False),
+    ("192.0.2.1", 64, 0x0800, False),
+    ("10.158.55.1", 64, 0x0806, False),
+    ("10.158.55.255", 255, 0x0800, True),
+]
+
+
+def frame(destination: str, ttl: int, ether_type: int) -> bytes:
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 46, 1, 0, ttl, 17, 0, bytes([198, 18, 0, 1]), packed(destination))
+    header = header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:]
+    return b"\xff" * 6 + b"\x02" * 6 + struct.pack("!H", ether_type) + header + bytes(range(26))
+
+
+def packed(address: str) -> bytes:
+    return ipaddress.IPv4Address(address).packed
+
+
+def folded(header: bytes) -> int:
+    """One's complement sum of the 16-bit words (RFC 1071)."""
+    total: int = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def write_pcap(path: Path, frames: list[bytes]) -> None:
+    records = [struct.pack("<IIII", 1, 0, len(one), len(one)) + one for one in frames]
+    path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"".join(records))
+
+
+def read_pcap(path: Path) -> list[bytes]:
+    data, frames, at = path.read_bytes(), [], 24
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        frames.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> None:
+    """net_pcap shows the frames themselves: MAC addresses, TTL, checksum, and nothing else changed."""
+    before, after = tmp_path / "before.pcap", tmp_path / "after.pcap"
+    frames = [frame(destination, ttl, ether_type) for destination, ttl, ether_type, _ in ROUTED]
+    write_pcap(before, frames)
+    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
+    with running_node(build_dir, tmp_path / "log", [vdev], mib=512) as node:
+        if node.hello["ports"] == []:
+            pytest.skip("this DPDK has no net_pcap driver")
+        dut = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0", "workload": "l3fwd-lpm"}
+        node.get("configure", ports=[{"name": "net_pcap0"}], dut={**dut, "accounting": "full"})
+        (lcore,) = node.trial(warmup_s=0, window_s=0.002, drain_max_ns=0)["dut"]["lcores"]
+        node.get("quit")
+        node.process.wait(LIMIT_S)
+    expected = [one for one, (*_, comes_out) in zip(frames, ROUTED, strict=True) if comes_out]
+    share_dropped = 1 - len(expected) / len(frames)
+    assert lcore["workload_dropped"] == pytest.approx(share_dropped * lcore["rx_packets"], rel=0.01, abs=len(frames))
+    forwarded = sorted(set(read_pcap(after)), key=lambda one: one[30:34])
+    assert len(forwarded) == len(expected)
+    for out, into in zip(forwarded, sorted(expected, key=lambda one: one[30:34]), strict=True):
+        assert out[:6] == bytes([2, 0, 0, 0, 0, 1])
+        assert out[6:12] not in (into[6:12], bytes(6))
+        assert out[22] == into[22] - 1
+        assert folded(out[14:34]) == 0xFFFF
+        assert (out[12:22], out[23:24], out[26:]) == (into[12:22], into[23:24], into[26:])
+
+
+def telemetry(connection: socket.socket, command: str) -> Any:
+    connection.send(command.encode())
+    (answer,) = json.loads(connection.recv(1 << 16)).values()
+    return answer
+
+
+def test_telemetry_serves_live_counters(node: Node) -> None:
+    node.get("configure", **configuration())
+    path = f"/var/run/dpdk/{prefix_of(node)}/dpdk_telemetry.v2"
+    if not Path(path).exists():
+        pytest.skip(f"no telemetry socket at {path}: not root, or EAL without telemetry")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(path)
+        connection.recv(1 << 16)  # greeting
+        assert telemetry(connection, "/pollscope/lcores") == [DUT_LCORE]
+        node.get("start", trial="live", warmup_ns=0, window_ns=60 * 10**9, rate=PPS)
+        first = telemetry(connection, f"/pollscope/lcore,{DUT_LCORE}")["iterations"]
+        deadline = time.monotonic() + LIMIT_S
+        while telemetry(connection, f"/pollscope/lcore,{DUT_LCORE}")["iterations"] <= first:
+            assert time.monotonic() < deadline, "the counters stand still"
+            time.sleep(0.01)
+        assert telemetry(connection, "/pollscope/trial") == {"trial": "live", "state": "running"}
+        assert telemetry(connection, "/pollscope/lcore,77") is None
+        node.get("stop")
+        assert node.line()["event"] == "done"
+
+
+def prefix_of(node: Node) -> str:
+    arguments = Path(f"/proc/{node.process.pid}/cmdline").read_text().split("\0")
+    return arguments[arguments.index("--file-prefix") + 1]
