@@ -99,6 +99,17 @@ class Histogram:
                 return min(self._highest_at(index), self.largest)
         return self._known(self.largest)
 
+    def cumulative(self) -> list[tuple[int, float]]:
+        """Points of the distribution function: (largest value of a bucket, share of all values up to there).
+
+        Refused values lie beyond the last point, so that the last share is 1 only without them. Empty without samples.
+        """
+        curve, seen = [], 0
+        for index in sorted(self.counts):
+            seen += self.counts[index]
+            curve.append((min(self._highest_at(index), self.largest), seen / self.samples))
+        return curve
+
     def _highest_at(self, index: int) -> int:
         layout = _empty(self.layout)
         return int(layout.get_highest_equivalent_value(layout.get_value_from_index(index)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
-from pollscope.analysis.figures import files, s_f5, s_f6, s_f8
+from pollscope.analysis.figures import files, h_f3, s_f5, s_f6, s_f8, s_f9, s_f10
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.style import look
 from pollscope.run_folder import RunFolder
@@ -22,6 +22,7 @@ class PaperFigure:
     paper: str
     title: str
     draw: Callable[[FigureData], Figure]
+    leaves_out_interruptions: bool = True
 
 
 FIGURES = {
@@ -30,6 +31,11 @@ FIGURES = {
         PaperFigure("S-F5", "socc19", s_f5.TITLE, s_f5.draw),
         PaperFigure("S-F6", "socc19", s_f6.TITLE, s_f6.draw),
         PaperFigure("S-F8", "socc19", s_f8.TITLE, s_f8.draw),
+        PaperFigure("S-F9", "socc19", s_f9.TITLE, s_f9.draw, False),
+        PaperFigure("S-F10a", "socc19", s_f10.TITLE_SINGLE, s_f10.draw_single, False),
+        PaperFigure("S-F10b", "socc19", s_f10.TITLE_MULTI, s_f10.draw_multi, False),
+        PaperFigure("H-F3b", "hyperplane", h_f3.TITLE_GROWTH, h_f3.draw_growth, False),
+        PaperFigure("H-F3c", "hyperplane", h_f3.TITLE_DISTRIBUTION, h_f3.draw_distribution, False),
     )
 }
 
@@ -46,7 +52,7 @@ def save_figure(figure: PaperFigure, run: RunFolder, folder: Path, name: str) ->
     Raises:
         UsageError: the run folder contradicts its formats.
     """
-    data = figure_data(figure.row, run)
+    data = figure_data(figure.row, run, figure.leaves_out_interruptions)
     with look():
         return files.save(figure.draw(data), f"{figure.row}. {figure.title}.\n{data.caption}", folder, name)
 
@@ -57,6 +63,6 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> tuple[str, str]:
     Raises:
         UsageError: the run folder contradicts its formats.
     """
-    data = figure_data(figure.row, run)
+    data = figure_data(figure.row, run, figure.leaves_out_interruptions)
     with look():
         return files.svg_text(figure.draw(data), opaque=False), data.caption

@@ -28,12 +28,14 @@ class FigureData:
         run: the run folder.
         table: all its trials.
         rows: those that are data.
+        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work.
     """
 
     row: str
     run: RunFolder
     table: pd.DataFrame
     rows: pd.DataFrame
+    leaves_out_interruptions: bool = True
     _samples: dict[str, list[Sample]] = field(default_factory=dict)
 
     def samples(self, metric: str) -> list[Sample]:
@@ -56,8 +58,9 @@ class FigureData:
         shares = self.rows["metric.interrupted_share"].dropna()
         if shares.empty or shares.max() < INTERRUPTED_LIMIT:
             return ""
+        fate = "is left out" if self.leaves_out_interruptions else "is part of these numbers"
         middle, worst = 100 * shares.median(), 100 * shares.max()
-        return f"Other work on the DUT's CPU, {middle:.2g} % of the time (up to {worst:.2g} %), is left out."
+        return f"Other work on the DUT's CPU, {middle:.2g} % of the time (up to {worst:.2g} %), {fate}."
 
     def absence(self, metric: str) -> str:
         """Why a metric is absent."""
@@ -99,14 +102,14 @@ def _trial_counts(rows: pd.DataFrame) -> str:
     return f"Means of {repeats} trials a point with 95 % intervals.{note}"
 
 
-def figure_data(row: str, run: RunFolder) -> FigureData:
+def figure_data(row: str, run: RunFolder, leaves_out_interruptions: bool = True) -> FigureData:
     """What the figure of a row needs from a run.
 
     Raises:
         UsageError: the run folder contradicts its formats.
     """
     table = current_table(run)
-    return FigureData(row, run, table, measured(table))
+    return FigureData(row, run, table, measured(table), leaves_out_interruptions)
 
 
 def short_name(paper: str) -> str:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of S-F9, S-F10a, S-F10b, H-F3b and H-F3c on runs whose numbers are known."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+from test_figures import run_of, svg_of, words
+
+from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.h_f3 import distributions
+
+QUEUES = (1, 64, 512)
+
+
+def shaped_trials(row_shapes: tuple[str, ...], missed: int = 0) -> list[dict[str, Any]]:
+    trials = []
+    for shape in row_shapes:
+        for queues in QUEUES:
+            for repeat in range(3):
+                point = f"queues={queues},shape={shape}"
+                levels = {"queues": queues, "shape": shape}
+                record = synthetic.trial(f"{point}:{repeat}", point, repeat, levels, pps=1e6 + repeat, queues=queues)
+                record["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = missed
+                trials.append(record)
+    return trials
+
+
+def latency_trials(spread_ns: int = 1000) -> list[dict[str, Any]]:
+    """Latencies from 1 us to 1 us + queues x spread."""
+    trials = []
+    for queues in (10, 100):
+        for repeat in range(2):
+            record = synthetic.trial(f"{queues}:{repeat}", f"queues={queues}", repeat, {"queues": queues})
+            latencies = synthetic.histogram(range(1000, 1000 + queues * spread_ns, spread_ns), "ns")
+            record["result"]["gen"]["lcores"][0]["latency_ns"]["from_intended"] = latencies
+            trials.append(record)
+    return trials
+
+
+def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Path) -> None:
+    text = words(svg_of(run_of(tmp_path / "run", "S-F9", shaped_trials(("SQ", "FB"))), "S-F9", tmp_path / "out"))
+    for word in ("traffic in all queues", "all traffic in one queue", "Median latency", "SoCC'19: more than 6 at 512"):
+        assert word in text
+    assert text.count("SoCC'19") == 1, "nothing is stated for the median"
+
+
+def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    trials = [record for record in shaped_trials(("SQ",)) if record["factors"]["queues"] > 1]
+    text = words(svg_of(run_of(tmp_path / "run", "S-F9", trials), "S-F9", tmp_path / "out"))
+    assert "the run has no point with one queue" in text
+
+
+@pytest.mark.parametrize(
+    ("row", "shapes", "value"),
+    [("S-F10a", ("SQ", "FB"), "SoCC'19: 1.6 at 512"), ("S-F10b", ("FB",), "SoCC'19: above 10 from 64 to 512")],
+)
+def test_throughput_shows_the_stated_value_and_why_llc_is_absent(
+    tmp_path: Path, row: str, shapes: tuple[str, ...], value: str
+) -> None:
+    text = words(svg_of(run_of(tmp_path / "run", row, shaped_trials(shapes, missed=10**6)), row, tmp_path / "out"))
+    assert value in text
+    assert synthetic.NO_PMU in text
+    assert "limit of the generator" not in text
+
+
+def test_points_that_the_generator_limits_are_marked(tmp_path: Path) -> None:
+    meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    run = run_of(tmp_path / "run", "S-F10a", shaped_trials(("SQ",)), **meta)
+    assert "limit of the generator, not of the DUT" in words(svg_of(run, "S-F10a", tmp_path / "out"))
+
+
+def test_llc_loads_are_drawn_where_they_are_counted(tmp_path: Path) -> None:
+    trials = shaped_trials(("FB",))
+    for record in trials:
+        counts = {"instructions": 2, "cycles": 1, "llc_loads": 10**6, "llc_misses": 10**5}
+        record["result"]["dut"]["lcores"][0]["pmu"] = {"window": counts, "multiplexed_share": 0.0}
+    text = words(svg_of(run_of(tmp_path / "run", "S-F10b", trials), "S-F10b", tmp_path / "out"))
+    assert "load misses" in text
+    assert "absent" not in text
+
+
+def test_a_distribution_holds_every_packet_of_its_trials(tmp_path: Path) -> None:
+    trials = latency_trials()
+    trials.append(trials[0] | {"trial": "broken", "status": "failed", "reason": "hung"})
+    found = distributions(figure_data("H-F3c", run_of(tmp_path / "run", "H-F3c", trials)))
+    assert {queues: histogram.samples for queues, histogram in found.items()} == {10: 20, 100: 200}
+    curve = found[10].cumulative()
+    assert curve[0] == (pytest.approx(1000, rel=0.001), 0.1)
+    assert curve[-1] == (found[10].largest, 1.0)
+    assert [share for _, share in curve] == sorted(share for _, share in curve)
+
+
+@pytest.mark.parametrize(("row", "word"), [("H-F3b", "99th percentile"), ("H-F3c", "100 queues")])
+def test_light_load_figures(tmp_path: Path, row: str, word: str) -> None:
+    assert word in words(svg_of(run_of(tmp_path / "run", row, latency_trials()), row, tmp_path / "out"))
+
+
+def test_the_caption_does_not_claim_that_latency_leaves_interruptions_out(tmp_path: Path) -> None:
+    trials = latency_trials()
+    for record in trials:
+        cycles = record["result"]["dut"]["lcores"][0]["cycles"]
+        record["result"]["dut"]["lcores"][0]["interruptions"]["cycles"] = cycles["loop"] // 2
+    text = words(svg_of(run_of(tmp_path / "run", "H-F3b", trials), "H-F3b", tmp_path / "out"))
+    assert "is part of these numbers" in text
+    assert "is left out" not in text
