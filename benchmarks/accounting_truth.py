@@ -9,8 +9,8 @@ the time; what the packets cost by themselves comes on top. For each accounting 
     ratio useful_MODE_U     measured useful cycles over known cycles plus the packets' own
     ratio whole_MODE_U      useful and tax over the window's TSC cycles
 
-Exit status 1 when a median useful share lies below the known share or above what known and own cost explain by more than
-2 % of the window, or when the classes miss the window by more than 0.5 %.
+Exit status 1 when a median useful share lies below the known share, or above what known and own cost explain, by more
+than 2 % of the window, or when the classes miss the window by more than 0.5 %.
 """
 
 import sys
