@@ -18,13 +18,9 @@
 #define DESTINATION_PORT 9     /* discard, RFC 863 */
 #define TTL_HOPS         64
 
-struct feed_headers {
-	struct rte_ether_hdr ether;
-	struct rte_ipv4_hdr ip;
-	struct rte_udp_hdr udp;
-} __rte_packed __rte_aligned(2);
+#define HEADER_BYTES (sizeof(struct rte_ether_hdr) + sizeof(struct rte_ipv4_hdr) + sizeof(struct rte_udp_hdr))
 
-_Static_assert(sizeof(struct feed_headers) <= CROSSOVER_TEMPLATE_BYTES, "the template holds the headers");
+_Static_assert(HEADER_BYTES <= CROSSOVER_TEMPLATE_BYTES, "the template holds the headers");
 
 static uint16_t frame_bytes(const struct crossover_rx_queue *rxq)
 {
@@ -35,27 +31,29 @@ static void fill_template(const struct crossover_rx_queue *rxq, uint16_t flow,
                           struct crossover_template *template)
 {
 	const struct crossover_port *port = rxq->port;
-	struct feed_headers *headers = (struct feed_headers *)template->head;
-	uint16_t length = frame_bytes(rxq);
+	struct rte_ether_hdr *ether = (struct rte_ether_hdr *)template->head;
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(ether + 1);
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+	uint16_t length = frame_bytes(rxq), ip_bytes = length - sizeof(*ether);
 	uint32_t hash = 0;
 
 	memset(template, 0, sizeof(*template));
-	headers->ether.dst_addr = port->mac_addrs[0];
-	headers->ether.src_addr = port->peer->mac_addrs[0];
-	headers->ether.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
-	headers->ip.version_ihl = RTE_IPV4_VHL_DEF;
-	headers->ip.total_length = rte_cpu_to_be_16(length - sizeof(headers->ether));
-	headers->ip.time_to_live = TTL_HOPS;
-	headers->ip.next_proto_id = IPPROTO_UDP;
-	headers->ip.src_addr = rte_cpu_to_be_32(SOURCE_NETWORK | flow);
-	headers->ip.dst_addr = rte_cpu_to_be_32(route_address(flow % ROUTES_DEFAULT, DESTINATION_HOST));
-	headers->ip.hdr_checksum = rte_ipv4_cksum(&headers->ip);
-	headers->udp.src_port = rte_cpu_to_be_16(SOURCE_PORT + flow % (UINT16_MAX - SOURCE_PORT));
-	headers->udp.dst_port = rte_cpu_to_be_16(DESTINATION_PORT);
-	headers->udp.dgram_len = rte_cpu_to_be_16(length - sizeof(headers->ether) - sizeof(headers->ip));
+	ether->dst_addr = port->mac_addrs[0];
+	ether->src_addr = port->peer->mac_addrs[0];
+	ether->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+	ip->version_ihl = RTE_IPV4_VHL_DEF;
+	ip->total_length = rte_cpu_to_be_16(ip_bytes);
+	ip->time_to_live = TTL_HOPS;
+	ip->next_proto_id = IPPROTO_UDP;
+	ip->src_addr = rte_cpu_to_be_32(SOURCE_NETWORK | flow);
+	ip->dst_addr = rte_cpu_to_be_32(route_address(flow % ROUTES_DEFAULT, DESTINATION_HOST));
+	ip->hdr_checksum = rte_ipv4_cksum(ip);
+	udp->src_port = rte_cpu_to_be_16(SOURCE_PORT + flow % (UINT16_MAX - SOURCE_PORT));
+	udp->dst_port = rte_cpu_to_be_16(DESTINATION_PORT);
+	udp->dgram_len = rte_cpu_to_be_16(ip_bytes - sizeof(*ip));
 	template->writeback = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP;
 	if (port->report_hash &&
-	    crossover_hash_frame(&port->hash[port->active_hash], template->head, sizeof(*headers), &hash))
+	    crossover_hash_frame(&port->hash[port->active_hash], template->head, HEADER_BYTES, &hash))
 		template->writeback |= CROSSOVER_WB_HASH | (uint64_t)hash << CROSSOVER_WB_HASH_SHIFT;
 }
 

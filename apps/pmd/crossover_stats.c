@@ -108,7 +108,7 @@ static void fill_queues(const struct crossover_port *port, crossover_queue_stats
 {
 	if (stats == NULL)
 		return;
-	for (unsigned int i = 0; i < RTE_ETHDEV_QUEUE_STAT_CNTRS; i++) {
+	for (unsigned int i = 0; i < RTE_DIM(stats->q_ipackets); i++) {
 		struct crossover_rx_counts rx = {0};
 		struct crossover_tx_counts tx = {0};
 

@@ -38,7 +38,7 @@ static void poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 			        rte_pktmbuf_mtod_offset(burst[i], struct rte_ipv4_hdr *, 14);
 
 			CHECK(is_valid(burst[i], bytes), "round %u, frame %u is not valid", round, i);
-			*flows_seen |= UINT64_C(1) << (rte_be_to_cpu_32(ip->dst_addr) % 64);
+			*flows_seen |= UINT64_C(1) << (rte_be_to_cpu_32(ip->src_addr) % 64);
 			memset(rte_pktmbuf_mtod(burst[i], void *), 0, 60);
 		}
 		rte_pktmbuf_free_bulk(burst, got);

@@ -142,7 +142,10 @@ def base_system(suite: str, packages: Sequence[str], cache: Path) -> Path:
 
 
 def _debootstrap(suite: str, packages: Sequence[str], root: Path) -> None:
-    command = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={','.join(packages)}", suite, root, mirror()]
+    # unstable's index is good for a week only, and a mirror that stands still for longer serves as well for a test.
+    validity = ['--aptopt=Acquire::Check-Valid-Until "false"'] if suite == "sid" else []
+    command = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={','.join(packages)}", *validity]
+    command += [suite, str(root), mirror()]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(root, ignore_errors=True)
