@@ -34,6 +34,10 @@ class SysfsCollector(PollingCollector):
     patterns: Sequence[str]
     why_absent: str
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: list[str] = []
+
     def probe(self) -> Availability:
         paths = self._paths()
         readable = [path for path in paths if os.access(path, os.R_OK)]
@@ -48,7 +52,9 @@ class SysfsCollector(PollingCollector):
         yield "", "".join(self._lines()).encode()
 
     def _lines(self) -> Iterator[str]:
-        for path in self._paths():
+        # Walking /sys for the patterns costs more than reading the files, so it is done once.
+        self._known = self._known or self._paths()
+        for path in self._known:
             try:
                 text = " ".join(Path(path).read_text(encoding="utf-8", errors="replace").split())
             except OSError as error:

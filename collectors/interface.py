@@ -57,6 +57,8 @@ class Collector(ABC):
 
     name: str
     summary: str
+    once = False  # reads at start and stop only: settings, and sources that cost too much in between
+    sparse = False  # records events: that none came is no failure
 
     @abstractmethod
     def probe(self) -> Availability:

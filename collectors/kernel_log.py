@@ -36,6 +36,7 @@ class KernelLog(PollingCollector):
 
     name, summary = NAME, "kernel messages that appear meanwhile"
     parser = staticmethod(parse)
+    sparse = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,7 +22,6 @@ class PollingCollector(Collector):
     """Takes a snapshot in a thread of its own, every interval; with `once`, only at start and stop (for settings)."""
 
     parser: Parser
-    once = False
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None

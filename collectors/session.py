@@ -2,7 +2,7 @@
 """All collectors of a trial at the same time, on one clock, with the windows of the trial marked."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,14 +23,20 @@ class Mark(NamedTuple):
 class Session:
     """Starts and stops collectors together.
 
-    A collector that is not there, dies, hangs or records rubbish has that in its outcome; the others go on. Names of
-    `required` collectors are for the caller: `failed_required` says which of them did not deliver.
+    `interval_ns` is for all, or by the collectors' names. A collector that is not there, dies, hangs or records
+    rubbish has that in its outcome; the others go on. Names of `required` collectors are for the caller:
+    `failed_required` says which of them did not deliver.
     """
 
     def __init__(
-        self, collectors: Sequence[Collector], folder: Path, interval_ns: int, required: Iterable[str] = ()
+        self,
+        collectors: Sequence[Collector],
+        folder: Path,
+        interval_ns: int | Mapping[str, int],
+        required: Iterable[str] = (),
     ) -> None:
         self._collectors, self._folder, self._interval_ns = list(collectors), folder, interval_ns
+        self._started: list[Collector] = []
         self._required = set(required)
         self.marks: list[Mark] = []
         self.outcomes: dict[str, Outcome] = {}
@@ -42,21 +48,25 @@ class Session:
             try:
                 availability = collector.probe()
                 if availability.available:
-                    collector.start(self._folder, self._interval_ns)
+                    collector.start(self._folder, self._interval_of(collector.name))
+                    self._started.append(collector)
                     continue
                 self.outcomes[collector.name] = Outcome(collector.name, Status.ABSENT, availability.reason)
             except (PollscopeError, OSError) as error:
                 self.outcomes[collector.name] = Outcome(collector.name, Status.FAILED, str(error))
 
-    def mark(self, phase: str) -> None:
-        """Begins a phase of the trial now."""
-        self.marks.append(Mark(time.monotonic_ns(), phase))
+    def _interval_of(self, name: str) -> int:
+        return self._interval_ns if isinstance(self._interval_ns, int) else self._interval_ns[name]
+
+    def mark(self, phase: str, t_ns: int | None = None) -> None:
+        """Begins a phase of the trial now, or at a time that is known beforehand; marks come in order of time."""
+        self.marks.append(Mark(time.monotonic_ns() if t_ns is None else t_ns, phase))
 
     def stop(self) -> dict[str, Outcome]:
         """Stops all, the last started first, and returns what became of each."""
-        for collector in reversed(self._collectors):
-            if collector.name not in self.outcomes:
-                self.outcomes[collector.name] = collector.stop()
+        while self._started:
+            collector = self._started.pop()
+            self.outcomes[collector.name] = collector.stop()
         return self.outcomes
 
     def failed_required(self) -> list[Outcome]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
+from pollscope.knob_points import knob_settings
 from pollscope.spec import expressions
 from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Spec
@@ -170,7 +171,7 @@ def _dropped(spec: Spec, point: Point) -> str | None:
 def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Point | None:
     if spec.baseline is None:
         return None
-    levels = {name: read_level(name, spec.baseline.point[name]) for name in spec.levels}
+    levels = {name: read_level(spec, name, spec.baseline.point[name]) for name in spec.levels}
     point = _point(spec, levels)
     reason = refusal(point.params)
     if reason is not None:
@@ -180,7 +181,8 @@ def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Po
 
 
 def _block(spec: Spec, points: list[Point], repeat: int) -> list[Trial]:
-    return [_trial(spec, "measure", point, repeat) for point in _shuffled(spec, points, f"measure {repeat}")]
+    order = _shuffled(spec, points, f"measure {repeat}")
+    return [_trial(spec, "measure", point, repeat) for point in _few_turns(spec, order, repeat)]
 
 
 def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
@@ -189,6 +191,23 @@ def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
     if spec.order.randomise:
         random.Random(f"{spec.order.seed} {block}").shuffle(order)
     return order
+
+
+def _few_turns(spec: Spec, points: list[Point], repeat: int) -> list[Point]:
+    """The points with those of the same knob levels together, in the order given otherwise.
+
+    Every other block goes through the levels backwards (ABBA): the last level of a block is the first of the next,
+    and a host that drifts steadily favours none.
+    """
+    keys = list(dict.fromkeys(_knob_key(point) for point in all_points(spec))) if knob_settings(spec.levels) else [""]
+    if spec.order.randomise:
+        random.Random(f"{spec.order.seed} knobs").shuffle(keys)
+        keys = keys[::-1] if repeat % 2 else keys
+    return [point for key in keys for point in points if not keys[1:] or _knob_key(point) == key]
+
+
+def _knob_key(point: Point) -> str:
+    return point_id(knob_settings(point.factors))
 
 
 def _trial(spec: Spec, kind: Kind, point: Point, repeat: int) -> Trial:
@@ -224,7 +243,7 @@ def _maximum_trials(spec: Spec, points: list[Point]) -> list[Trial]:
     return [
         _trial(spec, "maximum", point, repeat)
         for repeat in range(spec.maximum.repeats)
-        for point in _shuffled(spec, list(needed.values()), f"maximum {repeat}")
+        for point in _few_turns(spec, _shuffled(spec, list(needed.values()), f"maximum {repeat}"), repeat)
     ]
 
 

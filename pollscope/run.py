@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pollscope import __version__
-from pollscope.collectors.knobs.session import KnobSession
+from pollscope.collecting import RunCollectors
+from pollscope.collectors.knobs import KnobSession
 from pollscope.derive import write_table
 from pollscope.errors import HostError, PollscopeError, UsageError
 from pollscope.host.facts import build_facts, host_facts
@@ -47,8 +48,12 @@ class Outcome:
     warnings: list[str]
 
 
-def start_run(loaded: LoadedSpec, testbed: Testbed, out: Path, say: Callable[[str], None]) -> Outcome:
+def start_run(
+    loaded: LoadedSpec, testbed: Testbed, out: Path, say: Callable[[str], None], restore_first: bool = False
+) -> Outcome:
     """Runs a spec into a new folder `out/<spec-name>/<run-id>`.
+
+    `restore_first`: gives back the knobs that an ended run left behind, instead of refusing to start.
 
     Raises:
         HostError: the testbed cannot host any point, or a node does not start.
@@ -59,7 +64,8 @@ def start_run(loaded: LoadedSpec, testbed: Testbed, out: Path, say: Callable[[st
     testbed.check()
     plan = make_plan(spec, testbed.refusal)
     check_not_empty(plan, testbed)
-    with KnobSession(f"run {spec.name}") as knobs:
+    with KnobSession(f"run {spec.name}", testbed.knob_host, restore_first) as knobs:
+        _say_restored(knobs, say)
         run_id = new_run_id()
         folder = out / spec.name / run_id
         meta = _first_meta(loaded, plan, testbed, run_id, knobs.snapshot())
@@ -68,7 +74,7 @@ def start_run(loaded: LoadedSpec, testbed: Testbed, out: Path, say: Callable[[st
             return _Run(plan, testbed, writer, knobs, []).execute()
 
 
-def resume_run(path: Path, say: Callable[[str], None]) -> Outcome:
+def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> Outcome:
     """Completes a run that was interrupted: every planned trial is there once; failed ones are made again.
 
     Raises:
@@ -83,10 +89,19 @@ def resume_run(path: Path, say: Callable[[str], None]) -> Outcome:
         raise UsageError(
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
         )
-    with KnobSession(f"resume {path}", restore_first=True) as knobs, RunWriter.resume(path, stored.meta) as writer:
+    with (
+        KnobSession(f"resume {path}", testbed.knob_host, restore_first) as knobs,
+        RunWriter.resume(path, stored.meta) as writer,
+    ):
+        _say_restored(knobs, say)
         if writer.torn:
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
         return _Run(plan, testbed, writer, knobs, stored.trials).execute()
+
+
+def _say_restored(knobs: KnobSession, say: Callable[[str], None]) -> None:
+    for outcome in knobs.restored_first:
+        say(f"given back first: {outcome}")
 
 
 def check_not_empty(plan: Plan, testbed: Testbed) -> None:
@@ -161,9 +176,11 @@ class _Run:
     ) -> None:
         self._plan, self._testbed, self._writer, self._knobs = plan, testbed, writer, knobs
         most_cores = max(trial.point.params["cores"] for trial in plan.trials)
-        self._maker = TrialMaker(testbed, most_cores, writer.log)
+        uses = plan.spec.collectors
+        self._collectors = RunCollectors(uses, writer.folder) if uses else None
+        self._maker = TrialMaker(testbed, most_cores, writer.log, self._collectors)
         self._progress = Progress(plan)
-        self._runner = Runner(plan, testbed, writer, self._maker, self._progress)
+        self._runner = Runner(plan, testbed, writer, self._maker, self._progress, knobs)
         self._runner.remember(records)
 
     def execute(self) -> Outcome:
@@ -186,6 +203,18 @@ class _Run:
         self._writer.update(node_hello=session.hello, noise=noise, status="running", finished_utc=None)
         self._runner.warnings += [*session.facts, *host_warnings(self._plan.spec.noise, noise)]
         self._warn_of_build(session)
+        self._probe_collectors(session)
+
+    def _probe_collectors(self, session: Session) -> None:
+        if self._collectors is None:
+            return
+        found = self._collectors.probe(session.collector_options)
+        self._writer.update(collectors=found)
+        for name, each in found.items():
+            if not each["available"]:
+                if each["required"]:
+                    raise HostError(f"the required collector {name} cannot work here: {each['reason']}")
+                self._runner.warnings.append(f"the collector {name} is absent: {each['reason']}")
 
     def _warn_of_build(self, session: Session) -> None:
         flags = self._writer.meta["build"].get("flags", {})
@@ -197,7 +226,8 @@ class _Run:
     def _finish(self, status: str) -> Outcome:
         self._maker.close()
         runner = self._runner
-        found = [*self._writer.meta["warnings"], *runner.warnings, *runner.flagged_warning()]
+        kept = [f"knob not given back: {each}" for each in self._knobs.give_back() if not each.settled]
+        found = [*self._writer.meta["warnings"], *runner.warnings, *runner.flagged_warning(), *kept]
         warnings = list(dict.fromkeys(found))
         self._writer.update(
             status=status,

@@ -7,8 +7,10 @@ from statistics import median
 from typing import Any
 
 from pollscope.analysis.statistics import relative_half_width
+from pollscope.collectors.knobs import KnobSession
 from pollscope.derive import derive_trial
-from pollscope.errors import TrialError, UsageError
+from pollscope.errors import HostError, TrialError, UsageError
+from pollscope.knob_points import knob_settings
 from pollscope.noise import trial_flags
 from pollscope.plan import Plan, Point, Trial
 from pollscope.progress import Progress
@@ -44,11 +46,20 @@ class Runner:
         writer: the run folder.
         maker: makes single trials.
         progress: told before each trial.
+        knobs: turned to a point's levels before its trial.
     """
 
-    def __init__(self, plan: Plan, testbed: Testbed, writer: RunWriter, maker: TrialMaker, progress: Progress) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        testbed: Testbed,
+        writer: RunWriter,
+        maker: TrialMaker,
+        progress: Progress,
+        knobs: KnobSession,
+    ) -> None:
         self._plan, self._testbed, self._writer, self._maker = plan, testbed, writer, maker
-        self._progress = progress
+        self._progress, self._knobs = progress, knobs
         self._kept: dict[str, Kept] = {}
         self._lost_in_a_row = 0
         self.warnings: list[str] = []
@@ -131,6 +142,10 @@ class Runner:
             if maximum_pps is None:
                 reason = f"the maximum of '{trial.maximum_of}' could not be measured, so its share is not known"
                 return not_run(trial, attempt, self._testbed, reason)
+        try:
+            self._knobs.apply(knob_settings(trial.point.factors))
+        except HostError as error:
+            return not_run(trial, attempt, self._testbed, f"its knobs could not be set: {error}")
         return self._maker.make(trial, attempt, maximum_pps)
 
     def _judge(self, trial: Trial, record: Record) -> dict[str, float] | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pollscope.collecting import RunCollectors
 from pollscope.errors import TrialError
 from pollscope.host.activity import read_activity
 from pollscope.node import NodeLost
@@ -14,6 +15,7 @@ from pollscope.plan import Trial, configuration_key
 from pollscope.requests import rate_request
 from pollscope.store import utc_now
 from pollscope.testbeds import Session, Testbed
+from pollscope.testbeds.base import Measured
 
 Record = dict[str, Any]
 
@@ -25,10 +27,11 @@ class TrialMaker:
         testbed: where.
         most_cores: the most DUT lcores that any trial needs.
         log: file for the nodes' standard error.
+        collectors: what is read during every trial; None without any.
     """
 
-    def __init__(self, testbed: Testbed, most_cores: int, log: Path) -> None:
-        self._testbed, self._most_cores, self._log = testbed, most_cores, log
+    def __init__(self, testbed: Testbed, most_cores: int, log: Path, collectors: RunCollectors | None = None) -> None:
+        self._testbed, self._most_cores, self._log, self._collectors = testbed, most_cores, log, collectors
         self._session: Session | None = None
         self._calibrations: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._count = 0
@@ -51,7 +54,7 @@ class TrialMaker:
         record = {**_plain(trial, attempt, self._testbed), "started_utc": utc_now()}
         record["started_monotonic_ns"] = time.monotonic_ns()
         try:
-            return {**record, **self._measured(session, trial, maximum_pps)}
+            return {**record, **self._measured(session, trial, attempt, maximum_pps)}
         except NodeLost as error:
             session.end()
             self._session = None
@@ -65,14 +68,15 @@ class TrialMaker:
             self._session.close()
             self._session = None
 
-    def _measured(self, session: Session, trial: Trial, maximum_pps: float | None) -> Record:
+    def _measured(self, session: Session, trial: Trial, attempt: int, maximum_pps: float | None) -> Record:
         self._count += 1
         params = trial.point.params
         config = session.configure(params)
         calibration = self._calibration(session, params)
         times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
         before, waits = read_activity(session.measuring_cpus), session.waits_ns()
-        measured = session.measure(f"t{self._count}", times, rate_request(params, maximum_pps))
+        rate = rate_request(params, maximum_pps)
+        measured, collected = self._collected(session, (trial.id, attempt), times, rate)
         host = read_activity(session.measuring_cpus).since(before)
         host["waits_ns"] = {str(lcore): ns - waits.get(lcore, 0) for lcore, ns in session.waits_ns().items()}
         maximum = {} if maximum_pps is None else {"maximum_pps": maximum_pps}
@@ -83,7 +87,22 @@ class TrialMaker:
             "result": measured.result,
             "calibration": calibration,
             "host": host,
+            **collected,
         }
+
+    def _collected(
+        self, session: Session, name: tuple[str, int], times: Mapping[str, int], rate: Mapping[str, Any]
+    ) -> tuple[Measured, Record]:
+        """One measurement with the collectors around it: what was measured, and their part of the record."""
+        if self._collectors is None:
+            return session.measure(f"t{self._count}", times, rate), {}
+        collection = self._collectors.begin(*name, session.collector_options, session.measuring_cpus)
+        try:
+            collection.mark(times)
+            measured = session.measure(f"t{self._count}", times, rate)
+        finally:
+            collection.stop()
+        return measured, collection.record()
 
     def _calibration(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
         # Once per configuration and run: it takes longer than the configuration itself.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollscope.plan import Plan, make_plan
-from pollscope.spec import load_text
+from pollscope.spec import Overrides, load_text
 
 HEAD = "format: 1\nname: x\nrow: S-F5\ntitle: t\n"
 
@@ -31,6 +32,7 @@ def test_every_point_is_there_once_in_every_block() -> None:
         assert len(points) == 6
 
 
+@settings(deadline=None)  # a busy host is no failure
 @given(st.integers(0, 2**31 - 1))
 def test_the_seed_decides_the_order(seed: int) -> None:
     text = f"parameters: {{load_pps: 0}}\nfactors: {{queues: {{from: 1, to: 20, step: 1}}}}\norder: {{seed: {seed}}}\n"
@@ -156,3 +158,54 @@ def test_further_rounds_do_not_depend_on_earlier_ones(repeat: int) -> None:
     first = [trial.id for trial in plan.further_round(plan.points, repeat)]
     assert first == [trial.id for trial in plan.further_round(plan.points, repeat)]
     assert sorted(first) == sorted(f"measure:{point.id}:{repeat}" for point in plan.points)
+
+
+KNOBS = (
+    "parameters: {saturate: true}\n"
+    "factors: {knob.turbo: [on, off], knob.c_states: [0, any], queues: [1, 2, 4]}\nrepeats: {count: 4}\n"
+)
+
+
+def knob_levels_of(plan: Plan) -> list[tuple[Any, Any]]:
+    return [(trial.point.factors["knob.turbo"], trial.point.factors["knob.c_states"]) for trial in plan.trials]
+
+
+def test_knobs_are_turned_as_seldom_as_a_block_allows() -> None:
+    plan = plan_of(KNOBS)
+    levels = knob_levels_of(plan)
+    turns = sum(first != second for first, second in pairwise(levels))
+    assert turns == 4 * 3  # three between four combinations, none between blocks
+    assert levels[:12] == levels[12:24][::-1] == levels[24:36]
+    for block in range(4):
+        points = {trial.point.id for trial in plan.trials[12 * block : 12 * block + 12]}
+        assert len(points) == 12
+
+
+def test_knob_levels_without_randomising_are_in_the_order_of_the_spec() -> None:
+    plan = plan_of(KNOBS + "order: {randomise: false}\n")
+    once = [("on", "0")] * 3 + [("on", "any")] * 3 + [("off", "0")] * 3 + [("off", "any")] * 3
+    assert knob_levels_of(plan) == once * 4
+
+
+def test_knob_levels_that_are_all_numbers_are_numbers() -> None:
+    plan = plan_of("parameters: {load_pps: 0}\nfactors: {knob.mrrs@0000:17:00.0: [512, 0x1000]}\nrepeats: {count: 1}\n")
+    assert {trial.point.factors["knob.mrrs@0000:17:00.0"] for trial in plan.trials} == {512, 4096}
+    assert {trial.point.id for trial in plan.trials} == {
+        "knob.mrrs@0000:17:00.0=512",
+        "knob.mrrs@0000:17:00.0=4096",
+    }
+
+
+def test_maxima_belong_to_the_knob_levels() -> None:
+    text = "factors: {knob.turbo: [on, off], load_of_max: [50 %, 100 %]}\nrepeats: {count: 1}\nmaximum: {repeats: 2}\n"
+    plan = plan_of(text)
+    assert {trial.maximum_of for trial in plan.trials if trial.kind == "measure"} == {"knob.turbo=on", "knob.turbo=off"}
+    maxima = [trial.point.id for trial in plan.trials if trial.kind == "maximum"]
+    assert maxima[1] == maxima[2]
+
+
+def test_dots_in_the_name_of_a_knob_belong_to_it() -> None:
+    settings = ("factors.knob.mrrs@0000:17:00.0=[256]", "knobs.aspm@0000:17:00.0=off", "factors.queues=[3]")
+    spec = load_text(HEAD + "parameters: {load_pps: 0}\n", "x.yaml", Overrides(settings=settings)).spec
+    assert spec.levels == {"knob.mrrs@0000:17:00.0": (256,), "queues": (3,)}
+    assert spec.knobs == {"aspm@0000:17:00.0": "off"}

@@ -49,6 +49,8 @@ Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this ho
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process with its exit code (see pollscope.errors)."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants it ignored
+        signal.signal(signal.SIGHUP, _interrupt)
     sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
 
 

@@ -32,6 +32,9 @@ def run(
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = Path("results"),
     settings: Setting = None,
+    restore_first: Annotated[
+        bool, typer.Option("--restore-first", help="Give back the knobs that an ended run left behind, then start.")
+    ] = False,
 ) -> None:
     """Measures specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
 
@@ -43,16 +46,16 @@ def run(
     if resume is not None:
         if quick or settings or testbed:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
-        _end([_report(resume_run(resume, _say))])
+        _end([_report(resume_run(resume, _say, restore_first))])
         return
     overrides = Overrides(quick, tuple(settings or ()))
     # All specs are checked before the first one starts.
     loaded = [load_file(path, overrides) for path in specs_of(specs or [])]
-    _end([_run_one(each, testbed or DEFAULT, out) for each in loaded])
+    _end([_run_one(each, testbed or DEFAULT, out, restore_first) for each in loaded])
 
 
-def _run_one(loaded: LoadedSpec, testbed: str, out: Path) -> bool:
-    return _report(start_run(loaded, make_testbed(testbed), out, _say))
+def _run_one(loaded: LoadedSpec, testbed: str, out: Path, restore_first: bool) -> bool:
+    return _report(start_run(loaded, make_testbed(testbed), out, _say, restore_first))
 
 
 def _report(outcome: Outcome) -> bool:

@@ -14,7 +14,7 @@ from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.document import Path
-from pollscope.spec.model import LOADS, Factors, Parameters, Spec
+from pollscope.spec.model import KNOB_PREFIX, LOADS, Factors, Parameters, Spec, knob_levels
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Problem:
 
 def cross_checks(spec: Spec) -> list[Problem]:
     """All contradictions in a spec whose single keys are valid."""
-    return [problem for check in _CHECKS for problem in check(spec)]
+    # The other checks read the levels of knobs, which only good ones have.
+    return list(_knob_values(spec)) or [problem for check in _CHECKS for problem in check(spec)]
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
@@ -39,10 +40,10 @@ def did_you_mean(word: str, allowed: list[str]) -> str:
 
 def _fixed_and_swept(spec: Spec) -> Iterator[Problem]:
     for name in spec.levels:
-        if name in spec.parameters.model_fields_set:
-            yield Problem(
-                ("factors", name), f"'{name}' is also fixed under parameters; a name is either swept or fixed"
-            )
+        where = "knobs" if name.startswith(KNOB_PREFIX) else "parameters"
+        fixed = spec.knobs if where == "knobs" else spec.parameters.model_fields_set
+        if name.removeprefix(KNOB_PREFIX) in fixed:
+            yield Problem(("factors", name), f"'{name}' is also fixed under {where}; a name is either swept or fixed")
 
 
 def _repeated_levels(spec: Spec) -> Iterator[Problem]:
@@ -144,30 +145,61 @@ def _baseline(spec: Spec) -> Iterator[Problem]:
             )
             continue
         try:
-            read_level(name, value)
+            read_level(spec, name, value)
         except ValueError as error:
             yield Problem((*path, name), str(error))
 
 
-def _knobs(spec: Spec) -> Iterator[Problem]:
+def _knob_values(spec: Spec) -> Iterator[Problem]:
     for name, value in spec.knobs.items():
-        try:
-            parse_setting(name, value)
-        except UsageError as error:
-            yield Problem(("knobs", name), f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")
+        yield from _knob_value(("knobs", name), name, value)
+    for factor, levels in spec.factors.knobs.items():  # type: ignore[attr-defined]
+        for index, level in enumerate(levels):
+            yield from _knob_value(("factors", factor, index), factor.removeprefix(KNOB_PREFIX), level)
 
 
-def read_level(name: str, value: object) -> Any:
-    """A single level of a factor, read as the factor's own levels are.
+def _knob_value(path: Path, key: str, value: object) -> Iterator[Problem]:
+    try:
+        parse_setting(key, value)
+    except UsageError as error:
+        yield Problem(path, f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")
+
+
+def _collectors(spec: Spec) -> Iterator[Problem]:
+    if not spec.collectors:
+        return
+    from pollscope.collectors.registry import COLLECTORS  # imports every collector, which most specs do not need
+
+    seen: set[str] = set()
+    for index, use in enumerate(spec.collectors):
+        if use.name not in COLLECTORS:
+            what = f"there is no collector '{use.name}'{did_you_mean(use.name, list(COLLECTORS))}"
+            yield Problem(("collectors", index, "name"), what)
+        if use.name in seen:
+            yield Problem(("collectors", index, "name"), f"the collector '{use.name}' is there twice")
+        seen.add(use.name)
+
+
+def read_level(spec: Spec, name: str, value: object) -> Any:
+    """A single level of a factor of this spec, read as the factor's own levels are.
 
     Raises:
-        ValueError: the value is not a level of that parameter.
+        ValueError: the value is not a level of that parameter or knob.
     """
+    if name.startswith(KNOB_PREFIX):
+        return _read_knob_level(spec, name, value)
     try:
         levels = TypeAdapter(Factors).validate_python({name: [value]})
     except ValidationError as error:
         raise ValueError(plain_message(error.errors()[0])) from error
     return getattr(levels, name)[0]
+
+
+def _read_knob_level(spec: Spec, name: str, value: object) -> int | str:
+    try:
+        return knob_levels(name, (*spec.levels[name], value))[-1]
+    except UsageError as error:
+        raise ValueError(f"{error.what} ({error.remedy})") from error
 
 
 def plain_message(error: Mapping[str, Any]) -> str:
@@ -204,5 +236,5 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _constraints,
     _metrics,
     _baseline,
-    _knobs,
+    _collectors,
 )

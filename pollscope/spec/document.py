@@ -143,7 +143,17 @@ def with_setting(document: Document, setting: str) -> Document:
         value = _plain(YAML(typ="safe").load(text))
     except YAMLError as error:
         raise UsageError("the value is not valid YAML", place) from error
-    return _replaced(document, tuple(key.split(".")), value, {tuple(key.split(".")): place})
+    path = _setting_path(key)
+    return _replaced(document, path, value, {path: place})
+
+
+def _setting_path(key: str) -> Path:
+    """The path that a dotted key means; dots in the name of a knob (`factors.knob.mrrs@0000:17:00.0`) belong to it."""
+    for start in (("factors", "knob"), ("knobs",)):
+        parts = key.split(".", len(start))
+        if tuple(parts[: len(start)]) == start and len(parts) > len(start):
+            return (*start[:-1], f"knob.{parts[-1]}") if start[-1] == "knob" else (*start, parts[-1])
+    return tuple(key.split("."))
 
 
 def _replaced(document: Document, path: Path, value: Any, origins: Mapping[Path, str]) -> Document:

@@ -35,6 +35,9 @@ def _schema(dimension: Dimension, example: str) -> WithJsonSchema:
 
 Nanoseconds = Annotated[int, _reader(units.TIME), Field(ge=0), _schema(units.TIME, "100 ms")]
 WindowNs = Annotated[int, _reader(units.TIME), Field(ge=1_000_000), _schema(units.TIME, "1 s")]
+IntervalNs = Annotated[
+    int, _reader(units.TIME), Field(ge=10_000_000, le=3_600_000_000_000), _schema(units.TIME, "100 ms")
+]
 Share = Annotated[float, _reader(units.SHARE), Field(ge=0), _schema(units.SHARE, "25 %")]
 Probability = Annotated[float, _reader(units.SHARE), Field(ge=0, le=1), _schema(units.SHARE, "5 %")]
 PacketRate = Annotated[float, _reader(units.RATE), Field(ge=0), _schema(units.RATE, "3 Mpps")]

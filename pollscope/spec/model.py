@@ -5,14 +5,29 @@ The models are frozen and refuse unknown keys. Field names are those of the spec
 that end in a unit hold base units.
 """
 
+import re
+from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
-from pollscope.spec.fields import Cycles, Frame, Nanoseconds, PacketRate, Probability, Share, WindowNs, expand_levels
+from pollscope.collectors.knobs.registry import parse_setting
+from pollscope.spec.fields import (
+    Cycles,
+    Frame,
+    IntervalNs,
+    Nanoseconds,
+    PacketRate,
+    Probability,
+    Share,
+    WindowNs,
+    expand_levels,
+)
 
 FORMAT = 1
+# A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
+KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
 TESTBEDS = Literal["loopback", "vm-pair", "pair", "model"]
 PAPERS = Literal["socc19", "corec", "hyperplane", "intrahost"]
@@ -92,8 +107,61 @@ def _factor_fields() -> dict[str, Any]:
     return fields
 
 
+KnobLevels = Annotated[
+    tuple[bool | int | float | str, ...], BeforeValidator(expand_levels), Field(strict=False, min_length=1)
+]
+
+
+def _knob_schema(schema: dict[str, Any]) -> None:
+    # The field collects all keys of one pattern; a file has the keys themselves.
+    levels = schema["properties"].pop("knob.NAME")["additionalProperties"]
+    schema["patternProperties"] = {rf"^{re.escape(KNOB_PREFIX)}": levels}
+
+
+class KnobFactors(Model):
+    """The factors that are knobs, gathered from the keys `knob.NAME` and `knob.NAME@TARGET`."""
+
+    model_config = ConfigDict(populate_by_name=False, json_schema_extra=_knob_schema)
+
+    knobs: dict[str, KnobLevels] = Field(
+        default={}, alias="knob.NAME", description="values of a knob; `pollscope knob list` names knobs"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        knobs = {key: levels for key, levels in given.items() if str(key).startswith(KNOB_PREFIX)}
+        others = {key: levels for key, levels in given.items() if key not in knobs}
+        return {**others, "knob.NAME": knobs}
+
+
 # One optional field per parameter, each a tuple of that parameter's type: levels are checked exactly as parameters are.
-Factors = create_model("Factors", __base__=Model, **_factor_fields())
+Factors = create_model("Factors", __base__=KnobFactors, **_factor_fields())
+
+
+def knob_levels(name: str, levels: Iterable[object]) -> tuple[int | str, ...]:
+    """Levels of a knob factor in the knob's own notation; numbers when all of them are whole numbers.
+
+    Raises:
+        UsageError: no such knob, or no such value.
+    """
+    values = [parse_setting(name.removeprefix(KNOB_PREFIX), level) for level in levels]
+    return tuple(int(value) for value in values) if all(value.isdecimal() for value in values) else tuple(values)
+
+
+class CollectorUse(Model):
+    """A collector that runs during every trial."""
+
+    name: str = Field(description="as `pollscope collect` lists it")
+    required: bool = Field(default=False, description="a trial in which it does not deliver has failed")
+    interval_ns: IntervalNs = Field(default=1_000_000_000, alias="interval", description="about so often a sample")
+    replay: str | None = Field(default=None, description="file of a recording that is played instead of the host")
+
+
+def _named(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
 
 
 class Constraint(Model):
@@ -224,6 +292,9 @@ class Spec(Model):
     )
     constraints: tuple[Constraint, ...] = Field(default=(), strict=False)
     knobs: dict[str, Any] = Field(default={}, description="host state for the time of the run; `knob list` names them")
+    collectors: tuple[Annotated[CollectorUse, BeforeValidator(_named)], ...] = Field(
+        default=(), strict=False, description="counters that are read during every trial: names, or {name, required}"
+    )
     trial: TrialTimes = TrialTimes()
     repeats: Repeats = Repeats(count=5)
     order: Order = Order()
@@ -248,9 +319,10 @@ class Spec(Model):
 
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
-        """Factor -> its levels in base units; factors in the order of `Parameters`."""
+        """Factor -> its levels in base units; knobs first, then in the order of `Parameters`."""
+        knobs = {name: knob_levels(name, levels) for name, levels in self.factors.knobs.items()}  # type: ignore[attr-defined]
         every = {name: getattr(self.factors, name) for name in Parameters.model_fields}
-        return {name: levels for name, levels in every.items() if levels is not None}
+        return {**knobs, **{name: levels for name, levels in every.items() if levels is not None}}
 
     def resolved(self) -> dict[str, Any]:
         """The spec with all defaults, in base units, as JSON types (what run.json keeps)."""

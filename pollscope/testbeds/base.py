@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from pollscope.collectors.knobs import Host
+
 Params = Mapping[str, Any]
 
 
@@ -39,6 +41,10 @@ class Session(Protocol):
     @property
     def facts(self) -> list[str]:
         """Sentences about how the session runs that a reader of the results has to know."""
+
+    @property
+    def collector_options(self) -> Mapping[str, Mapping[str, object]]:
+        """What collectors have to be told about these nodes: collector -> its options."""
 
     def suits(self, params: Params) -> bool:
         """Whether these nodes can take this configuration without being started again."""
@@ -89,6 +95,10 @@ class Testbed(Protocol):
     @property
     def modelled(self) -> bool:
         """Whether its numbers are modelled instead of measured."""
+
+    @property
+    def knob_host(self) -> Host:
+        """The host whose knobs are turned."""
 
     def describe(self) -> dict[str, Any]:
         """For run.json: `name`, `kind`, `shared_tsc`, and `file`, from which it can be made again."""

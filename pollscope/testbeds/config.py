@@ -30,6 +30,9 @@ class LoopbackConfig(BaseModel):
     kind: Literal["loopback"]
     cpus: Literal["auto"] | Cpus = "auto"
     hugepages: Literal["auto", "always", "never"] = "auto"
+    knob_root: str | None = Field(
+        default=None, description="a folder with sys, proc, dev and state whose knobs are turned instead of this host's"
+    )
 
 
 def config_path(name: str) -> Path:
@@ -62,7 +65,7 @@ def load_config(path: Path) -> LoopbackConfig:
         first = error.errors()[0]
         keys = document.locate(tuple(first["loc"]))
         what = (
-            "unknown key; allowed: kind, cpus, hugepages"
+            "unknown key; allowed: kind, cpus, hugepages, knob_root"
             if first["type"] == "extra_forbidden"
             else plain_message(first)
         )

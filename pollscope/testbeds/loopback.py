@@ -2,15 +2,18 @@
 """The loopback testbed: generator and DUT in one `pollscope-node` on this machine, joined by virtual NIC pairs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pollscope.collectors.knobs import Host
 from pollscope.errors import HostError
 from pollscope.host import cpus as processors
 from pollscope.host.cpus import Roles
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.waiting import lcore_waits_ns
+from pollscope.hostlock import default_lock_path
+from pollscope.knob_points import knob_refusal
 from pollscope.node import NodeClient, NodeFailed
 from pollscope.places import node_program
 from pollscope.requests import Wiring, configure_request
@@ -57,13 +60,16 @@ class LoopbackTestbed:
 
     def __init__(self, file: Path, config: LoopbackConfig) -> None:
         self.name, self.file, self.config = file.stem, file, config
+        root = config.knob_root
+        # Whatever tree is turned, it is this host that measures: its lock keeps runs apart.
+        self.knob_host = replace(Host.at(Path(root)), lock_path=default_lock_path()) if root else Host()
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
         return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
 
     def refusal(self, params: Params) -> str | None:
-        """Why this host cannot take a point: too few CPUs, or not enough memory for the mbufs."""
+        """Why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
         cores = self._most_cores()
         if params["cores"] > cores:
             return f"needs {params['cores']} DUT cores and 1 for the generator; this host has {cores + 1} to give"
@@ -73,7 +79,7 @@ class LoopbackTestbed:
         if needed > memory.bytes:
             kind = "hugepages" if memory.huge else "memory"
             return f"needs about {human_size(needed)} for mbufs; {human_size(memory.bytes)} of {kind} are free"
-        return None
+        return knob_refusal(self.knob_host, params)
 
     def check(self) -> None:
         """Checks that a node can be started.
@@ -223,6 +229,11 @@ class LoopbackSession:
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
         return _cautions(self._roles, self._memory)
+
+    @property
+    def collector_options(self) -> Mapping[str, Mapping[str, object]]:
+        """The node among all DPDK applications of the host."""
+        return {"dpdk-telemetry": {"file_prefix": self._prefix}}
 
     def suits(self, params: Params) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""

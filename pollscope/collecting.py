@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The collectors of a run: which can work here, and what they give in each trial (docs/store-format.md).
+
+They record while the trial runs and are parsed after it, before the next one starts. What goes wrong with one of them
+stands in the trial's record; it fails the trial only when the spec says that the collector is required.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pollscope.collectors.interface import Collector, Outcome, Status
+from pollscope.collectors.plausibility import Series, Window, judge
+from pollscope.collectors.registry import create
+from pollscope.collectors.replay import Replay
+from pollscope.collectors.sample import Kind, Sample, write_samples
+from pollscope.collectors.session import Session, overhead_share
+from pollscope.errors import HostError, PollscopeError
+from pollscope.spec.model import CollectorUse
+
+RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
+# A file name holds 255 bytes; the rest is for the hash, the attempt and the ending.
+_STEM_CHARACTERS = 160
+Options = Mapping[str, Mapping[str, object]]
+
+
+class RunCollectors:
+    """The collectors that a spec names.
+
+    Args:
+        uses: of the spec.
+        folder: the run folder.
+    """
+
+    def __init__(self, uses: Sequence[CollectorUse], folder: Path) -> None:
+        self._uses, self._folder = list(uses), folder
+
+    def probe(self, options: Options) -> dict[str, dict[str, Any]]:
+        """Name -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
+        return {use.name: _probe(_make(use, options), use) for use in self._uses}
+
+    def begin(self, trial: str, attempt: int, options: Options, cpus: Iterable[int]) -> "Collection":
+        """Starts all that can work here; `cpus` are left to what is measured, where there are others.
+
+        Raises:
+            HostError: the run folder cannot be written.
+        """
+        stem = file_stem(trial, attempt)
+        collection = Collection([(_make(use, options), use) for use in self._uses], self._folder, stem)
+        with _beside(set(cpus)):
+            collection.start()
+        return collection
+
+
+class Collection:
+    """The collectors of one trial."""
+
+    def __init__(self, collectors: Sequence[tuple[Collector, CollectorUse]], folder: Path, stem: str) -> None:
+        self._collectors = {collector.name: collector for collector, _ in collectors}
+        self._folder, self._stem = folder, stem
+        intervals_ns = {use.name: use.interval_ns for _, use in collectors}
+        required = [use.name for _, use in collectors if use.required]
+        raw = folder / RAW_FOLDER / stem
+        self._session = Session(list(self._collectors.values()), raw, intervals_ns, required)
+
+    def start(self) -> None:
+        """Starts them. What an earlier, killed trial of this name left in the folder is taken away first."""
+        shutil.rmtree(self._folder / RAW_FOLDER / self._stem, ignore_errors=True)
+        try:
+            self._session.start()
+        except OSError as error:
+            where = str(self._folder / RAW_FOLDER)
+            raise HostError(f"the folder of recordings cannot be made: {error.strerror}", where) from error
+        except BaseException:  # Ctrl-C: what has been started is not left behind
+            self._session.stop()
+            raise
+
+    def mark(self, times: Mapping[str, int]) -> None:
+        """The trial begins now: marks the phases that follow (right to the time a `start` request takes, below 1 ms).
+
+        Args:
+            times: `warmup_ns`, `window_ns`.
+        """
+        now = time.monotonic_ns()
+        self._session.mark("warmup", now)
+        self._session.mark("window", now + times["warmup_ns"])
+        self._session.mark("drain", now + times["warmup_ns"] + times["window_ns"])
+
+    def stop(self) -> None:
+        """Stops them, the last started first."""
+        self._session.stop()
+
+    def record(self) -> dict[str, Any]:
+        """Parses and keeps what was recorded; returns the trial's `collectors`, `plausibility`, `phases`, `samples`.
+
+        `status` and `reason` are there, too, when a required collector did not deliver.
+
+        Raises:
+            HostError: the samples cannot be written.
+        """
+        tally = _Tally(self._session)
+        path = _write_atomically(self._folder / SAMPLES_FOLDER / f"{self._stem}.parquet", tally.watch())
+        window = Window(tally.judged, self._session.outcomes.values())
+        self._fail_silent(tally)
+        found = means(window)
+        return {
+            "collectors": {
+                name: _outcome(self._session.outcomes[name], tally, found.get(name, {})) for name in self._collectors
+            },
+            "plausibility": [
+                {"rule": each.rule, "verdict": each.verdict, "text": each.text, "numbers": dict(each.numbers)}
+                for each in judge(window)
+            ],
+            "phases": [{"phase": mark.phase, "t_ns": mark.t_ns} for mark in self._session.marks],
+            "samples": str(path.relative_to(self._folder)),
+            **self._failure(),
+        }
+
+    def _fail_silent(self, tally: "_Tally") -> None:
+        for name, outcome in self._session.outcomes.items():
+            collector = self._collectors[name]
+            if outcome.status is Status.OK and not (tally.in_window.get(name) or collector.once or collector.sparse):
+                outcome.status, outcome.reason = Status.FAILED, "gave no sample inside the measurement window"
+
+    def _failure(self) -> dict[str, str]:
+        failed = [f"{each.collector} {each.status}: {each.reason}" for each in self._session.failed_required()]
+        return {"status": "failed", "reason": f"required collector {'; '.join(failed)}"} if failed else {}
+
+
+class _Tally:
+    """Counts samples on their way to the disk, and keeps those that the rules are applied to."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.total: dict[str, int] = {}
+        self.in_window: dict[str, int] = {}
+        self.judged: list[Sample] = []
+
+    def watch(self) -> Iterator[Sample]:
+        for sample in self._session.samples():
+            self.total[sample.source] = self.total.get(sample.source, 0) + 1
+            inside = self._session.phase_of(sample.t_ns) == "window"
+            self.in_window[sample.source] = self.in_window.get(sample.source, 0) + inside
+            # States are read at start and stop and hold in between.
+            if inside or sample.kind is Kind.STATE:
+                self.judged.append(sample)
+            yield sample
+
+
+def means(window: Window) -> dict[str, dict[str, dict[str, Any]]]:
+    """Source -> metric -> `{value, unit, units}` over a window.
+
+    Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:
+    a socket's total and its channels are not added. States and what has no value are left out.
+    """
+    found: dict[tuple[str, str], list[tuple[str, Series]]] = {}
+    for (source, path, metric), series in window.series.items():
+        if _mean(series) is not None:
+            found.setdefault((source, metric), []).append((path, series))
+    sources: dict[str, dict[str, dict[str, Any]]] = {}
+    for (source, metric), units in found.items():
+        coarsest = min(_depth(path) for path, _ in units)
+        chosen = [series for path, series in units if _depth(path) == coarsest]
+        sources.setdefault(source, {})[metric] = _over_units(chosen)
+    return sources
+
+
+def _depth(path: str) -> int:
+    return 0 if path == "system" else 1 + path.count("/")
+
+
+def _mean(series: Series) -> float | None:
+    if series.kind is Kind.GAUGE:
+        return series.total / series.count if series.count else None
+    return None if series.kind is Kind.STATE else series.per_second()
+
+
+def _over_units(chosen: Sequence[Series]) -> dict[str, Any]:
+    values = [value for value in map(_mean, chosen) if value is not None]
+    gauge, unit = chosen[0].kind is Kind.GAUGE, chosen[0].unit
+    per_s = "" if gauge or chosen[0].kind is Kind.RATE else "/s"
+    return {"value": sum(values) / (len(values) if gauge else 1), "unit": f"{unit}{per_s}", "units": len(values)}
+
+
+def file_stem(trial: str, attempt: int) -> str:
+    """A file name for a trial's attempt: readable, and different for different trials."""
+    readable = re.sub(r"[^A-Za-z0-9._=,@-]", "_", trial)[:_STEM_CHARACTERS]
+    return f"{readable}-{hashlib.sha256(trial.encode()).hexdigest()[:8]}-{attempt}"
+
+
+def _make(use: CollectorUse, options: Options) -> Collector:
+    if use.replay is not None:
+        return Replay(create(use.name), Path(use.replay))
+    return create(use.name, **options.get(use.name, {}))
+
+
+def _probe(collector: Collector, use: CollectorUse) -> dict[str, Any]:
+    try:
+        available, reason = collector.probe()
+    except (OSError, PollscopeError) as error:
+        available, reason = False, str(error)
+    replay = {} if use.replay is None else {"replay": use.replay}
+    return {
+        "available": available,
+        "reason": reason,
+        "required": use.required,
+        "interval_ns": use.interval_ns,
+        **replay,
+    }
+
+
+def _outcome(outcome: Outcome, tally: _Tally, found: Mapping[str, Any]) -> dict[str, Any]:
+    problems = {"count": outcome.problems.count, "first": outcome.problems.first} if outcome.problems.count else {}
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "cpu_share": overhead_share(outcome),
+        "samples": tally.total.get(outcome.collector, 0),
+        "samples_in_window": tally.in_window.get(outcome.collector, 0),
+        **({"left_out": problems} if problems else {}),
+        "means": dict(found),
+    }
+
+
+def _write_atomically(path: Path, samples: Iterable[Sample]) -> Path:
+    new = path.with_name(".new.parquet")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_samples(new, samples)
+        with new.open("rb") as file:
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
+    return path
+
+
+@contextmanager
+def _beside(cpus: set[int]) -> Iterator[None]:
+    """Threads and tools that are started inside the block stay off these CPUs, if that leaves any."""
+    before = os.sched_getaffinity(0)
+    if before - cpus:
+        os.sched_setaffinity(0, before - cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
