@@ -8,9 +8,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
-from pollscope.analysis.figures import files, h_f3, s_f5, s_f6, s_f8, s_f9, s_f10
+from pollscope.analysis.figures import files, h_f3, i_ll, s_f5, s_f6, s_f8, s_f9, s_f10
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.style import look
+from pollscope.analysis.littles_law import paper_scaling
+from pollscope.analysis.papers import stated
 from pollscope.run_folder import RunFolder
 
 
@@ -38,6 +40,33 @@ FIGURES = {
         PaperFigure("H-F3c", "hyperplane", h_f3.TITLE_DISTRIBUTION, h_f3.draw_distribution, False),
     )
 }
+
+
+@dataclass(frozen=True)
+class TableFigure:
+    """How a row is drawn that needs no run, because its numbers are a paper's table."""
+
+    row: str
+    paper: str
+    title: str
+    draw: Callable[[], Figure]
+    caption: Callable[[], str]
+
+
+def _draw_law() -> Figure:
+    return i_ll.draw_law(paper_scaling(), stated("intrahost", "I-LL")["tag_limit"])
+
+
+TABLE_FIGURES = (
+    TableFigure("I-T1", "intrahost", i_ll.TITLE_TABLE, i_ll.draw_table, i_ll.caption),
+    TableFigure("I-LL", "intrahost", i_ll.TITLE_LAW, _draw_law, i_ll.caption),
+)
+
+
+def save_table_figure(figure: TableFigure, folder: Path) -> list[Path]:
+    """Draw a figure that needs no run into SVG, PDF and PNG files."""
+    with look():
+        return files.save(figure.draw(), f"{figure.row}. {figure.title}.\n{figure.caption()}", folder, figure.row)
 
 
 def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:

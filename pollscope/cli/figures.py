@@ -12,6 +12,7 @@ from pollscope.errors import UsageError
 EXAMPLES = (
     "pollscope figures results/*/* --out figures",
     "pollscope figures --paper socc19",
+    "pollscope figures --paper intrahost",
 )
 
 
@@ -26,19 +27,26 @@ def figures(
 ) -> None:
     """Draws the papers' figures from runs, each as SVG, PDF and PNG, and prints the files' paths.
 
-    A figure is called after its paper row; when several runs show the same row, the run id is added.
+    A figure is called after its paper row; when several runs show the same row, the run id is added. With --paper, rows
+    whose numbers are that paper's own table are drawn as well; they need no run.
     """
-    from pollscope.analysis.figures import figures_of, save_figure
+    from pollscope.analysis.figures import TABLE_FIGURES, figures_of, save_figure, save_table_figure
     from pollscope.run_folder import read_run
 
+    tables = [figure for figure in TABLE_FIGURES if figure.paper == paper]
+    for figure in tables:
+        for path in save_table_figure(figure, out):
+            typer.echo(path)
+    if tables and not runs:
+        return
     chosen = [read_run(path) for path in runs or _newest_runs(Path("results"))]
     wanted = [(figure, run) for run in chosen for figure in figures_of(run, paper)]
-    if not wanted:
+    if not wanted and not tables:
         raise UsageError("none of these runs measures a row that has a figure", remedy="pollscope plan SPEC shows rows")
-    rows = [figure.row for figure, _ in wanted]
-    for figure, run in wanted:
-        name = figure.row if rows.count(figure.row) == 1 else f"{figure.row}-{run.run_id}"
-        for path in save_figure(figure, run, out, name):
+    rows = [drawn.row for drawn, _ in wanted]
+    for drawn, run in wanted:
+        name = drawn.row if rows.count(drawn.row) == 1 else f"{drawn.row}-{run.run_id}"
+        for path in save_figure(drawn, run, out, name):
             typer.echo(path)
 
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Little's law: the intra-host text's numbers from its own table, any other table, and refused quantities."""
+
+import math
+from pathlib import Path
+
+import pytest
+from command_line import pollscope
+from hypothesis import given
+from hypothesis import strategies as st
+from test_figures import words
+
+from pollscope.analysis.littles_law import (
+    TxPoint,
+    achievable_bits_per_s,
+    outstanding_requests,
+    paper_scaling,
+    scaling,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.tables import law_table
+
+
+def test_the_texts_numbers_follow_from_its_table() -> None:
+    one, two = paper_scaling()
+    assert (round(one.reads), round(two.reads)) == (51, 96)
+    assert (one.tag_share, two.tag_share) == (pytest.approx(0.198, abs=0.001), pytest.approx(0.376, abs=0.001))
+    # The table prints 1.26 beside rates rounded to 0.01 Mpps, whose ratio is 1.2546.
+    assert two.rate_ratio == pytest.approx(1.26, abs=0.006)
+    assert two.latency_growth == pytest.approx(0.52, abs=0.005)
+    assert (one.rate_ratio, one.latency_growth) == (1, 0)
+
+
+def test_the_table_agrees_with_itself() -> None:
+    """Derived columns of the printed table follow from the others, so no digit was mistyped."""
+    table = stated("intrahost", "I-T1")
+    for column in (0, 1):
+        hits, misses = table["iotlb_hits_per_s"][column], table["iotlb_misses_per_s"][column]
+        assert misses / (hits + misses) == pytest.approx(table["iotlb_miss_share"][column], abs=0.0005)
+    mtt = table["mtt_l0_miss_share"]
+    assert mtt[1] / mtt[0] == pytest.approx(1.47, abs=0.005)
+
+
+def test_any_measured_table() -> None:
+    # 8 Gb/s in reads of 100 B are 10 M reads a second; at 1 us each, 10 are under way.
+    points = [TxPoint(1, 10e6, 8e9, 1000), TxPoint(4, 20e6, 16e9, 4000)]
+    first, last = scaling(points, request_bytes=100, tag_limit=32)
+    assert (first.reads, last.reads) == (pytest.approx(10), pytest.approx(80))
+    assert last.tag_share == pytest.approx(2.5), "more than the tags allow: rate, latency or size is wrong"
+    assert (last.rate_ratio, last.latency_growth) == (2, 3)
+    assert list(law_table([first, last])["outstanding_reads"]) == pytest.approx([10, 80])
+
+
+@given(st.floats(1, 1e12), st.floats(1, 1e9), st.integers(1, 4096))
+def test_the_law_can_be_turned_round(rate: float, latency_ns: float, size: int) -> None:
+    reads = outstanding_requests(rate, latency_ns, size)
+    assert achievable_bits_per_s(reads, latency_ns, size) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((-1.0, 1.0, 64), "rate_bits_per_s is -1.0"),
+        ((math.nan, 1.0, 64), "rate_bits_per_s is nan"),
+        ((1.0, math.inf, 64), "latency_ns is inf"),
+        ((1.0, 1.0, 0), "request_bytes is 0"),
+    ],
+)
+def test_what_is_no_quantity_is_refused(arguments: tuple[float, float, float], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        outstanding_requests(*arguments)
+
+
+def test_a_table_without_a_start_is_refused() -> None:
+    with pytest.raises(ValueError, match="no point"):
+        scaling([], 64, 256)
+    with pytest.raises(ValueError, match="tag_limit is 0"):
+        scaling([TxPoint(1, 1, 1, 1)], 64, 0)
+    with pytest.raises(ValueError, match="first point"):
+        scaling([TxPoint(1, 0, 1, 1)], 64, 256)
+    with pytest.raises(ValueError, match="latency_ns is 0"):
+        achievable_bits_per_s(1, 0, 64)
+
+
+def test_the_command_draws_the_table_without_a_run(tmp_path: Path) -> None:
+    done = pollscope("figures", "--paper", "intrahost", "--out", "drawn", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {Path(line).name for line in done.stdout.split()} >= {"I-LL.svg", "I-LL.png", "I-T1.svg", "I-T1.pdf"}
+    text = words((tmp_path / "drawn" / "I-LL.svg").read_text(encoding="utf-8"))
+    for word in ("From the paper's table", "51", "96", "20 % of the tags", "38 % of the tags", "+52 %", "256 tags"):
+        assert word in text
