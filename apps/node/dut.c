@@ -247,6 +247,22 @@ unsigned int dut_pollers(struct poller ***pollers)
 	return dut.n;
 }
 
+static bool poller_frames_waiting(const struct poller *p)
+{
+	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
+		if (rte_eth_rx_queue_count(p->rx_port, (uint16_t)q) > 0)
+			return true;
+	return false;
+}
+
+bool dut_frames_waiting(void)
+{
+	for (unsigned int i = 0; i < dut.n; i++)
+		if (poller_frames_waiting(dut.pollers[i]))
+			return true;
+	return false;
+}
+
 bool dut_has_lcore(unsigned int lcore)
 {
 	for (unsigned int i = 0; i < dut.n; i++)

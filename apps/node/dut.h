@@ -21,6 +21,9 @@ unsigned int dut_pollers(struct poller ***pollers);
 
 bool dut_has_lcore(unsigned int lcore);
 
+/* True while frames wait in an RX queue that a DUT lcore polls; false also where the driver cannot tell. */
+bool dut_frames_waiting(void);
+
 /* Clear the accounts for a trial. */
 void dut_start(const struct trial *trial);
 

@@ -195,6 +195,16 @@ unsigned int gen_lcore(void)
 	return engine == NULL ? LCORE_ID_ANY : config.lcore;
 }
 
+bool gen_frames_waiting(void)
+{
+	if (engine == NULL || engine->rx_port == GEN_NO_PORT)
+		return false;
+	for (uint16_t queue = 0; queue < engine->rx_queues; queue++)
+		if (rte_eth_rx_queue_count(engine->rx_port, queue) > 0)
+			return true;
+	return false;
+}
+
 static int line_rate_pps(double share, double *pps, struct node_error *err)
 {
 	const double wire_bits = 8 * (gen_config_mean_bytes(&config) + PACKET_WIRE_OVERHEAD_BYTES);

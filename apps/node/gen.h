@@ -35,6 +35,9 @@ int gen_lcore_main(void *arg);
  * runs (live read) it may be called from the main lcore: counters may then be torn between each other, not within. */
 json_t *gen_report(void);
 
+/* True while frames wait in an RX queue of the generator; false also where the driver cannot tell. */
+bool gen_frames_waiting(void);
+
 /* Free what gen_configure() made. */
 void gen_close(void);
 

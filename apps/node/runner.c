@@ -18,9 +18,9 @@
 
 #define LAUNCH_MARGIN_NS 1000000 /* per lcore: until all are in their loops */
 #define DRAIN_LOOK_MS    1
-/* So many looks without movement end the drain. On a busy host a core can be away for several ms: frames still lie in
- * its rings then, and would be counted as lost. */
-#define DRAIN_QUIET_LOOKS 10
+/* So many looks without movement, and with empty rings, end the drain: a host can take a core away for tens of ms, and
+ * the frames that lie in its rings meanwhile are not lost. */
+#define DRAIN_QUIET_LOOKS 5
 #define OVERDUE_NS        5000000000 /* an lcore that far behind its window's end will not come back */
 #define NS_MAX            UINT64_C(86400000000000) /* a day */
 #define WINDOW_MIN_NS     1000
@@ -203,8 +203,9 @@ static json_t *finish(void)
 static json_t *step_draining(void)
 {
 	const uint64_t movement = ports_movement();
+	const bool quiet = movement == runner.movement && !dut_frames_waiting() && !gen_frames_waiting();
 
-	runner.quiet_looks = movement == runner.movement ? runner.quiet_looks + 1 : 0;
+	runner.quiet_looks = quiet ? runner.quiet_looks + 1 : 0;
 	runner.movement = movement;
 	if (runner.quiet_looks >= DRAIN_QUIET_LOOKS || cycles_stamp() >= runner.drain_end_tsc)
 		return finish();
