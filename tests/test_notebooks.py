@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Notebooks: thin, parameterised, without outputs in git, and executed from what is on the disk."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import pytest
+from conftest import CHECKOUT
+
+FOLDER = CHECKOUT / "notebooks"
+RUNS = CHECKOUT / "data" / "runs"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+# Warnings of the libraries that start a kernel, of which none concerns what a notebook computes.
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
+
+
+def read(path: Path) -> Any:
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    return book
+
+
+def execute(path: Path, out: Path, **parameters: Any) -> str:
+    """Run a notebook as `papermill` does; all that it shows, as text."""
+    book = papermill.execute_notebook(
+        str(path), str(out / path.name), parameters=parameters, cwd=str(FOLDER), progress_bar=False, log_output=False
+    )
+    shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert not [output for output in shown if output.output_type == "error"]
+    return json.dumps([output.get("data", output.get("text", "")) for output in shown], ensure_ascii=False)
+
+
+def test_there_are_notebooks() -> None:
+    assert {path.stem for path in NOTEBOOKS} >= {"polling_tax", "queue_scaling", "littles_law"}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+    assert sum("parameters" in cell.metadata.get("tags", []) for cell in cells) == 1
+    source = "\n".join(cell.source for cell in cells)
+    assert "def " not in source, "functions belong into modules"
+    assert "class " not in source
+    assert len(source.splitlines()) < 40
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("polling_tax", ("tax_share_running", "S-F5.tax-at-full-load", "Testbed loopback", "<svg")),
+        ("queue_scaling", ("poll_rate_running_hz", "S-F8.poll-rate-falls", "S-F10a.falls-from-64", "<svg")),
+        ("littles_law", ("50.8", "96.3", "From the paper's table", "256 tags")),
+    ],
+)
+def test_a_notebook_runs_on_what_is_recorded(tmp_path: Path, name: str, wanted: tuple[str, ...]) -> None:
+    shown = execute(FOLDER / f"{name}.ipynb", tmp_path)
+    assert [word for word in wanted if word not in shown] == []
+
+
+def test_a_notebook_takes_another_run(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(RUNS / "s-f5-polling-tax", other)
+    meta = json.loads((other / "run.json").read_text(encoding="utf-8"))
+    (other / "run.json").write_text(json.dumps(meta | {"run_id": "20260101T000000Z-0ther0"}), encoding="utf-8")
+    shown = execute(FOLDER / "polling_tax.ipynb", tmp_path, run=str(other), metrics=["rx_pps"])
+    assert "20260101T000000Z-0ther0" in shown
+    assert "useful_share" not in shown
+
+
+def test_littles_law_takes_another_table(tmp_path: Path) -> None:
+    # 8 Gb/s in reads of 100 B are 10 M a second; at 1 us each, 10 are under way.
+    columns = [[1, 10e6, 8e9, 1000.0]]
+    shown = execute(FOLDER / "littles_law.ipynb", tmp_path, columns=columns, request_bytes=100, tag_limit=32)
+    assert "From the given columns." in shown
+    assert "limit: 32 tags" in shown
+    assert "31 % of the tags" in shown
+
+
+@pytest.mark.parametrize("folder", sorted(path for path in RUNS.iterdir() if path.is_dir()), ids=lambda path: path.name)
+def test_a_recorded_run_is_small_and_whole(folder: Path) -> None:
+    meta = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert meta["status"] == "complete"
+    trials = (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["trial"] for line in trials} == set(meta["plan"])
+    assert sum((folder / name).stat().st_size for name in ("run.json", "trials.jsonl")) < 1_000_000
+    assert folder.name in (RUNS / "README.md").read_text(encoding="utf-8")
