@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The errors that a user sees: one line that says what is wrong, where, and what to do about it.
 
-    PollscopeError
-    +-- UsageError       exit 2: bad usage, spec, devargs or result folder
-    +-- HostError        exit 3: this host or testbed cannot do it
-    +-- TrialError       exit 1: ran, but a trial failed
+PollscopeError
++-- UsageError       exit 2: bad usage, spec, devargs or result folder
++-- HostError        exit 3: this host or testbed cannot do it
++-- TrialError       exit 1: ran, but a trial failed
 """
 
 from enum import IntEnum

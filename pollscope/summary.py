@@ -70,12 +70,16 @@ def _cell(metric: str, sample: Sample | None) -> str:
     estimate, words = sample.estimate, metric_dictionary()[metric]
     if not estimate.has_interval:
         return words.text(estimate.value)
-    return f"{words.text(estimate.value)} +-{words.text((estimate.high - estimate.low) / 2)}"
+    half = (estimate.high - estimate.low) / 2
+    if words.unit == "share":
+        return f"{100 * estimate.value:.3g} ± {100 * half:.2g} %"
+    relative = f" ± {100 * half / abs(estimate.value):.2g} %" if estimate.value else ""
+    return f"{words.text(estimate.value)}{relative}"
 
 
 def _caption(points: int) -> str:
     rest = f"; the first {MOST_ROWS} of {points} points" if points > MOST_ROWS else ""
-    return f"mean and half of its 95 % interval{rest}"
+    return f"mean ± half of its 95 % interval: points of a share, otherwise per cent of the mean{rest}"
 
 
 def failed_claims(folder: Path) -> list[str]:
