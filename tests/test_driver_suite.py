@@ -42,6 +42,13 @@ def test_driver_suite_passes_under_sanitizers(asan_build_dir: Path) -> None:
     assert_passed(run_suite(asan_build_dir))
 
 
+@pytest.mark.measure
+def test_threads_are_safe_without_membarrier(build_dir: Path) -> None:
+    """Where the kernel refuses membarrier(2), senders fence instead."""
+    done = run_suite(build_dir, "--no-membarrier", "threads")
+    assert re.search(r"^[1-9]\d* passed, 0 failed$", done.stdout, re.MULTILINE), done.stdout[-4000:]
+
+
 def test_driver_suite_fails_if_nothing_was_run(build_dir: Path) -> None:
     done = run_suite(build_dir, "no-such-case")
     assert done.returncode == 1
