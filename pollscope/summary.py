@@ -73,8 +73,9 @@ def _cell(metric: str, sample: Sample | None) -> str:
     half = (estimate.high - estimate.low) / 2
     if words.unit == "share":
         return f"{100 * estimate.value:.3g} ± {100 * half:.2g} %"
-    relative = f" ± {100 * half / abs(estimate.value):.2g} %" if estimate.value else ""
-    return f"{words.text(estimate.value)}{relative}"
+    relative = 100 * half / abs(estimate.value) if estimate.value else 0.0
+    digits = f"{relative:.0f}" if relative >= 100 else f"{relative:.2g}"
+    return f"{words.text(estimate.value)} ± {digits} %" if relative else words.text(estimate.value)
 
 
 def _caption(points: int) -> str:
