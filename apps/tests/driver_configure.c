@@ -106,10 +106,8 @@ static void reconfigures_with_fewer_and_more(void)
 	static const uint16_t queues[] = {1, 7, 16, 3, 1, 12};
 
 	for (unsigned int i = 0; i < RTE_DIM(queues); i++) {
-		struct port_setup setup = {.rx_queues = queues[i],
-		                           .tx_queues = queues[i],
-		                           .rx_desc = 64,
-		                           .rss_types = RSS_UDP};
+		struct port_setup setup = {
+		        .rx_queues = queues[i], .tx_queues = queues[i], .rx_desc = 64, .rss_types = RSS_UDP};
 
 		pair_up(&setup, &setup);
 		CHECK_SO_FAR();

@@ -364,8 +364,7 @@ static void hash_only_where_asked(void)
 
 static void all_1024_queues_are_reached(void)
 {
-	struct port_setup many = {
-	        .rx_queues = RTE_MAX_QUEUES_PER_PORT, .rx_desc = 64, .rss_types = RSS_UDP};
+	struct port_setup many = {.rx_queues = RTE_MAX_QUEUES_PER_PORT, .rx_desc = 64, .rss_types = RSS_UDP};
 	struct rte_mempool *large =
 	        rte_pktmbuf_pool_create("large", 65537, 0, 0, RTE_PKTMBUF_HEADROOM + 128, SOCKET_ID_ANY);
 	unsigned int reached = 0, total = 0;

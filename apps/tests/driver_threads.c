@@ -161,8 +161,7 @@ static void rss_changes_under_traffic(void)
 	struct port_setup b = {
 	        .rx_queues = 4, .rss_types = RSS_UDP, .rx_offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH};
 	uint8_t key[40];
-	struct rte_eth_rss_conf conf = {
-	        .rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RSS_UDP};
+	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RSS_UDP};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
 	CHECK_SO_FAR();
