@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from pollscope.analysis.collected import deliveries, doubts
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.samples import measured, samples
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
@@ -214,10 +215,29 @@ def _heaps(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
                 )
 
 
+def _implausible(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    for doubt in doubts(run):
+        yield Caution(f"counters: {doubt.verdict}", f"In {doubt.trials} trials ({doubt.rule}): {doubt.text}.")
+
+
+def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    for each in deliveries(run):
+        if each.replay is not None:
+            yield Caution(
+                "replayed", f"{each.name} was not read from this host: a recording was played ({each.replay})."
+            )
+        if set(each.states) & {"failed", "hung"}:
+            yield Caution("collector failed", f"{each.name} was {each.status}: {'; '.join(each.reasons[:2])}.")
+        elif "absent" in each.states:
+            yield Caution("not collected", f"{each.name} is absent: {'; '.join(each.reasons[:2])}.")
+
+
 CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _modelled,
     _unfinished,
     _bad_trials,
+    _implausible,
+    _collectors,
     _generator,
     _interrupted,
     _of_the_run,

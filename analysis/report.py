@@ -16,6 +16,7 @@ from markupsafe import Markup
 from pollscope import __version__
 from pollscope.analysis.claims import Verdict, evaluate_run
 from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.collected import Delivery, MeansTable, deliveries, means_tables
 from pollscope.analysis.figures import figures_of, inline_svg
 from pollscope.analysis.figures.files import font_face
 from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
@@ -86,6 +87,8 @@ class RunSection:
     citation: str
     figures: list[DrawnFigure]
     points: PointTable
+    collectors: list[Delivery]
+    collected: list[MeansTable]
     left_out: list[dict[str, Any]]
     bad_trials: list[dict[str, Any]]
     absences: list[tuple[str, str]]
@@ -141,6 +144,8 @@ def _section(run: RunFolder, number: int) -> RunSection:
         citation="; ".join(citation(paper) for paper in papers),
         figures=_figures(run, number),
         points=_points(table),
+        collectors=deliveries(run),
+        collected=means_tables(run),
         left_out=left_out(run),
         bad_trials=_bad_trials(run),
         absences=_absences(table),

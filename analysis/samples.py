@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pollscope.analysis.statistics import Estimate, mean_estimate
-from pollscope.spec.model import Parameters
+from pollscope.spec.model import KNOB_PREFIX, Parameters
 
 # Factors whose levels are shares and are shown in percent.
 SHARE_FACTORS = ("load_of_max", "load_of_line", "concentrated_share", "background_probability")
@@ -38,8 +38,11 @@ def measured(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def factors(table: pd.DataFrame) -> list[str]:
-    """The factors that have a level somewhere in the table, in the order of the spec's parameters."""
-    known = [name for name in Parameters.model_fields if f"factor.{name}" in table.columns]
+    """The factors that have a level somewhere in the table: knobs, then in the order of the spec's parameters."""
+    knobs = [
+        str(name).removeprefix("factor.") for name in table.columns if str(name).startswith(f"factor.{KNOB_PREFIX}")
+    ]
+    known = knobs + [name for name in Parameters.model_fields if f"factor.{name}" in table.columns]
     return [name for name in known if table[f"factor.{name}"].notna().any()]
 
 
@@ -113,4 +116,5 @@ FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_pps": "load
 
 def levels_text(levels: Mapping[str, Level]) -> str:
     """Levels in words: 'queues 4, load 50 %'."""
-    return ", ".join(f"{FACTOR_WORDS.get(name, name)} {level_text(name, level)}" for name, level in levels.items())
+    words = {name: FACTOR_WORDS.get(name, name.removeprefix(KNOB_PREFIX)) for name in levels}
+    return ", ".join(f"{words[name]} {level_text(name, level)}" for name, level in levels.items())

@@ -214,7 +214,7 @@ class _Run:
             if not each["available"]:
                 if each["required"]:
                     raise HostError(f"the required collector {name} cannot work here: {each['reason']}")
-                self._runner.warnings.append(f"the collector {name} is absent: {each['reason']}")
+                self._progress.say(f"the collector {name} is absent: {each['reason']}")
 
     def _warn_of_build(self, session: Session) -> None:
         flags = self._writer.meta["build"].get("flags", {})

@@ -27,11 +27,12 @@ class TrialMaker:
         testbed: where.
         most_cores: the most DUT lcores that any trial needs.
         log: file for the nodes' standard error.
-        collectors: what is read during every trial; None without any.
+        collectors: what is read during every trial; None without any. May be changed between trials.
     """
 
     def __init__(self, testbed: Testbed, most_cores: int, log: Path, collectors: RunCollectors | None = None) -> None:
-        self._testbed, self._most_cores, self._log, self._collectors = testbed, most_cores, log, collectors
+        self._testbed, self._most_cores, self._log = testbed, most_cores, log
+        self.collectors = collectors
         self._session: Session | None = None
         self._calibrations: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._count = 0
@@ -94,9 +95,9 @@ class TrialMaker:
         self, session: Session, name: tuple[str, int], times: Mapping[str, int], rate: Mapping[str, Any]
     ) -> tuple[Measured, Record]:
         """One measurement with the collectors around it: what was measured, and their part of the record."""
-        if self._collectors is None:
+        if self.collectors is None:
             return session.measure(f"t{self._count}", times, rate), {}
-        collection = self._collectors.begin(*name, session.collector_options, session.measuring_cpus)
+        collection = self.collectors.begin(*name, session.collector_options, session.measuring_cpus)
         try:
             collection.mark(times)
             measured = session.measure(f"t{self._count}", times, rate)

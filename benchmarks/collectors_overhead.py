@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Throughput of a saturated loopback run with every collector that works here, at 10 Hz, against without.
+
+Trials with and without collectors alternate in one node, in pairs of changing order, so that a host that drifts
+favours neither. Prints `ratio collectors_throughput MEDIAN LOW HIGH N`, then the CPU share of each collector, and ends
+with 1 when the median is below the target. Needs two idle cores; with a core to spare the collectors stay off the
+measuring ones.
+
+    benchmarks/collectors_overhead.py [PAIRS]
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ratio import print_ratio
+
+from pollscope.collecting import RunCollectors
+from pollscope.collectors.registry import probe_all
+from pollscope.derive import derive_trial
+from pollscope.plan import Trial, make_plan
+from pollscope.spec import LoadedSpec, load_text
+from pollscope.testbeds import DEFAULT, Testbed, make_testbed
+from pollscope.trials import TrialMaker
+
+TARGET = 0.98
+PAIRS = 12
+INTERVAL = "100 ms"
+# Two PCM tools program the same counters over each other, and perf-uncore does it to them: one of them at a time.
+EXCLUSIVE = ("pcm-iio", "pcm-pcie", "pcm-memory", "pcm", "pcm-power", "perf-uncore")
+SPEC = """\
+format: 1
+name: collectors-overhead
+row: S-F5
+title: Saturated, with and without collectors
+parameters: {saturate: true, generator_receives: false}
+factors: {queues: [1]}
+trial: {warmup: 200 ms, window: 2 s, drain: 20 ms}
+repeats: {count: 1}
+collectors: COLLECTORS
+"""
+
+
+def main() -> int:
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS
+    testbed = make_testbed(DEFAULT)
+    loaded = load_text(SPEC.replace("COLLECTORS", json.dumps(uses())), "collectors_overhead.py")
+    trial = make_plan(loaded.spec, testbed.refusal).trials[0]
+    with tempfile.TemporaryDirectory() as folder:
+        ratios, shares = measure_pairs(testbed, loaded, trial, Path(folder), pairs)
+    estimate = print_ratio("collectors_throughput", ratios)
+    for name, several in shares.items():
+        print(f"# {name}: {median(several):.2%} of a core")
+    return 0 if estimate.value >= TARGET else 1
+
+
+def uses() -> list[dict[str, str]]:
+    """Every collector that works here, as a spec names them; DPDK's telemetry works once the node runs."""
+    available = [name for name, (there, _) in probe_all().items() if there and name != "dpdk-telemetry"]
+    taken = [name for name in available if name in EXCLUSIVE]
+    names = [name for name in available if name not in taken[1:]]
+    return [{"name": name, "interval": INTERVAL} for name in [*names, "dpdk-telemetry"]]
+
+
+def measure_pairs(
+    testbed: Testbed, loaded: LoadedSpec, trial: Trial, folder: Path, pairs: int
+) -> tuple[list[float], dict[str, list[float]]]:
+    """Ratios of throughput with to without collectors, and what share of a core each collector used."""
+    maker = TrialMaker(testbed, 1, folder / "node.log")
+    collectors = RunCollectors(loaded.spec.collectors, folder)
+    ratios: list[float] = []
+    shares: dict[str, list[float]] = {}
+    try:
+        for pair in range(-1, pairs):
+            rates = {}
+            for with_them in (bool(pair % 2), not pair % 2):
+                maker.collectors = collectors if with_them else None
+                record = maker.make(trial, attempt=2 * pair + with_them + 2, maximum_pps=None)
+                rates[with_them] = rate(record)
+                note_shares(record, shares)
+            if pair >= 0:  # the first pair warms up
+                ratios.append(rates[True] / rates[False])
+    finally:
+        maker.close()
+    return ratios, shares
+
+
+def rate(record: Mapping[str, Any]) -> float:
+    """Packets a second that the DUT received; ends the program when the trial failed."""
+    metrics, _ = derive_trial(record)
+    if "rx_pps" not in metrics:
+        raise SystemExit(f"a trial failed: {record.get('reason')}")
+    return float(metrics["rx_pps"])
+
+
+def note_shares(record: Mapping[str, Any], shares: dict[str, list[float]]) -> None:
+    """Adds the collectors' CPU shares; ends the program when one did not deliver, because then it cost nothing."""
+    for name, each in record.get("collectors", {}).items():
+        if each["status"] != "ok":
+            raise SystemExit(f"the collector {name} is {each['status']}: {each['reason']}")
+        shares.setdefault(name, []).append(each["cpu_share"] or 0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectors inside runs: what works on any Linux, recordings that are played, and tools that die in mid-trial."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from run_helpers import Cli, assert_complete
+
+from pollscope.analysis.collected import deliveries, doubts, means_tables
+from pollscope.analysis.report import report_html
+from pollscope.collecting import file_stem
+from pollscope.run_folder import read_run
+
+SPEC = """\
+format: 1
+name: collected
+row: S-F5
+title: t
+parameters: {generator_receives: false, load_pps: 0}
+factors: {queues: [1, 2]}
+trial: {warmup: 100 ms, window: 500 ms, drain: 0 ms}
+repeats: {count: 1}
+collectors:
+"""
+HOST = "  - {name: kernel-load, interval: 100 ms, required: true}\n  - cpu-settings\n  - kernel-log\n"
+HEAD = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
+# Six samples of one part, the tool's own layout; 0.1 s apart when played.
+WRITES = range(1000, 7000, 1000)
+PCM = "".join(f"{HEAD}Socket0,IIO Stack 1 - PCIe1,Part0,{writes},2,3,4,50,6\n" for writes in WRITES)
+COUNTER = '{"interval": 0.1, "cpu": "0", "counter-value": "5.0", "unit": "", "event": "page-faults"}'
+DYING_PERF = f"""\
+#!{sys.executable}
+import time
+for _ in range(3):
+    print({COUNTER!r}, flush=True)
+    time.sleep(0.05)
+raise SystemExit("perf: the counters are gone")
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def trials_of(cli: Cli) -> list[dict[str, Any]]:
+    return cli.only_run().trials
+
+
+def test_samples_marks_and_raw_files_are_kept(cli: Cli) -> None:
+    done = cli("run", cli.spec(SPEC + HOST))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert run.meta["collectors"]["kernel-load"]["available"] is True
+    for trial in run.trials:
+        start, window, drain = (phase["t_ns"] for phase in trial["phases"])
+        assert (window - start, drain - window) == (100_000_000, 500_000_000)
+        table = pd.read_parquet(run.path / trial["samples"])
+        assert set(table["source"]) == {"kernel-load", "cpu-settings"}
+        load = trial["collectors"]["kernel-load"]
+        inside = table[(table["source"] == "kernel-load") & table["t_ns"].between(window, drain - 1)]
+        assert load["samples_in_window"] == len(inside)
+        # Three files a snapshot, five snapshots in half a second; a busy host may come late for some.
+        assert 6 <= inside["t_ns"].nunique() <= 18
+        assert 0 < load["cpu_share"] < 1
+        assert load["means"]["context_switches"]["value"] > 0
+        raw = run.path / "collectors" / file_stem(trial["trial"], 0)
+        assert {path.name for path in raw.glob("kernel-load.*")} == {"kernel-load.raw", "kernel-load.pace"}
+        assert trial["collectors"]["kernel-log"]["status"] == "ok"
+
+
+def test_a_spec_without_collectors_is_as_before(cli: Cli) -> None:
+    assert cli("run", cli.spec(SPEC.replace("collectors:\n", ""))).returncode == 0
+    run = cli.only_run()
+    assert "collectors" not in run.meta
+    assert not {"collectors", "samples", "phases", "plausibility"} & set(run.trials[0])
+    assert {path.name for path in run.path.iterdir()} == {"run.json", "trials.jsonl", "node.log", "results.parquet"}
+
+
+def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
+    (cli.folder / "pcm.csv").write_text(PCM)
+    played = "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv, required: true}\n"
+    done = cli("run", cli.spec(SPEC + played))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    for trial in run.trials:
+        means = trial["collectors"]["pcm-iio"]["means"]
+        # Played from 0 ms on: the samples at 100 to 500 ms lie in the window, but for one that a busy host moves.
+        assert 3000 <= means["dma_write"]["value"] <= 5000
+        assert means["dma_write"]["units"] == 1
+        table = pd.read_parquet(run.path / trial["samples"])
+        assert list(table[table["metric"] == "dma_write"]["value"]) == list(WRITES)
+        assert trial["collectors"]["pcm-iio"]["reason"] == "replayed from pcm.csv"
+    html = report_html([run])
+    assert "pcm-iio was not read from this host: a recording was played (pcm.csv)." in html
+    assert "pcm-iio: means by point" in html
+
+
+def test_what_cannot_be_true_is_in_the_trial_and_first_in_the_report(cli: Cli) -> None:
+    (cli.folder / "pcm.csv").write_text(PCM.replace("50,6\n", "50,600\n"))
+    cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
+    run = cli.only_run()
+    findings = [finding for trial in run.trials for finding in trial["plausibility"] if finding["rule"] == "iotlb"]
+    assert len(findings) == 2
+    assert findings[0]["verdict"] == "impossible"
+    assert findings[0]["numbers"]["misses"] == 12 * findings[0]["numbers"]["lookups"]
+    assert [(each.rule, each.trials) for each in doubts(run) if each.rule == "iotlb"] == [("iotlb", 2)]
+    html = report_html([run])
+    assert html.index("Read this first") < html.index("counters: impossible") < html.index("<h2>Verdicts")
+
+
+@pytest.fixture
+def dying_perf(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = cli.folder / "bin" / "perf"
+    program.parent.mkdir()
+    program.write_text(DYING_PERF)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("dying_perf")
+def test_a_collector_that_dies_does_not_take_the_trial_with_it(cli: Cli) -> None:
+    done = cli("run", cli.spec(SPEC + HOST + "  - perf\n"))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    for trial in run.trials:
+        assert trial["status"] == "ok"
+        assert trial["collectors"]["perf"]["status"] == "failed"
+        assert "the counters are gone" in trial["collectors"]["perf"]["reason"]
+        assert trial["collectors"]["kernel-load"]["status"] == "ok"
+        assert (run.path / "collectors" / file_stem(trial["trial"], 0) / "perf.raw").stat().st_size > 0
+    perf = next(each for each in deliveries(run) if each.name == "perf")
+    assert perf.status == "failed in 2 trials"
+    assert "collector failed" in report_html([run])
+
+
+@pytest.mark.usefixtures("dying_perf")
+def test_a_required_collector_that_dies_fails_its_trial(cli: Cli) -> None:
+    done = cli("run", cli.spec(SPEC + HOST + "  - {name: perf, required: true}\n"))
+    assert done.returncode == 1
+    for trial in trials_of(cli):
+        assert trial["status"] == "failed"
+        assert trial["reason"].startswith("required collector perf failed: perf ended with status 1")
+        assert trial["collectors"]["kernel-load"]["status"] == "ok"
+
+
+def test_a_required_collector_that_is_not_there_stops_the_run_at_once(cli: Cli) -> None:
+    text = SPEC + "  - {name: pcm-memory, replay: nowhere.csv, required: true}\n"
+    done = cli("run", cli.spec(text))
+    assert done.returncode == 3
+    assert "the required collector pcm-memory cannot work here: no file nowhere.csv" in done.stderr
+    assert cli.only_run().trials == []
+    assert cli.nodes_alive() == []
+
+
+def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
+    done = cli("run", cli.spec(SPEC + HOST + "  - {name: pcm, replay: nowhere.csv}\n"))
+    assert done.returncode == 0
+    run = cli.only_run()
+    assert all(trial["collectors"]["pcm"]["status"] == "absent" for trial in run.trials)
+    assert "pcm is absent: no file nowhere.csv." in report_html([run])
+    assert "pcm" not in [table.collector for table in means_tables(run)]
+
+
+def test_an_interval_beyond_the_window_is_said_to_give_nothing(cli: Cli) -> None:
+    (cli.folder / "pcm.csv").write_text(PCM)
+    cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 1 min, replay: pcm.csv}\n"))
+    for trial in trials_of(cli):
+        assert trial["collectors"]["pcm-iio"]["status"] == "failed"
+        assert trial["collectors"]["pcm-iio"]["reason"] == "gave no sample inside the measurement window"
+
+
+def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
+    cli.faults = {"t1": "die"}
+    done = cli("run", cli.spec(SPEC + HOST))
+    assert done.returncode == 1
+    assert [trial["status"] for trial in trials_of(cli)] == ["failed", "ok"]
+
+
+@pytest.mark.measure
+def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> None:
+    (tmp_path / "pcm.csv").write_text(PCM)
+    cli = Cli(tmp_path, build_dir / "pollscope-node")
+    text = SPEC.replace("load_pps: 0", "load_pps: 100 kpps") + HOST
+    text += "  - {name: dpdk-telemetry, interval: 100 ms}\n  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"
+    done = cli("run", cli.spec(text))
+    assert done.returncode == 0, done.stderr
+    run = read_run(cli.run_folders()[0])
+    for trial in run.trials:
+        names = ["kernel-load", "cpu-settings", "kernel-log", "dpdk-telemetry", "pcm-iio"]
+        assert {name: each["status"] for name, each in trial["collectors"].items()} == dict.fromkeys(names, "ok")
+        # All four ports are counted: what one sends another receives, and the DUT sends it on.
+        telemetry = trial["collectors"]["dpdk-telemetry"]["means"]
+        assert telemetry["nic.rx_packets"]["value"] > 100_000
+        sent = trial["result"]["gen"]["lcores"][0]["sent"]
+        assert telemetry["nic.tx_packets"]["value"] == pytest.approx(2 * sent / 0.5, rel=0.2)
