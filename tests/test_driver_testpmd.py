@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from testpmd import Testpmd, number, port_stats, require_testpmd, running_testpmd, totals
+from testpmd import Testpmd, number, port_stats, remove_leftovers, require_testpmd, running_testpmd, totals
 
 FORWARD_S = 10  # as long as the acceptance asks for
 SHORT_S = 0.5
@@ -181,9 +181,17 @@ def test_bad_devargs_fail_by_name(build_dir: Path, devargs: str, named: str) -> 
         assert "No probed ethernet devices" in testpmd.greeting
 
 
-def test_secondary_process_sends_and_receives(build_dir: Path) -> None:
+@pytest.fixture
+def file_prefix() -> Iterator[str]:
+    """An EAL file prefix of this test's own, with nothing left of it afterwards."""
+    prefix = f"tests-mp-{os.getpid()}"
+    yield prefix
+    remove_leftovers(prefix)
+
+
+def test_secondary_process_sends_and_receives(build_dir: Path, file_prefix: str) -> None:
     """Queues 0 belong to the primary process, queues 1 to the secondary; both work on the same pair."""
-    prefix = f"--file-prefix=tests-mp-{os.getpid()}"
+    prefix = f"--file-prefix={file_prefix}"
     common = ["--num-procs=2", "--rxq=2", "--txq=2", "--total-num-mbufs=16384"]
     with (
         running_testpmd(

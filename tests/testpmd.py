@@ -4,6 +4,7 @@
 import os
 import re
 import selectors
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -115,6 +116,16 @@ def _quit(process: subprocess.Popen[bytes]) -> None:
     os.set_blocking(process.stdout.fileno(), True)
     rest = process.stdout.read()
     assert process.wait(timeout=COMMAND_LIMIT_S) == 0, rest[-2000:].decode()
+
+
+def remove_leftovers(prefix: str) -> None:
+    """Take away what processes of an EAL file prefix leave behind: hugepage files and the runtime folder."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, folder, kind, *_ = line.split()
+        if kind == "hugetlbfs":
+            for left in Path(folder).glob(f"{prefix}map_*"):
+                left.unlink()
+    shutil.rmtree(Path("/var/run/dpdk") / prefix, ignore_errors=True)
 
 
 def number(text: str, name: str) -> int:
