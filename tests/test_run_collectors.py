@@ -194,8 +194,8 @@ def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> Non
     for trial in run.trials:
         names = ["kernel-load", "cpu-settings", "kernel-log", "dpdk-telemetry", "pcm-iio"]
         assert {name: each["status"] for name, each in trial["collectors"].items()} == dict.fromkeys(names, "ok")
-        # All four ports are counted: what one sends another receives, and the DUT sends it on.
+        # All ports are counted: what the generator sends the DUT receives and sends on; nobody takes it there.
         telemetry = trial["collectors"]["dpdk-telemetry"]["means"]
-        assert telemetry["nic.rx_packets"]["value"] > 100_000
-        sent = trial["result"]["gen"]["lcores"][0]["sent"]
-        assert telemetry["nic.tx_packets"]["value"] == pytest.approx(2 * sent / 0.5, rel=0.2)
+        sent_pps = trial["result"]["gen"]["lcores"][0]["sent"] / 0.5
+        assert telemetry["nic.rx_packets"]["value"] == pytest.approx(sent_pps, rel=0.3)
+        assert telemetry["nic.tx_packets"]["value"] == pytest.approx(2 * sent_pps, rel=0.3)
