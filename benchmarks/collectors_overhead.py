@@ -40,7 +40,7 @@ row: S-F5
 title: Saturated, with and without collectors
 parameters: {saturate: true, generator_receives: false}
 factors: {queues: [1]}
-trial: {warmup: 200 ms, window: 2 s, drain: 20 ms}
+trial: {warmup: 200 ms, window: 1 s, drain: 20 ms}
 repeats: {count: 1}
 collectors: COLLECTORS
 """
