@@ -121,6 +121,17 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         )
 
 
+def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    """A fixed cost per packet that the spec adds to the workload; swept costs are a factor and need no warning."""
+    costs = {trial["params"].get("extra_cycles") for trial in run.trials if "extra_cycles" not in trial["factors"]}
+    for cost in sorted(cost for cost in costs if cost):
+        yield Caution(
+            "added cost",
+            f"The spec adds {cost:g} TSC cycles to each packet's processing, which the workload alone does not have: "
+            "shares of cycles and maximum rates include them.",
+        )
+
+
 def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     facts = HostFacts(run.meta)
     if facts.hypervisor:
@@ -170,7 +181,8 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     things: dict[str, list[str]] = {}
     for thing, reason in HostFacts(run.meta).absent.items():
-        things.setdefault(reason, []).append(thing)
+        if not thing.startswith("link_bps."):  # unknown before a port is started; no metric is made from it
+            things.setdefault(reason, []).append(thing)
     for reason, names in things.items():
         yield Caution("not measured", f"{', '.join(names)} could not be measured: {reason}.")
 
@@ -245,6 +257,7 @@ CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _few_repeats,
     _noise,
     _machine,
+    _added_cost,
     _instrumentation,
     _absent,
 )

@@ -9,7 +9,8 @@ from typing import Any
 import nbformat
 import papermill
 import pytest
-from conftest import CHECKOUT
+
+CHECKOUT = Path(__file__).resolve().parent.parent
 
 FOLDER = CHECKOUT / "notebooks"
 RUNS = CHECKOUT / "data" / "runs"

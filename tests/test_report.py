@@ -155,6 +155,13 @@ def test_a_quiet_machine_gets_no_false_alarm(tmp_path: Path) -> None:
     assert _topics(tmp_path, tax_trials(), host=host, node_hello=hello) == {}
 
 
+def test_a_cost_that_the_spec_adds_is_named(tmp_path: Path) -> None:
+    trials = tax_trials()
+    for trial in trials:
+        trial["params"] = {"extra_cycles": 400.0}
+    assert "400 TSC cycles" in _topics(tmp_path, trials)["added cost"]
+
+
 def test_two_heaps_are_named(tmp_path: Path) -> None:
     shares = [0.3 + 0.001 * number for number in range(6)] + [0.6 + 0.001 * number for number in range(6)]
     trials = [
