@@ -4,10 +4,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pollscope import __version__
-from pollscope.collecting import RunCollectors
 from pollscope.collectors.knobs import KnobSession
 from pollscope.derive import write_table
 from pollscope.errors import HostError, PollscopeError, UsageError
@@ -24,6 +23,9 @@ from pollscope.spec.model import Spec
 from pollscope.store import RunWriter, new_run_id, utc_now
 from pollscope.testbeds import Session, Testbed, make_testbed
 from pollscope.trials import TrialMaker
+
+if TYPE_CHECKING:
+    from pollscope.collecting import RunCollectors
 
 # How long each measuring core is watched for gaps before the run.
 NOISE_NS = 1_000_000_000
@@ -168,6 +170,14 @@ def _left_out(each: LeftOut) -> dict[str, str]:
     return {"point": each.point, "reason": each.reason}
 
 
+def _run_collectors(spec: Spec, folder: Path) -> "RunCollectors | None":
+    if not spec.collectors:
+        return None
+    from pollscope.collecting import RunCollectors  # imports every collector, which most runs do not need
+
+    return RunCollectors(spec.collectors, folder)
+
+
 class _Run:
     """The part that is the same for a new run and for a resumed one."""
 
@@ -176,8 +186,7 @@ class _Run:
     ) -> None:
         self._plan, self._testbed, self._writer, self._knobs = plan, testbed, writer, knobs
         most_cores = max(trial.point.params["cores"] for trial in plan.trials)
-        uses = plan.spec.collectors
-        self._collectors = RunCollectors(uses, writer.folder) if uses else None
+        self._collectors = _run_collectors(plan.spec, writer.folder)
         self._maker = TrialMaker(testbed, most_cores, writer.log, self._collectors)
         self._progress = Progress(plan)
         self._runner = Runner(plan, testbed, writer, self._maker, self._progress, knobs)

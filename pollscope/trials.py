@@ -5,9 +5,8 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pollscope.collecting import RunCollectors
 from pollscope.errors import TrialError
 from pollscope.host.activity import read_activity
 from pollscope.node import NodeLost
@@ -16,6 +15,9 @@ from pollscope.requests import rate_request
 from pollscope.store import utc_now
 from pollscope.testbeds import Session, Testbed
 from pollscope.testbeds.base import Measured
+
+if TYPE_CHECKING:
+    from pollscope.collecting import RunCollectors
 
 Record = dict[str, Any]
 
@@ -30,7 +32,7 @@ class TrialMaker:
         collectors: what is read during every trial; None without any. May be changed between trials.
     """
 
-    def __init__(self, testbed: Testbed, most_cores: int, log: Path, collectors: RunCollectors | None = None) -> None:
+    def __init__(self, testbed: Testbed, most_cores: int, log: Path, collectors: "RunCollectors | None" = None) -> None:
         self._testbed, self._most_cores, self._log = testbed, most_cores, log
         self.collectors = collectors
         self._session: Session | None = None
