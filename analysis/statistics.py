@@ -118,7 +118,7 @@ def ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> 
     if n < 2:
         return Estimate(ratio, -math.inf, math.inf, n, "one value")
     variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
-    if sum(variances) == 0:
+    if variances[0] + ratio**2 * variances[1] == 0:  # nothing varies, or zeros over something
         return Estimate(ratio, ratio, ratio, n, "all equal")
     t = float(stats.t.ppf((1 + CONFIDENCE) / 2, _welch_degrees(variances, ratio, len(above), len(below))))
     g = t**2 * variances[1] / below.mean() ** 2

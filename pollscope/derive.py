@@ -79,7 +79,8 @@ def _gap_rate(key: str) -> Compute:
 
 COMPUTE |= {
     "tax_share": _cycle_share(*TAX_CLASSES),
-    "tax_share_running": lambda trial: 1 - trial.cycles["useful"] / trial.running_cycles,
+    # Interruptions and useful cycles are estimated apart; a busy core's estimates can overlap by parts of a per cent.
+    "tax_share_running": lambda trial: max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles),
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),
     "process_share": _useful_part("process"),

@@ -136,3 +136,8 @@ def test_two_heaps_are_named_and_one_is_not() -> None:
     assert warning.startswith("8 values lie around")
     false_alarms = sum(bimodality_warning(list(rng.normal(100, 5, n))) is not None for n in [10, 15, 25] * 300)
     assert false_alarms / 900 < 0.01
+
+
+def test_zeros_over_something_are_a_ratio_of_zero() -> None:
+    estimate = ratio_estimate([0.0, 0.0, 0.0], [1.0, 1.2, 1.1])
+    assert (estimate.value, estimate.low, estimate.high) == (0.0, 0.0, 0.0)
