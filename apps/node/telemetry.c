@@ -7,10 +7,17 @@
 
 #include <rte_common.h>
 #include <rte_telemetry.h>
+#include <rte_version.h>
 
 #include "dut.h"
 #include "runner.h"
 #include "state_lock.h"
+
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+#define add_dict_unsigned rte_tel_data_add_dict_uint
+#else
+#define add_dict_unsigned rte_tel_data_add_dict_u64 /* its name before DPDK 23.03 */
+#endif
 
 static int list_lcores(const char *command, const char *parameters, struct rte_tel_data *data)
 {
@@ -31,7 +38,7 @@ static int list_lcores(const char *command, const char *parameters, struct rte_t
 static void add_value(struct rte_tel_data *data, const char *key, json_t *value)
 {
 	if (json_is_integer(value))
-		rte_tel_data_add_dict_u64(data, key, (uint64_t)json_integer_value(value));
+		add_dict_unsigned(data, key, (uint64_t)json_integer_value(value));
 	else if (json_is_string(value))
 		rte_tel_data_add_dict_string(data, key, json_string_value(value));
 }
