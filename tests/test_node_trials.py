@@ -89,10 +89,13 @@ def check_cycles(lcore: dict[str, Any], mode: str) -> None:
 
 @pytest.mark.parametrize("mode", CLASSIFYING)
 def test_known_cost_shows_in_useful(node: Node, mode: str) -> None:
-    """20000 cycles a packet: the useful cycles of a packet are these and some hundred of its own."""
+    """20000 cycles a packet: the useful cycles of a packet are these and some hundred of its own.
+
+    The least of five trials: interruptions shorter than a host gap can only add to it.
+    """
     node.get("configure", **configuration(accounting=mode, extra_cycles=20_000))
-    (lcore,) = node.trial(window_s=0.3, rate={"pps": 30_000})["dut"]["lcores"]
-    assert 19_500 < lcore["cycles"]["useful"] / lcore["rx_packets"] < 24_000
+    trials = [node.trial(window_s=0.2, rate={"pps": 30_000})["dut"]["lcores"][0] for _ in range(5)]
+    assert 19_500 < min(lcore["cycles"]["useful"] / lcore["rx_packets"] for lcore in trials) < 24_000
 
 
 def test_without_traffic_all_is_tax(node: Node) -> None:

