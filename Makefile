@@ -65,8 +65,8 @@ figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
 	@mkdir -p out
 	@$(POLLSCOPE) figures $(RUNS) --out out/figures
 
-vm-test: ## the same tests on a pair of virtual machines
-	@echo "make vm-test: comes with the testbed vm-pair, which this version does not have" >&2; exit 3
+vm-test: ready ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
+	@$(VENV)/python tests/vm/vm_test.py $(POLLSCOPE)
 
 lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed
 	$(UV_COMPILE) --upgrade --extra deploy --extra build -o requirements.lock pyproject.toml

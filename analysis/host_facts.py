@@ -20,6 +20,11 @@ class HostFacts:
         value = self.host.get(name)
         return None if isinstance(value, Mapping) and set(value) == {"absent"} else value
 
+    def missing(self, name: str) -> str:
+        """Why a fact is not known: the reason that the run recorded."""
+        value = self.host.get(name)
+        return str(value["absent"]) if isinstance(value, Mapping) and set(value) == {"absent"} else NOT_RECORDED
+
     @property
     def processor(self) -> str:
         """Model and number of processors."""

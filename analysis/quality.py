@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 
 from pollscope.analysis.collected import deliveries, doubts
+from pollscope.analysis.drift import drift
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.samples import measured, samples
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
+from pollscope.analysis.searches import throughputs
 from pollscope.analysis.statistics import bimodality_warning
 from pollscope.derive import last_attempts
 from pollscope.metrics import metric_dictionary
@@ -21,6 +23,7 @@ NOISY_GAPS_PER_S = 10
 FEWEST_REPEATS = 3
 INTERRUPTED_LIMIT = 0.01
 MOST_NOTES = 4
+NO_RESULT = "no result of the search"
 INSTRUMENTATION_LIMIT = 0.02
 # Results in which two heaps of values would be misread; latency and host gaps have heaps by nature.
 WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
@@ -95,7 +98,8 @@ def _kind_of_reason(trial: Mapping[str, Any]) -> str:
 
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     """What the runner noted: drift of the baseline, maxima, roles of cores, missing hugepages, build flags."""
-    texts = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
+    told = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
+    texts = [text for text in told if not text.startswith(NO_RESULT)]  # `_generator` says it in its place
     for text in texts[:MOST_NOTES]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > MOST_NOTES:
@@ -111,6 +115,12 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
             "generator",
             f"100 % load is not the DUT's maximum at {len(unsaturated)} points: {reason}. Add cycles to the workload.",
         )
+    missing: dict[tuple[str, str], list[str]] = {}
+    for each in throughputs(run):
+        if each.reason:
+            missing.setdefault((each.label, each.reason), []).append(f"{100 * each.loss_ratio:g} %")
+    for (label, reason), ratios in missing.items():
+        yield Caution("no throughput", f"{label}, loss ratio {' and '.join(ratios)}: no result, {reason}.")
     bound = generator_bound_points(table)
     if bound:
         worst = max(bound, key=lambda point: bound[point])
@@ -146,24 +156,40 @@ def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             "Packets moved over net_crossover, a virtual NIC: a core plays the DMA engine, so PCIe, DDIO and line rate "
             "have no part in the results.",
         )
-    if facts.fact("smt"):
-        yield Caution("SMT", "Hardware threads share cores on this host; a busy sibling slows the DUT.")
+    yield from _threads(facts)
     yield from _clocks(facts)
+
+
+def _threads(facts: HostFacts) -> Iterator[Caution]:
+    smt = facts.fact("smt")
+    if smt:
+        yield Caution("SMT", "SMT is on: hardware threads share cores on this host; a busy sibling slows the DUT.")
+    elif smt is None:
+        yield Caution("SMT", f"Whether hardware threads share cores is not known: {facts.missing('smt')}.")
+    elif facts.hypervisor:
+        yield Caution(
+            "SMT",
+            "The guest sees no SMT; which of its processors are threads of one core is the hypervisor's secret.",
+        )
 
 
 def _clocks(facts: HostFacts) -> Iterator[Caution]:
     governor, turbo = facts.fact("governor"), facts.fact("turbo")
     if governor is None:
         yield Caution(
-            "frequency", "The host does not show a frequency governor, so a change of core frequency goes unnoticed."
+            "governor",
+            f"The host shows no frequency governor ({facts.missing('governor')}), so a change of core frequency goes "
+            "unnoticed.",
         )
     elif governor != "performance":
         yield Caution(
-            "frequency",
+            "governor",
             f"The frequency governor is '{governor}', not 'performance': the core's speed may vary with load.",
         )
     if turbo == "on":
-        yield Caution("frequency", "Turbo is on: core frequency depends on temperature and on what other cores do.")
+        yield Caution("turbo", "Turbo is on: core frequency depends on temperature and on what other cores do.")
+    elif turbo is None:
+        yield Caution("turbo", f"Whether turbo is on is not known: {facts.missing('turbo')}.")
 
 
 def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -217,6 +243,30 @@ def _instrumentation(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         )
 
 
+def _unsteady(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    """Trials whose own window was not of one piece: a warm-up that reached into it, two levels."""
+    trials: list[dict[str, Any]] = [trial for trial in last_attempts(run.trials) if trial["kind"] == "measure"]
+    for name, topic in (("warm-up", "warm-up"), ("two-levels", "two levels")):
+        found = [(trial, flag) for trial in trials for flag in trial.get("flags") or [] if flag["name"] == name]
+        if found:
+            trial, flag = found[0]
+            first = f"the first, {trial['trial']}: {flag['text']}"
+            yield Caution(topic, f"In {len(found)} of {len(trials)} trials; {first}.")
+
+
+def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    for name in WATCHED:
+        found = drift(run, table, name)
+        if found:
+            direction = "rose" if found.move > 0 else "fell"
+            yield Caution(
+                "drift",
+                f"{metric_dictionary()[name].title} {direction} by {100 * abs(found.move):.2g} % over the "
+                f"{found.minutes:.1f} minutes of the run (repeats of {found.points} points, Mann-Kendall "
+                f"p = {found.p:.1g}): the host changed, and intervals of means contain that.",
+            )
+
+
 def _heaps(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     for name in WATCHED:
         for sample in samples(measured(table), name):
@@ -244,23 +294,32 @@ def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             yield Caution("not collected", f"{each.name} is absent: {'; '.join(each.reasons[:2])}.")
 
 
+# What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.
 CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _modelled,
     _unfinished,
     _bad_trials,
     _implausible,
-    _collectors,
-    _generator,
+    _noise,
     _interrupted,
-    _of_the_run,
+    _generator,
+    _unsteady,
+    _drifting,
     _heaps,
     _few_repeats,
-    _noise,
+    _of_the_run,
+    _collectors,
+    _absent,
     _machine,
     _added_cost,
     _instrumentation,
-    _absent,
 )
+
+
+def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
+    """What did not hold still, for the terminal: within windows, over the run, between repeats."""
+    checks = (_unsteady, _drifting, _heaps)
+    return [f"{caution.topic}: {caution.text}" for check in checks for caution in check(run, table)]
 
 
 def left_out(run: RunFolder) -> list[dict[str, Any]]:

@@ -23,7 +23,8 @@ from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import citation
 from pollscope.analysis.quality import Caution, cautions, left_out
-from pollscope.analysis.samples import absence, factors, levels_text, measured, samples
+from pollscope.analysis.samples import absence, data_of, factors, levels_text, measured, samples
+from pollscope.analysis.searches import Throughput, throughputs
 from pollscope.derive import current_table, last_attempts
 from pollscope.errors import HostError
 from pollscope.metrics import metric_dictionary
@@ -51,7 +52,34 @@ POINT_METRICS = (
     "latency_p50_ns",
     "latency_p99_ns",
     "ipc",
+    "corunner_rate_running_hz",
+    "corunner_rate_hz",
+    "corunner_bytes_per_s",
+    "corunner_hop_ns",
+    "corunner_ipc",
+    "ipc_with_corunner",
+    "corunner_frequency_hz",
 )
+LATENCY_METRICS = (
+    "latency_floor_ns",
+    *(f"latency_{statistic}_ns" for statistic in ("mean", "p50", "p90", "p99", "p999", "max")),
+    *(f"latency_sent_{statistic}_ns" for statistic in ("mean", "p50", "p90", "p99", "p999", "max")),
+)
+ORDER_METRICS = (
+    "loss_share",
+    "lossy_flows_share",
+    "worst_flow_loss_share",
+    "duplicated_share",
+    "reordered_share",
+    "reordered_by_3_share",
+    "reordering_extent_mean",
+    "reordering_extent_p99",
+    "reordering_extent_max",
+    "reordering_distance_mean",
+    "reordering_distance_max",
+)
+# Titles as a reader sees them; each table has the metrics that at least one point has.
+TABLES = {"Every point": POINT_METRICS, "Latency": LATENCY_METRICS, "Loss and order": ORDER_METRICS}
 
 
 @dataclass(frozen=True)
@@ -66,8 +94,9 @@ class DrawnFigure:
 
 @dataclass(frozen=True)
 class PointTable:
-    """Every point of a run with the metrics that at least one of them has."""
+    """Every point of a run with those metrics of a kind that at least one point has."""
 
+    title: str
     factors: list[str]
     metrics: list[str]
     rows: list[dict[str, Any]]
@@ -86,7 +115,8 @@ class RunSection:
     differs: list[str]
     citation: str
     figures: list[DrawnFigure]
-    points: PointTable
+    tables: list[PointTable]
+    throughputs: list[Throughput]
     collectors: list[Delivery]
     collected: list[MeansTable]
     left_out: list[dict[str, Any]]
@@ -143,12 +173,13 @@ def _section(run: RunFolder, number: int) -> RunSection:
         differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
         citation="; ".join(citation(paper) for paper in papers),
         figures=_figures(run, number),
-        points=_points(table),
+        tables=[found for title in TABLES if (found := _points(table, title)).rows],
+        throughputs=throughputs(run),
         collectors=deliveries(run),
         collected=means_tables(run),
         left_out=left_out(run),
         bad_trials=_bad_trials(run),
-        absences=_absences(table),
+        absences=_absences(table, bool(run.meta.get("collectors"))),
         facts=_facts(run),
         spec_text=str(run.meta.get("spec_text", "")),
     )
@@ -183,9 +214,9 @@ def _embedded(svg: str, prefix: str, title: str) -> str:
     return svg.replace("<svg", f'<svg role="img" aria-label="{Markup.escape(title)}"', 1)
 
 
-def _points(table: pd.DataFrame) -> PointTable:
+def _points(table: pd.DataFrame, title: str) -> PointTable:
     data = measured(table)
-    present = [name for name in POINT_METRICS if data[f"metric.{name}"].notna().any()]
+    present = [name for name in TABLES[title] if data[f"metric.{name}"].notna().any()]
     rows: dict[str, dict[str, Any]] = {}
     for name in present:
         for sample in samples(data, name):
@@ -194,7 +225,7 @@ def _points(table: pd.DataFrame) -> PointTable:
                 label, {"label": label, "levels": sample.levels, "n": len(sample.values), "cells": {}}
             )
             row["cells"][name] = _cell(name, sample.estimate.value, sample.estimate.low, sample.estimate.high)
-    return PointTable(factors(data), present, list(rows.values()))
+    return PointTable(title, factors(data), present, list(rows.values()))
 
 
 def _cell(name: str, value: float, low: float, high: float) -> dict[str, str]:
@@ -211,10 +242,13 @@ def _bad_trials(run: RunFolder) -> list[dict[str, Any]]:
     ]
 
 
-def _absences(table: pd.DataFrame) -> list[tuple[str, str]]:
-    data = measured(table)
-    missing = [name for name in metric_dictionary().metrics if data[f"metric.{name}"].isna().all()]
-    return [(name, absence(data, name)) for name in missing] if len(data) else []
+def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
+    """Absent metrics; those of collectors only when the run had any, or every page would list them all."""
+    if measured(table).empty:
+        return []
+    metrics = metric_dictionary().metrics
+    rows = {name: data_of(table, name) for name in metrics if collected or metrics[name].group != "counted"}
+    return [(name, absence(data, name)) for name, data in rows.items() if data[f"metric.{name}"].isna().all()]
 
 
 def _facts(run: RunFolder) -> list[tuple[str, str]]:

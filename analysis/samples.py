@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pollscope.analysis.statistics import Estimate, mean_estimate
+from pollscope.derive import SEARCHED
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 
 # Factors whose levels are shares and are shown in percent.
@@ -35,6 +36,13 @@ class Sample:
 def measured(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that are data: measured trials that are not failed (docs/store-format.md)."""
     return table[(table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])]
+
+
+def data_of(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows that are data for a metric: searches for what only a search finds, measured trials for all else."""
+    if metric not in SEARCHED:
+        return measured(table)
+    return table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]
 
 
 def factors(table: pd.DataFrame) -> list[str]:

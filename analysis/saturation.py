@@ -32,7 +32,9 @@ def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
 
 def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
     """Points of a saturating run at which the DUT kept up, so that the rate is the generator's: id -> the reason."""
-    if not run.meta.get("spec", {}).get("parameters", {}).get("saturate"):
+    fixed = run.meta.get("spec", {}).get("parameters", {})
+    # Without a generator there is none to be at its limit.
+    if not fixed.get("saturate") or fixed.get("feed") == "infinite" or fixed.get("workload") == "tx":
         return {}
     missed = measured(table).groupby("point", sort=False)["metric.imissed_share"].median().dropna()
     text = metric_dictionary()["imissed_share"].text

@@ -253,7 +253,7 @@ def bimodality_warning(values: Sequence[float]) -> str | None:
         return None
     return (
         f"{len(low)} values lie around {low.mean():.4g} and {len(high)} around {high.mean():.4g}, with nothing between "
-        f"{low[-1]:.4g} and {high[0]:.4g}: the mean describes neither"
+        f"{low[-1]:.4g} and {high[0]:.4g} (Ashman's D = {separation:.1f}): the mean describes neither"
     )
 
 

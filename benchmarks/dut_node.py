@@ -25,24 +25,28 @@ class DutNode:
         self._client = client
         self.tsc_hz: float = client.hello["tsc_hz"]
 
-    def configure(self, dut: Mapping[str, Any], generator: bool) -> None:
-        """One queue; `dut` adds to the object of that name."""
+    def configure(self, dut: Mapping[str, Any], generator: bool, receives: bool = False) -> None:
+        """One queue; `dut` adds to the object of that name. `receives`: the generator takes back what the DUT sends."""
         whole: dict[str, Any] = {
             "ports": [{"name": name} for name in PORTS],
             "dut": {"lcores": [DUT_LCORE], "rx_port": PORTS[1], "tx_port": PORTS[2], **dut},
         }
         if generator:
-            ends = {"tx_port": PORTS[0], "rx_port": None, "target_port": PORTS[1]}
+            ends = {"tx_port": PORTS[0], "rx_port": PORTS[3] if receives else None, "target_port": PORTS[1]}
             whole["gen"] = {"lcore": GENERATOR_LCORE, **ends}
         self._client.request("configure", LIMIT_S, **whole)
 
     def trial(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:
         """Runs one trial and returns the DUT's lcore."""
+        lcore: dict[str, Any] = self.result(window_s, pps)["dut"]["lcores"][0]
+        return lcore
+
+    def result(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:
+        """Runs one trial and returns the whole result."""
         times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
         self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
         self._client.wait_event(("done", "failed"), LIMIT_S)
-        lcore: dict[str, Any] = self._client.request("read", LIMIT_S)["dut"]["lcores"][0]
-        return lcore
+        return self._client.request("read", LIMIT_S)
 
     def selftest(self) -> list[dict[str, Any]]:
         """The rows of the node's self-test."""

@@ -12,42 +12,43 @@ median over N pairs. Ends with 1 when the median is below 1.
 """
 
 import os
-import re
-import select
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from pollscope.analysis.statistics import median_estimate
+from ratio import print_ratio
+from testpmd import Testpmd
+
 from pollscope.errors import HostError, PollscopeError
 from pollscope.host.memory import hugepages
 from pollscope.node import NodeClient
 from pollscope.places import node_program
 
 PAIRS = 15
-WINDOW_S = 0.4
+SETTLE_S, WINDOW_S = 0.05, 0.4
 LIMIT_S = 30.0
 BURST, DESCRIPTORS = 32, 512
-PROMPT = "testpmd> "
+NEEDED_BYTES = 512 << 20
 
 
-def eal_arguments(role: str) -> list[str]:
-    """Main lcore on CPU 0, the sender on CPU 1; a file prefix of this process's own."""
+def memory_arguments() -> list[str]:
+    """Hugepages where enough are free; the same for both."""
+    huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
+    return ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "512"]
+
+
+def eal_arguments() -> list[str]:
+    """Main lcore on CPU 0, the sender on CPU 1, as benchmarks/testpmd.py has them."""
     arguments = ["--lcores", "0@0,1@1", "--main-lcore", "0", "--no-pci", "--vdev", "net_crossover0"]
-    arguments += ["--file-prefix", f"bench-{role}-{os.getpid()}"]
-    huge = any(pages.free_bytes >= 512 << 20 for pages in hugepages())
-    return [*arguments, "--in-memory"] if huge else [*arguments, "--no-huge", "--no-shconf", "-m", "512"]
+    return [*arguments, "--file-prefix", f"bench-gen-{os.getpid()}", *memory_arguments()]
 
 
 class Generator:
     """A pollscope-node that sends as fast as it can."""
 
     def __init__(self, log: Path) -> None:
-        self._client = NodeClient([str(node_program()), *eal_arguments("gen")], log)
+        self._client = NodeClient([str(node_program()), *eal_arguments()], log)
         self.tsc_hz = self._client.wait_hello()["tsc_hz"]
         same = {"rx_queues": 1, "tx_queues": 1, "rx_desc": DESCRIPTORS, "tx_desc": DESCRIPTORS}
         ports = [{"name": f"net_crossover0_{end}", **same} for end in "ab"]
@@ -66,66 +67,21 @@ class Generator:
         self._client.close()
 
 
-class Testpmd:
-    """A dpdk-testpmd in mode txonly, driven through its prompt."""
+def txonly(log: Path) -> Testpmd:
+    """A dpdk-testpmd that sends as fast as it can."""
+    plug_in = node_program().with_name("librte_net_crossover.so")
+    if not plug_in.is_file():
+        raise HostError("the plug-in is not built", str(plug_in), "make build")
+    options = [f"--burst={BURST}", "--txpkts=60", f"--rxd={DESCRIPTORS}", f"--txd={DESCRIPTORS}"]
+    testpmd = Testpmd("txonly", ["-d", str(plug_in), "--vdev", "net_crossover0", *memory_arguments()], options, log)
+    for line in ("set fwd txonly", "set portlist 0"):
+        testpmd.ask(line)
+    return testpmd
 
-    def __init__(self, log: Path) -> None:
-        plug_in = node_program().with_name("librte_net_crossover.so")
-        program = shutil.which("dpdk-testpmd")
-        if program is None or not plug_in.is_file():
-            raise HostError("needs dpdk-testpmd and librte_net_crossover.so", str(plug_in), "make build")
-        # stdbuf: answers to the prompt come line by line although they go into a pipe.
-        command = ["stdbuf", "-oL", program, "-d", str(plug_in), *eal_arguments("txonly"), "--", "--interactive"]
-        command += [f"--burst={BURST}", "--txpkts=60", f"--rxd={DESCRIPTORS}", f"--txd={DESCRIPTORS}"]
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
-            )
-        self._until(PROMPT)
-        for line in ("set fwd txonly", "set portlist 0"):
-            self._ask(line)
 
-    def packets_per_s(self) -> float:
-        """The rate that testpmd itself counts between two looks at the statistics."""
-        self._ask("start")
-        time.sleep(0.05)
-        self._ask("show port stats 0")
-        time.sleep(WINDOW_S)
-        answer = self._ask("show port stats 0")
-        self._ask("stop")
-        rate = re.search(r"Tx-pps:\s+(\d+)", answer)
-        if rate is None:
-            raise HostError("testpmd showed no Tx-pps", "show port stats 0")
-        return float(rate[1])
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self._write("quit")
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-
-    def _ask(self, line: str) -> str:
-        self._write(line)
-        return self._until(PROMPT)
-
-    def _write(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
-        self._process.stdin.flush()
-
-    def _until(self, text: str) -> str:
-        assert self._process.stdout is not None
-        answer, descriptor, deadline = "", self._process.stdout.fileno(), time.monotonic() + LIMIT_S
-        while not answer.endswith(text):
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-            chunk = os.read(descriptor, 1 << 16) if ready else b""
-            if not chunk:
-                raise HostError(f"testpmd did not show its prompt: {answer[-200:]!r}", "dpdk-testpmd")
-            answer += chunk.decode(errors="replace")
-        return answer
+def txonly_pps(testpmd: Testpmd) -> float:
+    """The rate that testpmd itself counts between two looks at the statistics."""
+    return testpmd.forward_pps("start", SETTLE_S, WINDOW_S, counted="Tx")
 
 
 def measure_pairs(generator: Generator, testpmd: Testpmd) -> list[float]:
@@ -133,9 +89,9 @@ def measure_pairs(generator: Generator, testpmd: Testpmd) -> list[float]:
     ratios: list[float] = []
     for pair in range(PAIRS + 1):
         if pair % 2:
-            ours, theirs = generator.packets_per_s(), testpmd.packets_per_s()
+            ours, theirs = generator.packets_per_s(), txonly_pps(testpmd)
         else:
-            theirs, ours = testpmd.packets_per_s(), generator.packets_per_s()
+            theirs, ours = txonly_pps(testpmd), generator.packets_per_s()
         print(f"generator {ours / 1e6:.2f} Mpps, txonly {theirs / 1e6:.2f} Mpps", file=sys.stderr)
         if pair > 0:  # the first one warms up
             ratios.append(ours / theirs)
@@ -147,13 +103,12 @@ def main() -> int:
         log = Path(folder) / "stderr.log"
         generator, testpmd = Generator(log), None
         try:
-            testpmd = Testpmd(log)
-            estimate = median_estimate(measure_pairs(generator, testpmd))
+            testpmd = txonly(log)
+            estimate = print_ratio("generator_vs_txonly", measure_pairs(generator, testpmd))
         finally:
             generator.close()
             if testpmd is not None:
                 testpmd.close()
-    print(f"ratio generator_vs_txonly {estimate.value:.3f} {estimate.low:.3f} {estimate.high:.3f} {estimate.n}")
     return 0 if estimate.value >= 1 else 1
 
 

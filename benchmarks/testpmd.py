@@ -19,7 +19,7 @@ QUIT_LIMIT_S = 10
 
 
 class Testpmd:
-    """One testpmd: main lcore on CPU 0, forwarding lcore on CPU 1, 2 MB hugepages, a file prefix of its own.
+    """One testpmd: main lcore on CPU 0, forwarding lcore on CPU 1, a file prefix of its own.
 
     Raises:
         HostError: testpmd is not installed, does not come up or does not answer.
@@ -50,17 +50,17 @@ class Testpmd:
         self._write(line)
         return self._until_prompt()
 
-    def forward_pps(self, start: str, settle_s: float, window_s: float) -> float:
-        """Packets per second that port 0 receives while forwarding, between two looks at its statistics."""
+    def forward_pps(self, start: str, settle_s: float, window_s: float, counted: str = "Rx") -> float:
+        """Packets per second that port 0 receives (or sends: `Tx`) while forwarding, between two looks at it."""
         self.ask(start)
         time.sleep(settle_s)
         self.ask("show port stats 0")
         time.sleep(window_s)
         answer = self.ask("show port stats 0")
         self.ask("stop")
-        rate = re.search(r"Rx-pps:\s+(\d+)", answer)
+        rate = re.search(rf"{counted}-pps:\s+(\d+)", answer)
         if rate is None:
-            raise HostError("testpmd showed no Rx-pps", "show port stats 0")
+            raise HostError(f"testpmd showed no {counted}-pps", "show port stats 0")
         return float(rate[1])
 
     def close(self) -> None:

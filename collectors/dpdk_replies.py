@@ -7,6 +7,7 @@ and are left alone: /ethdev/xstats names the queues that exist.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -134,12 +135,12 @@ def _usage(t_ns: int | None, result: dict[str, Any]) -> Iterator[Reading]:
 def _states(command: str, result: dict[str, Any]) -> Iterator[tuple[Metric, Value, str]]:
     """Settings: numbers as numbers, lists and hexadecimal flags (int in 22.11, text later) as text."""
     for name, value in result.items():
+        metric = Metric(f"{command.strip('/').replace('/', '.')}.{name}", "", Kind.STATE)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        yield (
-            Metric(f"{command.strip('/').replace('/', '.')}.{name}", "", Kind.STATE),
-            value if number else _text(value),
-            "",
-        )
+        if number and not math.isfinite(value):
+            yield metric, None, f"not finite: {value}"
+        else:
+            yield metric, value if number else _text(value), ""
 
 
 def _text(value: object) -> str:

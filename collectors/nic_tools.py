@@ -8,11 +8,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .parsing import Cell, Origin, clean, numbered, parse_cell, slug
+from .parsing import Cell, Origin, clean, numbered, parse_cell, scaled, slug
 from .sample import Kind, Metric, Reading, Value, reading
 
 _LIMIT = float(1 << 63)
-_READABLE_UNITS = {"ns": ("s", 1e-9), "gb/s": ("B/s", 1e9 / 8), "gbps": ("B/s", 1e9 / 8), "mhz": ("Hz", 1e6)}
+_READABLE_UNITS = {
+    "ns": ("s", 1e-9),
+    "gb/s": ("B/s", 1e9 / 8),
+    "gbps": ("B/s", 1e9 / 8),
+    "mhz": ("Hz", 1e6),
+    "%": ("%", 1),
+}
 _NEOHOST = {
     "level_0_mtt_cache_hit": "mtt_cache_l0_hits",
     "level_0_mtt_cache_miss": "mtt_cache_l0_misses",
@@ -60,9 +66,8 @@ def _neohost_cell(entry: dict[str, Any]) -> tuple[Metric, Value, str]:
     name = slug(entry["name"])
     text = str(entry.get("value", "")).replace(",", "")
     unit, scale = _READABLE_UNITS.get(str(entry.get("units", "")).strip("[] ").lower(), ("1", 1))
-    value, reason = parse_cell(text, wrapped=_LIMIT)
     metric = Metric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
-    return metric, None if value is None else value * scale, reason
+    return metric, *scaled(parse_cell(text, wrapped=_LIMIT), scale)
 
 
 def _json(lines: Iterable[str], origin: Origin) -> Any:
@@ -101,16 +106,16 @@ def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _config_cells(name: str, text: str) -> Iterator[tuple[Metric, Value, str]]:
-    number = re.fullmatch(r"\d+|0x[0-9a-fA-F]+", text)
-    choice = re.fullmatch(r"(.*)\((\d+)\)", text)
+    number = re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text, re.ASCII)
+    choice = re.fullmatch(r"(.*)\((\d{1,20})\)", text, re.ASCII)
     if text.startswith("Array["):
         yield (
             Metric(name, "", Kind.STATE),
             None,
-            f"an array: query {name}{text.removeprefix('Array').replace('..', '..')}",
+            f"an array: query {name}{text.removeprefix('Array')}",
         )
     elif number:
-        yield Metric(name, "1", Kind.STATE), int(text, 0), ""
+        yield Metric(name, "1", Kind.STATE), int(text, 16 if text.startswith("0x") else 10), ""
     elif choice:
         yield Metric(name, "", Kind.STATE), choice[1], ""
         yield Metric(f"{name}.number", "1", Kind.STATE), int(choice[2]), ""

@@ -150,8 +150,10 @@ def scaled(cell: Cell, scale: float) -> Cell:
         return None, reason
     if isinstance(value, int) and isinstance(scale, int):
         return value * scale, ""
+    if scale == 1:
+        return value, ""
     # 2.11 GHz is 2110000000 Hz, not 2109999999.9999998: printed decimals leave room for this rounding.
-    return (value / round(1 / scale) if scale < 1 else round(value * scale, 6)), ""
+    return (value / round(1 / scale) if scale < 1 else float(f"{value * scale:.15g}")), ""
 
 
 def slug(text: str) -> str:

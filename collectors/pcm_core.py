@@ -69,7 +69,7 @@ _CORE_NUMBERS = {"l3_hit_share", "l2_hit_share", "l3_misses", "l2_misses"}
 
 class _Columns(Meaning):
     tool = NAME
-    first_row_starts = ("System,System,",)
+    first_row_starts = ("System,System,", "System,,")
 
     def column(self, upper: str, lower: str) -> Column:
         socket = _SKT.fullmatch(lower)

@@ -84,6 +84,7 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
     delimiter = max(DELIMITERS, key=upper.count)
     above, below = ([cell.strip() for cell in row.split(delimiter)] for row in (upper, lower))
     ends_open = not above[-1] and not below[-1]
+    above = _filled(above, below)
     pairs = list(zip(above, below, strict=False))
     if len(above) != len(below):
         raise origin.refuse(number, f"the header rows have {len(above)} and {len(below)} cells", "record again")
@@ -99,6 +100,15 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
             column = meaning.column(*pair)
             units.setdefault(column.path, []).append((index, column))
     return Header(delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), units)
+
+
+def _filled(above: list[str], below: list[str]) -> list[str]:
+    """Older versions name a group once, above its first column: `System;;;;Socket0;;;`."""
+    filled, name = [], ""
+    for upper, lower in zip(above, below, strict=False):
+        name = upper or name
+        filled.append(name if lower and lower not in ("Date", "Time") else upper)
+    return [*filled, *above[len(filled) :]]
 
 
 def _row(

@@ -10,8 +10,10 @@ Layouts by version (COLLECTORS 1.1): no `Part` in the header 202109-202203, `Soc
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice, takewhile
+from operator import itemgetter
 from types import MappingProxyType
 
 from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug
@@ -48,6 +50,8 @@ _SOCKET = re.compile(r"Socket(\d+)")
 _DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|.*;\s*Part:\s*([\d, ]+)")
 _BEHIND = Metric("device", "", Kind.STATE)
 _STAMP_CHARACTERS = len("2026-11-20,15:39:40.152,")
+_END = "the end of the log"
+_MOST_ROWS = 4096  # no server has so many parts; a log without headers shall not be read into memory whole
 _NO_REASONS: MappingProxyType[int, str] = MappingProxyType({})
 
 
@@ -119,32 +123,153 @@ def _metric(column: str) -> Metric:
     return Metric(name, unit, Kind.RATE)
 
 
-def _parse_csv(lines: Iterator[str], header: str, number: int, origin: Origin) -> Iterator[Reading]:
-    """Cuts the stream at its repeated headers (the only sample boundary there is); `_rows` reads each piece."""
-    stamps, sample = Stamps(), 0
-    piece = _Piece(header, number, _layout(header, number, origin), origin.now(None, sample))
-    while piece.header:
-        yield from _rows(lines, piece, stamps, origin)
-        if piece.header:
-            sample += 1
-            piece.t_ns = origin.now(piece.t_ns if piece.layout.dated else None, sample)
-            if piece.header != piece.layout.header:
-                piece.layout = _layout(piece.header, piece.number, origin)
-
-
 @dataclass
 class _Piece:
-    """The rows under one header; `_rows` leaves the next header here ("" at the end of the file)."""
+    """What has been read so far: the latest header, the number of the last line, the time of the sample.
+
+    `again`: `_rows` stopped at another header.
+    """
 
     header: str
     number: int
     layout: _Layout
     t_ns: int | None
     stamp: str = ""
+    again: bool = False
+
+
+def _parse_csv(lines: Iterator[str], header: str, number: int, origin: Origin) -> Iterator[Reading]:
+    """Cuts the stream at its repeated headers (the only sample boundary there is) and reads a sample at a time.
+
+    A sample in the shape of the one before it is read whole (`_whole`), every other row by row (`_rows`).
+    """
+    stamps, sample, shape = Stamps(), 0, None
+    piece = _Piece(header, number, _layout(header, number, origin), origin.now(None, sample))
+    lines = chain(lines, (_END,))
+    while True:
+        header = piece.header
+        block = list(takewhile(f"{header}\n".__ne__, islice(lines, _MOST_ROWS)))
+        ended, whole = bool(block) and block[-1] is _END, len(block) < _MOST_ROWS
+        block = block[:-1] if ended else block
+        readings = _whole(block, shape, piece, stamps, origin) if shape and whole else None
+        if readings is None:
+            rows, headers, problems = iter(block), sample, origin.problems.count
+            yield from _rows(rows, piece, stamps, origin)
+            while piece.again:
+                sample += 1
+                if piece.header != piece.layout.header:
+                    piece.layout = _layout(piece.header, piece.number, origin)
+                piece.t_ns = origin.now(piece.t_ns if piece.layout.dated else None, sample)
+                yield from _rows(rows, piece, stamps, origin)
+            simple = whole and sample == headers and origin.problems.count == problems
+            shape = _shape(block, piece.layout) if simple else None
+        else:
+            yield from readings
+            piece.number += len(block)
+        if ended:
+            return
+        if whole:  # the header that ended the sample; rows under another one may have come in between
+            piece.header, piece.number, piece.stamp, sample = header, piece.number + 1, "", sample + 1
+            if header != piece.layout.header:
+                piece.layout = _layout(header, piece.number, origin)
+            piece.t_ns = origin.now(piece.t_ns if piece.layout.dated else None, sample)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A whole sample, as one row of cells: what is always the same in it, and where its values stand.
+
+    `plan` gives each reading's unit path and metrics, the first and the last of its values and its row.
+    """
+
+    layout: _Layout
+    rows: int
+    cells: int
+    minus: int
+    names: Callable[[list[str]], tuple[str, ...]]
+    named: tuple[str, ...]
+    values: Callable[[list[str]], tuple[str, ...]]
+    times: Callable[[list[str]], tuple[str, ...]]
+    plan: list[tuple[str, tuple[Metric, ...], int, int, int]]
+
+
+def _shape(block: list[str], layout: _Layout) -> _Shape | None:
+    """The shape of a sample that was just read row by row; None when it has rows that `_whole` could not read."""
+    lead, before = layout.name + 2, 2 if layout.dated else 0
+    narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
+    cells: list[str] = []
+    name_at: list[int] = []
+    value_at: list[int] = []
+    time_at: list[int] = []
+    plan: list[tuple[str, tuple[Metric, ...], int, int, int]] = []
+    for row, line in enumerate(block):
+        found = line.removesuffix("\n").split(layout.delimiter)
+        paths = layout.known.get(layout.delimiter.join(found[before:lead]))
+        width, first = len(found) - lead, len(value_at)
+        if paths is None or width not in (narrow, wide) or not line.endswith("\n"):
+            return None
+        time_at += range(len(cells), len(cells) + 2)  # Date and Time, where there are any
+        name_at += range(len(cells) + before, len(cells) + lead)
+        value_at += range(len(cells) + lead, len(cells) + len(found))
+        cells += found
+        plan.append((paths[0], layout.bandwidth, first, first + narrow, row))
+        if width > narrow:
+            plan.append((paths[1], layout.iommu, first + narrow, first + wide, row))
+    if len(value_at) < 2:  # one value alone: itemgetter would give no tuple
+        return None
+    names = itemgetter(*name_at)
+    minus = sum(line.count("-") for line in block)
+    return _Shape(
+        layout, len(block), len(cells), minus, names, names(cells), itemgetter(*value_at), itemgetter(*time_at), plan
+    )
+
+
+def _whole(block: list[str], shape: _Shape, piece: _Piece, stamps: Stamps, origin: Origin) -> list[Reading] | None:
+    """The readings of a sample whose rows name the same units in the same order; None when it is not that simple.
+
+    int() takes more than digits: no underscore, no minus but those of names and dates, nothing beyond ASCII.
+    """
+    layout, text = shape.layout, "".join(block)
+    cells = text.replace("\n", layout.delimiter).split(layout.delimiter)
+    if (
+        layout is not piece.layout
+        or len(cells) != shape.cells + 1  # behind the last newline
+        or shape.names(cells) != shape.named
+        or text.count("-") != shape.minus
+        or text.count("\n") != shape.rows
+        or "_" in text
+        or "\r" in text
+        or not text.isascii()
+    ):
+        return None
+    try:
+        values = list(map(int, shape.values(cells)))
+    except ValueError:
+        return None
+    if min(values) < 0 or max(values) >= WRAPPED:
+        return None
+    if layout.dated and origin.clock is None:
+        stamped = shape.times(cells)
+        if len({*stamped[::2]}) > 1 or len({*stamped[1::2]}) > 1:  # newer versions: a time of its own for each row
+            return _with_times(values, [stamps.ns(*pair) for pair in zip(*[iter(stamped)] * 2, strict=True)], shape)
+        piece.t_ns = stamps.ns(*stamped[:2])
+    t_ns, make, no_reasons = piece.t_ns, tuple.__new__, _NO_REASONS
+    return [
+        make(Reading, (t_ns, path, metrics, values[first:last], no_reasons))
+        for path, metrics, first, last, _ in shape.plan
+    ]
+
+
+def _with_times(values: list[int], times: list[int | None], shape: _Shape) -> list[Reading]:
+    return [
+        Reading(times[row], path, metrics, values[first:last], _NO_REASONS)
+        for path, metrics, first, last, row in shape.plan
+    ]
 
 
 def _rows(lines: Iterator[str], piece: _Piece, stamps: Stamps, origin: Origin) -> Iterator[Reading]:
-    """The hot loop. A row of plain integers whose unit is known is read here, everything else in `_slow_row`."""
+    """A row of plain integers whose unit is known is read here, everything else in `_slow_row`."""
+    piece.again, number = False, piece.number
     layout, t_ns = piece.layout, piece.t_ns
     delimiter, bandwidth, iommu, known = layout.delimiter, layout.bandwidth, layout.iommu, layout.known
     narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
@@ -181,10 +306,10 @@ def _rows(lines: Iterator[str], piece: _Piece, stamps: Stamps, origin: Origin) -
                 continue
         text = clean(line)
         if _HEADER.match(text):
-            piece.header, piece.number = text, number
+            piece.header, piece.number, piece.again, piece.stamp = text, number, True, ""
             return
         yield from _slow_row(line, text, t_ns, layout, number, origin)
-    piece.header = ""
+    piece.number = number
 
 
 def _stamp_cells(line: str, delimiter: str) -> tuple[str, str]:

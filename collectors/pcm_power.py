@@ -14,6 +14,7 @@ from .sample import Kind, Metric, Reading, reading
 NAME = "pcm-power"
 
 _LINE = re.compile(r"S(\d+)(?:(CH|P|M2M)(\d+))?\s*;\s*(.+)")
+_SEVERAL = re.compile(r"\b[A-Z]?\d(?:/[A-Z]?\d)+\b")
 _UNITS = {"CH": "channel", "P": "upi_port", "M2M": "memory_controller"}
 _KNOWN: dict[str, tuple[str, str, Kind]] = {
     "Consumed energy units": ("package_energy_units", "", Kind.INTERVAL),
@@ -39,7 +40,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         if match:
             found = open_interval = True
             path = f"socket{match[1]}" + (f"/{_UNITS[match[2]]}{match[3]}" if match[2] else "")
-            yield reading(t_ns, path, (_pair(pair) for pair in match[4].split(";") if ":" in pair))
+            yield reading(t_ns, path, (_pair(pair) for pair in _pairs(match[4])))
         elif open_interval and text.startswith("----"):
             sample, open_interval = sample + 1, False
             t_ns = origin.now(None, sample)
@@ -47,6 +48,20 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             raise origin.refuse(number, *failure)
     if not found:
         raise origin.refuse(0, "no line of a socket (S0; ...) in it", "record with: pcm-power 1.0")
+
+
+def _pairs(text: str) -> Iterator[str]:
+    """`NAME: VALUE` items; `core C0/C3/C6-state residency: 95; 3; 2` is three of them."""
+    names: list[str] = []
+    for item in text.split(";"):
+        if ":" in item:
+            name, _, value = item.rpartition(":")
+            several = _SEVERAL.search(name)
+            alternatives = several[0].split("/") if several else []
+            names = [name.replace(several[0], each) for each in alternatives] if several else [name]
+            yield f"{names.pop(0)}:{value}"
+        elif names and item.strip():
+            yield f"{names.pop(0)}:{item}"
 
 
 def _pair(text: str) -> tuple[Metric, int | float | None, str]:

@@ -35,14 +35,38 @@ class Perf(ToolCollector):
         events = self._events or (*_SOFTWARE, *_HARDWARE)
         # perf refuses intervals below 10 ms and warns of overhead below 100 ms
         interval_ms = max(10, interval_ns // 1_000_000)
-        cpus = ("-C", ",".join(map(str, self._cpus))) if self._cpus else ()
-        return ("stat", "-a", "-A", *cpus, "-j", "--log-fd", "1", "-I", str(interval_ms), "-e", ",".join(events))
+        return ("stat", *self._scope(), "-j", "--log-fd", "1", "-I", str(interval_ms), "-e", ",".join(events))
+
+    def _scope(self) -> Sequence[str]:
+        return ("-a", "-A", *(("-C", ",".join(map(str, self._cpus))) if self._cpus else ()))
 
     def probe(self) -> Availability:
         availability = super().probe()
         if availability.available and not (PMUS / "cpu").exists() and not list(PMUS.glob("cpu_*")):
             return Availability(True, "software events only: this machine shows no hardware PMU")
         return availability
+
+
+class PerfCorunner(Perf):
+    """The co-runner alone: the process that the run started (`pid`), or the CPUs that it was given."""
+
+    name, summary = "perf-corunner", "perf stat: cycles, instructions, cache misses of the co-runner"
+
+    def __init__(self, pid: int | None = None, cpus: Sequence[int] = ()) -> None:
+        super().__init__(cpus=cpus)
+        self._pid = pid
+
+    def probe(self) -> Availability:
+        if self._pid is None and not self._cpus:
+            return Availability(False, "the run has no co-runner")
+        return super().probe()
+
+    def _scope(self) -> Sequence[str]:
+        return ("-p", str(self._pid)) if self._pid is not None else ("-a", "-C", ",".join(map(str, self._cpus)))
+
+    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
+        for reading in super().parse_recording(recording, problems):
+            yield reading._replace(unit_path="corunner")
 
 
 class _NamedEvents(ToolCollector):

@@ -109,7 +109,9 @@ def _encoded(entry: _Entry, pmu: str, number: str) -> Event:
     name = f"{pmu}__{entry.metric}"
     text = ",".join(f"{key}={value:#x}" for key, value in terms.items() if value is not None)
     unit = {"uncore_iio": f"stack{number}", "uncore_imc": f"channel{number}"}.get(entry.pmu, f"cha{number}")
-    return Event(f"{pmu}/{text},name={name}/", name, entry.metric, entry.unit, entry.scale, unit)
+    metric, _, part = entry.metric.partition("_part")  # as pcm-iio has it: dma_write of part 0
+    unit = f"{unit}/part{part}" if part else unit
+    return Event(f"{pmu}/{text},name={name}/", name, metric, entry.unit, entry.scale, unit)
 
 
 def iommu_events(pmus: Path, prefix: str) -> list[Event]:

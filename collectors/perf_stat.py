@@ -40,6 +40,7 @@ _PARTS = {"S": "socket", "D": "die", "CLS": "cluster", "C": "core", "CPU": "cpu"
 _JSON_PLACES = (("socket", "S"), ("die", ""), ("cluster", ""), ("core", ""), ("cpu", ""), ("node", "N"))
 # 2^63 and not 2^47: TSC-like events (msr/tsc/) really are that large; perf itself extends counters to 64 bits.
 _LIMIT = float(1 << 63)
+_MOST_PERCENT = 110
 
 
 def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> Iterator[Reading]:
@@ -83,7 +84,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
     cell: Cell = (None, why) if why else scaled(parse_cell(item.value, wrapped=_LIMIT), scale)
     if cell[0] is not None and isinstance(cell[0], float) and unit == "1" and cell[0].is_integer():
         cell = (int(cell[0]), "")  # JSON of perf 6.1 prints counts as 20.000000
-    share: Cell = (None, why) if why else scaled(parse_cell(item.share), 0.01)
+    share: Cell = (None, why) if why else _share(parse_cell(item.share))
     stamp = parse_cell(item.stamp)[0] if item.stamp else None
     t_ns = origin.now(None if stamp is None else round(stamp * 1e9))
     yield reading(
@@ -94,6 +95,13 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
             (Metric(f"{item.event}.running_share", "1", Kind.GAUGE), *share),
         ],
     )
+
+
+def _share(percent: Cell) -> Cell:
+    """Old builds of perf 6.0 glued the run time to the percentage; rounding gives at most a little above 100 %."""
+    if percent[0] is not None and percent[0] > _MOST_PERCENT:
+        return None, f"no share of the time: {percent[0]} %"
+    return scaled(percent, 0.01)
 
 
 def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
@@ -140,8 +148,8 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
         path = _place(cells.pop(0))
         if len(cells) > 2 and cells[0].isdigit() and _VALUE.fullmatch(cells[1]):
             cells.pop(0)
-    if len(cells) < 5 or not _VALUE.fullmatch(cells[0]):
-        return None
+    if len(cells) < 5 or not _VALUE.fullmatch(cells[0]) or _PLACE.fullmatch(cells[1]):
+        return None  # a place where the unit should be: the time before it was torn and would become the count
     end = next((i for i in range(3, len(cells) - 1) if cells[i].isdigit() and _SHARE.fullmatch(cells[i + 1])), None)
     if end is None:
         return None

@@ -5,112 +5,11 @@ Each finding is ok, suspicious or impossible, with the numbers that it was made 
 inputs are absent makes no finding. Thresholds stand beside their reasons.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
-from .interface import Outcome, Status
-from .sample import Kind, Sample
-
-
-class Verdict(StrEnum):
-    """How numbers fit each other."""
-
-    OK = "ok"
-    SUSPICIOUS = "suspicious"
-    IMPOSSIBLE = "impossible"
-
-
-class Finding(NamedTuple):
-    """One rule's verdict on one window."""
-
-    rule: str
-    verdict: Verdict
-    text: str
-    numbers: Mapping[str, float]
-
-
-@dataclass
-class Series:
-    """One metric of one unit over the window, in constant memory; `text` and `reason` are the last ones."""
-
-    kind: Kind
-    unit: str
-    count: int = 0
-    total: float = 0.0
-    first: float = 0.0
-    last: float = 0.0
-    first_ns: int = 0
-    last_ns: int = 0
-    backwards: int = 0
-    wrapped: int = 0
-    lowest: float = field(default=float("inf"))
-    text: str = ""
-    reason: str = ""
-
-    def add(self, sample: Sample) -> None:
-        if isinstance(sample.value, str):
-            self.text = sample.value
-            return
-        if sample.value is None:
-            self.reason = sample.reason
-            self.wrapped += "counter wrapped" in sample.reason
-            return
-        value = float(sample.value)
-        if self.count == 0:
-            self.first, self.first_ns = value, sample.t_ns or 0
-        elif self.kind is Kind.COUNTER and value < self.last:
-            self.backwards += 1
-        self.count, self.total, self.last, self.last_ns = self.count + 1, self.total + value, value, sample.t_ns or 0
-        self.lowest = min(self.lowest, value)
-
-    def per_second(self) -> float | None:
-        """Mean rate; None when the kind or the number of samples does not give one."""
-        seconds = (self.last_ns - self.first_ns) / 1e9
-        if self.count == 0:
-            return None
-        if self.kind is Kind.RATE:
-            return self.total / self.count
-        if self.kind is Kind.COUNTER and self.count > 1 and seconds > 0 and not self.backwards:
-            return (self.last - self.first) / seconds
-        if self.kind is Kind.INTERVAL and self.count > 1 and seconds > 0:
-            # the first sample covers the time before its stamp: without it, counts and time match
-            return (self.total - self.first) / seconds
-        return None
-
-
-class Window:
-    """All series of one window."""
-
-    def __init__(self, samples: Iterable[Sample], outcomes: Iterable[Outcome] = ()) -> None:
-        self.series: dict[tuple[str, str, str], Series] = {}
-        self.outcomes = list(outcomes)
-        for sample in samples:
-            key = (sample.source, sample.unit_path, sample.metric)
-            self.series.setdefault(key, Series(sample.kind, sample.unit)).add(sample)
-
-    def rate(self, metric: str, depth: Callable[[str], bool] = lambda path: True) -> float | None:
-        """Sum of mean rates of a metric over the units that `depth` chooses, of the first source that has it.
-
-        Two sources of the same metric (pcm-iio and perf) count the same bytes: they are not added.
-        """
-        rates: dict[str, float] = {}
-        for (source, path, name), series in self.series.items():
-            rate = series.per_second() if name == metric and depth(path) else None
-            if rate is not None:
-                rates[source] = rates.get(source, 0.0) + rate
-        return next(iter(rates.values()), None)
-
-    def units(self, *metrics: str) -> Iterator[tuple[str, str, list[Series]]]:
-        """(source, unit path, series in the order asked) of the units that have all metrics with values."""
-        for source, path, name in list(self.series):
-            if name == metrics[0]:
-                found = [self.series.get((source, path, metric)) for metric in metrics]
-                complete = [series for series in found if series is not None and series.count]
-                if len(complete) == len(metrics):
-                    yield source, path, complete
-
+from .interface import Status
+from .node_ipc import node_against_host
+from .window import Finding, Verdict, Window
 
 _BUSY_BYTES = 1e6  # a NIC above 1 MB/s carries more than keep-alives
 _UNCORE_OWNERS = {"pcm-iio", "pcm-pcie", "pcm-memory", "pcm", "pcm-power", "perf-uncore"}
@@ -143,10 +42,7 @@ def _nic_against_iio(window: Window) -> Iterator[Finding]:
 
 def _nic_against_dram(window: Window) -> Iterator[Finding]:
     """With DDIO off every received byte is written to DRAM; with DDIO on it may stay in the LLC, so nothing follows."""
-    nic, dram = (
-        window.rate("nic.rx_bytes"),
-        window.rate("dram_write", lambda path: path.count("/") == 0 and path != "system"),
-    )
+    nic, dram = window.rate("nic.rx_bytes"), window.rate("dram_write")
     off = [
         series
         for (_, _, metric), series in window.series.items()
@@ -279,6 +175,7 @@ _RULES: tuple[Callable[[Window], Iterator[Finding]], ...] = (
     _backwards,
     _multiplexed,
     _instructions,
+    node_against_host,
     _zeros,
     _owners,
 )

@@ -14,7 +14,7 @@ from .msr_clock import AperfMperf
 from .nic_tool_collectors import DevlinkHealth, MlxConfig, NeoHost
 from .pci_state import PcieState
 from .pcm import Pcm, PcmIio, PcmMemory, PcmPcie, PcmPower
-from .perf import AmdIommuPmu, Perf, Uncore, VtdPmu
+from .perf import AmdIommuPmu, Perf, PerfCorunner, Uncore, VtdPmu
 from .turbostat_tool import Turbostat
 from .vtd_latency import VtdLatency
 
@@ -25,6 +25,7 @@ _ALL: tuple[Callable[..., Collector], ...] = (
     Pcm,
     PcmPower,
     Perf,
+    PerfCorunner,
     Uncore,
     VtdPmu,
     AmdIommuPmu,

@@ -15,6 +15,8 @@ from .sample import Kind, Metric, Reading, reading
 NAME = "turbostat"
 
 _PLACES = ("Package", "Die", "Node", "Core", "CPU")
+# Numbers of the CPU, time stamps, and how long turbostat itself took: nothing that was counted.
+_NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC"}
 _PACKAGE = re.compile(
     r"Pkg.*|PkgWatt|CorWatt|GFXWatt|RAMWatt|SysWatt|PKG_%|RAM_%|UncMHz|UMHz\d.*|GFX.*|Totl%C0|Any%C0|SAM.*"
 )
@@ -62,7 +64,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         if "CPU" in cells and ("Avg_MHz" in cells or "Busy%" in cells):
             header, sample = _checked_header(cells, number, origin), sample + 1
             t_ns = origin.now(None, sample)
-        elif header and cells and re.fullmatch(r"\d+|-", cells[0]):
+        elif header and _is_row(cells, header):
             yield from _row(header, cells, t_ns, number, origin)
         elif not header and (failure := recognise_failure(text)):
             raise origin.refuse(number, *failure)
@@ -70,6 +72,12 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
     if not header:
         raise origin.refuse(0, "no turbostat header in it", "record with: turbostat -q -i 1 -o FILE")
+
+
+def _is_row(cells: list[str], header: list[str]) -> bool:
+    """By its first place: options put the time (`usec`, `Time_Of_Day_Seconds`) in front of package, core and CPU."""
+    first = next(index for index, name in enumerate(header) if name in _PLACES)
+    return len(cells) > first and bool(re.fullmatch(r"\d+|-", cells[first], re.ASCII))
 
 
 def _checked_header(cells: list[str], number: int, origin: Origin) -> list[str]:
@@ -89,7 +97,11 @@ def _row(header: list[str], cells: list[str], t_ns: int | None, number: int, ori
             number, f"the row has {len(cells)} cells, its header {len(header)}", "use --show to choose columns"
         )
     printed = dict(zip(header, cells, strict=False))
+    if not re.fullmatch(r"\d+|-", printed.get("CPU", ""), re.ASCII):
+        origin.leave_out(number, f"the row names no CPU: {' '.join(cells)[:60]!r}")
+        return
     places = {name: printed.pop(name) for name in _PLACES if name in printed}
+    printed = {name: text for name, text in printed.items() if name not in _NO_COUNTERS}
     values = {name: parse_cell(text) for name, text in printed.items()}
     glued = next((text for name, text in printed.items() if values[name][0] is None and text.count(".") > 1), None)
     if glued is not None:

@@ -11,17 +11,19 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pollscope.collectors.interface import Collector, Outcome, Status
-from pollscope.collectors.plausibility import Series, Window, judge
+from pollscope.collectors.plausibility import judge
 from pollscope.collectors.registry import create
 from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, Sample, write_samples
 from pollscope.collectors.session import Session, overhead_share
-from pollscope.errors import HostError, PollscopeError
+from pollscope.collectors.window import LcoreCounts, Series, Window
+from pollscope.errors import HostError, PollscopeError, UsageError
+from pollscope.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
 
 RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
@@ -96,30 +98,48 @@ class Collection:
         """Stops them, the last started first."""
         self._session.stop()
 
-    def record(self) -> dict[str, Any]:
+    def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Parses and keeps what was recorded; returns the trial's `collectors`, `plausibility`, `phases`, `samples`.
 
-        `status` and `reason` are there, too, when a required collector did not deliver.
+        `status` and `reason` are there, too, when a required collector did not deliver. `result` is the node's.
 
         Raises:
             HostError: the samples cannot be written.
         """
         tally = _Tally(self._session)
-        path = _write_atomically(self._folder / SAMPLES_FOLDER / f"{self._stem}.parquet", tally.watch())
-        window = Window(tally.judged, self._session.outcomes.values())
+        path = self._keep(tally)
+        window = Window(tally.judged, self._session.outcomes.values(), node_counts(result))
         self._fail_silent(tally)
-        found = means(window)
+        findings = [
+            {"rule": each.rule, "verdict": each.verdict, "text": each.text, "numbers": dict(each.numbers)}
+            for each in judge(window)
+        ]
+        return {**self._kept(tally, path, means(window)), "plausibility": findings, **self._failure()}
+
+    def record_lost(self) -> dict[str, Any]:
+        """What was recorded until the node was lost: no means and no verdicts, for there was no whole window.
+
+        The phase `lost` begins when the collectors were stopped; phases that were still to come are taken away.
+
+        Raises:
+            HostError: the samples cannot be written.
+        """
+        stopped = [each.stopped_ns for each in self._session.outcomes.values() if each.stopped_ns]
+        stopped_ns = max(stopped, default=time.monotonic_ns())
+        self._session.marks = [mark for mark in self._session.marks if mark.t_ns < stopped_ns]
+        self._session.mark("lost", stopped_ns)
+        tally = _Tally(self._session)
+        return self._kept(tally, self._keep(tally), {})
+
+    def _keep(self, tally: "_Tally") -> Path:
+        return _write_atomically(self._folder / SAMPLES_FOLDER / f"{self._stem}.parquet", tally.watch())
+
+    def _kept(self, tally: "_Tally", path: Path, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        outcomes = self._session.outcomes
         return {
-            "collectors": {
-                name: _outcome(self._session.outcomes[name], tally, found.get(name, {})) for name in self._collectors
-            },
-            "plausibility": [
-                {"rule": each.rule, "verdict": each.verdict, "text": each.text, "numbers": dict(each.numbers)}
-                for each in judge(window)
-            ],
+            "collectors": {name: _outcome(outcomes[name], tally, found.get(name, {})) for name in self._collectors},
             "phases": [{"phase": mark.phase, "t_ns": mark.t_ns} for mark in self._session.marks],
             "samples": str(path.relative_to(self._folder)),
-            **self._failure(),
         }
 
     def _fail_silent(self, tally: "_Tally") -> None:
@@ -153,26 +173,46 @@ class _Tally:
             yield sample
 
 
+def node_counts(result: Mapping[str, Any]) -> Iterator[LcoreCounts]:
+    """What the node's PMU counted on its DUT lcores; nothing where it had none, or where it contradicts itself.
+
+    (A result that contradicts the protocol fails the trial when its metrics are derived.)
+    """
+    with suppress(UsageError):
+        yield from _node_counts(Part(result, "result"))
+
+
+def _node_counts(record: Part) -> Iterator[LcoreCounts]:
+    try:
+        window, lcores = record["window"], record["dut"]["lcores"].items()
+    except NotMeasured:
+        return
+    for lcore in lcores:
+        try:
+            counts = lcore["pmu"]["window"]
+            yield LcoreCounts(
+                int(lcore["lcore"].number()),
+                int(lcore["cpu"].number()),
+                counts["instructions"].number(),
+                counts["cycles"].number(),
+                (window["end_tsc"].number() - window["start_tsc"].number()) / positive(window["tsc_hz"]),
+            )
+        except NotMeasured:
+            continue
+
+
 def means(window: Window) -> dict[str, dict[str, dict[str, Any]]]:
     """Source -> metric -> `{value, unit, units}` over a window.
 
     Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:
     a socket's total and its channels are not added. States and what has no value are left out.
     """
-    found: dict[tuple[str, str], list[tuple[str, Series]]] = {}
-    for (source, path, metric), series in window.series.items():
-        if _mean(series) is not None:
-            found.setdefault((source, metric), []).append((path, series))
     sources: dict[str, dict[str, dict[str, Any]]] = {}
-    for (source, metric), units in found.items():
-        coarsest = min(_depth(path) for path, _ in units)
-        chosen = [series for path, series in units if _depth(path) == coarsest]
-        sources.setdefault(source, {})[metric] = _over_units(chosen)
+    for source, metric in window.metrics():
+        chosen = window.coarsest(source, metric, lambda series: _mean(series) is not None)
+        if chosen:
+            sources.setdefault(source, {})[metric] = _over_units(chosen)
     return sources
-
-
-def _depth(path: str) -> int:
-    return 0 if path == "system" else 1 + path.count("/")
 
 
 def _mean(series: Series) -> float | None:

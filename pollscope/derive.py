@@ -13,17 +13,23 @@ from pathlib import Path
 import pandas as pd
 
 from pollscope import __version__
+from pollscope.counted import COUNTED, corunner_ipc
 from pollscope.errors import UsageError
 from pollscope.histogram import BeyondRange, Histogram
 from pollscope.metrics import metric_dictionary
 from pollscope.places import data_folder
-from pollscope.record import NS_PER_S, TAX_CLASSES, NotMeasured, Trial, at, nonzero
+from pollscope.record import NS_PER_S, TAX_CLASSES, NotMeasured, Part, Trial, at, nonzero, positive
 from pollscope.run_folder import RunFolder, read_run
+from pollscope.steady import rate_after_cut, warm_up
 
 # A share that lies further outside 0..1 contradicts itself; estimates from sampled sweeps may miss by a little.
 SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets) and so may a rate error; every other share lies between 0 and 1.
 SIGNED_SHARES = {"rate_error", "loss_share"}
+# What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
+LINE_OVERHEAD_BYTES = 24
+# Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
+TCP_DUPLICATE_ACKS = 3
 
 Compute = Callable[[Trial], float]
 COMPUTE: dict[str, Compute] = {}
@@ -51,8 +57,14 @@ def _poll_fraction(outcome: str) -> Compute:
     return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
 
 
-def _rate(*keys: str) -> Compute:
-    return lambda trial: trial.dut_sum(*keys) / trial.window_s
+def _rx_bits(overhead_bytes: int) -> Compute:
+    return lambda trial: (
+        8 * (trial.received("rx_bytes") + overhead_bytes * trial.received("rx_packets")) / trial.window_s
+    )
+
+
+def _tx_bits(overhead_bytes: int) -> Compute:
+    return lambda trial: 8 * (trial.sent("tx_bytes") + overhead_bytes * trial.sent("tx_packets")) / trial.window_s
 
 
 def _gen_rate(key: str) -> Compute:
@@ -101,9 +113,12 @@ COMPUTE |= {
     "full_poll_fraction": _poll_fraction("full"),
     "race_lost_fraction": _poll_fraction("race_lost"),
     "refill_failed_fraction": _poll_fraction("refill_failed"),
-    "rx_pps": _rate("rx_packets"),
-    "tx_pps": _rate("tx_packets"),
-    "rx_bps": lambda trial: 8 * trial.dut_sum("rx_bytes") / trial.window_s,
+    "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
+    "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,
+    "rx_bps": _rx_bits(0),
+    "tx_bps": _tx_bits(0),
+    "rx_line_bps": _rx_bits(LINE_OVERHEAD_BYTES),
+    "tx_line_bps": _tx_bits(LINE_OVERHEAD_BYTES),
     "offered_pps": _gen_rate("sent"),
     "intended_pps": _gen_rate("intended"),
     "cycles_per_packet_busy": lambda trial: trial.dut_sum("busy_cycles_testpmd") / trial.packets,
@@ -125,6 +140,8 @@ COMPUTE |= {
     "l2_misses_per_poll": lambda trial: trial.pmu("window", "l2_misses") / trial.poll_count,
     "generator_gaps_over_10us_per_s": _gap_rate("over_10us"),
     "generator_gaps_over_100us_per_s": _gap_rate("over_100us"),
+    "corunner_frequency_hz": lambda trial: _own(trial, "frequency_hz").number(),
+    "corunner_longest_step_ns": lambda trial: _own(trial, "longest_step_ns").number(),
     "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
     "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
 }
@@ -133,6 +150,85 @@ COMPUTE |= {
 def _running_s(trial: Trial) -> float:
     """Seconds in which the lcores ran, mean over lcores."""
     return trial.window_s * trial.running_cycles / trial.total_cycles
+
+
+@metric("warmup_left_ns")
+def _warmup_left_ns(trial: Trial) -> float:
+    return NS_PER_S * warm_up(trial).cut_s
+
+
+@metric("corunner_rate_hz")
+def _corunner_rate_hz(trial: Trial) -> float:
+    worker = trial.corunner
+    unit = worker["unit"].text()
+    if unit == "bytes":
+        raise NotMeasured("memory-stream counts bytes: corunner_bytes_per_s")
+    return worker["bogo_ops_per_s"].number() if unit == "bogo_ops" else worker["done"].number() / trial.window_s
+
+
+@metric("corunner_rate_running_hz")
+def _corunner_rate_running_hz(trial: Trial) -> float:
+    if trial.corunner["unit"].text() == "bytes":
+        raise NotMeasured("memory-stream counts bytes: corunner_bytes_per_s")
+    return _own(trial, "done").number() / _corunner_running_s(trial)
+
+
+def _corunner_running_s(trial: Trial) -> float:
+    """Seconds of the window in which the co-runner had its CPU."""
+    waited_s = _own(trial, "waited_ns").number() / NS_PER_S
+    return nonzero(max(0.0, trial.window_s - waited_s), "the co-runner never had its CPU")
+
+
+def _corunner_done(trial: Trial, unit: str, work: str) -> float:
+    """What the co-runner has done, if it counts in this unit."""
+    found = trial.corunner["unit"].text()
+    if found != unit:
+        raise NotMeasured(f"the co-runner counts {found}; only {work} counts {unit}")
+    return trial.corunner["done"].number()
+
+
+@metric("corunner_hop_ns")
+def _corunner_hop_ns(trial: Trial) -> float:
+    hops = nonzero(_corunner_done(trial, "hops", "pointer-chase"), "the co-runner made no hop")
+    return _corunner_running_s(trial) * NS_PER_S / hops
+
+
+@metric("corunner_bytes_per_s")
+def _corunner_bytes_per_s(trial: Trial) -> float:
+    return _corunner_done(trial, "bytes", "memory-stream") / trial.window_s
+
+
+def _own(trial: Trial, key: str) -> Part:
+    """A measured value of the co-runner; stress-ng is a program of its own, in which nothing is measured."""
+    if trial.corunner["unit"].text() == "bogo_ops":
+        raise NotMeasured("stress-ng is not measured from inside")
+    return trial.corunner[key]
+
+
+@metric("corunner_ipc")
+def _corunner_ipc(trial: Trial) -> float:
+    try:
+        pmu = _own(trial, "pmu")
+        return pmu["instructions"].number() / nonzero(pmu["cycles"].number(), "the PMU counted no cycle")
+    except NotMeasured as absent:
+        return _by_collector(trial, absent)
+
+
+def _by_collector(trial: Trial, absent: NotMeasured) -> float:
+    """The co-runner's IPC by perf-corunner; without that collector its own reason for the absence counts."""
+    try:
+        return corunner_ipc(trial)
+    except NotMeasured:
+        raise absent from None
+
+
+@metric("ipc_with_corunner")
+def _ipc_with_corunner(trial: Trial) -> float:
+    alone = COMPUTE["ipc"](trial)
+    params = trial.part("params").value
+    if not isinstance(params, Mapping) or params.get("corunner", "none") == "none":
+        return alone
+    return alone + _corunner_ipc(trial)
 
 
 @metric("burst_mean")
@@ -144,7 +240,7 @@ def _burst_mean(trial: Trial) -> float:
 def _generator_s(trial: Trial) -> float:
     # Generator lcores run side by side, so rates add up and the windows are equal: the mean is the window.
     duration = trial.gen_sum("duration_tsc") / len(trial.generators)
-    return nonzero(duration, "the generator's window has no length") / trial.tsc_hz
+    return nonzero(duration, "the generator's window has no length") / trial.generator_tsc_hz
 
 
 @metric("unsent_share")
@@ -161,9 +257,58 @@ def _loss_share(trial: Trial) -> float:
 
 @metric("reordered_share")
 def _reordered_share(trial: Trial) -> float:
+    return trial.gen_sum("sequence", "reordered") / _first_copies(trial)
+
+
+@metric("reordered_by_3_share")
+def _reordered_by_3_share(trial: Trial) -> float:
+    _require_receiver(trial)
+    degree = trial.gen_histogram("sequence", "degree", may_be_empty=True)
+    return degree.at_least(TCP_DUPLICATE_ACKS) / _first_copies(trial)
+
+
+@metric("duplicated_share")
+def _duplicated_share(trial: Trial) -> float:
     _require_receiver(trial)
     received = nonzero(trial.gen_sum("total", "rx_packets"), "the generator received nothing")
-    return trial.gen_sum("sequence", "reordered") / received
+    return trial.gen_sum("sequence", "duplicated") / received
+
+
+def _first_copies(trial: Trial) -> float:
+    _require_receiver(trial)
+    copies = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
+    return nonzero(max(copies, 0.0), "the generator received nothing")
+
+
+@metric("lossy_flows_share")
+def _lossy_flows_share(trial: Trial) -> float:
+    _require_receiver(trial)
+    return trial.gen_sum("sequence", "flows", "lossy") / nonzero(
+        trial.gen_sum("sequence", "flows", "sent"), "the generator sent nothing"
+    )
+
+
+@metric("worst_flow_loss_share")
+def _worst_flow_loss_share(trial: Trial) -> float:
+    _require_receiver(trial)
+    return max(_worst_loss(lcore["sequence"]["flows"]) for lcore in trial.generators)
+
+
+def _worst_loss(flows: Part) -> float:
+    if flows["lossy"].number() == 0:
+        return 0.0
+    return flows["worst_loss"]["lost"].number() / positive(flows["worst_loss"]["sent"])
+
+
+def _order(name: str, statistic: str) -> Compute:
+    def compute(trial: Trial) -> float:
+        _require_receiver(trial)
+        histogram = trial.gen_histogram("sequence", name, may_be_empty=True)
+        if histogram.samples == 0:
+            raise NotMeasured("no packet was reordered within its flow")
+        return STATISTICS[statistic](histogram)
+
+    return compute
 
 
 def _require_receiver(trial: Trial) -> None:
@@ -171,7 +316,7 @@ def _require_receiver(trial: Trial) -> None:
     if isinstance(generator, Mapping) and generator.get("rx_port") is None:
         raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
     dut = trial.part("config", "dut").value
-    if isinstance(dut, Mapping) and dut.get("workload") == "drop":
+    if isinstance(dut, Mapping) and dut.get("workload") in ("drop", "rx"):
         raise NotMeasured("the workload drops every packet on purpose")
 
 
@@ -191,8 +336,16 @@ def _rx_nombuf_share(trial: Trial) -> float:
 
 @metric("tx_dropped_share")
 def _tx_dropped_share(trial: Trial) -> float:
-    dropped = trial.dut_sum("tx_dropped")
-    return dropped / nonzero(dropped + trial.dut_sum("tx_packets"), "the DUT sent nothing")
+    dropped = trial.sent("tx_dropped")
+    return dropped / nonzero(dropped + trial.sent("tx_packets"), "the DUT sent nothing")
+
+
+@metric("ring_full_share")
+def _ring_full_share(trial: Trial) -> float:
+    if not trial.dispatchers:
+        raise NotMeasured("there is no ring: no lcore is a dispatcher")
+    full = sum(lcore["ring_full"].number() for lcore in trial.dispatchers)
+    return full / nonzero(trial.received("rx_packets"), "the dispatchers received no packet in the window")
 
 
 @metric("rate_error")
@@ -234,6 +387,29 @@ def _percentile(histogram: Histogram, percent: float) -> float:
     return histogram.percentile(percent)
 
 
+def _searched(loss_ratio: float) -> Compute:
+    def compute(trial: Trial) -> float:
+        if not isinstance(trial.record.value, Mapping) or "search" not in trial.record.value:
+            raise NotMeasured("a search finds it (maximum.method: mlrsearch), no single trial")
+        for goal in trial.part("search", "goals").items():
+            if goal["loss_ratio"].number() == loss_ratio:
+                return _throughput(goal)
+        raise NotMeasured(f"the search was not asked for a loss ratio of {100 * loss_ratio:g} %")
+
+    return compute
+
+
+def _throughput(goal: Part) -> float:
+    try:
+        return goal["throughput_pps"].number()
+    except NotMeasured:
+        raise NotMeasured(f"the search found none: {goal['reason'].text()}") from None
+
+
+SEARCHED = {"throughput_loss_0_pps": _searched(0.0), "throughput_loss_0_5_pps": _searched(0.005)}
+COMPUTE |= SEARCHED
+
+
 Statistic = Callable[[Histogram], float]
 STATISTICS: dict[str, Statistic] = {
     "mean": lambda histogram: histogram.mean,
@@ -248,6 +424,26 @@ STATISTICS: dict[str, Statistic] = {
 @metric("latency_tail_ns")
 def _latency_tail_ns(trial: Trial) -> float:
     return COMPUTE["latency_p99_ns"](trial) - COMPUTE["latency_mean_ns"](trial)
+
+
+@metric("latency_floor_ns")
+def _latency_floor_ns(trial: Trial) -> float:
+    return _floor(trial, "p50")
+
+
+@metric("latency_floor_p99_ns")
+def _latency_floor_p99_ns(trial: Trial) -> float:
+    return _floor(trial, "p99")
+
+
+@metric("latency_sent_tail_ns")
+def _latency_sent_tail_ns(trial: Trial) -> float:
+    return COMPUTE["latency_sent_p99_ns"](trial) - COMPUTE["latency_sent_mean_ns"](trial)
+
+
+def _floor(trial: Trial, statistic: str) -> float:
+    histogram = trial.floor_histogram()
+    return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
 
 
 def _dut_cycles(name: str, statistic: str) -> Compute:
@@ -273,6 +469,10 @@ def _gen_ns(keys: Sequence[str], statistic: str) -> Compute:
 
 
 def _histogram_metrics() -> Iterator[tuple[str, Compute]]:
+    for statistic in ("mean", "p99", "max"):
+        yield f"reordering_extent_{statistic}", _order("extent", statistic)
+    for statistic in ("mean", "max"):
+        yield f"reordering_distance_{statistic}", _order("distance", statistic)
     for statistic in ("p50", "p99", "max"):
         yield f"iteration_cycles_{statistic}", _dut_cycles("iteration_cycles", statistic)
         yield f"visit_gap_{statistic}_ns", _dut_ns("visit_gap_cycles", statistic)
@@ -283,6 +483,31 @@ def _histogram_metrics() -> Iterator[tuple[str, Compute]]:
 
 
 COMPUTE |= dict(_histogram_metrics())
+COMPUTE |= COUNTED
+
+
+# Rates that leave out a warm-up which reached into the window: counter of the parts, and of which time it is a rate.
+CUT = {
+    "rx_pps": ("rx_packets", "all"),
+    "rx_bps": ("rx_packets", "all"),
+    "tx_pps": ("tx_packets", "all"),
+    "poll_rate_hz": ("sweeps", "all"),
+    "poll_rate_per_queue_hz": ("sweeps", "all"),
+    "iteration_rate_hz": ("sweeps", "all"),
+    "poll_rate_running_hz": ("sweeps", "running"),
+}
+
+
+def _cut_warm_up(trial: Trial, metrics: dict[str, float]) -> None:
+    """Takes the part of the window that was still warm-up out of the rates."""
+    if not metrics.get("warmup_left_ns"):
+        return
+    parts = warm_up(trial).parts
+    for name, (counter, time) in CUT.items():
+        if name in metrics:
+            metrics[name] *= rate_after_cut(trial, parts, counter, time == "running")
+    if "sweep_time_ns" in metrics:
+        metrics["sweep_time_ns"] /= rate_after_cut(trial, parts, "sweeps", running=True)
 
 
 def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
@@ -296,6 +521,8 @@ def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[s
     """
     metrics: dict[str, float] = {}
     absences: dict[str, str] = {}
+    if record.get("status") != "failed" and "search" in record:
+        return _derive_search(record)
     if record.get("status") == "failed" or record.get("result") is None:
         reason = f"the trial failed: {record.get('reason') or 'no result was stored'}"
         return {}, dict.fromkeys(metric_dictionary().metrics, reason)
@@ -307,6 +534,21 @@ def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[s
             absences[name] = str(absent)
         except UsageError as error:
             raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
+    _cut_warm_up(trial, metrics)
+    return metrics, absences
+
+
+def _derive_search(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
+    """A search has no window of its own: all that it has are the rates that it found."""
+    elsewhere = "a search is no trial; its trials (kind `search`) have it"
+    metrics: dict[str, float] = {}
+    absences = dict.fromkeys(metric_dictionary().metrics, elsewhere)
+    for name, compute in SEARCHED.items():
+        try:
+            metrics[name] = compute(Trial(record))
+            del absences[name]
+        except NotMeasured as absent:
+            absences[name] = str(absent)
     return metrics, absences
 
 
@@ -409,6 +651,6 @@ def _is_current(table: Path, trials: Path) -> bool:
     if not table.exists():
         return False
     # The dictionary and the code that derives decide what the table holds, as the trials do.
-    code = [Path(__file__).parent / name for name in ("derive.py", "record.py")]
+    code = [Path(__file__).parent / name for name in ("counted.py", "derive.py", "record.py")]
     sources = [trials, data_folder("configs") / "metrics.yaml", *code]
     return table.stat().st_mtime_ns > max(source.stat().st_mtime_ns for source in sources if source.exists())

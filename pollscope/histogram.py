@@ -1,21 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Histograms as the node writes them: sparse counts in the layout of the public HdrHistogram algorithm.
+"""Histograms in the layout of the public HdrHistogram algorithm, as the node writes them and as they are stored.
 
-A histogram is the object H of docs/node-protocol.md. The meaning of a counts-array index comes from the `hdrh` package,
-so that the same counts can be handed to any HdrHistogram tool.
+A histogram is the object H of docs/node-protocol.md, with sparse `counts`; the store has the same counts as `hdr`, in
+HdrHistogram's V2 compressed form (docs/store-format.md). The meaning of a counts-array index and the compressed form
+come from the `hdrh` package, so that any HdrHistogram tool reads what is stored.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+import numpy as np
+from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
 from hdrh.histogram import HdrHistogram
 
 from pollscope.errors import UsageError
 
 # `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
 LARGEST_VALUE = 2**63 - 1
+# What the package raises for a text that is not its own.
+UNREADABLE = (
+    ArithmeticError,
+    HdrCookieException,
+    HdrHistogramSettingsException,
+    HdrLengthException,
+    IndexError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
 
 
 class BeyondRange(Exception):
@@ -99,6 +116,11 @@ class Histogram:
                 return min(self._highest_at(index), self.largest)
         return self._known(self.largest)
 
+    def at_least(self, value: int) -> int:
+        """How many values lie in the bucket of `value` or above, refused ones included."""
+        first = _empty(self.layout).get_counts_array_index(value)
+        return sum(count for index, count in self.counts.items() if index >= first) + self.refused
+
     def cumulative(self) -> list[tuple[int, float]]:
         """Points of the distribution function: (largest value of a bucket, share of all values up to there).
 
@@ -137,7 +159,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     layout = Layout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
     if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
         raise UsageError(f"impossible histogram layout {layout}", place)
-    counts = _counts(raw.get("counts"), layout, place)
+    counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
     if sum(counts.values()) != raw.get("total"):
         raise UsageError(f"counts sum to {sum(counts.values())}, but total says {raw.get('total')}", place)
     refused = _natural(raw, "refused", place) if "refused" in raw else 0
@@ -145,6 +167,25 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     if not smallest <= largest <= total_value and counts:
         raise UsageError(f"min {smallest}, max {largest} and sum {total_value} contradict each other", place)
     return Histogram(str(raw.get("unit")), layout, counts, smallest, largest, total_value, refused)
+
+
+def stored_form(value: Any) -> Any:
+    """A JSON value in which every histogram has its counts as `hdr`, the V2 compressed form, instead of `counts`.
+
+    What looks like a histogram but is none stays as it is, for the reader to name.
+    """
+    if isinstance(value, list):
+        return [stored_form(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if not {"counts", "significant_digits"} <= value.keys():
+        return {key: stored_form(each) for key, each in value.items()}
+    try:
+        histogram = parse_histogram(value, "")
+    except UsageError:
+        return value
+    others = {key: each for key, each in value.items() if key != "counts"}
+    return {**others, "hdr": histogram.encoded().decode("ascii")}
 
 
 def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
@@ -183,6 +224,21 @@ def _counts(raw: object, layout: Layout, place: str) -> dict[int, int]:
             case _:
                 raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
     return counts
+
+
+def _decoded(text: object, layout: Layout, place: str) -> dict[int, int]:
+    if not isinstance(text, str):
+        raise UsageError(f"hdr is {type(text).__name__}, not a text", place)
+    try:
+        read = HdrHistogram.decode(text)
+    except UNREADABLE as error:
+        raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
+    found = Layout(read.lowest_trackable_value, read.highest_trackable_value, read.significant_figures)
+    if found != layout:
+        raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
+    values = np.ctypeslib.as_array(read.counts)
+    indices = np.flatnonzero(values > 0)
+    return dict(zip(indices.tolist(), values[indices].tolist(), strict=True))
 
 
 def _natural(raw: Mapping[str, object], key: str, place: str) -> int:

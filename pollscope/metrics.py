@@ -25,6 +25,7 @@ NOT_SCALED = {
     "packets",
     "instructions/cycle",
     "misses/poll",
+    "misses/packet",
     "count",
     "ticks",
 }
@@ -74,7 +75,7 @@ def scaled_text(value: float, unit: str) -> str:
     """An SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'."""
     for factor, prefix in SI_PREFIXES:
         if abs(value) >= factor:
-            joint = "" if unit in ("pps", "bit/s") else " "
+            joint = "" if unit in ("pps", "bit/s", "B/s", "W") else " "
             return f"{value / factor:.3g} {prefix}{joint}{unit}"
     return f"{value:.3g} {unit}".rstrip()
 

@@ -47,13 +47,14 @@ class NodeClient:
     Args:
         argv: program and arguments; no shell is involved.
         log: file to which the node's standard error is appended.
+        who: what messages call it.
 
     Attributes:
         hello: the node's `hello` event.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path) -> None:
-        self.argv = list(argv)
+    def __init__(self, argv: Sequence[str], log: Path, who: str = "the node") -> None:
+        self.argv, self._who = list(argv), who
         self._pending, self._tail = deque[dict[str, Any]](), b""
         self._sequence = 0
         with log.open("ab") as stderr:
@@ -72,6 +73,11 @@ class NodeClient:
         """The process that this client started."""
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether that process still runs."""
+        return self._process.poll() is None
+
     def wait_hello(self) -> dict[str, Any]:
         """Waits until EAL is up.
 
@@ -82,9 +88,7 @@ class NodeClient:
             self.hello = self.wait_event(("hello",), HELLO_LIMIT_S)
         except NodeLost as error:
             self.end()
-            raise HostError(
-                f"pollscope-node did not start: {error.what}", str(self.log), _last_lines(self.log)
-            ) from error
+            raise HostError(f"{self._who} did not start: {error.what}", str(self.log), _last_lines(self.log)) from error
         if self.hello.get("protocol") != PROTOCOL:
             self.end()
             raise HostError(
@@ -106,7 +110,9 @@ class NodeClient:
         deadline = time.monotonic() + limit_s
         reply = self._take(lambda message: message.get("id") == self._sequence, deadline, f"no reply to '{command}'")
         if reply.get("ok") is not True:
-            raise NodeRefused(f"the node refused '{command}': {reply.get('error', reply)}", str(reply.get("where", "")))
+            raise NodeRefused(
+                f"{self._who} refused '{command}': {reply.get('error', reply)}", str(reply.get("where", ""))
+            )
         return reply
 
     def wait_event(self, names: Sequence[str], limit_s: float) -> dict[str, Any]:
@@ -151,7 +157,7 @@ class NodeClient:
                     self._pending.remove(message)
                     return message
             if not self._read(deadline):
-                raise NodeLost(f"the node hung: {missing} in time")
+                raise NodeLost(f"{self._who} hung: {missing} in time")
 
     def _read(self, deadline: float) -> bool:
         # Blocks in poll(2) until there is something to read: no cycles are taken from the cores being measured.
@@ -166,27 +172,26 @@ class NodeClient:
             raise NodeLost(self._epitaph())
         *lines, self._tail = (self._tail + chunk).split(b"\n")
         if len(self._tail) > _LINE_LIMIT_BYTES:
-            raise NodeLost("the node wrote a line without end")
-        self._pending.extend(_parse(line) for line in lines if line.strip())
+            raise NodeLost(f"{self._who} wrote a line without end")
+        self._pending.extend(self._parse(line) for line in lines if line.strip())
         return True
 
     def _epitaph(self) -> str:
         try:
             status = self._process.wait(TERMINATE_LIMIT_S)
         except subprocess.TimeoutExpired:
-            return "the node closed its output"
+            return f"{self._who} closed its output"
         how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        return f"the node {how}"
+        return f"{self._who} {how}"
 
-
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except ValueError as error:
-        raise NodeLost(f"the node wrote something that is not JSON: {line[:60]!r}") from error
-    if not isinstance(message, dict):
-        raise NodeLost(f"the node wrote something that is not an object: {line[:60]!r}")
-    return message
+    def _parse(self, line: bytes) -> dict[str, Any]:
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise NodeLost(f"{self._who} wrote something that is not JSON: {line[:60]!r}") from error
+        if not isinstance(message, dict):
+            raise NodeLost(f"{self._who} wrote something that is not an object: {line[:60]!r}")
+        return message
 
 
 def _close(pipe: IO[bytes]) -> None:

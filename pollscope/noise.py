@@ -44,7 +44,7 @@ def trial_flags(limits: Noise, record: Mapping[str, Any], metrics: Mapping[str, 
         record: of the trial.
         metrics: of the trial; one that is absent cannot be above its limit.
     """
-    return [*_waiting(limits, record), *_above_limits(limits, metrics)]
+    return [*_waiting(limits, record), *_corunner_waiting(limits, record), *_above_limits(limits, metrics)]
 
 
 def _waiting(limits: Noise, record: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -54,11 +54,25 @@ def _waiting(limits: Noise, record: Mapping[str, Any]) -> list[dict[str, str]]:
     for lcore, wait_ns in waits.items():
         if wait_ns > limits.max_waiting * duration_ns:
             text = (
-                f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.2g} % of the trial, because "
+                f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.3g} % of the trial, because "
                 f"something else ran there (limit {100 * limits.max_waiting:g} %): this looks like polling or like loss"
             )
             flags.append({"name": "noise:waiting", "text": text})
     return flags
+
+
+def _corunner_waiting(limits: Noise, record: Mapping[str, Any]) -> list[dict[str, str]]:
+    workers = record.get("corunner", {}).get("result", {}).get("workers", [])
+    window_ns = record["start"]["window_ns"]
+    return [
+        {
+            "name": "noise:corunner-waiting",
+            "text": f"{worker['name']} waited for CPU {worker['cpu']} for {100 * waited_ns / window_ns:.2g} % of the "
+            f"window, because something else ran there (limit {100 * limits.max_waiting:g} %)",
+        }
+        for worker in workers
+        if isinstance(waited_ns := worker.get("waited_ns"), float) and waited_ns > limits.max_waiting * window_ns
+    ]
 
 
 def _above_limits(limits: Noise, metrics: Mapping[str, float]) -> list[dict[str, str]]:

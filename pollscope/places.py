@@ -7,6 +7,7 @@ from pathlib import Path
 from pollscope.errors import HostError
 
 NODE_VARIABLE = "POLLSCOPE_NODE"
+CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -21,9 +22,22 @@ def node_program() -> Path:
     Raises:
         HostError: it is not there or cannot be executed.
     """
-    named = os.environ.get(NODE_VARIABLE)
-    path = Path(named) if named else _PACKAGE.parent / "build" / "pollscope-node"
+    return _program("pollscope-node", NODE_VARIABLE)
+
+
+def corunner_program() -> Path:
+    """The built `pollscope-corunner`: $POLLSCOPE_CORUNNER, or build/pollscope-corunner of the checkout.
+
+    Raises:
+        HostError: it is not there or cannot be executed.
+    """
+    return _program("pollscope-corunner", CORUNNER_VARIABLE)
+
+
+def _program(name: str, variable: str) -> Path:
+    named = os.environ.get(variable)
+    path = Path(named) if named else _PACKAGE.parent / "build" / name
     if not os.access(path, os.X_OK) or not path.is_file():
-        remedy = f"{NODE_VARIABLE} names another one" if named else "make build"
-        raise HostError("pollscope-node is not built", str(path), remedy)
+        remedy = f"{variable} names another one" if named else "make build"
+        raise HostError(f"{name} is not built", str(path), remedy)
     return path.resolve()

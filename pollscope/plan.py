@@ -6,39 +6,26 @@ A plan follows from the spec and its seed alone, so that a run that was interrup
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pollscope.knob_points import knob_settings
-from pollscope.spec import expressions
+from pollscope.search import expected_trials, settings_of
+from pollscope.spec import lcores
 from pollscope.spec.checks import read_level
-from pollscope.spec.model import LOADS, Spec
+from pollscope.spec.model import LOADS, Parameters, Spec
+from pollscope.spec.points import Point, all_points, dropped, point_id, point_of
 
-Kind = Literal["measure", "baseline", "maximum"]
+Kind = Literal["measure", "baseline", "maximum", "search"]
 Refusal = Callable[[Mapping[str, Any]], str | None]
 
 # Estimates of what a run costs beside its trials, for the expected time only.
 START_S = 4.0
 CONFIGURATION_S = 0.5
 TRIAL_OVERHEAD_S = 0.03
-# What offered load and the generator are made of: not part of the DUT's configuration.
+# What offered load and the generator are made of, and what runs beside the DUT: not part of the DUT's configuration.
 LOAD_PARAMETERS = frozenset(LOADS)
-
-
-@dataclass(frozen=True)
-class Point:
-    """One combination of factor levels.
-
-    Attributes:
-        id: `queues=4,load_of_max=0.25`; unique in a plan.
-        factors: name -> level in base units.
-        params: all parameters, the factors among them.
-    """
-
-    id: str
-    factors: Mapping[str, Any]
-    params: Mapping[str, Any]
+COMPANY_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
 
 
 @dataclass(frozen=True)
@@ -48,6 +35,7 @@ class Trial:
     Attributes:
         id: kind, point and repeat; unique in a plan.
         maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
+        search_trials: for a maximum that is searched, how many trials of kind `search` that is expected to take.
     """
 
     id: str
@@ -58,11 +46,12 @@ class Trial:
     window_ns: int
     drain_ns: int
     maximum_of: str | None = None
+    search_trials: int = 0
 
     @property
     def seconds(self) -> float:
         """Expected duration."""
-        return (self.warmup_ns + self.window_ns) / 1e9 + TRIAL_OVERHEAD_S
+        return ((self.warmup_ns + self.window_ns) / 1e9 + TRIAL_OVERHEAD_S) * (self.search_trials or 1)
 
 
 @dataclass(frozen=True)
@@ -71,6 +60,7 @@ class LeftOut:
 
     point: str
     reason: str
+    factors: Mapping[str, Any] | None = None  # None: the baseline
 
 
 @dataclass(frozen=True)
@@ -90,12 +80,20 @@ class Plan:
 
     @property
     def seconds_at_most(self) -> float:
-        """Expected duration when every point needs its greatest number of repeats."""
+        """Expected duration when every point needs its greatest number of repeats, and every search all its time."""
         until = self.spec.repeats.until
         extra = until.at_most - until.at_least if until is not None else 0
         again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
         measured = sum(trial.seconds for trial in self.trials if trial.kind == "measure" and trial.repeat == 0)
-        return (self.seconds + extra * measured) * again
+        return (self.seconds + extra * measured + self._searching_at_most()) * again
+
+    def _searching_at_most(self) -> float:
+        """How much longer than expected the searches may take."""
+        searches = [trial for trial in self.trials if trial.search_trials]
+        most = [self.spec.maximum.at_most_ns // trial.window_ns for trial in searches]
+        return sum(
+            trial.seconds * (limit / trial.search_trials - 1) for trial, limit in zip(searches, most, strict=True)
+        )
 
     def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
         """One more trial of each of these points, shuffled as the spec's order says."""
@@ -103,8 +101,8 @@ class Plan:
 
 
 def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What distinguishes two configurations of the node: all parameters but the offered load."""
-    return tuple(value for name, value in params.items() if name not in LOAD_PARAMETERS)
+    """What distinguishes two configurations of the node: all parameters but the offered load and the DUT's company."""
+    return tuple(value for name, value in params.items() if name not in LOAD_PARAMETERS | COMPANY_PARAMETERS)
 
 
 def make_plan(spec: Spec, refusal: Refusal) -> Plan:
@@ -121,50 +119,24 @@ def make_plan(spec: Spec, refusal: Refusal) -> Plan:
     return Plan(spec, [*maxima, *_with_baselines(spec, measured, baseline)], left_out, points)
 
 
-def all_points(spec: Spec) -> Iterator[Point]:
-    """Every combination of levels, zipped factors moving together, in the order of the spec's levels."""
-    axes = _axes(spec)
-    for combination in product(*axes):
-        factors = {name: level for group in combination for name, level in group}
-        ordered = {name: factors[name] for name in spec.levels}
-        yield _point(spec, ordered)
-
-
-def _axes(spec: Spec) -> list[list[tuple[tuple[str, Any], ...]]]:
-    zipped = {name for group in spec.zip for name in group}
-    groups = list(spec.zip) + [(name,) for name in spec.levels if name not in zipped]
-    groups.sort(key=lambda group: list(spec.levels).index(group[0]))
-    return [
-        [tuple(zip(group, levels, strict=True)) for levels in zip(*(spec.levels[name] for name in group), strict=True)]
-        for group in groups
-    ]
-
-
-def _point(spec: Spec, factors: Mapping[str, Any]) -> Point:
-    params = {**spec.parameters.model_dump(mode="json"), **factors}
-    return Point(point_id(factors), factors, params)
-
-
-def point_id(factors: Mapping[str, Any]) -> str:
-    """The name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
-    return ",".join(f"{name}={level}" for name, level in factors.items()) or "all"
-
-
 def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
     points, left_out = [], []
     for point in all_points(spec):
-        reason = _dropped(spec, point) or refusal(point.params)
+        reason = dropped(spec, point) or impossible(point.params) or refusal(point.params)
         if reason is None:
             points.append(point)
         else:
-            left_out.append(LeftOut(point.id, reason))
+            left_out.append(LeftOut(point.id, reason, point.factors))
     return points, left_out
 
 
-def _dropped(spec: Spec, point: Point) -> str | None:
-    for constraint in spec.constraints:
-        if expressions.parse(constraint.drop)(point.params):
-            return constraint.reason
+def impossible(params: Mapping[str, Any]) -> str | None:
+    """Why no testbed at all can host a point of a crossing; None when one could."""
+    pollers, cores = lcores.pollers(params), params["cores"]
+    if params["queues"] < pollers:
+        return f"{pollers} polling lcores need as many RX queues, not {params['queues']}"
+    if params["placement"] == "smt-pairs" and cores % 2:
+        return f"smt-pairs: {cores} cores make no whole number of pairs"
     return None
 
 
@@ -172,8 +144,8 @@ def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Po
     if spec.baseline is None:
         return None
     levels = {name: read_level(spec, name, spec.baseline.point[name]) for name in spec.levels}
-    point = _point(spec, levels)
-    reason = refusal(point.params)
+    point = point_of(spec, levels)
+    reason = impossible(point.params) or refusal(point.params)
     if reason is not None:
         left_out.append(LeftOut(f"baseline {point.id}", reason))
         return None
@@ -223,7 +195,27 @@ def _trial(spec: Spec, kind: Kind, point: Point, repeat: int) -> Trial:
         window_ns=window_ns,
         drain_ns=spec.trial.drain_ns,
         maximum_of=maximum_point(spec, point).id if kind != "maximum" and needs_maximum(point) else None,
+        search_trials=expected_trials(settings_of(spec)) if kind == "maximum" and is_searched(spec) else 0,
     )
+
+
+def is_searched(spec: Spec) -> bool:
+    """Whether maxima are found by a search, and not by saturating."""
+    return spec.maximum.method == "mlrsearch"
+
+
+def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
+    """One trial of a search.
+
+    Args:
+        maximum: the planned search.
+        step: its place in the search, from 0.
+        load_pps: offered load; None saturates.
+    """
+    load = {"saturate": True} if load_pps is None else {"saturate": None, "load_pps": load_pps}
+    point = replace(maximum.point, params={**maximum.point.params, **load})
+    identifier = f"search:{point.id}:{maximum.repeat}.{step}"
+    return replace(maximum, id=identifier, kind="search", point=point, search_trials=0)
 
 
 def needs_maximum(point: Point) -> bool:
@@ -234,7 +226,7 @@ def needs_maximum(point: Point) -> bool:
 def maximum_point(spec: Spec, point: Point) -> Point:
     """The saturating point whose throughput is 100 % for this point: the same levels of all other factors."""
     factors = {name: level for name, level in point.factors.items() if name != "load_of_max"}
-    full = _point(spec, factors)
+    full = point_of(spec, factors)
     return Point(full.id, factors, {**full.params, "load_of_max": None, "saturate": True})
 
 

@@ -32,6 +32,7 @@ class Progress:
         self._left_s = sum(trial.seconds for trial in plan.trials)
         self._count, self._total = 0, len(plan.trials)
         self._said_at = 0.0
+        self._spent_s = 0.0
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -74,9 +75,16 @@ class Progress:
     def done(self, trial: Trial, status: str) -> None:
         """A trial has ended."""
         self._count += 1
-        self._left_s -= trial.seconds
+        self._left_s -= max(0.0, trial.seconds - self._spent_s)
+        self._spent_s = 0.0
         if status == "failed":
             self.say(f"failed: {trial.id}")
+
+    def spent(self, seconds: float, of_s: float) -> None:
+        """A part of the next trial to be done has ended; it is expected to take `of_s` altogether."""
+        counted = min(seconds, max(0.0, of_s - self._spent_s))
+        self._spent_s += counted
+        self._left_s -= counted
 
     def further(self, trials: int, seconds: float) -> None:
         """A further round was added."""

@@ -102,6 +102,14 @@ class Trial:
         return positive(self.part("result", "window", "tsc_hz"))
 
     @cached_property
+    def generator_tsc_hz(self) -> float:
+        """Of the generator's host, which is another than the DUT's on a pair."""
+        try:
+            return positive(self.part("result", "gen", "window", "tsc_hz"))
+        except NotMeasured:
+            return self.tsc_hz
+
+    @cached_property
     def window_s(self) -> float:
         window = self.part("result", "window")
         cycles = window["end_tsc"].number() - window["start_tsc"].number()
@@ -129,6 +137,22 @@ class Trial:
     def dut_sum(self, *keys: str) -> float:
         """Sum of a number over the DUT's lcores."""
         return sum(at(lcore, keys).number() for lcore in self.lcores)
+
+    def received(self, key: str) -> float:
+        """Sum of a number over the lcores that read RX queues: what is taken from a ring was counted before."""
+        readers = [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
+        if not readers:
+            raise NotMeasured("the DUT only sends (workload tx)")
+        return sum(lcore[key].number() for lcore in readers)
+
+    def sent(self, key: str) -> float:
+        """Sum of a number over the workers: dispatchers send nothing."""
+        return sum(lcore[key].number() for lcore in self.lcores if _role(lcore) == "worker")
+
+    @cached_property
+    def dispatchers(self) -> list[Part]:
+        """The lcores that put packets into rings."""
+        return [lcore for lcore in self.lcores if _role(lcore) == "dispatcher"]
 
     def gen_sum(self, *keys: str) -> float:
         """Sum of a number over the generator's lcores."""
@@ -184,7 +208,16 @@ class Trial:
 
     @cached_property
     def packets(self) -> float:
-        return nonzero(self.dut_sum("rx_packets"), "the DUT received no packet in the window")
+        return nonzero(self.received("rx_packets"), "the DUT received no packet in the window")
+
+    @cached_property
+    def corunner(self) -> Part:
+        """What the co-runner did in the window (docs/corunner.md)."""
+        if isinstance(self.record.value, Mapping) and self.record.value.get("corunner") is not None:
+            for worker in self.part("corunner", "result", "workers").items():
+                if worker["name"].text() == "corunner":
+                    return worker
+        raise NotMeasured("no co-runner ran")
 
     @cached_property
     def rx_queues(self) -> float:
@@ -205,14 +238,23 @@ class Trial:
         """A histogram of the DUT, its lcores merged; never empty."""
         return self._histogram(self.lcores, ("histograms", name))
 
-    def gen_histogram(self, *keys: str) -> Histogram:
-        """A histogram of the generator, its lcores merged; never empty."""
-        return self._histogram(self.generators, keys)
+    def gen_histogram(self, *keys: str, may_be_empty: bool = False) -> Histogram:
+        """A histogram of the generator, its lcores merged; empty only when that is asked for."""
+        return self._histogram(self.generators, keys, may_be_empty)
 
-    def _histogram(self, lcores: Sequence[Part], keys: tuple[str, ...]) -> Histogram:
+    def _histogram(self, lcores: Sequence[Part], keys: tuple[str, ...], may_be_empty: bool = False) -> Histogram:
         if keys not in self._histograms:
             self._histograms[keys] = _merged_histogram([at(lcore, keys) for lcore in lcores])
+        if self._histograms[keys].samples == 0 and not may_be_empty:
+            raise NotMeasured(f"no sample in the histogram {keys[-1]}")
         return self._histograms[keys]
+
+    def floor_histogram(self) -> Histogram:
+        """Latencies from the actual departure of frames that came straight back to the generator; never empty."""
+        histogram = _merged_histogram([self.part("floor", "latency_ns", "from_sent")])
+        if histogram.samples == 0:
+            raise NotMeasured("no frame came back when the floor was measured")
+        return histogram
 
     def pmu(self, scope: str, event: str) -> float:
         """Events of a scope (window, useful, polling), summed over the DUT's lcores."""
@@ -223,6 +265,15 @@ class Trial:
         if unit not in ("ns", "cycles"):
             raise UsageError(f"a histogram has the unit '{unit}', allowed are ns and cycles", "result")
         return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
+
+
+def _source(lcore: Part) -> object:
+    # Runs that are older than rings have neither: all lcores were workers at RX queues.
+    return lcore.value.get("source", "rx-queues") if isinstance(lcore.value, Mapping) else None
+
+
+def _role(lcore: Part) -> object:
+    return lcore.value.get("role", "worker") if isinstance(lcore.value, Mapping) else None
 
 
 def at(part: Part, keys: Sequence[str]) -> Part:
@@ -248,7 +299,4 @@ def nonzero(value: float, reason: str) -> float:
 
 
 def _merged_histogram(parts: Sequence[Part]) -> Histogram:
-    histogram = merged([parse_histogram(part.value, part.path) for part in parts], parts[0].path)
-    if histogram.samples == 0:
-        raise NotMeasured(f"no sample in the histogram {parts[0].path.split('.')[-1]}")
-    return histogram
+    return merged([parse_histogram(part.value, part.path) for part in parts], parts[0].path)

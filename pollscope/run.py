@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pollscope import __version__
-from pollscope.collectors.knobs import KnobSession
 from pollscope.derive import write_table
 from pollscope.errors import HostError, PollscopeError, UsageError
-from pollscope.host.facts import build_facts, host_facts
 from pollscope.metrics import metric_dictionary
 from pollscope.noise import host_warnings
-from pollscope.places import node_program
-from pollscope.plan import LeftOut, Plan, make_plan, point_id
+from pollscope.plan import LeftOut, Plan, make_plan
 from pollscope.progress import Progress
 from pollscope.run_folder import RunFolder, read_run
 from pollscope.runner import Runner
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.model import Spec
+from pollscope.spec.points import point_id
 from pollscope.store import RunWriter, new_run_id, utc_now
-from pollscope.testbeds import Session, Testbed, make_testbed
-from pollscope.trials import TrialMaker
+from pollscope.testbeds import Knobs, Session, Testbed, make_testbed
+from pollscope.trials import TrialMaker, collector_options
 
 if TYPE_CHECKING:
     from pollscope.collecting import RunCollectors
 
+# Of the reasons why a plan has no point.
+MOST_REASONS = 3
 # How long each measuring core is watched for gaps before the run.
 NOISE_NS = 1_000_000_000
 
@@ -40,6 +40,7 @@ class Outcome:
         ok, flagged, failed: numbers of trials.
         failures: trial -> reason.
         warnings: sentences about the quality of the run.
+        nothing_left: why the testbed could host no point; None when it could.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class Outcome:
     failed: int
     failures: Mapping[str, str]
     warnings: list[str]
+    nothing_left: HostError | None = None
 
 
 def start_run(
@@ -58,21 +60,22 @@ def start_run(
     `restore_first`: gives back the knobs that an ended run left behind, instead of refusing to start.
 
     Raises:
-        HostError: the testbed cannot host any point, or a node does not start.
+        HostError: a node does not start.
         UsageError: the spec is not meant for this testbed.
     """
     spec = loaded.spec
     _check_testbed(spec, testbed, loaded.name)
     testbed.check()
     plan = make_plan(spec, testbed.refusal)
-    check_not_empty(plan, testbed)
-    with KnobSession(f"run {spec.name}", testbed.knob_host, restore_first) as knobs:
+    with testbed.knobs(f"run {spec.name}", restore_first) as knobs:
         _say_restored(knobs, say)
         run_id = new_run_id()
         folder = out / spec.name / run_id
         meta = _first_meta(loaded, plan, testbed, run_id, knobs.snapshot())
         with RunWriter.create(folder, meta) as writer:
             say(f"{spec.name}: {len(plan.trials)} trials into {folder}")
+            if not plan.points:
+                return _nothing_to_run(plan, testbed, writer)
             return _Run(plan, testbed, writer, knobs, []).execute()
 
 
@@ -92,25 +95,26 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
         )
     with (
-        KnobSession(f"resume {path}", testbed.knob_host, restore_first) as knobs,
+        testbed.knobs(f"resume {path}", restore_first) as knobs,
         RunWriter.resume(path, stored.meta) as writer,
     ):
         _say_restored(knobs, say)
         if writer.torn:
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
+        if not plan.points:
+            return _nothing_to_run(plan, testbed, writer)
         return _Run(plan, testbed, writer, knobs, stored.trials).execute()
 
 
-def _say_restored(knobs: KnobSession, say: Callable[[str], None]) -> None:
+def _say_restored(knobs: Knobs, say: Callable[[str], None]) -> None:
     for outcome in knobs.restored_first:
         say(f"given back first: {outcome}")
 
 
-def check_not_empty(plan: Plan, testbed: Testbed) -> None:
-    """Raises HostError when no point is left, with the first reasons."""
-    if not plan.points:
-        reasons = "; ".join(dict.fromkeys(each.reason for each in plan.left_out[:3]))
-        raise HostError(f"no point is left: {reasons}", f"testbed {testbed.name}", "pollscope plan lists all of them")
+def no_point_left(plan: Plan, testbed: str) -> HostError:
+    """The error of a plan without points, with the first reasons."""
+    reasons = "; ".join(list(dict.fromkeys(each.reason for each in plan.left_out))[:MOST_REASONS])
+    return HostError(f"no point is left: {reasons}", f"testbed {testbed}", "pollscope plan lists all of them")
 
 
 def _check_testbed(spec: Spec, testbed: Testbed, name: str) -> None:
@@ -132,6 +136,15 @@ def _same_left_out(spec: Spec, stored: RunFolder) -> Callable[[Mapping[str, Any]
     return refusal
 
 
+def _nothing_to_run(plan: Plan, testbed: Testbed, writer: RunWriter) -> Outcome:
+    """A run without trials: claims and report then say for each row why it is not measurable here."""
+    error = no_point_left(plan, testbed.name)
+    writer.update(
+        status="complete", finished_utc=utc_now(), warnings=[error.what], knobs_after=writer.meta["knobs_before"]
+    )
+    return Outcome(writer.folder, 0, 0, 0, {}, [error.what], error)
+
+
 def _first_meta(
     loaded: LoadedSpec, plan: Plan, testbed: Testbed, run_id: str, knobs: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -151,8 +164,7 @@ def _first_meta(
         "seed": spec.order.seed,
         "plan": [trial.id for trial in plan.trials],
         "left_out": [_left_out(each) for each in plan.left_out],
-        "host": host_facts(),
-        "build": build_facts(node_program()),
+        **testbed.machine(),
         "node_hello": None,
         "noise": [],
         "maxima": {},
@@ -166,8 +178,8 @@ def _first_meta(
     }
 
 
-def _left_out(each: LeftOut) -> dict[str, str]:
-    return {"point": each.point, "reason": each.reason}
+def _left_out(each: LeftOut) -> dict[str, Any]:
+    return {"point": each.point, "reason": each.reason, "factors": each.factors}
 
 
 def _run_collectors(spec: Spec, folder: Path) -> "RunCollectors | None":
@@ -182,7 +194,7 @@ class _Run:
     """The part that is the same for a new run and for a resumed one."""
 
     def __init__(
-        self, plan: Plan, testbed: Testbed, writer: RunWriter, knobs: KnobSession, records: list[dict[str, Any]]
+        self, plan: Plan, testbed: Testbed, writer: RunWriter, knobs: Knobs, records: list[dict[str, Any]]
     ) -> None:
         self._plan, self._testbed, self._writer, self._knobs = plan, testbed, writer, knobs
         most_cores = max(trial.point.params["cores"] for trial in plan.trials)
@@ -217,7 +229,9 @@ class _Run:
     def _probe_collectors(self, session: Session) -> None:
         if self._collectors is None:
             return
-        found = self._collectors.probe(session.collector_options)
+        every = [trial.point.params for trial in self._plan.trials]
+        accompanied = next((params for params in every if params["corunner"] != "none"), every[0])
+        found = self._collectors.probe(collector_options(session, accompanied))
         self._writer.update(collectors=found)
         for name, each in found.items():
             if not each["available"]:

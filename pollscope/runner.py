@@ -7,22 +7,28 @@ from statistics import median
 from typing import Any
 
 from pollscope.analysis.statistics import relative_half_width
-from pollscope.collectors.knobs import KnobSession
 from pollscope.derive import derive_trial
 from pollscope.errors import HostError, TrialError, UsageError
 from pollscope.knob_points import knob_settings
 from pollscope.noise import trial_flags
-from pollscope.plan import Plan, Point, Trial
+from pollscope.plan import Plan, Trial, search_trial
 from pollscope.progress import Progress
+from pollscope.record import NotMeasured
+from pollscope.search import Counts, search, settings_of
+from pollscope.search_trials import counts_of, search_json
+from pollscope.spec.points import Point
+from pollscope.steady import steadiness_flags
 from pollscope.store import RunWriter
-from pollscope.testbeds import Testbed
-from pollscope.trials import Record, TrialMaker, not_run, same_params
+from pollscope.testbeds import Knobs, Testbed
+from pollscope.trials import Record, TrialMaker, not_run, same_params, search_record
 from pollscope.units import human_rate
 
 # So many nodes lost one after the other are no accident: the run stops and can be resumed.
 GIVE_UP_AFTER = 5
 # The DUT misses less than this share at saturation: then it was the generator that could not do more.
 GENERATOR_BOUND_MISSED = 0.01
+# So often a trial of a search is made that fails, before the search has failed.
+STEP_TRIES = 3
 
 
 @dataclass
@@ -35,6 +41,12 @@ class Kept:
     point: str
     metrics: dict[str, float] = field(default_factory=dict)
     reason: str = ""
+    counts: Counts | None = None
+    searched: Mapping[str, Any] | None = None
+
+
+class StepFailed(Exception):
+    """A trial of a search failed again and again; the text says why."""
 
 
 class Runner:
@@ -56,11 +68,12 @@ class Runner:
         writer: RunWriter,
         maker: TrialMaker,
         progress: Progress,
-        knobs: KnobSession,
+        knobs: Knobs,
     ) -> None:
         self._plan, self._testbed, self._writer, self._maker = plan, testbed, writer, maker
         self._progress, self._knobs = progress, knobs
         self._kept: dict[str, Kept] = {}
+        self._stored_steps: dict[str, Record] = {}
         self._lost_in_a_row = 0
         self.warnings: list[str] = []
         self.maxima: dict[str, dict[str, Any]] = {}
@@ -70,10 +83,20 @@ class Runner:
         planned = {trial.id: trial for trial in self._possible_trials()}
         for record in records:
             trial = planned.get(record["trial"])
-            if trial is not None and same_params(record, trial):
-                self._keep(trial, record, _metrics_of(record))
+            if record["kind"] == "search":
+                self._stored_steps[record["trial"]] = record
+            elif trial is not None and same_params(record, trial):
+                self._keep(record, _metrics_of(record))
                 drifts = (flag["text"] for flag in record["flags"] if flag["name"] == "drift")
                 self.warnings.extend(f"{trial.id}: {text}" for text in drifts)
+        for kept in list(self._kept.values()):
+            for step in kept.searched["trials"] if kept.searched is not None else ():
+                self._remember_step(step)
+
+    def _remember_step(self, step: str) -> None:
+        stored = self._stored_steps.pop(step, None)
+        if stored is not None:
+            self._keep(stored, _metrics_of(stored))
 
     def run(self) -> None:
         """Makes every trial that is not there yet.
@@ -123,24 +146,74 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
+        if trial.search_trials:
+            self._search(trial)
+        else:
+            self._measure(trial)
+        self._progress.done(trial, self._kept[trial.id].status)
+
+    def _measure(self, trial: Trial) -> None:
         for _again in range(1 + self._plan.spec.noise.repeat_flagged):
             self._progress.trial(trial)
             record = self._attempt(trial)
             metrics = self._judge(trial, record)
             self._writer.append(record)
-            self._keep(trial, record, metrics)
+            self._keep(record, metrics)
             if record["status"] != "flagged":
                 break
-        self._progress.done(trial, self._kept[trial.id].status)
+
+    def _search(self, maximum: Trial) -> None:
+        """Works a search off; its trials are made, or taken from what an interrupted run has left."""
+        settings, made = settings_of(self._plan.spec), list[str]()
+
+        def measure(load_pps: float | None, _window_ns: int) -> Counts:
+            step = search_trial(maximum, len(made), load_pps)
+            made.append(step.id)
+            counts = self._step(step)
+            self._progress.spent(step.seconds, maximum.seconds)
+            return counts
+
+        attempt = self._next_attempt(maximum)
+        try:
+            found = search(settings, measure)
+        except StepFailed as failed:
+            record = not_run(maximum, attempt, self._testbed, str(failed))
+        else:
+            record = search_record(maximum, attempt, self._testbed, search_json(settings, found, made))
+            if found.outcome != "found":
+                self.warnings.append(
+                    f"no result of the search at '{maximum.point.id}', {found.outcome}: {found.reason}"
+                )
+        self._writer.append(record)
+        self._keep(record, _metrics_of(record))
+
+    def _step(self, step: Trial) -> Counts:
+        stored = self._stored_steps.pop(step.id, None)
+        if stored is not None:
+            # Another load than this search asks for (another version of the package): the trial is made again.
+            usable = stored["status"] != "failed" and same_params(stored, step)
+            self._keep(stored if usable else {**stored, "status": "failed"}, _metrics_of(stored))
+        for _try in range(STEP_TRIES):
+            if self._done(step):
+                break
+            self._measure(step)
+        kept = self._kept[step.id]
+        if kept.counts is None:
+            raise StepFailed(f"{step.id}: {kept.reason}")
+        return kept.counts
+
+    def _next_attempt(self, trial: Trial) -> int:
+        kept = self._kept.get(trial.id)
+        return 0 if kept is None else kept.attempt + 1
 
     def _attempt(self, trial: Trial) -> Record:
-        kept = self._kept.get(trial.id)
-        attempt = 0 if kept is None else kept.attempt + 1
+        attempt = self._next_attempt(trial)
         maximum_pps = None
         if trial.maximum_of is not None:
             maximum_pps = self._maximum(trial.maximum_of)
             if maximum_pps is None:
-                reason = f"the maximum of '{trial.maximum_of}' could not be measured, so its share is not known"
+                why = self._no_maximum(trial.maximum_of)
+                reason = f"the maximum of '{trial.maximum_of}' could not be measured, so its share is not known{why}"
                 return not_run(trial, attempt, self._testbed, reason)
         try:
             self._knobs.apply(knob_settings(trial.point.factors))
@@ -158,8 +231,12 @@ class Runner:
         if record["flags"]:
             record["status"] = "flagged"
             record["reason"] = "; ".join(flag["text"] for flag in record["flags"])
+        # No noise: the trial is data, with its rates cut where the warm-up ended.
+        record["flags"] += steadiness_flags(record)
         if trial.kind == "baseline":
             record["flags"] += self._drift(trial, metrics)
+        if trial.kind == "search":
+            return _checked_counts(record, metrics)
         return metrics
 
     def _watch_losses(self, record: Record) -> None:
@@ -173,10 +250,13 @@ class Runner:
                 f"pollscope run --resume {self._writer.folder} goes on from here",
             )
 
-    def _keep(self, trial: Trial, record: Record, metrics: dict[str, float] | None) -> None:
-        kept = Kept(record["status"], record["attempt"], trial.kind, trial.point.id, metrics or {})
+    def _keep(self, record: Record, metrics: dict[str, float] | None) -> None:
+        kept = Kept(record["status"], record["attempt"], record["kind"], record["point"], metrics or {})
         kept.reason = record.get("reason", "")
-        self._kept[trial.id] = kept
+        kept.searched = record.get("search")
+        if record["kind"] == "search" and record["status"] != "failed" and metrics is not None:
+            kept.counts = counts_of(record, metrics)
+        self._kept[record["trial"]] = kept
 
     def _values(self, keep: Callable[[Kept], bool], metric: str) -> list[float]:
         good = (kept for kept in self._kept.values() if kept.status != "failed" and keep(kept))
@@ -186,10 +266,20 @@ class Runner:
         if point not in self.maxima:
             here = lambda kept: kept.kind == "maximum" and kept.point == point  # noqa: E731
             rates, missed = self._values(here, "rx_pps"), self._values(here, "imissed_share")
+            rates = rates or [goal["throughput_pps"] for goal in self._found(point) if goal["throughput_pps"]]
             if not rates:
                 return None
             self._record_maximum(point, rates, missed)
         return float(self.maxima[point]["pps"])
+
+    def _found(self, point: str) -> list[Mapping[str, Any]]:
+        """What the searches at a point found for the first loss ratio, whose rate is 100 % load."""
+        here = (kept for kept in self._kept.values() if kept.kind == "maximum" and kept.point == point)
+        return [kept.searched["goals"][0] for kept in here if kept.searched is not None]
+
+    def _no_maximum(self, point: str) -> str:
+        reasons = [goal["reason"] for goal in self._found(point) if goal["reason"]]
+        return f": {reasons[0]}" if reasons else ""
 
     def _record_maximum(self, point: str, rates: list[float], missed: list[float]) -> None:
         pps = median(rates)
@@ -244,6 +334,16 @@ class Runner:
                     f"'{point.id}': after {until.at_most} trials the 95 % interval of {until.metric} is still "
                     f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
                 )
+
+
+def _checked_counts(record: Record, metrics: dict[str, float]) -> dict[str, float] | None:
+    """The metrics of a trial of a search; one that does not tell what was lost fails by that."""
+    try:
+        counts_of(record, metrics)
+    except (NotMeasured, KeyError) as missing:
+        record["status"], record["reason"] = "failed", f"the trial does not tell what was lost: {missing}"
+        return None
+    return metrics
 
 
 def _metrics_of(record: Record) -> dict[str, float] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pollscope.collectors.knobs.session import KnobSession
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.config import config_path, load_config
+from pollscope.testbeds.config import LoopbackConfig, config_path, load_config
 from pollscope.testbeds.loopback import LoopbackTestbed
 
 # The node tries every mode at several packet rates, many times each.
@@ -22,7 +22,9 @@ def run_selftest() -> list[dict[str, Any]]:
         TrialError: the node hung or refused.
     """
     path = config_path("loopback")
-    testbed = LoopbackTestbed(path, load_config(path))
+    config = load_config(path)
+    assert isinstance(config, LoopbackConfig), "BUG: configs/testbeds/loopback.yaml is of another kind"
+    testbed = LoopbackTestbed(path, config)
     testbed.check()
     params = Parameters(load_pps=0).model_dump(mode="json")
     with KnobSession("doctor --self-test"), tempfile.TemporaryDirectory() as folder:

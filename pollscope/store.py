@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pollscope.errors import HostError, UsageError
+from pollscope.histogram import stored_form
 
 FORMAT = 1
 META_FILE, TRIALS_FILE, LOG_FILE = "run.json", "trials.jsonl", "node.log"
@@ -77,8 +78,8 @@ class RunWriter:
         return self.folder / LOG_FILE
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Adds one line to trials.jsonl; it is on the disk when this returns."""
-        self._trials.write(json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
+        self._trials.write(json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n")
         self._trials.flush()
         os.fsync(self._trials.fileno())
 

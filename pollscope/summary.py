@@ -11,14 +11,29 @@ from rich.table import Table
 
 from pollscope.analysis.claims.evaluate import evaluate_run
 from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.quality import steadiness
 from pollscope.analysis.samples import Sample, factors, level_text, measured, samples
+from pollscope.analysis.searches import throughputs
 from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
 from pollscope.run import Outcome
 from pollscope.run_folder import read_run
 
 # Shown when they were measured; the report shows all.
-METRICS = ("rx_pps", "tax_share", "useful_share", "poll_rate_hz", "ipc", "latency_p99_ns", "loss_share")
+METRICS = (
+    "rx_pps",
+    "tax_share",
+    "useful_share",
+    "poll_rate_hz",
+    "ipc",
+    "latency_p99_ns",
+    "loss_share",
+    "corunner_rate_running_hz",
+    "corunner_ipc",
+    "corunner_hop_ns",
+    "corunner_bytes_per_s",
+    "corunner_frequency_hz",
+)
 # With more points than this the table would not fit a screen; the report has them all.
 MOST_ROWS = 60
 MOST_REASONS = 5
@@ -33,9 +48,13 @@ def show_summary(outcome: Outcome, console: Console | None = None) -> None:
     if outcome.ok + outcome.flagged:
         data = measured(current_table(run))
         screen.print(_table(data, str(run.meta["title"])))
+    for each in throughputs(run):
+        line = f"search: {each.label}, loss ratio {100 * each.loss_ratio:g} %: {each.text}"
+        screen.print(f"{line}; {each.reason}" if each.reason else line, markup=False, soft_wrap=True)
     screen.print(f"{outcome.ok} trials ok, {outcome.flagged} flagged, {outcome.failed} failed", markup=False)
     _show_lines(screen, "failed", [f"{trial}: {reason}" for trial, reason in outcome.failures.items()])
-    _show_lines(screen, "warning", outcome.warnings)
+    unsteady = steadiness(run, current_table(run)) if outcome.ok + outcome.flagged else []
+    _show_lines(screen, "warning", [*outcome.warnings, *unsteady])
     _show_lines(screen, "left out", [f"{each['point']}: {each['reason']}" for each in run.meta["left_out"]])
 
 

@@ -4,12 +4,16 @@
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pollscope.corunner import Beside, CorunnerLost, workers
 from pollscope.errors import TrialError
 from pollscope.host.activity import read_activity
+from pollscope.host.company import Company, has_company, runs_dut
 from pollscope.node import NodeLost
+from pollscope.path_floor import PathFloors
 from pollscope.plan import Trial, configuration_key
 from pollscope.requests import rate_request
 from pollscope.store import utc_now
@@ -20,6 +24,15 @@ if TYPE_CHECKING:
     from pollscope.collecting import RunCollectors
 
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What is asked of the nodes in one trial: its name there, its times and its rate as the protocol has them."""
+
+    name: str
+    times: Mapping[str, int]
+    rate: Mapping[str, Any]
 
 
 class TrialMaker:
@@ -37,7 +50,10 @@ class TrialMaker:
         self.collectors = collectors
         self._session: Session | None = None
         self._calibrations: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._floors = PathFloors()
+        self._beside: Beside | None = None
         self._count = 0
+        self._left: Record = {}  # by the collectors of a trial that was lost
 
     def session(self, params: Mapping[str, Any]) -> Session:
         """A session that suits these parameters: the present one, or a new one.
@@ -46,7 +62,7 @@ class TrialMaker:
             HostError: it does not start.
         """
         if self._session is not None and not self._session.suits(params):
-            self.close()
+            self._close_session()
         if self._session is None:
             self._session = self._testbed.open(params, self._most_cores, self._log)
         return self._session
@@ -61,27 +77,34 @@ class TrialMaker:
         except NodeLost as error:
             session.end()
             self._session = None
-            return {**record, "status": "failed", "reason": str(error), "lost": True}
+            return {**record, **self._left, "status": "failed", "reason": str(error), "lost": True}
+        except CorunnerLost as error:
+            return {**record, **self._left, "status": "failed", "reason": str(error), "lost": True}
         except TrialError as error:
-            return {**record, "status": "failed", "reason": str(error)}
+            return {**record, **self._left, "status": "failed", "reason": str(error)}
 
     def close(self) -> None:
-        """Ends the session in order."""
+        """Ends the session in order, and what runs beside it."""
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
+        self._close_session()
+
+    def _close_session(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
 
     def _measured(self, session: Session, trial: Trial, attempt: int, maximum_pps: float | None) -> Record:
         self._count += 1
+        self._left = {}
         params = trial.point.params
-        config = session.configure(params)
-        calibration = self._calibration(session, params)
+        floor = self._floors.of(session, params) if runs_dut(params) else {}
+        config, calibration = self._configured(session, params)
         times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
-        before, waits = read_activity(session.measuring_cpus), session.waits_ns()
+        watch = _Watch(session)
         rate = rate_request(params, maximum_pps)
-        measured, collected = self._collected(session, (trial.id, attempt), times, rate)
-        host = read_activity(session.measuring_cpus).since(before)
-        host["waits_ns"] = {str(lcore): ns - waits.get(lcore, 0) for lcore, ns in session.waits_ns().items()}
+        measured, collected = self._collected(session, trial, attempt, _Trial(f"t{self._count}", times, rate))
         maximum = {} if maximum_pps is None else {"maximum_pps": maximum_pps}
         return {
             **maximum,
@@ -89,23 +112,54 @@ class TrialMaker:
             "start": measured.start,
             "result": measured.result,
             "calibration": calibration,
-            "host": host,
+            "floor": floor,
+            "host": watch.record(),
             **collected,
         }
 
-    def _collected(
-        self, session: Session, name: tuple[str, int], times: Mapping[str, int], rate: Mapping[str, Any]
-    ) -> tuple[Measured, Record]:
-        """One measurement with the collectors around it: what was measured, and their part of the record."""
+    def _configured(self, session: Session, params: Mapping[str, Any]) -> tuple[Record, Record]:
+        """The request that configured the DUT and its calibration, if it takes part."""
+        if not runs_dut(params):
+            return {}, {"absent": f"dut_core is {params['dut_core']}: the DUT did not run"}
+        return session.configure(params), self._calibration(session, params)
+
+    def _collected(self, session: Session, trial: Trial, attempt: int, ask: "_Trial") -> tuple[Measured, Record]:
+        """One measurement with the collectors around it: what was measured, and the other parts of the record."""
+        params = trial.point.params
+        company = session.company(params) if has_company(params) else Company()
         if self.collectors is None:
-            return session.measure(f"t{self._count}", times, rate), {}
-        collection = self.collectors.begin(*name, session.collector_options, session.measuring_cpus)
+            return self._accompanied(session, params, company, ask)
+        busy = (*session.measuring_cpus, *company.cpus)
+        collection = self.collectors.begin(trial.id, attempt, collector_options(session, params), busy)
         try:
-            collection.mark(times)
-            measured = session.measure(f"t{self._count}", times, rate)
-        finally:
+            collection.mark(ask.times)
+            measured, beside = self._accompanied(session, params, company, ask)
+        except TrialError:
             collection.stop()
-        return measured, collection.record()
+            self._left = collection.record_lost()
+            raise
+        except BaseException:  # Ctrl-C: nothing is left behind
+            collection.stop()
+            raise
+        collection.stop()
+        return measured, {**beside, **collection.record(measured.result)}
+
+    def _accompanied(
+        self, session: Session, params: Mapping[str, Any], company: Company, ask: "_Trial"
+    ) -> tuple[Measured, Record]:
+        """One measurement with the DUT's company at work."""
+        if not has_company(params):
+            return session.measure(ask.name, ask.times, ask.rate), {}
+        if self._beside is None:
+            self._beside = Beside(lambda: session.open_corunner(self._log))
+        with self._beside.present(workers(params, company)) as present:
+            if not runs_dut(params):
+                found = present.alone(ask.times)
+                start = {"trial": ask.name, **ask.times, "rate": dict(ask.rate)}
+                return Measured(start, {"state": "done", "window": found["result"]["window"]}), {"corunner": found}
+            present.start()
+            measured = session.measure(ask.name, ask.times, ask.rate)
+            return measured, {"corunner": present.record(measured.result["window"])}
 
     def _calibration(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
         # Once per configuration and run: it takes longer than the configuration itself.
@@ -115,10 +169,39 @@ class TrialMaker:
         return self._calibrations[key]
 
 
+class _Watch:
+    """What else runs on the measuring CPUs, from now on."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._before, self._waits = read_activity(session.measuring_cpus), session.waits_ns()
+
+    def record(self) -> Record:
+        """The `host` of the trial's record."""
+        if not self._session.measuring_cpus:
+            return {"absent": "generator and DUT run on other hosts, whose counters are not read during a trial"}
+        host = read_activity(self._session.measuring_cpus).since(self._before)
+        waits = self._session.waits_ns().items()
+        return {**host, "waits_ns": {str(lcore): ns - self._waits.get(lcore, 0) for lcore, ns in waits}}
+
+
+def collector_options(session: Session, params: Mapping[str, Any]) -> dict[str, Mapping[str, object]]:
+    """What collectors have to be told about the nodes of a point and the co-runner beside them."""
+    corunner = session.company(params).corunner if has_company(params) else None
+    beside: Record = {} if corunner is None else {"perf-corunner": {"cpus": (corunner,)}}
+    return {**session.collector_options, **beside}
+
+
 def not_run(trial: Trial, attempt: int, testbed: Testbed, reason: str) -> Record:
     """The record of a trial that could not even be started."""
     record = {**_plain(trial, attempt, testbed), "started_utc": utc_now(), "started_monotonic_ns": time.monotonic_ns()}
     return {**record, "status": "failed", "reason": reason}
+
+
+def search_record(trial: Trial, attempt: int, testbed: Testbed, found: Mapping[str, Any]) -> Record:
+    """The record of a search that has ended; its trials have records of their own."""
+    record = {**_plain(trial, attempt, testbed), "started_utc": utc_now(), "started_monotonic_ns": time.monotonic_ns()}
+    return {**record, "search": dict(found)}
 
 
 def _plain(trial: Trial, attempt: int, testbed: Testbed) -> Record:

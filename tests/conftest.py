@@ -11,6 +11,11 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of single tests."""
+    parser.addoption("--sequences", type=int, default=20_000, help="test_reordering: generated sequences to compare")
+
+
 def _build(folder: Path, *options: str) -> Path:
     """Configure (once) and build the C side; up to date when this returns."""
     if not (folder / "build.ninja").exists():

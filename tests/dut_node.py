@@ -21,8 +21,10 @@ LIMIT_S = 60.0
 class Node:
     """One process, spoken to in raw lines: what a client would never send can be sent too."""
 
-    def __init__(self, build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024) -> None:
-        command = [str(build_dir / "pollscope-node"), "--lcores", LCORES, "--main-lcore", "0", "--no-pci", "--no-huge"]
+    def __init__(
+        self, build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024, lcores: str = LCORES
+    ) -> None:
+        command = [str(build_dir / "pollscope-node"), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-huge"]
         command += ["-m", str(mib), "--no-shconf", "--file-prefix", f"pollscope-dut-{os.getpid()}"]
         for vdev in vdevs:
             command += ["--vdev", vdev]
@@ -99,9 +101,11 @@ def configuration(
 
 
 @contextmanager
-def running_node(build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024) -> Iterator[Node]:
+def running_node(
+    build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024, lcores: str = LCORES
+) -> Iterator[Node]:
     """A node that is ended when the block is left."""
-    node = Node(build_dir, log, vdevs, mib)
+    node = Node(build_dir, log, vdevs, mib, lcores)
     try:
         yield node
     finally:

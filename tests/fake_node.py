@@ -4,7 +4,9 @@
 
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
 `give-up`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `missed` -> `none`; `jitter` -> `on` (every trial
-receives more than the one before). FAKE_NODE_LOG gets one line per process with its pid.
+receives more than the one before); `capacity` -> packets a second that the DUT forwards, with `generator` -> packets a
+second that the generator can send: counts then follow from the offered rate. FAKE_NODE_LOG gets one line per process
+with its pid.
 """
 
 import json
@@ -51,6 +53,26 @@ def result(trial, window_ns, fault):
     }
 
 
+def limited(whole, request):
+    """Turns a result into that of a DUT and a generator with limits; ramp-up is as long as it is asked for."""
+    rate = request["rate"]
+    due = FAULTS["generator"] if "saturate" in rate else rate["pps"]
+    offered = min(due, FAULTS["generator"])
+    taken = min(offered, FAULTS["capacity"])
+    whole_s, window_s = (request["warmup_ns"] + request["window_ns"]) / 1e9, request["window_ns"] / 1e9
+    sent = round(offered * whole_s)
+    back = sent if taken == offered else int(taken * whole_s)
+    generator = whole["gen"]["lcores"][0]
+    generator |= {"intended": round(due * window_s), "sent": round(offered * window_s)}
+    generator |= {"unsent": generator["intended"] - generator["sent"], "total": {"sent": sent, "rx_packets": back}}
+    generator |= {"sequence": {"lost": sent - back, "duplicated": 0, "reordered": 0}}
+    generator["host_gaps"]["in_over_100us_ns"] = 0
+    whole["dut"]["lcores"][0]["rx_packets"] = round(taken * window_s)
+    whole["ports"]["net_crossover0_b"] = {"stats": {"ipackets": back, "imissed": sent - back, "rx_nombuf": 0}}
+    whole["ports"]["net_crossover1_b"] = {"stats": {"ipackets": back, "imissed": 0, "rx_nombuf": 0}}
+    return whole
+
+
 def start(request, fault):
     say(id=request["id"], ok=True)
     time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
@@ -72,7 +94,8 @@ def answer(request, last, fault):
     elif command == "start":
         start(request, fault)
     elif command == "read":
-        say(id=request["id"], ok=True, **result(last["trial"], last["window_ns"], fault))
+        whole = result(last["trial"], last["window_ns"], fault)
+        say(id=request["id"], ok=True, **(limited(whole, last) if "capacity" in FAULTS else whole))
     elif command == "noise":
         say(id=request["id"], ok=True, noise=noise(request))
     elif command == "calibrate":

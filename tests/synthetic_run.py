@@ -5,7 +5,7 @@ Nothing here was measured. Each number is chosen so that a test can say what mus
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,17 @@ def cycles(useful_share: float, empty_share: float = 0.7, total: int = WINDOW_CY
     return parts | {"total": total, "useful": useful}
 
 
+def series(packets: int, sweeps: int, total: int, interrupted_share: float = 0.0, parts: int = 64) -> dict[str, Any]:
+    """The parts of a window in which nothing changes; each counter's last part takes what does not divide."""
+
+    def spread(count: int) -> list[int]:
+        return [count // parts] * (parts - 1) + [count - count // parts * (parts - 1)]
+
+    interrupted = round(total * interrupted_share)
+    columns = {"cycles": total, "rx_packets": packets, "tx_packets": packets, "sweeps": sweeps}
+    return {name: spread(count) for name, count in columns.items()} | {"interrupted_cycles": spread(interrupted)}
+
+
 def dut_lcore(
     useful_share: float = 0.6,
     packets: int = 500_000,
@@ -82,6 +93,7 @@ def dut_lcore(
             "iteration_cycles": histogram(range(100, 1100)),
             "visit_gap_cycles": histogram(range(200, 2200)),
         },
+        "series": series(packets, polls // queues, parts["total"], interrupted_share),
         "longest": [{"tsc": 5, "cycles": 4000}, {"tsc": 9, "cycles": 20_000}],
         "os": {"voluntary_switches": 0, "involuntary_switches": 3, "minor_faults": 0},
         "pmu": {"absent": NO_PMU},
@@ -107,10 +119,24 @@ def gen_lcore(pps: float, window_s: float = WINDOW_CYCLES / TSC_HZ) -> dict[str,
         "lateness_ns": histogram(range(1, 1001), "ns"),
         "interdeparture_ns": histogram(range(1, 1001), "ns"),
         "latency_ns": {"from_intended": latencies, "from_sent": latencies},
-        "sequence": {"lost": 0, "duplicated": 0, "reordered": 0},
+        "sequence": sequence([]),
         "histogram": {"burst": {"unit": "packets", "values": [[1, sent]]}},
         "host_gaps": {"over_1us": 50, "over_10us": 20, "over_100us": 2, "longest_ns": 150_000},
     }
+
+
+def sequence(extents: Sequence[int], duplicated: int = 0) -> dict[str, Any]:
+    """What the generator says about loss and order: packets with these extents, late by as many positions."""
+    late = histogram(extents, "packets", highest=4096)
+    counts = {"lost": 0, "duplicated": duplicated, "reordered": len(extents), "reordered_in_total": len(extents)}
+    flows = {"sent": 8, "lossy": 0, "duplicated": int(duplicated > 0), "reordered": int(len(extents) > 0)}
+    return counts | {"too_old": 0, "window": 512, "extent": late, "distance": late, "degree": late, "flows": flows}
+
+
+def floor(latencies_ns: Iterable[int] = range(150, 250)) -> dict[str, Any]:
+    """What the path alone takes."""
+    latencies = histogram(latencies_ns, "ns")
+    return {"rate": {"pps": 50_000.0}, "frame": 64, "latency_ns": {"from_intended": latencies, "from_sent": latencies}}
 
 
 def port(packets: int, missed: int = 0) -> dict[str, Any]:
@@ -184,6 +210,7 @@ def trial(
             "ports": {"net_crossover0_b": port(2 * packets), "net_crossover1_b": port(2 * packets)},
         },
         "calibration": dict.fromkeys(names, costs),
+        "floor": floor(),
         "host": {"steal_ticks": 0, "context_switches": 5, "interrupts": {"1": 9}, "softirqs": 1},
         "flags": [],
     }

@@ -67,7 +67,11 @@ def test_help_imports_no_heavy_library() -> None:
         (["run", "S-F5", "--testbed", "moon"], 2, "moon: there is no such testbed (known: loopback"),
         (["plan", "."], 2, "the folder holds no spec"),
         (["plan", "SANITY", "--set", "factors.cores=[200]"], 2, "must be at most 128, not 200"),
-        (["plan", "SANITY", "--set", "factors.cores=[128]"], 3, "no point is left: needs 128 DUT cores"),
+        (
+            ["plan", "SANITY", "--set", "factors.cores=[128]"],
+            3,
+            "no point is left: 128 polling lcores need as many RX queues",
+        ),
         (["testbed", "status", "moon"], 2, "moon: there is no such testbed"),
         (["testbed", "sideways"], 2, "No such command 'sideways'"),
     ],

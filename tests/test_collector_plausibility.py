@@ -4,8 +4,9 @@
 import pytest
 
 from pollscope.collectors.interface import Outcome, Status
-from pollscope.collectors.plausibility import Verdict, Window, judge
+from pollscope.collectors.plausibility import judge
 from pollscope.collectors.sample import Kind, Sample
+from pollscope.collectors.window import LcoreCounts, Verdict, Window
 
 SECOND = 10**9
 
@@ -126,3 +127,46 @@ def test_too_many_instructions_and_two_owners_of_a_pmu():
     both = [Outcome("pcm-iio", Status.OK), Outcome("pcm-memory", Status.OK), Outcome("pcm-pcie", Status.ABSENT)]
     assert verdicts([], both)["pmu_in_use"] is Verdict.SUSPICIOUS
     assert verdicts([], both[1:]) == {}
+
+
+def node_ipc(source, path, instructions, cycles, own_instructions=1.5e9, own_cycles=1e9):
+    """The finding about lcore 2 on CPU 5; the other counts are per second."""
+    samples = [
+        *interval(source, path, "instructions", instructions),
+        *interval(source, path, "cycles", cycles),
+        *interval(source, "cpu6", "instructions", 1),
+    ]
+    lcores = [LcoreCounts(2, 5, own_instructions * 2, own_cycles * 2, 2.0)]
+    return [finding for finding in judge(Window(samples, (), lcores)) if finding.rule == "node_ipc"]
+
+
+@pytest.mark.parametrize(
+    ("instructions", "cycles", "verdict"),
+    [
+        (1.52e9, 1.01e9, Verdict.OK),
+        (1.52e9, 1.9e9, Verdict.SUSPICIOUS),  # another thread stalls on the same CPU
+        (0.9e9, 0.6e9, Verdict.IMPOSSIBLE),  # the ratio fits, but a CPU cannot do less than its thread
+    ],
+)
+def test_the_nodes_ipc_against_that_of_its_cpu(instructions, cycles, verdict):
+    (finding,) = node_ipc("perf", "cpu5", instructions, cycles)
+    assert finding.verdict is verdict
+    assert finding.numbers["node_ipc"] == pytest.approx(1.5)
+    assert finding.numbers["perf_ipc"] == pytest.approx(instructions / cycles)
+    assert "lcore 2 (CPU 5)" in finding.text
+
+
+def test_without_counts_of_the_same_cpu_there_is_no_finding_on_ipc():
+    assert node_ipc("perf", "cpu7", 1e9, 1e9) == []
+    assert node_ipc("perf", "cpu5", 1e9, 0) == []
+    assert node_ipc("perf", "cpu5", 1e9, 1e9, own_cycles=0) == []
+    # the CPU's row of one collector is not compared with a core of another socket's numbering
+    assert node_ipc("pcm", "socket0/core50", 1e9, 1e9) == []
+
+
+def test_a_gauge_of_turbostat_is_enough_for_the_ipc():
+    gauge = [
+        Sample(t * SECOND, "turbostat", "cpu5", "instructions_per_cycle", 0.5, "1", Kind.GAUGE, "") for t in (1, 2)
+    ]
+    findings = judge(Window(gauge, (), [LcoreCounts(2, 5, 3e9, 2e9, 2.0)]))
+    assert [finding.verdict for finding in findings if finding.rule == "node_ipc"] == [Verdict.SUSPICIOUS]

@@ -45,6 +45,33 @@ def test_pcm_iio_gives_back_what_was_printed(rows, torn):
     assert cut == [row[5] for row in rows][: len(cut)]
 
 
+HARM = st.sampled_from(["-", "_", "+", " ", "\r", "٣", "x", ",", "\n", "9" * 15, "\x1b[2J", ".5", "K"])
+
+
+@given(place=st.integers(0, 10**6), length=st.integers(0, 30), harm=HARM, dated=st.booleans(), several=st.booleans())
+def test_a_sample_read_whole_is_the_same_as_read_row_by_row(place, length, harm, dated, several):
+    text = ""
+    for sample in range(4):
+        text += f"{'Date,Time,' if dated else ''}Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup\n"
+        for part in range(3):
+            stamp = f"2026-11-20,10:00:0{sample}.{part if several else 0:03d}," if dated else ""
+            text += f"{stamp}Socket0,IIO Stack 0 - PCIe0,Part{part},{sample},20,3,4{',77' if part == 0 else ''}\n"
+    place %= len(text)
+    text = text[:place] + harm + text[place + length :]
+
+    def outcome():
+        origin = Origin("text")
+        try:
+            return list(pcm_iio.parse(iter(text.splitlines(keepends=True)), origin)), origin.problems
+        except ParseError as error:
+            return str(error)
+
+    whole = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pcm_iio, "_MOST_ROWS", 1)
+        assert whole == outcome()
+
+
 @given(delimiter=st.sampled_from(",;\t"), pad=st.integers(0, 5), numbers=st.lists(COUNT, min_size=4, max_size=4))
 def test_delimiter_and_padding_change_nothing(delimiter, pad, numbers):
     cells = ["Socket1", "IIO Stack 7  - PCIe3", "Part2 (2nd x8/3rd x4)", *(f"{number:{pad}d}" for number in numbers)]

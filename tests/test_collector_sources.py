@@ -7,16 +7,17 @@ import pytest
 from collector_samples import OWN, PARSERS, read_text, reason, values
 
 from pollscope.collectors import perf_events
-from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.parsing import Origin, ParseError, Problems
 from pollscope.collectors.perf import in_base_units
 from pollscope.collectors.processor import Processor, read_processor
 
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*.[ctj]*")), ids=lambda path: path.name)
 def test_small_texts_are_read_whole(path):
-    origin = Origin(path.name)
+    parser, *label, _ = path.name.split(".")
+    origin = Origin(path.name, label="".join(label))
     with path.open(encoding="utf-8") as lines:
-        assert list(PARSERS[path.stem](lines, origin))
+        assert list(PARSERS[parser](lines, origin))
     assert origin.problems.count == 0
 
 
@@ -191,7 +192,9 @@ def test_uncore_events_are_those_of_the_generation(pmus):
     assert {"iotlb_hits", "iotlb_misses"} <= metrics(85)
     assert "iotlb_lookups" not in metrics(85)
     assert {"iotlb_lookups", "iotlb_misses"} <= metrics(106)
-    assert "dma_write_part7" in metrics(143)
+    sapphire_rapids = perf_events.host_uncore_events(Processor("GenuineIntel", 6, 143, "", False), pmus)
+    places = {event.unit_path for event in sapphire_rapids if event.metric == "dma_write"}
+    assert any(place.endswith("/part7") for place in places)  # the vocabulary of pcm-iio: part of a stack
     assert metrics(167) == set()
     assert perf_events.host_uncore_events(Processor("AuthenticAMD", 25, 17, "", True), pmus) == []
 
@@ -215,3 +218,72 @@ def test_processor_of_this_machine():
     processor = read_processor()
     assert processor.vendor
     assert processor.name
+
+
+def test_the_corunner_is_watched_alone(tmp_path):
+    from pollscope.collectors.perf import PerfCorunner
+    from pollscope.collectors.recording import Recorder, Recording
+
+    assert PerfCorunner().probe() == (False, "the run has no co-runner")
+    assert "-p 4711" in " ".join(PerfCorunner(pid=4711).arguments(10**8))
+    arguments = " ".join(PerfCorunner(cpus=[3, 5]).arguments(10**8))
+    assert "-a -C 3,5" in arguments
+    assert "-A" not in arguments.split()
+    recorder = Recorder(tmp_path, "perf-corunner", "stream")
+    for event, count in (("instructions", 900), ("cycles", 600)):
+        row = {"interval": 0.1, "counter-value": str(count), "unit": "", "event": event}
+        recorder.write((json.dumps(row) + "\n").encode())
+    recorder.close()
+    readings = list(PerfCorunner(pid=1).parse_recording(Recording.open(recorder.path), Problems()))
+    assert values(readings, "corunner", "instructions") == [900]
+    assert values(readings, "corunner", "cycles") == [600]
+
+
+def test_the_amd_iommu_speaks_the_same_vocabulary(tmp_path):
+    from pollscope.collectors.iotlb import derive
+
+    events = tmp_path / "amd_iommu_0" / "events"
+    events.mkdir(parents=True)
+    for name in ("mem_iommu_tlb_pte_hit", "mem_iommu_tlb_pte_mis", "page_tbl_read_tot", "mem_trans_total"):
+        (events / name).touch()
+    known = {event.name: event for event in perf_events.iommu_events(tmp_path, "amd_iommu")}
+    assert len(known) == 4
+    rows = "".join(
+        f"1.000000000;S0;1;{count};;amd_iommu_0/{event}/;1000;100.00;;\n"
+        for event, count in (
+            ("mem_iommu_tlb_pte_hit", 970),
+            ("mem_iommu_tlb_pte_mis", 30),
+            ("page_tbl_read_tot", 120),
+        )
+    )
+    readings = list(derive(in_base_units(reading, known) for reading in read_text("perf", rows)))
+    unit = "socket0/iommu:amd_iommu_0"
+    assert values(readings, unit, "iotlb.lookups") == [1000]
+    assert values(readings, unit, "iotlb.miss_share") == [0.03]
+    assert values(readings, unit, "iommu_memory_accesses") == [120]
+
+
+def test_interrupts_of_each_cpu_and_those_of_none():
+    text = (OWN / "kernel-load.interrupts.txt").read_text(encoding="utf-8")
+    readings = read_text("kernel-load", text, "interrupts")
+    assert values(readings, "cpu1", "irq:24:mlx5_comp0@pci:0000:17:00.0") == [123456]
+    assert values(readings, "cpu3", "irq:LOC") == [1012345]  # CPU 2 is offline: it has no column
+    assert values(readings, "cpu2", "irq:LOC") == []
+    assert values(readings, "system", "irq:ERR") == [0]
+
+
+def test_throttling_and_idle_states_of_a_cpu():
+    cpu = "/sys/devices/system/cpu/cpu3"
+    readings = read_text(
+        "sysfs",
+        f"{cpu}/thermal_throttle/core_throttle_count=12\n"
+        f"{cpu}/thermal_throttle/package_throttle_total_time_ms=1500\n"
+        f"{cpu}/cpuidle/state2/name=C6\n{cpu}/cpuidle/state2/time=2500000\n{cpu}/cpuidle/state2/usage=42\n"
+        f"{cpu}/cpuidle/state2/latency=133\n{cpu}/cpuidle/state2/disable=1\n",
+    )
+    assert values(readings, "cpu3", "core_throttle_events") == [12]
+    assert values(readings, "cpu3", "package_throttle_time") == [1.5]
+    assert values(readings, "cpu3/state2", "residency") == [2.5]
+    assert values(readings, "cpu3/state2", "entries") == [42]
+    assert values(readings, "cpu3/state2", "exit_latency") == [pytest.approx(133e-6)]
+    assert values(readings, "cpu3/state2", "disabled") == [1]

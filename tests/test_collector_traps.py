@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ten facts about the tools that break a naive reader, a test each."""
 
+import json
+
 import pytest
 from collector_samples import FIXTURES, needs_fixtures, read_file, read_text, reason, values
 
-from pollscope.collectors import pcm_iio
+from pollscope.collectors import pcm_iio, turbostat
 from pollscope.collectors.parsing import Origin, ParseError
 from pollscope.collectors.sample import Kind
 
@@ -222,3 +224,62 @@ def test_a_carriage_return_does_not_join_digits():
     header = "Socket,Name,Part,IB write,IB read,OB read,OB write\n"
     readings = read_text("pcm-iio", header + "Socket0,IIO Stack 1 - PCIe1,Part0,902\r712,2,3,4\n")
     assert values(readings, "socket0/stack1:PCIe1/part0", "dma_write") == [None]
+
+
+def test_a_row_of_turbostat_that_ends_before_its_cpu_is_left_out():
+    origin = Origin("cut")
+    lines = ["Package\tCore\tCPU\tAvg_MHz\n", "0\n", "0\t0\t\t1\n", "0\t0\t0\t1200\n"]
+    assert values(list(turbostat.parse(iter(lines), origin)), "cpu0", "average_frequency") == [1.2e9]
+    assert origin.problems.count == 2
+
+
+def test_turbostat_with_the_time_in_front():
+    header = "usec\tTime_Of_Day_Seconds\tPackage\tCore\tCPU\tAPIC\tAvg_MHz\tBusy%\tCoreTmp\n"
+    rows = "312\t1795190000.123456\t-\t-\t-\t-\t1200\t60.00\t55\n21\t1795190000.120000\t0\t1\t3\t6\t2400\t99.00\t54\n"
+    readings = read_text("turbostat", header + rows)
+    assert values(readings, "cpu3", "average_frequency") == [2.4e9]
+    assert values(readings, "socket0/core1", "core_temperature") == [54]
+    assert {metric.name for reading in readings for metric in reading.metrics} == {
+        "average_frequency",
+        "busy_share",
+        "core_temperature",
+    }
+
+
+def test_older_pcm_names_a_group_once():
+    above = "System;;;;System Core C-States;;Socket0;;Proc Energy (Joules);;\n"
+    below = "Date;Time;IPC;READ;C0res%;C6res%;IPC;READ;SKT0;SKT1;\n"
+    readings = read_text("pcm", above + below + "\n2019-05-20;15:42:30.396;1.25;3.07;95.00;5.00;0.75;1.50;80.5;79.5;")
+    assert values(readings, "system", "instructions_per_cycle") == [1.25]
+    assert values(readings, "socket0", "memory_read") == [1.5e9]
+    assert values(readings, "system", "core_c6_residency") == [0.05]
+    assert values(readings, "socket1", "package_energy") == [79.5]
+
+
+def test_pcm_power_prints_several_values_after_one_name():
+    readings = read_text(
+        "pcm-power",
+        "S0; PCUClocks: 801000; Freq band 0/1/2 cycles: 99.10%; 5.00%; 0.25%\n"
+        "S1; PCUClocks: 802000; core C0/C3/C6-state residency: 95.5; 3.25; 1.25\n",
+    )
+    shares = [values(readings, "socket0", f"freq_band_{band}_cycles_share") for band in range(3)]
+    assert shares == [[pytest.approx(0.991)], [pytest.approx(0.05)], [pytest.approx(0.0025)]]
+    states = [values(readings, "socket1", f"core_{state}_state_residency") for state in ("c0", "c3", "c6")]
+    assert states == [[95.5], [3.25], [1.25]]
+    assert values(readings, "socket0", "pcuclocks") == [801000]
+
+
+def test_a_torn_time_of_perf_does_not_become_a_count():
+    good = "     1.001000000;S0-D0-C1;1;5;;cycles;100;100.00;;\n"
+    readings = read_text("perf", good + good.replace("1.001000000", "1.001"))
+    assert [(reading.unit_path, reading.values[0]) for reading in readings] == [("socket0/die0/core1", 5)]
+
+
+def test_units_of_neohost():
+    entries = [("PCIe Avg Latency", "[NS]", "1,200"), ("PCIe Inbound BW Utilization", "[%]", "55.5")]
+    analysis = [{"analysisAttribute": dict(zip(("name", "units", "value"), entry, strict=True))} for entry in entries]
+    (reading,) = read_text("neohost", json.dumps({"analysis": analysis}))
+    assert [(metric.unit, value) for metric, value in zip(reading.metrics, reading.values, strict=True)] == [
+        ("s", 1.2e-6),
+        ("%", 55.5),
+    ]

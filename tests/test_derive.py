@@ -42,6 +42,7 @@ def test_values_of_a_healthy_trial() -> None:
         "burst_mean": 8,
         "rx_pps": 1e6,
         "rx_bps": 480e6,
+        "rx_line_bps": 672e6,
         "offered_pps": 1e6,
         "unsent_share": 0,
         "loss_share": 0,
@@ -166,7 +167,47 @@ def test_what_was_not_measured_is_absent_with_its_reason(path: str, value: objec
 def test_the_tail_is_the_99th_percentile_above_the_mean() -> None:
     latencies = synthetic.histogram([*[1000] * 90, *[2000] * 10], "ns")
     record = _changed(synthetic.trial(), "result.gen.lcores.0.latency_ns.from_intended", latencies)
-    assert derive_trial(record)[0]["latency_tail_ns"] == pytest.approx(2000 - 1100, abs=1)
+    metrics = derive_trial(record)[0]
+    assert metrics["latency_tail_ns"] == pytest.approx(2000 - 1100, abs=1)
+    assert metrics["latency_sent_tail_ns"] == metrics["latency_sent_p99_ns"] - metrics["latency_sent_mean_ns"]
+
+
+def test_order_within_flows() -> None:
+    """Of 10000 packets received 10 are second copies; 4 are late, by 1, 2, 3 and 7 positions."""
+    record = synthetic.trial()
+    lcore = record["result"]["gen"]["lcores"][0]
+    lcore["total"] = {"sent": 10_002, "rx_packets": 10_000}
+    lcore["sequence"] = synthetic.sequence([1, 2, 3, 7], duplicated=10)
+    lcore["sequence"]["flows"] |= {"lossy": 2, "worst_loss": {"flow": 3, "sent": 40, "lost": 10}}
+    metrics, _ = derive_trial(record)
+    expected = {
+        "duplicated_share": 10 / 10_000,
+        "reordered_share": 4 / 9990,
+        "reordered_by_3_share": 2 / 9990,
+        "reordering_extent_mean": 13 / 4,
+        "reordering_extent_max": 7,
+        "reordering_distance_mean": 13 / 4,
+        "reordering_distance_max": 7,
+        "lossy_flows_share": 2 / 8,
+        "worst_flow_loss_share": 0.25,
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+
+
+def test_order_that_was_kept_has_no_extent() -> None:
+    metrics, absences = derive_trial(synthetic.trial())
+    assert metrics["reordered_share"] == metrics["reordered_by_3_share"] == metrics["worst_flow_loss_share"] == 0
+    assert "no packet was reordered" in absences["reordering_extent_mean"]
+
+
+def test_extents_beyond_the_window_are_not_guessed() -> None:
+    record = synthetic.trial()
+    sequence = synthetic.sequence([5, 6])
+    sequence |= {name: {**sequence[name], "refused": 1} for name in ("extent", "distance", "degree")}
+    record["result"]["gen"]["lcores"][0]["sequence"] = sequence
+    metrics, absences = derive_trial(record)
+    assert "1 values lie above" in absences["reordering_extent_max"]
+    assert metrics["reordered_by_3_share"] > 0
 
 
 @pytest.mark.parametrize(

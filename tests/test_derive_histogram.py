@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollscope.errors import UsageError
-from pollscope.histogram import BeyondRange, merged, parse_histogram
+from pollscope.histogram import BeyondRange, merged, parse_histogram, stored_form
 
 VALUES = st.lists(st.integers(0, 3_000_000_000), min_size=1, max_size=60)
 
@@ -37,6 +37,52 @@ def test_the_encoded_form_is_read_by_the_public_package() -> None:
     assert decoded.get_total_count() == 4
     assert decoded.get_count_at_value(3) == 1
     assert decoded.get_value_at_percentile(100) == pytest.approx(2_000_000, rel=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(st.integers(0, 3_000_000_000), max_size=60))
+def test_the_stored_form_holds_the_same(values: list[int]) -> None:
+    raw = synthetic.histogram(values)
+    stored = stored_form({"latency": [raw], "burst": {"unit": "packets", "values": [[1, 2]]}})
+    (found,) = stored["latency"]
+    assert "counts" not in found
+    assert found["hdr"].startswith("HISTFAAAA"), "the mark of the V2 compressed form"
+    assert parse_histogram(found, "h") == parse_histogram(raw, "h")
+    assert stored["burst"] == {"unit": "packets", "values": [[1, 2]]}
+    assert stored_form(stored) == stored
+
+
+def test_what_is_no_histogram_is_stored_as_it_came() -> None:
+    broken = synthetic.histogram([5, 6]) | {"total": 7}
+    assert stored_form({"h": broken}) == {"h": broken}
+
+
+HDR = stored_form(synthetic.histogram([5, 6, 700_000]))
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"hdr": 5}, "not a text"),
+        ({"hdr": ""}, "no HdrHistogram"),
+        ({"hdr": "HISTF"}, "no HdrHistogram"),
+        ({"hdr": HDR["hdr"][:-8]}, "no HdrHistogram"),
+        ({"hdr": "AAAA" + HDR["hdr"][4:]}, "no HdrHistogram"),
+        ({"hdr": HDR["hdr"][:40] + "xxxx" + HDR["hdr"][44:]}, "no HdrHistogram"),
+        ({"highest": 10**6}, "beside it stands"),
+        ({"total": 4}, "counts sum to 3"),
+    ],
+)
+def test_a_stored_form_that_cannot_be_is_refused(change: dict[str, object], word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        parse_histogram(HDR | change, "place")
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(st.sampled_from("HISTFAB+/=az09"), max_size=80) | st.binary(max_size=60).map(lambda b: b.hex()))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_histogram(HDR | {"hdr": text}, "place")
 
 
 def test_refused_values_are_never_guessed() -> None:

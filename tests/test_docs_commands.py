@@ -43,7 +43,11 @@ def test_documented_commands_work(page: Path, build_dir: Path, tmp_path: Path) -
         done = subprocess.run(
             [program, *words(command, tmp_path)],
             cwd=tmp_path,
-            env=os.environ | {"POLLSCOPE_NODE": str(build_dir / "pollscope-node")},
+            env=os.environ
+            | {
+                "POLLSCOPE_NODE": str(build_dir / "pollscope-node"),
+                "POLLSCOPE_CORUNNER": str(build_dir / "pollscope-corunner"),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -6,7 +6,7 @@ import pytest
 from run_helpers import Cli
 
 from pollscope.host.activity import read_activity
-from pollscope.host.cpus import Cpu, choose, most_dut_cores, online_cpus
+from pollscope.host.cpus import Cpu, online_cpus
 from pollscope.host.facts import build_facts, cache_bytes, host_facts, turbo
 from pollscope.host.files import parse_list
 from pollscope.host.memory import hugepages, meminfo_bytes
@@ -96,41 +96,6 @@ def test_hugepages_and_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "cpus"), [("0-3,8", [0, 1, 2, 3, 8]), ("0", [0]), ("", []), ("2,4-5", [2, 4, 5])])
 def test_cpu_lists(text: str, cpus: list[int]) -> None:
     assert parse_list(text) == cpus
-
-
-def machine(nodes: int, cores: int, threads: int) -> list[Cpu]:
-    """CPUs as Linux numbers them: first all cores, then their second threads."""
-    places = [(thread, node, core) for thread in range(threads) for node in range(nodes) for core in range(cores)]
-    return [Cpu(node, node, core, number) for number, (_, node, core) in enumerate(places)]
-
-
-def test_two_cpus_share_main_and_generator() -> None:
-    roles = choose(machine(1, 2, 1), 1)
-    assert (roles.main, roles.generator, roles.dut, roles.shared_core) == (0, 0, (1,), False)
-
-
-def test_enough_cores_get_a_core_each_on_one_node() -> None:
-    roles = choose(machine(2, 4, 2), 2)
-    assert (roles.main, roles.generator, roles.dut, roles.shared_core) == (0, 1, (2, 3), False)
-
-
-def test_a_second_node_is_used_only_when_one_is_too_small() -> None:
-    roles = choose(machine(2, 4, 2), 5)
-    assert not roles.shared_core
-    assert len({roles.generator, *roles.dut}) == 6
-    assert max(roles.dut) < 8
-
-
-def test_threads_of_one_core_are_used_at_last_and_it_is_said() -> None:
-    roles = choose(machine(1, 1, 2), 1)
-    assert roles.shared_core
-    assert {roles.generator, *roles.dut} == {0, 1}
-
-
-def test_one_cpu_is_too_few() -> None:
-    assert most_dut_cores(machine(1, 1, 1)) == 0
-    with pytest.raises(Exception, match="need 2 CPUs; this process may use 1"):
-        choose(machine(1, 1, 1), 1)
 
 
 def test_online_cpus_of_a_tree(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def latency_trials(spread_ns: int = 1000) -> list[dict[str, Any]]:
         for repeat in range(2):
             record = synthetic.trial(f"{queues}:{repeat}", f"queues={queues}", repeat, {"queues": queues})
             latencies = synthetic.histogram(range(1000, 1000 + queues * spread_ns, spread_ns), "ns")
-            record["result"]["gen"]["lcores"][0]["latency_ns"]["from_intended"] = latencies
+            record["result"]["gen"]["lcores"][0]["latency_ns"]["from_sent"] = latencies
             trials.append(record)
     return trials
 
@@ -63,6 +63,38 @@ def test_throughput_shows_the_stated_value_and_why_llc_is_absent(
     assert value in text
     assert synthetic.NO_PMU in text
     assert "limit of the generator" not in text
+
+
+def sized_trials() -> list[dict[str, Any]]:
+    """64 and 1518 bytes, a core that only sends and one that only receives and misses a tenth of the small packets."""
+    trials = []
+    for workload in ("tx", "rx"):
+        for size in (64, 1518):
+            for repeat in range(2):
+                name = f"workload={workload},frame={size}"
+                record = synthetic.trial(f"{name}:{repeat}", name, repeat, {"workload": workload, "frame": size})
+                missed = 10**5 if size == 64 else 0
+                record["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = missed
+                trials.append(record)
+    return trials
+
+
+def test_single_core_rates_are_drawn_by_size(tmp_path: Path) -> None:
+    text = words(svg_of(run_of(tmp_path / "run", "S-F12", sized_trials()), "S-F12", tmp_path / "out"))
+    for word in (
+        "a core that only sends",
+        "a core that only receives",
+        "SoCC'19: no size reaches 100",
+        "Dropped at the RX",
+    ):
+        assert word in text
+    assert "absent" not in text
+
+
+def test_without_a_receiving_core_its_panel_says_why(tmp_path: Path) -> None:
+    trials = [record for record in sized_trials() if record["factors"]["workload"] == "tx"]
+    text = words(svg_of(run_of(tmp_path / "run", "S-F12", trials), "S-F12", tmp_path / "out"))
+    assert "absent, because" in text
 
 
 def test_points_that_the_generator_limits_are_marked(tmp_path: Path) -> None:

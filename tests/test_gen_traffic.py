@@ -25,6 +25,11 @@ def value_counts(histogram: dict[str, Any]) -> dict[int, int]:
     return dict(histogram["values"])
 
 
+def host_took(gen: dict[str, Any]) -> float:
+    """The share of the window that the generator's core was away for more than 100 us at a time."""
+    return float(gen["host_gaps"]["in_over_100us_ns"] / (WINDOW_S * 1e9))
+
+
 def explained_by_host(gen: dict[str, Any], pps: float) -> float:
     """The most packets that can be late because the host took the core away for more than late_max_ns (100 us)."""
     return float(0.002 * gen["intended"] + pps * gen["host_gaps"]["in_over_100us_ns"] / 1e9)
@@ -36,7 +41,8 @@ def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generato
     gen, ports = generator.trial({"pps": pps})
     assert gen["intended"] == pytest.approx(pps * WINDOW_S, abs=1)
     assert gen["sent"] + gen["unsent"] == gen["intended"]
-    assert gen["unsent"] <= explained_by_host(gen, pps)
+    if host_took(gen) < 0.05:  # beyond it the rest of the machine's work also slows the loop between its gaps
+        assert gen["unsent"] <= explained_by_host(gen, pps)
     assert gen["tx_bytes"] == 60 * gen["sent"]
     assert gen["lateness_ns"]["total"] == gen["sent"]
     assert gen["lateness_ns"]["max"] <= 100_000
@@ -45,12 +51,36 @@ def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generato
 
 
 def test_nothing_is_lost_duplicated_or_reordered(generator: Generator) -> None:
-    generator.configure()
+    generator.configure(flows=64)
     gen, ports = generator.trial({"pps": 100_000})
     assert gen["total"]["rx_packets"] == gen["total"]["sent"] > 0
-    assert gen["sequence"] == {"lost": 0, "duplicated": 0, "reordered": 0, "reordered_in_total": 0, "too_old": 0}
+    order = gen["sequence"]
+    assert [order[name] for name in ("lost", "duplicated", "reordered", "reordered_in_total", "too_old")] == [0] * 5
+    assert order["extent"]["total"] == order["distance"]["total"] == order["degree"]["total"] == 0
+    assert order["flows"] == {"sent": 64, "lossy": 0, "duplicated": 0, "reordered": 0}
     assert gen["rx_foreign"] == 0
     assert ports[RECEIVES]["stats"]["imissed"] == 0
+
+
+def test_several_queues_keep_the_order_of_each_flow(generator: Generator) -> None:
+    """RSS puts a flow into one queue: packets overtake one another between flows, never within one."""
+    generator.configure(queues=8, flows=64)
+    gen, _ = generator.trial({"pps": 2_000_000})
+    assert gen["sequence"]["reordered_in_total"] > 0
+    assert gen["sequence"]["reordered"] == gen["sequence"]["extent"]["total"] == 0
+    assert gen["sequence"]["flows"]["reordered"] == 0
+
+
+def test_loss_is_told_by_flow(generator: Generator) -> None:
+    """Flows of one queue only lose packets: nobody empties it while the generator's lcore writes a burst too long."""
+    generator.configure(queues=4, flows=8, burst=256, shape="PC", concentrated_share=0.25, background_probability=0.01)
+    gen, _ = generator.trial({"saturate": True}, window_s=0.1)
+    order = gen["sequence"]
+    assert order["lost"] == gen["total"]["sent"] - gen["total"]["rx_packets"]
+    assert (order["flows"]["lossy"] > 0) == (order["lost"] > 0)
+    if order["lost"]:
+        worst = order["flows"]["worst_loss"]
+        assert 0 < worst["lost"] <= min(worst["sent"], order["lost"])
 
 
 def test_every_packet_of_the_window_has_a_latency(generator: Generator) -> None:
@@ -72,16 +102,22 @@ def test_poisson_rate(generator: Generator) -> None:
 
 
 def test_poisson_interdepartures_are_exponential(generator: Generator) -> None:
-    """Kolmogorov-Smirnov at 0.1 Mpps, over 10000 departures that no gap of the host delayed."""
+    """Kolmogorov-Smirnov at 0.1 Mpps over 10000 scheduled departures; the real ones are those and their lateness.
+
+    Those that left on time are no sample to test: a long wait is likelier than a short one to meet a gap of the host.
+    """
     generator.configure(arrivals="poisson", seed=5, departures=30_000)
     gen, _ = generator.trial({"pps": 1e5})
-    tsc_hz = generator.client.hello["tsc_hz"]
-    sent, lateness = np.array(gen["departures"], dtype=float).T / tsc_hz
-    on_time = lateness < 1e-6
-    gaps = np.diff(sent)[on_time[1:] & on_time[:-1]][:10_000]
-    if len(gaps) < 1_000:
-        pytest.skip(f"the host let only {len(gaps)} packets leave on time")
-    assert stats.kstest(gaps, "expon", args=(0, 1e-5)).pvalue > 0.001
+    sent, lateness = np.array(gen["departures"], dtype=float).T / generator.client.hello["tsc_hz"]
+    if gen["unsent"]:
+        pytest.skip(f"the host kept {gen['unsent']} packets from leaving: they are missing in the list")
+    assert ks_of_exponential(np.diff(sent - lateness)[:10_000], 1e-5) > 0.001
+    assert np.median(lateness) < 1e-6
+
+
+def ks_of_exponential(values: np.ndarray, mean: float) -> float:
+    """The p value of a Kolmogorov-Smirnov test of values against an exponential distribution of that mean."""
+    return float(stats.kstest(values, "expon", args=(0, mean)).pvalue)
 
 
 def test_constant_departures_keep_their_distance(generator: Generator) -> None:

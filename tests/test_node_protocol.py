@@ -196,7 +196,19 @@ def test_a_line_beyond_the_limit_gets_one_error(node: Node) -> None:
 
 
 KEYS = ["cmd", "id", "ports", "dut", "gen", "trial", "rate", "window_ns", "lcores", "name", "queues", "duration_ns"]
-VALUES = ["read", "configure", "start", "stop", "calibrate", "noise", "io", DUT_RX, ""]
+KEYS += [
+    "organisation",
+    "dispatchers",
+    "ring_size",
+    "rx_port",
+    "hiccup",
+    "service",
+    "delay",
+    "kind",
+    "ns",
+    "probability",
+]
+VALUES = ["read", "configure", "start", "stop", "calibrate", "noise", "io", DUT_RX, "", "scale-up", "list", "fixed"]
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
@@ -232,6 +244,17 @@ def test_any_object_gets_one_reply(node: Node, cmd: str, rest: Any) -> None:
         assert reply["error"]
         assert "\n" not in reply["error"]
         assert isinstance(reply["where"], str)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(key=st.sampled_from(["dispatchers", "ring_size", "hiccup", "service", "frame", "encapsulation"]), value=OBJECTS)
+def test_any_value_of_a_dut_key_gets_one_reply(node: Node, key: str, value: Any) -> None:
+    """What is refused says where, below that key or at one that it does not go with; the node stays of use."""
+    reply = node.ask("configure", **configuration(**{key: value}))
+    assert isinstance(reply["ok"], bool)
+    if not reply["ok"]:
+        assert reply["error"]
+        assert reply["where"].startswith("dut"), reply
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Trials of a real node: every packet, poll and cycle is accounted for, in each mode and workload."""
 
-import ipaddress
 import json
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
+from pcap_files import folded, frame, read_pcap, write_pcap
 
 pytestmark = pytest.mark.measure
 
@@ -20,6 +19,7 @@ MODES = ("none", "count", "sampled", "transition", "full")
 CLASSIFYING = MODES[2:]
 CLASSES = ("useful", "empty_poll", "loop", "instrumentation")
 PPS = {"pps": 50_000}
+ON_TIME_S = 0.02  # some time slices of the kernel
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,8 @@ def test_packets_polls_and_cycles_add_up(node: Node, mode: str, queues: int) -> 
     assert lcore["tx_packets"] + lcore["tx_dropped"] == lcore["rx_packets"]
     assert lcore["rx_bytes"] == 60 * lcore["rx_packets"]
     assert lcore["tx_bytes"] == 60 * lcore["tx_packets"]
-    check_window(lcore, result["window"])
+    assert lateness_s(lcore, result["window"]) >= 0
+    check_series(lcore)
     if mode == "none":
         assert "polls" not in lcore
         return
@@ -61,11 +62,32 @@ def test_packets_polls_and_cycles_add_up(node: Node, mode: str, queues: int) -> 
     check_cycles(lcore, mode)
 
 
-def check_window(lcore: dict[str, Any], window: dict[str, Any]) -> None:
-    """The lcore cut where it was told to, or later by what took its CPU away."""
-    late_at_most = 0.05 * window["tsc_hz"]
-    for edge in ("start_tsc", "end_tsc"):
-        assert 0 <= lcore["window"][edge] - window[edge] <= late_at_most
+def check_series(lcore: dict[str, Any]) -> None:
+    """The parts of the window are the window."""
+    series = lcore["series"]
+    sums = {name: sum(values) for name, values in series.items()}
+    assert sums["rx_packets"] == lcore["rx_packets"] and sums["tx_packets"] == lcore["tx_packets"]
+    assert sums["cycles"] == lcore["cycles"]["total"] == lcore["window"]["end_tsc"] - lcore["window"]["start_tsc"]
+    assert sums["interrupted_cycles"] == lcore["interruptions"]["cycles"]
+    assert sums["sweeps"] == lcore.get("iterations", sums["sweeps"])
+    assert 1 <= len(series["cycles"]) <= 64 and len({len(values) for values in series.values()}) == 1
+
+
+def lateness_s(lcore: dict[str, Any], window: dict[str, Any]) -> float:
+    """How much later than it was told to the lcore cut, at the worse edge; never earlier."""
+    late = [lcore["window"][edge] - window[edge] for edge in ("start_tsc", "end_tsc")]
+    assert min(late) >= 0
+    return max(late) / float(window["tsc_hz"])
+
+
+def test_an_lcore_cuts_where_it_was_told_to(node: Node) -> None:
+    """The least of some trials: a host that takes the CPU away can only make it later."""
+    node.get("configure", **configuration())
+    late: list[float] = []
+    while not late or (min(late) > ON_TIME_S and len(late) < 20):
+        result = node.trial(window_s=0.1, rate=PPS)
+        late.append(lateness_s(result["dut"]["lcores"][0], result["window"]))
+    assert min(late) <= ON_TIME_S
 
 
 def check_cycles(lcore: dict[str, Any], mode: str) -> None:
@@ -133,15 +155,22 @@ def test_reconfiguration_from_one_queue_to_1024_and_back(node: Node) -> None:
         reply = node.get("configure", **request)
         assert reply["configured_ns"] > 0
         assert reply["footprint_bytes"][DUT_RX] >= queues * rx_desc * 2048
-        result = node.trial(window_s=0.2, rate={"pps": 500_000})
-        assert all(count > 0 for count in result["ports"][DUT_RX]["rx_queue_packets"])
+        reached: set[int] = set()
+        for _ in range(20):  # on a busy host a trial has too few packets to reach each of 1024 queues
+            result = node.trial(window_s=0.2, rate={"pps": 500_000})
+            counts = result["ports"][DUT_RX]["rx_queue_packets"]
+            reached |= {queue for queue, count in enumerate(counts) if count > 0}
+            if len(reached) == queues:
+                break
+        assert reached == set(range(queues))
         assert result["dut"]["lcores"][0]["queues"] == queues
 
 
 def test_same_configuration_again_disturbs_nothing(node: Node) -> None:
     node.get("configure", **configuration())
     node.trial(rate=PPS)
-    assert node.get("configure", **configuration())["configured_ns"] < 200e6
+    # The least of some: a busy host can only make each slower.
+    assert min(node.get("configure", **configuration())["configured_ns"] for _ in range(5)) < 200e6
     assert node.ask("read")["ok"] is False  # results belong to the configuration
 
 
@@ -214,38 +243,6 @@ ROUTED = [
     ("10.158.55.1", 64, 0x0806, False),
     ("10.158.55.255", 255, 0x0800, True),
 ]
-
-
-def frame(destination: str, ttl: int, ether_type: int) -> bytes:
-    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 46, 1, 0, ttl, 17, 0, bytes([198, 18, 0, 1]), packed(destination))
-    header = header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:]
-    return b"\xff" * 6 + b"\x02" * 6 + struct.pack("!H", ether_type) + header + bytes(range(26))
-
-
-def packed(address: str) -> bytes:
-    return ipaddress.IPv4Address(address).packed
-
-
-def folded(header: bytes) -> int:
-    """One's complement sum of the 16-bit words (RFC 1071)."""
-    total: int = sum(struct.unpack(f"!{len(header) // 2}H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
-
-
-def write_pcap(path: Path, frames: list[bytes]) -> None:
-    records = [struct.pack("<IIII", 1, 0, len(one), len(one)) + one for one in frames]
-    path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"".join(records))
-
-
-def read_pcap(path: Path) -> list[bytes]:
-    data, frames, at = path.read_bytes(), [], 24
-    while at < len(data):
-        (length,) = struct.unpack_from("<I", data, at + 8)
-        frames.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return frames
 
 
 def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> None:

@@ -87,17 +87,37 @@ def test_constraints_and_the_testbed_leave_points_out_with_their_reason() -> Non
         return "too few cores" if params["cores"] > 1 else None
 
     plan = plan_of(
-        "parameters: {load_pps: 0}\nfactors: {cores: [1, 2], queues: [1, 128]}\nrepeats: {count: 1}\n"
+        "parameters: {load_pps: 0}\nfactors: {cores: [1, 2], queues: [2, 128]}\nrepeats: {count: 1}\n"
         "constraints: [{drop: queues * rx_desc > 65535, reason: too many descriptors}]\n",
         refusal,
     )
-    assert [trial.point.id for trial in plan.trials] == ["queues=1,cores=1"]
+    assert [trial.point.id for trial in plan.trials] == ["queues=2,cores=1"]
     reasons = {each.point: each.reason for each in plan.left_out}
     assert reasons == {
         "queues=128,cores=1": "too many descriptors",
         "queues=128,cores=2": "too many descriptors",
-        "queues=1,cores=2": "too few cores",
+        "queues=2,cores=2": "too few cores",
     }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ("cores: 4, queues: 2", "4 polling lcores need as many RX queues, not 2"),
+        (
+            "cores: 2, dispatchers: 3, queues: 2, organisation: scale-up",
+            "3 polling lcores need as many RX queues, not 2",
+        ),
+        ("cores: 4, queues: 1, organisation: locked", None),
+        ("cores: 4, queues: 1, workload: tx, saturate: true", None),
+        ("cores: 3, queues: 3, placement: smt-pairs", "smt-pairs: 3 cores make no whole number of pairs"),
+        ("cores: 4, queues: 4, placement: smt-pairs", None),
+    ],
+)
+def test_what_no_testbed_can_host_is_left_out(parameters: str, reason: str | None) -> None:
+    load = "" if "saturate" in parameters else ", load_pps: 0"
+    plan = plan_of(f"parameters: {{{parameters}{load}}}\nrepeats: {{count: 1}}\n")
+    assert [each.reason for each in plan.left_out] == ([] if reason is None else [reason])
 
 
 def test_baselines_lie_between_and_at_the_end() -> None:

@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The report: self-contained, escaped, warnings first; and the comparison of runs."""
 
+import io
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
+from rich.console import Console
 from test_figures import poll_trials, tax_trials
 
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
+from pollscope.analysis.drift import drift
 from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
-from pollscope.derive import current_table
+from pollscope.derive import current_table, derive_table
 from pollscope.errors import UsageError
+from pollscope.run import Outcome
 from pollscope.run_folder import read_run
+from pollscope.summary import show_summary
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -111,7 +118,14 @@ def test_everything_from_a_run_is_escaped(tmp_path: Path) -> None:
 
 def test_numbers_verdicts_and_absences_are_there(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials())
-    for word in ("S-F5.tax-at-full-load", "Every point (6)", "absent, because " + synthetic.NO_PMU, "SYNTHETIC CPU"):
+    for word in (
+        "S-F5.tax-at-full-load",
+        "Every point (6 points)",
+        "Latency (6 points)",
+        "Loss and order (6 points)",
+        "absent, because " + synthetic.NO_PMU,
+        "SYNTHETIC CPU",
+    ):
         assert word in html
 
 
@@ -146,7 +160,65 @@ def test_cautions_speak_up_with_numbers(tmp_path: Path) -> None:
     assert "% unsent" in topics["generator"]
     assert "50 times a second" in topics["host noise"]
     assert "KVM" in topics["virtual machine"]
-    assert {"SMT", "frequency", "virtual NIC", "not measured"} <= set(topics)
+    assert {"SMT", "governor", "turbo", "virtual NIC", "not measured"} <= set(topics)
+
+
+def test_what_a_guest_does_not_show_is_said_with_the_reason(tmp_path: Path) -> None:
+    host = {"hypervisor": "KVM", "smt": False, "governor": {"absent": "no cpufreq driver"}}
+    topics = _topics(tmp_path, tax_trials(), host=host | {"turbo": {"absent": "no cpufreq driver shows it"}})
+    assert "The host shows no frequency governor (no cpufreq driver)" in topics["governor"]
+    assert topics["turbo"] == "Whether turbo is on is not known: no cpufreq driver shows it."
+    assert topics["SMT"].startswith("The guest sees no SMT")
+
+
+def test_warnings_begin_with_the_disturbed_and_end_with_the_host(tmp_path: Path) -> None:
+    trials = tax_trials()
+    trials[0] |= {"status": "flagged", "reason": "3 gaps"}
+    noise = [{"cpu": 1, "duration_ns": 10**9, "over_100us": 50, "longest_ns": 4_000_000}]
+    host = {"hypervisor": "none", "smt": True, "governor": "powersave", "turbo": "on"}
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, host=host, noise=noise))
+    topics = [caution.topic for caution in cautions(run, current_table(run))]
+    order = ["noisy trials", "host noise", "not measured", "SMT", "governor", "turbo"]
+    assert [topic for topic in topics if topic in order] == order
+
+
+def _timed(growth: float, noise: float, seed: int, points: int = 4, repeats: int = 6) -> list[dict[str, Any]]:
+    """Repeats in random order over 60 minutes, in which the DUT's rate grows by `growth`."""
+    rng = np.random.default_rng(seed)
+    trials = []
+    for repeat in range(repeats):
+        for point in rng.permutation(points):
+            minute = 60 * len(trials) / (points * repeats - 1)
+            rate = 1e6 * (1 + int(point)) * (1 + growth * minute / 60 + rng.normal(0, noise))
+            name, queues = f"measure:queues={point}:{repeat}", int(point) + 1
+            record = synthetic.trial(name, f"queues={point}", repeat, {"queues": queues}, pps=rate)
+            record["started_utc"] = (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)).isoformat()
+            trials.append(record)
+    return trials
+
+
+def test_a_drift_over_the_run_is_told_with_its_size(tmp_path: Path) -> None:
+    text = _topics(tmp_path, _timed(0.1, 0.005, seed=1))["drift"]
+    assert re.search(
+        r"rose by (9\.\d|10) % over the 60\.0 minutes of the run \(repeats of 4 points, Mann-Kendall p = ", text
+    )
+
+
+def test_a_run_without_drift_is_not_warned_of(tmp_path: Path) -> None:
+    runs = [synthetic.write_run(tmp_path / f"{seed}", _timed(0.0, 0.05, seed, 2, 5)) for seed in range(30)]
+    found = [drift(run, derive_table(run), "rx_pps") for run in map(read_run, runs)]
+    assert sum(each is not None for each in found) <= 3  # 1 % of 30; more than 3 once in 4000 such tests
+
+
+def test_a_warm_up_in_the_window_is_told_once_with_the_number_of_trials(tmp_path: Path) -> None:
+    trials = tax_trials()
+    for record in trials[:3]:
+        record["flags"] = [{"name": "warm-up", "text": "the warm-up had not ended: 8 %"}]
+    text = _topics(tmp_path, trials, title="t")["warm-up"]
+    assert text == f"In 3 of 18 trials; the first, {trials[0]['trial']}: the warm-up had not ended: 8 %."
+    screen = Console(file=io.StringIO(), width=300)
+    show_summary(Outcome(tmp_path / "run", 18, 0, 0, {}, ["first"]), screen)
+    assert f"warning: first\nwarning: warm-up: {text}\n" in screen.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_quiet_machine_gets_no_false_alarm(tmp_path: Path) -> None:

@@ -96,6 +96,11 @@ def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
         table = pd.read_parquet(run.path / trial["samples"])
         assert list(table[table["metric"] == "dma_write"]["value"]) == list(WRITES)
         assert trial["collectors"]["pcm-iio"]["reason"] == "replayed from pcm.csv"
+    results = pd.read_parquet(run.path / "results.parquet")
+    assert results["metric.pcie_dma_write_bytes_per_s"].between(3000, 5000).all()
+    assert list(results["metric.iotlb_miss_share"]) == [6 / 50, 6 / 50]
+    assert results["metric.dram_read_bytes_per_s"].isna().all()
+    assert results["absent.dram_read_bytes_per_s"].str.contains("no collector of this run counts it").all()
     html = report_html([run])
     assert "pcm-iio was not read from this host: a recording was played (pcm.csv)." in html
     assert "pcm-iio: means by point" in html
@@ -179,7 +184,17 @@ def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     cli.faults = {"t1": "die"}
     done = cli("run", cli.spec(SPEC + HOST))
     assert done.returncode == 1
-    assert [trial["status"] for trial in trials_of(cli)] == ["failed", "ok"]
+    lost, good = trials_of(cli)
+    assert (lost["status"], good["status"]) == ("failed", "ok")
+    # What was recorded until then is kept, and marked: no means, no verdicts, and the phase says where it ended.
+    assert lost["phases"][-1]["phase"] == "lost"
+    assert "drain" not in {phase["phase"] for phase in lost["phases"]}
+    assert lost["collectors"]["kernel-load"]["samples"] > 0
+    assert lost["collectors"]["kernel-load"]["means"] == {}
+    assert "plausibility" not in lost
+    table = pd.read_parquet(cli.only_run().path / lost["samples"])
+    assert "kernel-load" in set(table["source"])
+    assert table["t_ns"].max() <= lost["phases"][-1]["t_ns"]
 
 
 @pytest.mark.measure

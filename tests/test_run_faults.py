@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from run_helpers import SPEC, Cli, assert_complete, last_attempts
 
+from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.run_folder import read_run
 
 # With `randomise: false` the node's third trial is the second maximum of queues=1.
@@ -184,13 +185,30 @@ def test_two_runs_at_once_are_refused(cli: Cli) -> None:
 
 
 def test_points_beyond_this_host_are_left_out_and_listed(cli: Cli) -> None:
-    text = SPEC.replace("factors:", "factors:\n  cores: [1, 128]")
+    text = SPEC.replace("factors:", "factors:\n  cores: [1, 100]")
     done = cli("run", cli.spec(text))
     assert done.returncode == 0
     run = cli.only_run()
     assert len(run.meta["left_out"]) == 4
-    assert "needs 128 DUT cores and 1 for the generator" in run.meta["left_out"][0]["reason"]
-    assert "left out: queues=1,cores=128" in done.stdout
-    nothing = cli("run", cli.spec(SPEC.replace("factors:", "factors:\n  cores: [127, 128]")))
+    assert "100 polling lcores need as many RX queues" in run.meta["left_out"][0]["reason"]
+    assert "left out: queues=1,cores=100" in done.stdout
+    nothing = cli("run", cli.spec(SPEC.replace("factors:", "factors:\n  cores: [99, 100]")))
     assert nothing.returncode == 3
     assert "no point is left" in nothing.stderr
+
+
+def test_a_row_that_cannot_be_hosted_is_a_run_with_verdicts(cli: Cli) -> None:
+    """Beside a row that can be hosted it is no failure, and its claims say why nothing was measured."""
+    impossible = SPEC.replace("name: faults", "name: many").replace("factors:", "factors:\n  cores: [100]")
+    done = cli("run", cli.spec(), cli.spec(impossible, "many.yaml"))
+    assert done.returncode == 0, done.stderr
+    (folder,) = [path for path in cli.run_folders() if path.parent.name == "many"]
+    run = read_run(folder)
+    assert (run.meta["status"], run.trials) == ("complete", [])
+    reason = "100 polling lcores need as many RX queues, not 1"
+    for verdict in evaluate_run(run):
+        assert verdict.kind is VerdictKind.NOT_MEASURABLE
+        assert reason in verdict.finding.sentence
+    report = cli("report", str(folder))
+    assert report.returncode == 0, report.stderr
+    assert reason in (folder / "report.html").read_text()

@@ -3,12 +3,16 @@
 
 import json
 import random
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from hdrh.histogram import HdrHistogram
 from run_helpers import Cli, assert_complete, last_attempts
+
+from pollscope.derive import read_table
 
 pytestmark = pytest.mark.measure
 
@@ -51,6 +55,49 @@ def test_a_run_measures_what_the_spec_says(cli: Cli) -> None:
         assert record["calibration"]["stamp_cycles"]["median"] > 0
         assert set(record["host"]) == {"steal_ticks", "context_switches", "interrupts", "softirqs", "waits_ns"}
         assert set(record["host"]["waits_ns"]) == {"1", "2"}
+
+
+LATENCY = """\
+format: 1
+name: latency
+row: S-F9
+title: t
+parameters: {workload: io, load_pps: 50 kpps}
+trial: {warmup: 10 ms, window: 200 ms, drain: 50 ms}
+repeats: {count: 2}
+"""
+
+
+def test_stored_histograms_are_read_by_the_public_package(cli: Cli) -> None:
+    """Counts and percentiles of the file, read without any code of ours, are those of the results table."""
+    assert cli("run", cli.spec(LATENCY)).returncode == 0
+    (folder,) = cli.run_folders()
+    table = read_table([folder]).set_index("trial")
+    for line in (folder / "trials.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        generator = record["result"]["gen"]["lcores"][0]
+        for start, prefix in (("from_intended", "latency"), ("from_sent", "latency_sent")):
+            stored = generator["latency_ns"][start]
+            public = HdrHistogram.decode(stored["hdr"])
+            assert public.get_total_count() == stored["total"] > 0
+            for percent, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p999")):
+                ours = table.loc[record["trial"], f"metric.{prefix}_{name}_ns"]
+                assert ours == min(public.get_value_at_percentile(percent), stored["max"])
+            assert table.loc[record["trial"], f"metric.{prefix}_mean_ns"] == stored["sum"] / stored["total"]
+            assert 10 < table.loc[record["trial"], "metric.latency_floor_ns"] <= stored["max"]
+            assert public.get_mean_value() == pytest.approx(stored["sum"] / stored["total"], rel=1e-3)
+
+
+def test_the_documented_way_to_read_a_histogram(
+    cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (checkout / "docs/store-format.md").read_text(), re.DOTALL)
+    assert cli("run", cli.spec(LATENCY)).returncode == 0
+    monkeypatch.chdir(cli.run_folders()[0])
+    exec(block, {})
+    count, percentile = map(int, capsys.readouterr().out.split())
+    assert count > 0
+    assert percentile > 100
 
 
 def test_a_finished_run_has_nothing_to_resume(cli: Cli) -> None:

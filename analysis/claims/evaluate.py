@@ -2,7 +2,8 @@
 """Judging the claims of a run's rows by the run's table."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -10,11 +11,14 @@ from pollscope.analysis.claims.model import LOAD, Claim, Range, Where, is_load, 
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.papers import differences
-from pollscope.analysis.samples import absence, factors, level_text, measured, samples
+from pollscope.analysis.samples import absence, data_of, factors, level_text, samples
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
 from pollscope.run_folder import RunFolder
+
+# Of the reasons why points were left out.
+MOST_REASONS = 2
 
 
 def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[Verdict]:
@@ -37,27 +41,50 @@ def rows_of(run: RunFolder) -> list[str]:
 
 def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
     claim = _with_real_load(claim, factors(table))
-    data = measured(table)
+    data = data_of(table, claim.metric)
     if data.empty:
-        return _not_measurable(f"the run has no trial that is data ({len(table)} trials, all failed or none measured)")
+        counted = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
+        return _not_measurable(f"the run has no trial that is data{counted}", _left_out(claim, run))
     selected = _selected(data, claim.where)
     if selected.empty:
-        return _not_measurable(f"the run has no point with {_where_text(claim.where)}")
+        return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
     if claim.needs_load:
         unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
         left_out = [unfit[point] for point in selected["point"].unique() if point in unfit]
         selected = selected[~selected["point"].isin(unfit)]
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
-    found = samples(selected, claim.metric)
+    found = samples(_without_zipped(selected, claim, run), claim.metric)
     if not found:
         title = metric_dictionary()[claim.metric].title
         return _not_measurable(f"{title} ({claim.metric}) is absent, because {absence(selected, claim.metric)}")
-    return judge(claim.predicate, found, metric_dictionary()[claim.metric])
+    finding = judge(claim.predicate, found, metric_dictionary()[claim.metric])
+    if finding.kind is not VerdictKind.NOT_MEASURABLE:
+        return finding
+    # The levels that the predicate needs are not there: perhaps because the testbed has no room for them.
+    return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
 
 
-def _not_measurable(reason: str) -> Finding:
-    return Finding(VerdictKind.NOT_MEASURABLE, reason[0].upper() + reason[1:] + ".")
+def _not_measurable(reason: str, why: Sequence[str] = ()) -> Finding:
+    return Finding(VerdictKind.NOT_MEASURABLE, " ".join([reason[0].upper() + reason[1:] + ".", *why]))
+
+
+def _left_out(claim: Claim, run: RunFolder) -> list[str]:
+    """A sentence on why points that the claim speaks of were left out of the run, if any were."""
+    every = run.meta.get("left_out", [])
+    entries = [entry for entry in every if _speaks_of(claim, entry.get("factors"))] or ([] if run.trials else every)
+    if not entries:
+        return []
+    reasons = list(dict.fromkeys(str(entry["reason"]) for entry in entries))
+    more = f"; {len(reasons) - MOST_REASONS} further reasons" if len(reasons) > MOST_REASONS else ""
+    plural = "s" if len(entries) > 1 else ""
+    return [f"{len(entries)} point{plural} left out: {'; '.join(reasons[:MOST_REASONS])}{more}."]
+
+
+def _speaks_of(claim: Claim, levels: Mapping[str, object] | None) -> bool:
+    if levels is None:
+        return False
+    return all(name in levels and _fits(levels[name], condition) for name, condition in claim.where.items())
 
 
 def _with_real_load(claim: Claim, present: list[str]) -> Claim:
@@ -68,6 +95,14 @@ def _with_real_load(claim: Claim, present: list[str]) -> Claim:
     if getattr(predicate, "factor", None) == LOAD:
         predicate = predicate.model_copy(update={"factor": real})
     return claim.model_copy(update={"where": where, "predicate": predicate})
+
+
+def _without_zipped(data: pd.DataFrame, claim: Claim, run: RunFolder) -> pd.DataFrame:
+    """The rows without the factors that move together with the predicate's: they are one thing, told by its name."""
+    factor = getattr(claim.predicate, "factor", None)
+    zipped = [group for group in run.meta.get("spec", {}).get("zip", []) if factor in group]
+    columns = [f"factor.{name}" for group in zipped for name in group if name != factor]
+    return data.drop(columns=[column for column in columns if column in data.columns])
 
 
 def _selected(data: pd.DataFrame, where: Where) -> pd.DataFrame:

@@ -126,7 +126,7 @@ Predicate = Annotated[
 class Claim(Model):
     """One statement of a paper (or of the sanity check) that data can confirm or refute."""
 
-    id: str = Field(pattern=r"^[A-Z][A-Za-z0-9-]*\.[a-z0-9-]+$")
+    id: str = Field(pattern=r"^[A-Z][A-Za-z0-9.-]*\.[a-z0-9-]+$")
     row: str
     statement: str = Field(min_length=1)
     source: str = Field(min_length=1)

@@ -8,7 +8,21 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
-from pollscope.analysis.figures import files, h_f3, i_ll, s_f5, s_f6, s_f8, s_f9, s_f10
+from pollscope.analysis.figures import (
+    files,
+    h_f3,
+    i_ll,
+    s_f5,
+    s_f6,
+    s_f7,
+    s_f8,
+    s_f9,
+    s_f10,
+    s_f12,
+    s_f13,
+    s_f16,
+    s_t42,
+)
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.style import look
 from pollscope.analysis.littles_law import paper_scaling
@@ -32,10 +46,20 @@ FIGURES = {
     for figure in (
         PaperFigure("S-F5", "socc19", s_f5.TITLE, s_f5.draw),
         PaperFigure("S-F6", "socc19", s_f6.TITLE, s_f6.draw),
+        PaperFigure("S-F7a", "socc19", s_f7.TITLE_CORUNNER, s_f7.draw_corunner),
+        PaperFigure("S-F7b", "socc19", s_f7.TITLE_ROUTER, s_f7.draw_router, False),
+        PaperFigure("S-T4.2", "socc19", s_t42.TITLE, s_t42.draw),
         PaperFigure("S-F8", "socc19", s_f8.TITLE, s_f8.draw),
         PaperFigure("S-F9", "socc19", s_f9.TITLE, s_f9.draw, False),
         PaperFigure("S-F10a", "socc19", s_f10.TITLE_SINGLE, s_f10.draw_single, False),
         PaperFigure("S-F10b", "socc19", s_f10.TITLE_MULTI, s_f10.draw_multi, False),
+        PaperFigure("S-F12", "socc19", s_f12.TITLE, s_f12.draw, False),
+        PaperFigure("S-F13", "socc19", s_f13.TITLE, s_f13.draw, False),
+        PaperFigure("S-F16", "socc19", s_f16.TITLE_CORES, s_f16.draw_cores, False),
+        PaperFigure("S-F17a", "socc19", s_f16.TITLE_PLAIN, s_f16.draw_latency, False),
+        PaperFigure("S-F17b", "socc19", s_f16.TITLE_HICCUP, s_f16.draw_latency, False),
+        PaperFigure("S-F18", "socc19", s_f16.TITLE_SMT, s_f16.draw_smt, False),
+        PaperFigure("H-F3a", "hyperplane", h_f3.TITLE_SHAPES, h_f3.draw_shapes, False),
         PaperFigure("H-F3b", "hyperplane", h_f3.TITLE_GROWTH, h_f3.draw_growth, False),
         PaperFigure("H-F3c", "hyperplane", h_f3.TITLE_DISTRIBUTION, h_f3.draw_distribution, False),
     )

@@ -62,9 +62,15 @@ class FigureData:
         middle, worst = 100 * shares.median(), 100 * shares.max()
         return f"Other work on the DUT's CPU, {middle:.2g} % of the time (up to {worst:.2g} %), {fate}."
 
+    @property
+    def floor_ns(self) -> float | None:
+        """Median latency of the path without a DUT; None when the run did not measure it."""
+        floors = self.rows["metric.latency_floor_ns"].dropna()
+        return None if floors.empty else float(floors.median())
+
     def absence(self, metric: str) -> str:
         """Why a metric is absent."""
-        return absence(self.rows, metric) if len(self.rows) else "the run has no trial that is data"
+        return absence(self.rows, metric) if len(self.rows) else no_data(self.run)
 
     @property
     def mark(self) -> str:
@@ -88,6 +94,14 @@ class FigureData:
         if not unsaturated_points(self.table):
             return ""
         return "At 100 % load the generator, not the DUT, was at its limit."
+
+
+def no_data(run: RunFolder) -> str:
+    """Why a run has nothing to draw: what the testbed could not host, or that all trials failed."""
+    reasons = dict.fromkeys(str(entry["reason"]) for entry in run.meta.get("left_out", []))
+    if run.trials or not reasons:
+        return "the run has no trial that is data"
+    return f"this testbed could host none of its points: {next(iter(reasons))}"
 
 
 def _trial_counts(rows: pd.DataFrame) -> str:

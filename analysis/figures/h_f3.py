@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""H-F3b and H-F3c: forwarding latency under light traffic by number of queues (HyperPlane figure 3b and 3c)."""
+"""H-F3a, H-F3b and H-F3c: throughput and latency by number of queues (HyperPlane figure 3)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,16 +8,71 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData
-from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, new_figure
-from pollscope.analysis.samples import measured
+from pollscope.analysis.figures.style import LINES, MARKERS, MUTED, absent_panel, floor_line, interval_line, new_figure
+from pollscope.analysis.samples import Sample, measured, samples
+from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.analysis.statistics import Estimate, ratio_estimate
 from pollscope.derive import last_attempts
 from pollscope.histogram import Histogram, merged
 from pollscope.record import NotMeasured, Trial
 
+TITLE_SHAPES = "Maximum throughput of packet encapsulation on one core against the number of queues, by traffic shape"
 TITLE_GROWTH = "Mean and 99th percentile of the forwarding latency against the number of queues"
 TITLE_DISTRIBUTION = "Distribution of the forwarding latency at three numbers of queues"
 US_PER_NS = 1e-3
-LATENCY = ("latency_ns", "from_intended")
+# From the actual departure, as the paper's generator measures round trips of what it has sent.
+LATENCY = ("latency_ns", "from_sent")
+
+
+SHAPES = {
+    "FB": "FB (all queues)",
+    "PC": "PC (a fifth always busy)",
+    "NC": "NC (100 always busy)",
+    "SQ": "SQ (one queue)",
+}
+MILLION = 1e6
+
+
+def draw_shapes(data: FigureData) -> Figure:
+    """H-F3a: throughput, and relative to the fewest queues; rings mark what the generator limited."""
+    figure = new_figure(3.1)
+    absolute, relative = figure.subplots(1, 2)
+    absolute.set_title("Maximum throughput")
+    relative.set_title("Relative to the fewest queues")
+    with_queues = [each for each in data.samples("tx_pps") if "queues" in each.levels]
+    shapes = {shape: [each for each in with_queues if each.levels.get("shape") == shape] for shape in SHAPES}
+    if not any(shapes.values()):
+        for axes in (absolute, relative):
+            absent_panel(axes, data.absence("tx_pps"))
+        return figure
+    for rank, (shape, found) in enumerate(shapes.items()):
+        if found:
+            _shape(absolute, relative, found, rank, SHAPES[shape])
+    _mark_generator(absolute, data)
+    for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
+        axes.set_xlabel("RX queues polled by the core")
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0)
+    figure.legend(*absolute.get_legend_handles_labels(), loc="outside upper left", ncols=5)
+    return figure
+
+
+def _shape(absolute: Axes, relative: Axes, found: Sequence[Sample], rank: int, name: str) -> None:
+    x = [float(sample.levels["queues"]) for sample in found]
+    interval_line(absolute, x, [each.estimate.scaled(1 / MILLION) for each in found], LINES[rank], MARKERS[rank], name)
+    one = found[0].values
+    ratios = [Estimate(1.0, 1.0, 1.0, len(one), "by definition")]
+    ratios += [ratio_estimate(sample.values, one) for sample in found[1:]]
+    interval_line(relative, x, ratios, LINES[rank], MARKERS[rank])
+
+
+def _mark_generator(axes: Axes, data: FigureData) -> None:
+    bound = saturated_generator_points(data.run, data.table)
+    limited = samples(data.rows[data.rows["point"].isin(bound)], "tx_pps")
+    if limited:
+        x = [float(sample.levels["queues"]) for sample in limited]
+        y = [sample.estimate.value / MILLION for sample in limited]
+        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="the generator's limit")
 
 
 def draw_growth(data: FigureData) -> Figure:
@@ -25,9 +80,9 @@ def draw_growth(data: FigureData) -> Figure:
     figure = new_figure(2.9)
     paper, robust = figure.subplots(1, 2)
     paper.set_title("Mean and 99th percentile")
-    _lines(paper, data, {"latency_mean_ns": "mean", "latency_p99_ns": "99th percentile"})
+    _lines(paper, data, {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"})
     robust.set_title("Median, beside the time of a sweep")
-    _lines(robust, data, {"latency_p50_ns": "median latency", "sweep_time_ns": "sweep over all queues"})
+    _lines(robust, data, {"latency_sent_p50_ns": "median latency", "sweep_time_ns": "sweep over all queues"})
     return figure
 
 
@@ -43,6 +98,7 @@ def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str]) -> None:
     if not drawn:
         absent_panel(axes, data.absence(next(iter(metrics))))
         return
+    floor_line(axes, data.floor_ns)
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Time (µs)")
     axes.set_ylim(bottom=0)
@@ -55,28 +111,29 @@ def draw_distribution(data: FigureData) -> Figure:
     axes = figure.subplots()
     found = distributions(data)
     if not found:
-        absent_panel(axes, data.absence("latency_mean_ns"))
+        absent_panel(axes, data.absence("latency_sent_mean_ns"))
         return figure
     for rank, (queues, histogram) in enumerate(found.items()):
         curve = histogram.cumulative()
         x = [value * US_PER_NS for value, _ in curve]
         y = [100 * share for _, share in curve]
         axes.step(x, y, where="post", color=LINES[rank], label=f"{queues} queue{'s' if queues > 1 else ''}")
-    _time_axis(axes, list(found.values()))
+    _time_axis(axes, list(found.values()), data.floor_ns)
+    floor_line(axes, data.floor_ns, along="x")
     axes.set_ylabel("Packets with at most that latency (%)")
     axes.set_ylim(0, 101)
     axes.legend(loc="lower right")
     return figure
 
 
-def _time_axis(axes: Axes, histograms: Sequence[Histogram]) -> None:
-    """From the fastest packet to the slowest but one in a thousand: beyond lie absences of a core."""
+def _time_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
+    """From the path alone to the slowest packet but one in a thousand: beyond lie absences of a core."""
     axes.set_xscale("log")
-    low = min(histogram.smallest for histogram in histograms)
+    low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])
     high = max(histogram.percentile(99.9) for histogram in histograms)
     axes.set_xlim(0.9 * low * US_PER_NS, 1.1 * high * US_PER_NS)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("Latency from the intended departure (µs)")
+    axes.set_xlabel("Latency from the departure (µs)")
 
 
 def distributions(data: FigureData) -> dict[int, Histogram]:

@@ -107,6 +107,16 @@ def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
     axes.plot([x, x], [estimate.low, estimate.high], color=colour, lw=1.6, solid_capstyle="butt", zorder=3.5)
 
 
+def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
+    """Where the path alone lies on an axis of latencies in microseconds; nothing when it was not measured."""
+    if floor_ns is None:
+        return
+    draw = axes.axhline if along == "y" else axes.axvline
+    draw(
+        floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label="path alone: one crossing, no DUT (median)"
+    )
+
+
 def end_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]], gap: float) -> None:
     """Names of lines at their right end, moved apart to keep `gap` in data units between them.
 
@@ -130,6 +140,13 @@ def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
     step = 1 if len(levels) <= 11 else 2
     axes.set_xticks(list(levels)[::step], [f"{level:g}" for level in levels][::step])
     axes.minorticks_off()
+
+
+def level_axis(axes: Axes, levels: Sequence[float]) -> None:
+    """A linear axis whose ticks are the measured levels; a single level stands in the middle."""
+    axes.set_xticks(list(levels), [f"{level:g}" for level in levels])
+    room = 0.05 * (levels[-1] - levels[0]) or 1.0
+    axes.set_xlim(levels[0] - room, levels[-1] + room)
 
 
 def caption(figure: Figure, text: str) -> None:

@@ -7,11 +7,10 @@
 #define HISTOGRAM_HIGHEST_CYCLES (UINT64_C(1) << 40)
 #define HISTOGRAM_DIGITS         3
 
-#define GAP_BASE_NS           5000
-#define GAP_POLL_FACTOR       4
-#define GAP_CYCLES_PER_PACKET 2000
-#define MIN_NEAR_RECEIVES     50
-#define NEAR_RUNS             6 /* lengths 1 ... 32 */
+#define GAP_BASE_NS       5000
+#define GAP_POLL_FACTOR   4
+#define MIN_NEAR_RECEIVES 50
+#define NEAR_RUNS         6 /* lengths 1 ... 32 */
 _Static_assert(1 << (NEAR_RUNS - 1) == ACCOUNT_NEAR, "");
 #define MIN_QUIET_STRETCHES 32
 #define MIN_RUNS_FOR_SLOPE  16 /* runs of a length below which its mean has no say in the slope */
@@ -46,7 +45,6 @@ void account_reset(struct account *a, const struct account_known *known)
 	histogram_reset(&a->visit_gap_cycles);
 	longest_reset(&a->longest, known->longest);
 	a->gap_base_cycles = cycles_of_ns(GAP_BASE_NS, known->tsc_hz);
-	a->gap_packet_cycles = GAP_CYCLES_PER_PACKET + 2 * known->extra_cycles;
 	a->gap_poll_cycles = (uint64_t)(GAP_POLL_FACTOR * known->empty_poll_cycles);
 }
 
@@ -278,7 +276,8 @@ static void classify_full(const struct account *a, uint32_t queues, double stamp
 	c->transmit = less_stamps(a->transmit_cycles, a->transmit_intervals, stamp_cycles);
 	c->useful = c->receive + c->process + c->transmit;
 	c->empty_poll = less_stamps(a->empty_cycles, a->empty_intervals, stamp_cycles);
-	c->instrumentation = positive(c->total - c->useful - c->empty_poll - (double)a->host_gap_cycles);
+	c->instrumentation = positive(c->total - c->useful - c->empty_poll - (double)a->host_gap_cycles -
+	                              (double)a->waited_cycles - (double)a->lock_cycles);
 	if (empty_polls > 0)
 		c->idle_iteration =
 		        (double)(a->sweeps - a->busy_sweeps) * queues * c->empty_poll / empty_polls;
@@ -324,6 +323,8 @@ const char *account_classify(const struct account *a, enum accounting mode, uint
 	default:
 		return "the accounting mode does not classify cycles";
 	}
+	cycles->process += (double)a->waited_cycles;
+	cycles->useful += (double)a->waited_cycles;
 	fit_to_total(cycles);
 	return reason;
 }

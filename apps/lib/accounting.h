@@ -7,6 +7,10 @@
  * branches and bookkeeping (loop). What the measuring itself costs is shown apart (instrumentation); it belongs to the tax.
  * A sweep (iteration) is one turn over all queues of the lcore.
  *
+ * Time that a loop knows to be waiting is measured whole wherever it occurs, not sampled: waits that are added to packets on
+ * purpose (waited_cycles: process) and waits for a lock (lock_cycles: loop). The stamps that the estimators get come from a
+ * clock that stands still meanwhile, so that neither a rare long wait nor a lock that is busy at the moment is multiplied.
+ *
  * Two stamps round every poll cost several times the empty poll itself, and stamps at changes between empty and
  * non-empty polls distort the middle of the load range. So `sampled` counts always and stamps seldom:
  *
@@ -46,6 +50,7 @@
 #include <string.h>
 
 #include "cycles.h"
+#include "delays.h"
 #include "histogram.h"
 #include "longest.h"
 
@@ -111,11 +116,17 @@ struct account {
 	uint64_t tx_bytes;
 	uint64_t tx_dropped;       /* not taken by the TX queue, freed */
 	uint64_t workload_dropped; /* decided by the workload: no route, TTL, `drop` */
+	uint64_t handed_packets;   /* put into a ring for another lcore */
+	uint64_t ring_full;        /* not taken by the ring, freed */
+	uint64_t no_mbuf;          /* turns without a free buffer */
+	struct delay_counts delays;
+	uint64_t waited_cycles; /* waits that the delays made */
+	uint64_t lock_waits;    /* locks that another lcore held */
+	uint64_t lock_cycles;
 	uint64_t sweeps;
 	uint64_t busy_sweeps; /* with at least one packet; counted in all modes but none */
 	uint64_t stamps;
 	uint64_t gap_base_cycles; /* see gap_threshold() */
-	uint64_t gap_packet_cycles;
 	uint64_t gap_poll_cycles;
 	uint64_t host_gaps;
 	uint64_t host_gap_cycles;
@@ -147,7 +158,6 @@ void account_free(struct account *a);
 /* What is known before a stretch begins. */
 struct account_known {
 	uint64_t tsc_hz;
-	uint64_t extra_cycles;    /* known cost of the workload per packet */
 	double empty_poll_cycles; /* calibrated; 0: not */
 	uint32_t longest;
 };
@@ -157,12 +167,13 @@ void account_reset(struct account *a, const struct account_known *known);
 
 /*
  * A run of `polls` empty polls that met `packets` packets and lasted longer than this was interrupted by the host: 5 us (a
- * timer interrupt of a guest may stay below, and is part of the loop's life), for each packet twice its known extra cost and
- * 2000 cycles (no workload here comes near), for each poll four times its calibrated cost.
+ * timer interrupt of a guest may stay below, and is part of the loop's life), for each packet 2000 cycles (no workload here
+ * comes near; waits are not in it), for each poll four times its calibrated cost.
  */
+#define GAP_CYCLES_PER_PACKET 2000
 static inline uint64_t gap_threshold(const struct account *a, uint64_t packets, uint64_t polls)
 {
-	return a->gap_base_cycles + packets * a->gap_packet_cycles + polls * a->gap_poll_cycles;
+	return a->gap_base_cycles + packets * GAP_CYCLES_PER_PACKET + polls * a->gap_poll_cycles;
 }
 
 /* True, and booked, when `cycles` are a host gap. */

@@ -46,7 +46,7 @@ int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsig
 	h->sub_bucket_mask = (sub_bucket_count - 1) << h->unit_magnitude;
 	h->counts_len = (bucket_count(highest, sub_bucket_count << h->unit_magnitude) + 1) *
 	                (uint32_t)(sub_bucket_count / 2);
-	h->counts = malloc(h->counts_len * sizeof(*h->counts));
+	h->counts = calloc(h->counts_len, sizeof(*h->counts));
 	if (h->counts == NULL)
 		return -ENOMEM;
 	histogram_reset(h);
@@ -55,7 +55,9 @@ int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsig
 
 void histogram_reset(struct histogram *h)
 {
-	memset(h->counts, 0, h->counts_len * sizeof(*h->counts));
+	/* Nothing lies above the largest value; a histogram of large range mostly holds small ones. */
+	if (h->total > 0)
+		memset(h->counts, 0, (histogram_index(h, h->max) + 1) * sizeof(*h->counts));
 	h->total = h->refused = h->max = h->sum = 0;
 	h->min = UINT64_MAX;
 }

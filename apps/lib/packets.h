@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <rte_branch_prediction.h>
 #include <rte_ether.h>
 #include <rte_mbuf.h>
 
@@ -108,21 +109,49 @@ static inline void packet_write(struct rte_mbuf *mbuf, uint8_t *frame, const str
 	memcpy(frame + 52, &time, 8);
 }
 
-/* Read the stamp of a received frame. Returns false when it is not a frame of this generator with this mark.
+/* Bytes of outer headers in front of a tunnelled IPv4 packet: GRE in IPv6 without options, or IPv4 in IPv4. 0: no tunnel. */
+static inline uint32_t packet_tunnel_bytes(const uint8_t *frame)
+{
+	uint16_t ether_type, gre_type;
+
+	memcpy(&ether_type, frame + 12, 2);
+	memcpy(&gre_type, frame + 56, 2);
+	if (ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV6) && frame[20] == 47 &&
+	    gre_type == RTE_BE16(RTE_ETHER_TYPE_IPV4))
+		return 44;
+	return ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV4) && frame[14] == 0x45 && frame[23] == 4 ? 20 : 0;
+}
+
+/* A frame of this generator with this mark; `frame` has PACKET_STAMPED_BYTES. Its EtherType is not looked at. */
+static inline bool packet_is_marked(const uint8_t *frame, uint16_t mark)
+{
+	uint16_t found_mark;
+
+	memcpy(&found_mark, frame + 42, 2);
+	return frame[14] == 0x45 && frame[23] == 17 && found_mark == mark;
+}
+
+/*
+ * Read the stamp of a received frame, which may have been put into a tunnel on its way. Returns false when it is not a frame of
+ * this generator with this mark.
  */
 static inline bool packet_read(const struct rte_mbuf *mbuf, uint16_t mark, struct packet_stamp *stamp)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-	uint16_t ether_type, found_mark;
 	uint64_t order, time;
+	uint16_t ether_type;
 
 	if (mbuf->data_len < PACKET_STAMPED_BYTES)
 		return false;
 	memcpy(&ether_type, frame + 12, 2);
-	memcpy(&found_mark, frame + 42, 2);
-	if (ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || frame[14] != 0x45 || frame[23] != 17 ||
-	    found_mark != mark)
-		return false;
+	if (unlikely(ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || !packet_is_marked(frame, mark))) {
+		const uint32_t outer = packet_tunnel_bytes(frame);
+
+		frame += outer;
+		if (outer == 0 || mbuf->data_len < PACKET_STAMPED_BYTES + outer ||
+		    !packet_is_marked(frame, mark))
+			return false;
+	}
 	memcpy(&order, frame + 44, 8);
 	memcpy(&time, frame + 52, 8);
 	stamp->sequence = order & ((1ull << PACKET_SEQUENCE_BITS) - 1);

@@ -4,6 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LAG_MAX ((1ull << SEQUENCE_LAG_BITS) - 1)
+
+static unsigned int window_log2_for(uint32_t flows)
+{
+	uint64_t window = SEQUENCE_ARRIVALS_MAX;
+
+	while (window > SEQUENCE_ARRIVALS_MIN && window * flows > 1ull << SEQUENCE_ARRIVALS_LOG2)
+		window /= 2;
+	return (unsigned int)__builtin_ctzll(window);
+}
+
+/* Three digits tell values up to 2048 apart one by one. */
+static int make_histograms(struct sequence *s)
+{
+	return histogram_init(&s->extent, 1, SEQUENCE_ARRIVALS_MAX, 3) |
+	       histogram_init(&s->distance, 1, SEQUENCE_ARRIVALS_MAX, 3) |
+	       histogram_init(&s->degree, 1, SEQUENCE_ARRIVALS_MAX, 3);
+}
+
 struct sequence *sequence_new(uint32_t flows)
 {
 	struct sequence *s = calloc(1, sizeof(*s));
@@ -11,29 +30,44 @@ struct sequence *sequence_new(uint32_t flows)
 	if (s == NULL)
 		return NULL;
 	s->flows = flows;
-	s->flow_next = calloc(flows, sizeof(*s->flow_next));
-	if (s->flow_next == NULL) {
-		free(s);
+	s->window_log2 = window_log2_for(flows);
+	s->flow = calloc(flows, sizeof(*s->flow));
+	s->faults = calloc(flows, sizeof(*s->faults));
+	s->arrivals = malloc(((size_t)flows << s->window_log2) * sizeof(*s->arrivals));
+	if (make_histograms(s) != 0 || s->flow == NULL || s->faults == NULL || s->arrivals == NULL) {
+		sequence_free(s);
 		return NULL;
 	}
+	/* Touched here, so that the first arrivals of a trial meet no page fault. */
+	memset(s->arrivals, 0xff, ((size_t)flows << s->window_log2) * sizeof(*s->arrivals));
 	return s;
 }
 
+/* The rings stay as they are: no entry is read that was not written since. */
 void sequence_reset(struct sequence *s)
 {
-	uint64_t *const flow_next = s->flow_next;
-	const uint32_t flows = s->flows;
+	const size_t words =
+	        s->next / 64 + 1 < SEQUENCE_WINDOW / 64 ? s->next / 64 + 1 : SEQUENCE_WINDOW / 64;
 
-	memset(s, 0, sizeof(*s));
-	memset(flow_next, 0, flows * sizeof(*flow_next));
-	s->flow_next = flow_next;
-	s->flows = flows;
+	memset(s->seen, 0, words * sizeof(s->seen[0]));
+	memset(s->flow, 0, s->flows * sizeof(*s->flow));
+	memset(s->faults, 0, s->flows * sizeof(*s->faults));
+	s->next = s->unique = s->duplicated = s->reordered = s->reordered_in_flow = s->too_old = 0;
+	histogram_reset(&s->extent);
+	histogram_reset(&s->distance);
+	histogram_reset(&s->degree);
 }
 
 void sequence_free(struct sequence *s)
 {
-	if (s != NULL)
-		free(s->flow_next);
+	if (s == NULL)
+		return;
+	histogram_free(&s->extent);
+	histogram_free(&s->distance);
+	histogram_free(&s->degree);
+	free(s->flow);
+	free(s->faults);
+	free(s->arrivals);
 	free(s);
 }
 
@@ -47,4 +81,67 @@ void sequence_clear_ahead(struct sequence *s, uint64_t next)
 		first = last - SEQUENCE_WINDOW / 64 + 1;
 	for (uint64_t word = first; word <= last; word++)
 		s->seen[word % (SEQUENCE_WINDOW / 64)] = 0;
+}
+
+static uint64_t number_of(uint64_t arrival)
+{
+	return arrival >> SEQUENCE_LAG_BITS;
+}
+
+static uint64_t highest_at(uint64_t arrival)
+{
+	return number_of(arrival) + (arrival & LAG_MAX);
+}
+
+/* The earliest of a flow's arrivals oldest..end-1 by which a number above `number` was there; there is one. */
+static uint64_t first_higher(const struct sequence *s, uint32_t flow, uint64_t oldest, uint64_t number)
+{
+	uint64_t end = s->flow[flow].arrivals;
+
+	while (oldest + 1 < end) {
+		const uint64_t middle = oldest + (end - oldest - 1) / 2;
+
+		if (highest_at(*sequence_slot(s, flow, middle)) > number)
+			end = middle + 1;
+		else
+			oldest = middle + 1;
+	}
+	return oldest;
+}
+
+/* A flow's arrivals from `first` on, latest first: how many are above `number`, and how many before one is not. */
+static void record_overtakers(struct sequence *s, uint32_t flow, uint64_t first, uint64_t number)
+{
+	const uint64_t end = s->flow[flow].arrivals;
+	uint64_t above = 0, degree = 0;
+
+	for (uint64_t i = end; i > first; i--) {
+		if (number_of(*sequence_slot(s, flow, i - 1)) <= number)
+			continue;
+		above++;
+		degree += above == end - i + 1;
+	}
+	histogram_record(&s->extent, end - first);
+	histogram_record(&s->distance, above);
+	histogram_record(&s->degree, degree);
+}
+
+void sequence_record_reordered(struct sequence *s, uint64_t number, uint32_t flow)
+{
+	const struct sequence_flow *f = &s->flow[flow];
+	const uint64_t window = sequence_window(s);
+	const uint64_t oldest = f->arrivals > window ? f->arrivals - window : 0;
+	/* Was a higher number there before the ring begins? Then the earliest of them is not known. */
+	const bool is_known = f->next - 1 - number <= LAG_MAX &&
+	                      (oldest == 0 || highest_at(*sequence_slot(s, flow, oldest)) <= number);
+
+	s->reordered_in_flow++;
+	s->faults[flow].reordered++;
+	if (is_known) {
+		record_overtakers(s, flow, first_higher(s, flow, oldest, number), number);
+		return;
+	}
+	s->extent.refused++;
+	s->distance.refused++;
+	s->degree.refused++;
 }

@@ -13,11 +13,14 @@
 #include "fields.h"
 #include "lcore.h"
 #include "median.h"
+#include "poll_ends.h"
 #include "poll_event.h"
 
 #define ROUNDS       61
 #define QUICK_ROUNDS 15
 #define CLOCK_READS  2000
+#define WAITS        64
+#define WAIT_CYCLES  500
 #define ROUND_POLLS  8192   /* at least; whole sweeps */
 #define LOOP_CYCLES  500000 /* of a round of the real loop: some events long */
 
@@ -39,12 +42,18 @@ struct job {
 	const char *error;
 };
 
-/* Polls a queue and frees what comes; returns the number of packets: the round is of no use then. */
-static __rte_always_inline uint16_t poll_once(const struct poller *p, uint32_t queue)
+/* Polls as the loops do and frees what comes; returns the number of packets: the round is of no use then. */
+static __rte_always_inline uint16_t poll_once(struct poller *p, enum poller_source source, uint32_t queue)
 {
 	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
-	const uint16_t n = rte_eth_rx_burst(p->rx_port, (uint16_t)queue, packets, p->burst);
+	uint16_t n;
 
+	if (source == SOURCE_RING)
+		n = receive_ring(p, ACCOUNTING_NONE, (uint16_t)queue, packets);
+	else if (source == SOURCE_LOCKED)
+		n = receive_locked(p, ACCOUNTING_NONE, (uint16_t)queue, packets);
+	else
+		n = receive_alone(p, ACCOUNTING_NONE, (uint16_t)queue, packets);
 	if (unlikely(n))
 		rte_pktmbuf_free_bulk(packets, n);
 	return n;
@@ -52,15 +61,16 @@ static __rte_always_inline uint16_t poll_once(const struct poller *p, uint32_t q
 
 enum between { BETWEEN_NOTHING, BETWEEN_STAMP, BETWEEN_FENCE };
 
-static __rte_always_inline uint32_t sweeps_of(const struct job *job, enum between between, uint32_t sweeps)
+static __rte_always_inline uint32_t sweeps_of(const struct job *job, enum poller_source source,
+                                              enum between between, uint32_t sweeps)
 {
-	const struct poller *p = job->poller;
+	struct poller *p = job->poller;
 	const uint32_t end = p->first_queue + job->queues * p->queue_step;
 	uint32_t packets = 0;
 
 	for (uint32_t s = 0; s < sweeps; s++) {
 		for (uint32_t q = p->first_queue; q < end; q += p->queue_step) {
-			packets += poll_once(p, q);
+			packets += poll_once(p, source, q);
 			if (between == BETWEEN_STAMP) {
 				uint64_t stamp = cycles_stamp();
 
@@ -73,19 +83,33 @@ static __rte_always_inline uint32_t sweeps_of(const struct job *job, enum betwee
 	return packets;
 }
 
+/* Specialised by source, as the loops are. */
+static __rte_always_inline uint32_t sweeps_between(const struct job *job, enum between between,
+                                                   uint32_t sweeps)
+{
+	switch (job->poller->source) {
+	case SOURCE_RING:
+		return sweeps_of(job, SOURCE_RING, between, sweeps);
+	case SOURCE_LOCKED:
+		return sweeps_of(job, SOURCE_LOCKED, between, sweeps);
+	default:
+		return sweeps_of(job, SOURCE_RX_QUEUES, between, sweeps);
+	}
+}
+
 static __rte_noinline uint32_t plain_sweeps(const struct job *job, uint32_t sweeps)
 {
-	return sweeps_of(job, BETWEEN_NOTHING, sweeps);
+	return sweeps_between(job, BETWEEN_NOTHING, sweeps);
 }
 
 static __rte_noinline uint32_t stamped_sweeps(const struct job *job, uint32_t sweeps)
 {
-	return sweeps_of(job, BETWEEN_STAMP, sweeps);
+	return sweeps_between(job, BETWEEN_STAMP, sweeps);
 }
 
 static __rte_noinline uint32_t fenced_sweeps(const struct job *job, uint32_t sweeps)
 {
-	return sweeps_of(job, BETWEEN_FENCE, sweeps);
+	return sweeps_between(job, BETWEEN_FENCE, sweeps);
 }
 
 /* Cycles per poll of a round, or -1 when packets came. */
@@ -180,7 +204,7 @@ static bool measure_loop(struct job *job)
 	p->queues = (uint16_t)job->queues;
 	p->end_queue = (uint16_t)(p->first_queue + job->queues * p->queue_step);
 	for (unsigned int i = 0; i < job->rounds; i++) {
-		const struct account *a = poll_window(p, dut_loops()[p->accounting], LOOP_CYCLES);
+		const struct account *a = poll_window(p, p->loop, LOOP_CYCLES);
 
 		iteration[i] = (double)(a->last_tsc - a->first_tsc) / (double)RTE_MAX(a->sweeps, UINT64_C(1));
 		packets += a->rx_packets;
@@ -209,12 +233,36 @@ static int run_job(void *arg)
 	return 0;
 }
 
-/* lcore: the stamp alone. A port that is not silent: the clock's own cost stands in. */
+/* What a wait takes beyond the time between its own two stamps: mostly the way out of its loop. */
+static double time_waits(struct poller *p)
+{
+	const uint64_t before = p->aside_cycles;
+	const uint64_t start = cycles_serialised();
+
+	for (int i = 0; i < WAITS; i++) {
+		p->owed_cycles = WAIT_CYCLES;
+		wait_since(p, cycles_stamp());
+	}
+	return (double)(cycles_serialised() - start - (p->aside_cycles - before)) / WAITS;
+}
+
+static void measure_wait(struct job *job)
+{
+	double cost[ROUNDS];
+
+	job->poller->wait_cost_cycles = 0;
+	for (unsigned int i = 0; i < job->rounds; i++)
+		cost[i] = time_waits(job->poller);
+	job->poller->wait_cost_cycles = (int64_t)median_of(cost, job->rounds).median;
+}
+
+/* lcore: what its loop has to know. A port that is not silent: the clock's own cost stands in for a stamp's. */
 static int run_stamp_job(void *arg)
 {
 	struct job *job = arg;
 
-	if (measure_polls(job, false)) {
+	measure_wait(job);
+	if (job->poller->source != SOURCE_MADE && measure_polls(job, false)) {
 		keep_costs(job);
 		return 0;
 	}
@@ -234,6 +282,9 @@ void calibrate_stamps(void)
 		jobs[i] = (struct job){
 		        .poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
 		rte_eal_remote_launch(run_stamp_job, &jobs[i], pollers[i]->lcore);
+		/* one after another where they would wait for each other's locks */
+		if (pollers[i]->source == SOURCE_LOCKED)
+			lcore_wait_all();
 	}
 	lcore_wait_all();
 }
@@ -263,20 +314,20 @@ json_t *calibrate(json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "queues", NULL};
 	static struct job job;
-	struct poller **pollers;
+	struct poller *poller = dut_rx_poller();
 	uint64_t queues;
 
-	if (dut_pollers(&pollers) == 0) {
-		node_fail(err, "", "no DUT is configured");
+	if (!poller) {
+		node_fail(err, "", "no DUT that receives is configured");
 		return NULL;
 	}
-	queues = pollers[0]->queues;
+	queues = poller->queues;
 	if (fields_only(request, "", keys, err) ||
-	    fields_u64(request, "", "queues", 1, pollers[0]->queues, &queues, err))
+	    fields_u64(request, "", "queues", 1, poller->queues, &queues, err))
 		return NULL;
-	job = (struct job){.poller = pollers[0], .queues = (uint32_t)queues, .rounds = ROUNDS};
-	if (rte_eal_remote_launch(run_job, &job, pollers[0]->lcore) < 0) {
-		node_fail(err, "", "lcore %u cannot be launched", pollers[0]->lcore);
+	job = (struct job){.poller = poller, .queues = (uint32_t)queues, .rounds = ROUNDS};
+	if (rte_eal_remote_launch(run_job, &job, poller->lcore) < 0) {
+		node_fail(err, "", "lcore %u cannot be launched", poller->lcore);
 		return NULL;
 	}
 	lcore_wait_all();

@@ -6,8 +6,10 @@
 #include "calibrate.h"
 #include "cycles.h"
 #include "dut.h"
+#include "dut_config.h"
 #include "fields.h"
 #include "gen.h"
+#include "gen_target.h"
 #include "ports.h"
 #include "runner.h"
 
@@ -37,13 +39,21 @@ json_t *configure(json_t *request, struct node_error *err)
 
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "ports", err))
 		return NULL;
+	const struct ports_held held = dut_config_held(json_object_get(request, "dut"));
+
 	runner_forget();
-	if (ports_configure(json_object_get(request, "ports"), err) < 0 || set_roles(request, err) < 0) {
+	if (ports_configure(json_object_get(request, "ports"), &held, err) < 0 ||
+	    set_roles(request, err) < 0) {
 		drop_roles();
 		return NULL;
 	}
 	calibrate_stamps();
-	return json_pack("{s:I,s:o}", "configured_ns",
-	                 (json_int_t)cycles_to_ns(cycles_stamp() - start, rte_get_tsc_hz()),
-	                 "footprint_bytes", ports_footprint());
+	json_t *reply = json_pack("{s:I,s:o}", "configured_ns",
+	                          (json_int_t)cycles_to_ns(cycles_stamp() - start, rte_get_tsc_hz()),
+	                          "footprint_bytes", ports_footprint());
+	uint16_t port;
+
+	if (dut_rx_port(&port) == 0)
+		json_object_set_new(reply, "target", gen_target_json(port));
+	return reply;
 }

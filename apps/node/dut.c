@@ -1,170 +1,68 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dut.h"
 
+#include <stdlib.h>
+
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
+#include <rte_malloc.h>
 
-#include "fields.h"
+#include "dut_config.h"
+#include "dut_rings.h"
 #include "net_crossover.h"
 #include "poll_event.h"
 #include "ports.h"
-#include "routes.h"
+#include "sender.h"
 #include "workload.h"
 
-#define EXTRA_CYCLES_MAX 100000000
-#define SAMPLE_EVERY_MAX 1000000
 #define CYCLES_PER_EVENT_LOADED                                                                              \
 	32768 /* a busy loop looks at the TSC after packets worth about so many cycles */
 #define CYCLES_PER_PACKET_GUESS 64
 #define UNINSTRUMENTED_FACTOR   4 /* mode none looks only for the end of its window */
 
-static const char *const organisations[] = {"scale-out", NULL};
-static const char *const notifications[] = {"spin", NULL};
-
-struct dut_spec {
-	unsigned int lcores[RTE_MAX_LCORE];
-	unsigned int n;
-	uint16_t rx_port;
-	uint16_t tx_port;
-	unsigned int organisation;
-	unsigned int notification;
-	unsigned int workload;
-	unsigned int accounting;
-	uint64_t routes;
-	uint64_t extra_cycles;
-	uint64_t burst;
-	uint64_t sample_every;
-	uint64_t longest;
-};
-
 static struct {
-	struct dut_spec spec;
-	struct poller *pollers[RTE_MAX_LCORE];
+	struct dut_config config;
+	struct poller *pollers[RTE_MAX_LCORE]; /* the workers, then the dispatchers */
 	unsigned int n;
+	struct queue_lock *locks; /* by RX queue; NULL: not shared */
 } dut;
-
-static int parse_lcores(json_t *list, struct dut_spec *spec, struct node_error *err)
-{
-	json_t *item;
-	size_t i;
-
-	if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > RTE_MAX_LCORE)
-		return node_fail(err, "dut.lcores", "must be an array of at least one lcore");
-	json_array_foreach(list, i, item)
-	{
-		const json_int_t lcore = json_is_integer(item) ? json_integer_value(item) : -1;
-
-		if (lcore < 0 || lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled((unsigned int)lcore))
-			return node_fail(err, "dut.lcores", "item %zu is not an lcore of this process", i);
-		if ((unsigned int)lcore == rte_get_main_lcore())
-			return node_fail(err, "dut.lcores", "lcore %u is the main lcore and does not poll",
-			                 (unsigned int)lcore);
-		for (unsigned int k = 0; k < spec->n; k++)
-			if (spec->lcores[k] == (unsigned int)lcore)
-				return node_fail(err, "dut.lcores", "lcore %u is listed twice",
-				                 (unsigned int)lcore);
-		spec->lcores[spec->n++] = (unsigned int)lcore;
-	}
-	return 0;
-}
-
-static int parse_port(json_t *object, const char *key, const char *where, uint16_t *port,
-                      struct node_error *err)
-{
-	const char *name = NULL;
-
-	if (fields_string(object, "dut", key, RTE_ETH_NAME_MAX_LEN - 1, &name, err))
-		return -1;
-	return ports_find(name, where, port, err);
-}
-
-static int parse_ports(json_t *object, struct dut_spec *spec, struct node_error *err)
-{
-	json_t *tx_port = json_object_get(object, "tx_port");
-
-	if (fields_require(object, "dut", "rx_port", err) ||
-	    parse_port(object, "rx_port", "dut.rx_port", &spec->rx_port, err))
-		return -1;
-	spec->tx_port = POLLER_NO_PORT;
-	if (tx_port && !json_is_null(tx_port) &&
-	    parse_port(object, "tx_port", "dut.tx_port", &spec->tx_port, err))
-		return -1;
-	if (workloads[spec->workload]->sends && spec->tx_port == POLLER_NO_PORT)
-		return node_fail(err, "dut.tx_port", "is required: workload %s sends",
-		                 workload_names[spec->workload]);
-	return 0;
-}
-
-static int parse_numbers(json_t *object, struct dut_spec *spec, struct node_error *err)
-{
-	return fields_u64(object, "dut", "routes", 1, ROUTES_MAX, &spec->routes, err) ||
-	       fields_u64(object, "dut", "extra_cycles", 0, EXTRA_CYCLES_MAX, &spec->extra_cycles, err) ||
-	       fields_u64(object, "dut", "burst", 1, ACCOUNT_BURST_MAX, &spec->burst, err) ||
-	       fields_u64(object, "dut", "sample_every", 1, SAMPLE_EVERY_MAX, &spec->sample_every, err) ||
-	       fields_u64(object, "dut", "longest", 0, LONGEST_MAX, &spec->longest, err);
-}
-
-static int parse_composition(json_t *object, struct dut_spec *spec, struct node_error *err)
-{
-	return fields_choice(object, "dut", "organisation", organisations, &spec->organisation, err) ||
-	       fields_choice(object, "dut", "notification", notifications, &spec->notification, err) ||
-	       fields_choice(object, "dut", "workload", workload_names, &spec->workload, err) ||
-	       fields_choice(object, "dut", "accounting", accounting_names, &spec->accounting, err);
-}
-
-static int parse(json_t *object, struct dut_spec *spec, struct node_error *err)
-{
-	static const char *const keys[] = {
-	        "lcores",       "rx_port", "tx_port",    "organisation", "notification", "workload", "routes",
-	        "extra_cycles", "burst",   "accounting", "sample_every", "longest",      NULL};
-
-	*spec = (struct dut_spec){
-	        .accounting = ACCOUNTING_SAMPLED,
-	        .workload = 2, /* l3fwd-lpm, the application of SoCC'19 */
-	        .routes = ROUTES_DEFAULT,
-	        .burst = 32,
-	        .sample_every = 64,
-	        .longest = 16,
-	};
-	if (fields_only(object, "dut", keys, err) || fields_require(object, "dut", "lcores", err) ||
-	    parse_lcores(json_object_get(object, "lcores"), spec, err) ||
-	    parse_composition(object, spec, err) || parse_ports(object, spec, err) ||
-	    parse_numbers(object, spec, err))
-		return -1;
-	return 0;
-}
-
-static int check_queues(const struct dut_spec *spec, struct node_error *err)
-{
-	if (ports_rx_queues(spec->rx_port) < spec->n)
-		return node_fail(err, "dut.lcores", "%u lcores need as many RX queues; the port has %u",
-		                 spec->n, ports_rx_queues(spec->rx_port));
-	if (spec->tx_port != POLLER_NO_PORT && ports_tx_queues(spec->tx_port) < spec->n)
-		return node_fail(err, "dut.lcores", "%u lcores need as many TX queues; the port has %u",
-		                 spec->n, ports_tx_queues(spec->tx_port));
-	return 0;
-}
 
 static void drop_pollers(void)
 {
 	for (unsigned int i = 0; i < dut.n; i++) {
 		pmu_close(&dut.pollers[i]->pmu);
+		sender_free(dut.pollers[i]->sender);
 		poller_free(dut.pollers[i]);
 	}
 	dut.n = 0;
 }
 
-static int make_pollers(const struct dut_spec *spec, struct node_error *err)
+static void drop(void)
 {
-	bool same = dut.n == spec->n;
+	drop_pollers();
+	dut_rings_free();
+	rte_free(dut.locks);
+	dut.locks = NULL;
+}
+
+static unsigned int lcore_of(const struct dut_config *config, unsigned int i)
+{
+	return i < config->workers.n ? config->workers.lcores[i]
+	                             : config->dispatchers.lcores[i - config->workers.n];
+}
+
+static int make_pollers(const struct dut_config *config, struct node_error *err)
+{
+	const unsigned int n = config->workers.n + config->dispatchers.n;
+	bool same = dut.n == n;
 
 	for (unsigned int i = 0; i < dut.n && same; i++)
-		same = dut.pollers[i]->lcore == spec->lcores[i];
+		same = dut.pollers[i]->lcore == lcore_of(config, i);
 	if (same)
 		return 0;
 	drop_pollers();
-	for (unsigned int i = 0; i < spec->n; i++) {
-		dut.pollers[i] = poller_new(spec->lcores[i]);
+	for (unsigned int i = 0; i < n; i++) {
+		dut.pollers[i] = poller_new(lcore_of(config, i));
 		if (!dut.pollers[i])
 			return node_fail(err, "dut", "out of memory");
 		dut.n++;
@@ -172,72 +70,154 @@ static int make_pollers(const struct dut_spec *spec, struct node_error *err)
 	return 0;
 }
 
-static int32_t packets_per_event(const struct dut_spec *spec)
+static int make_locks(const struct dut_config *config, struct node_error *err)
 {
-	const uint64_t packets = CYCLES_PER_EVENT_LOADED / (CYCLES_PER_PACKET_GUESS + spec->extra_cycles);
-
-	return (int32_t)(RTE_MAX(packets, UINT64_C(1)) *
-	                 (spec->accounting == ACCOUNTING_NONE ? UNINSTRUMENTED_FACTOR : 1));
+	rte_free(dut.locks);
+	dut.locks = NULL;
+	if (config->organisation != LOCKED)
+		return 0;
+	dut.locks = rte_zmalloc_socket("locks", ports_rx_queues(config->rx_port) * sizeof(*dut.locks),
+	                               RTE_CACHE_LINE_SIZE, rte_eth_dev_socket_id(config->rx_port));
+	return dut.locks ? 0 : node_fail(err, "dut", "out of memory");
 }
 
+static int32_t packets_per_event(const struct dut_config *config)
+{
+	const double packets =
+	        CYCLES_PER_EVENT_LOADED / (CYCLES_PER_PACKET_GUESS + delays_mean(&config->delays));
+
+	return (int32_t)(RTE_MAX(packets, 1.0) *
+	                 (config->accounting == ACCOUNTING_NONE ? UNINSTRUMENTED_FACTOR : 1));
+}
+
+static bool reads_rx_queues(const struct poller *p)
+{
+	return p->source == SOURCE_RX_QUEUES || p->source == SOURCE_LOCKED;
+}
+
+/* Counters of a queue that several lcores read do not say whose refill failed. */
 static void find_refill_counters(struct poller *p)
 {
 	uint16_t found = 0;
 
-	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
+	for (uint32_t q = p->first_queue; p->source == SOURCE_RX_QUEUES && q < p->end_queue;
+	     q += p->queue_step)
 		found += net_crossover_refill_failures(p->rx_port, (uint16_t)q, &p->refill_counters[found]) ==
 		         0;
 	p->refill_counted = found == p->queues;
 }
 
-/* Queues are dealt out in turn: lcore i of n polls the queues i, i + n, i + 2n ... */
-static void assign(struct poller *p, unsigned int i, const struct dut_spec *spec)
+/* Lcore i of n polls the queues i, i + n, i + 2n ... below `queues`. */
+static void deal_queues(struct poller *p, unsigned int i, unsigned int n, uint16_t queues)
 {
-	const uint16_t queues = ports_rx_queues(spec->rx_port);
-
-	p->rx_port = spec->rx_port;
-	p->tx_port = spec->tx_port;
-	p->tx_queue = (uint16_t)i;
 	p->first_queue = (uint16_t)i;
-	p->queue_step = (uint16_t)spec->n;
-	p->queues = (uint16_t)((queues - i + spec->n - 1) / spec->n);
-	p->end_queue = (uint16_t)(i + (uint32_t)p->queues * spec->n);
-	p->burst = (uint16_t)spec->burst;
-	p->extra_cycles = spec->extra_cycles;
-	p->accounting = (enum accounting)spec->accounting;
-	p->sample_every = (uint32_t)spec->sample_every;
-	p->longest = (uint32_t)spec->longest;
-	p->packets_per_event = packets_per_event(spec);
+	p->queue_step = (uint16_t)n;
+	p->queues = (uint16_t)((queues - i + n - 1) / n);
+	p->end_queue = (uint16_t)(i + (uint32_t)p->queues * n);
+}
+
+static enum poller_source worker_source(const struct dut_config *config)
+{
+	if (config->rx_port == POLLER_NO_PORT)
+		return SOURCE_MADE;
+	if (config->organisation == LOCKED)
+		return SOURCE_LOCKED;
+	return config->dispatchers.n ? SOURCE_RING : SOURCE_RX_QUEUES;
+}
+
+/* What all lcores have in common. */
+static void assign(struct poller *p, unsigned int i, const struct dut_config *config)
+{
+	p->rx_port = config->rx_port;
+	p->tx_port = config->tx_port;
+	p->burst = (uint16_t)config->burst;
+	p->accounting = config->accounting;
+	p->sample_every = (uint32_t)config->sample_every;
+	p->longest = (uint32_t)config->longest;
+	p->packets_per_event = packets_per_event(config);
+	p->delays.config = NULL;
+	p->ring = dut_ring(i);
+	p->locks = dut.locks;
 	rng_seed(&p->rng, i);
+}
+
+static void assign_worker(struct poller *p, unsigned int i, const struct dut_config *config)
+{
+	const bool delays = config->has_service || config->has_hiccup;
+
+	assign(p, i, config);
+	p->role = POLLER_WORKER;
+	p->source = worker_source(config);
+	p->tx_queue = (uint16_t)i;
+	p->delays.config = delays ? &dut.config.delays : NULL;
+	p->loop = workloads[config->workload]->loops[p->source][delays][config->accounting];
+	sender_free(p->sender);
+	p->sender = NULL;
+	switch (p->source) {
+	case SOURCE_RX_QUEUES:
+		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
+		break;
+	case SOURCE_LOCKED:
+		deal_queues(p, 0, 1, ports_rx_queues(config->rx_port));
+		break;
+	default:
+		deal_queues(p, 0, 1, 1);
+	}
 	find_refill_counters(p);
+}
+
+static void assign_dispatcher(struct poller *p, unsigned int i, const struct dut_config *config)
+{
+	assign(p, i, config);
+	p->role = POLLER_DISPATCHER;
+	p->source = SOURCE_RX_QUEUES;
+	p->loop = dispatcher_loops[config->accounting];
+	deal_queues(p, i, config->dispatchers.n, ports_rx_queues(config->rx_port));
+	find_refill_counters(p);
+}
+
+static int prepare_workload(const struct dut_config *config, struct poller *p, struct node_error *err)
+{
+	const struct workload *workload = workloads[config->workload];
+	const struct workload_spec spec = {
+	        .routes = (uint32_t)config->routes,
+	        .flows = (uint32_t)config->flows,
+	        .frame = config->frame,
+	        .encapsulation = (enum encapsulation)config->encapsulation,
+	        .tx_port = config->tx_port,
+	        .socket = (int)rte_lcore_to_socket_id(config->workers.lcores[0]),
+	};
+
+	return workload->prepare ? workload->prepare(&spec, p, err) : 0;
+}
+
+static int set_up(const struct dut_config *config, struct node_error *err)
+{
+	if (make_pollers(config, err) || dut_rings_make(config, err) || make_locks(config, err))
+		return -1;
+	for (unsigned int i = 0; i < config->workers.n; i++) {
+		assign_worker(dut.pollers[i], i, config);
+		if (prepare_workload(config, dut.pollers[i], err))
+			return -1;
+	}
+	for (unsigned int i = 0; i < config->dispatchers.n; i++)
+		assign_dispatcher(dut.pollers[config->workers.n + i], i, config);
+	return 0;
 }
 
 int dut_configure(json_t *object, struct node_error *err)
 {
-	struct workload_spec needs = {0};
-	struct dut_spec spec;
+	static struct dut_config config;
 
 	if (!object) {
-		drop_pollers();
+		drop();
 		return 0;
 	}
-	if (parse(object, &spec, err) || check_queues(&spec, err) || make_pollers(&spec, err)) {
-		drop_pollers();
+	if (dut_config_read(object, &config, err) || set_up(&config, err)) {
+		drop();
 		return -1;
 	}
-	const struct workload *workload = workloads[spec.workload];
-
-	needs.routes = (uint32_t)spec.routes;
-	needs.tx_port = spec.tx_port;
-	needs.socket = (int)rte_lcore_to_socket_id(spec.lcores[0]);
-	for (unsigned int i = 0; i < spec.n; i++) {
-		assign(dut.pollers[i], i, &spec);
-		if (workload->prepare && workload->prepare(&needs, dut.pollers[i], err) < 0) {
-			drop_pollers();
-			return -1;
-		}
-	}
-	dut.spec = spec;
+	dut.config = config;
 	return 0;
 }
 
@@ -247,20 +227,52 @@ unsigned int dut_pollers(struct poller ***pollers)
 	return dut.n;
 }
 
+int dut_rx_port(uint16_t *port)
+{
+	if (dut.n == 0 || dut.config.rx_port == POLLER_NO_PORT)
+		return -1;
+	*port = dut.config.rx_port;
+	return 0;
+}
+
+struct poller *dut_rx_poller(void)
+{
+	for (unsigned int i = 0; i < dut.n; i++)
+		if (reads_rx_queues(dut.pollers[i]))
+			return dut.pollers[i];
+	return NULL;
+}
+
 static bool poller_frames_waiting(const struct poller *p)
 {
+	if (!reads_rx_queues(p))
+		return false;
 	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
 		if (rte_eth_rx_queue_count(p->rx_port, (uint16_t)q) > 0)
 			return true;
 	return false;
 }
 
+/* Received and not yet passed on: in a burst that waits for its delays. Counters of a running lcore are a snapshot. */
+static bool poller_holds_packets(const struct poller *p)
+{
+	uint64_t held = 0;
+
+	for (int s = 0; s < STRETCHES; s++) {
+		const struct account *a = &p->accounts[s];
+
+		held += a->rx_packets - a->tx_packets - a->tx_dropped - a->workload_dropped -
+		        a->handed_packets - a->ring_full;
+	}
+	return p->source != SOURCE_MADE && held != 0;
+}
+
 bool dut_frames_waiting(void)
 {
 	for (unsigned int i = 0; i < dut.n; i++)
-		if (poller_frames_waiting(dut.pollers[i]))
+		if (poller_frames_waiting(dut.pollers[i]) || poller_holds_packets(dut.pollers[i]))
 			return true;
-	return false;
+	return dut_rings_waiting();
 }
 
 bool dut_has_lcore(unsigned int lcore)
@@ -269,11 +281,6 @@ bool dut_has_lcore(unsigned int lcore)
 		if (dut.pollers[i]->lcore == lcore)
 			return true;
 	return false;
-}
-
-const poll_loop_fn *dut_loops(void)
-{
-	return workloads[dut.spec.workload]->loops;
 }
 
 void dut_start(const struct trial *trial)
@@ -299,11 +306,11 @@ int dut_lcore_main(void *arg)
 	struct poller *p = arg;
 
 	open_counters(p);
-	dut_loops()[p->accounting](p);
+	p->loop(p);
 	return 0;
 }
 
 void dut_close(void)
 {
-	drop_pollers();
+	drop();
 }

@@ -4,6 +4,7 @@
 #define DUT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <jansson.h>
 
 #include "node_error.h"
@@ -19,10 +20,19 @@ int dut_configure(json_t *spec, struct node_error *err);
 /* Its lcores: *pollers becomes the array; returns their number (0: no DUT). */
 unsigned int dut_pollers(struct poller ***pollers);
 
+/* The port that the DUT receives on. Returns 0, or -1 when no DUT is configured or it receives nothing. */
+int dut_rx_port(uint16_t *port);
+
 bool dut_has_lcore(unsigned int lcore);
 
-/* True while frames wait in an RX queue that a DUT lcore polls; false also where the driver cannot tell. */
+/*
+ * True while frames wait in an RX queue that a DUT lcore polls (false also where the driver cannot tell), in a ring, or in a
+ * burst that is being delayed.
+ */
 bool dut_frames_waiting(void);
+
+/* The first of its lcores that polls RX queues, or NULL. */
+struct poller *dut_rx_poller(void);
 
 /* Clear the accounts for a trial. */
 void dut_start(const struct trial *trial);
@@ -30,10 +40,7 @@ void dut_start(const struct trial *trial);
 /* The main function of poller's lcore, for rte_eal_remote_launch; arg: struct poller *. */
 int dut_lcore_main(void *arg);
 
-/* The loops of the present configuration, indexed by enum accounting. */
-const poll_loop_fn *dut_loops(void);
-
-/* The array L of docs/node-protocol.md for the window of the last trial; while a trial runs, counters so far. */
+/* The object `dut` of a result (docs/node-protocol.md) for the window of the last trial; while a trial runs, counters so far. */
 json_t *dut_report(bool running);
 
 /* Counters of one poller so far, all stretches together: what live readers see. */

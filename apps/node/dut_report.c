@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the DUT tells about a window: the object L of docs/node-protocol.md. */
 #include "dut.h"
+#include "dut_rings.h"
 #include "lcore.h"
 
 static json_t *integer(uint64_t value)
@@ -68,9 +69,17 @@ static json_t *sampled_json(const struct account *a, const struct account_cycles
 	                 "excess_cycles", (json_int_t)c->excess);
 }
 
+static json_t *refill_absent(const struct poller *p)
+{
+	return absent(p->source == SOURCE_LOCKED
+	                      ? "the driver counts failed refills by queue, and several lcores poll each"
+	                      : "this driver does not count failed refills by queue");
+}
+
 /*
- * Polls by outcome. An empty poll whose refill failed looks empty and is counted by the driver. Plain queues have one
- * reader: no race can be lost.
+ * Polls by outcome. An empty poll whose refill failed looks empty and is counted by the driver. Nobody returns empty from a lost race:
+ * an RX queue has one reader or is locked, and who loses the race for the head of a ring tries again until it has packets or
+ * finds the ring empty.
  */
 static json_t *polls_json(const struct poller *p, const struct account *a)
 {
@@ -79,13 +88,11 @@ static json_t *polls_json(const struct poller *p, const struct account *a)
 	json_t *object = json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_visits(a) - full),
 	                           "full", (json_int_t)full, "race_lost", (json_int_t)0);
 
-	if (p->refill_counted) {
+	if (p->refill_counted || p->source == SOURCE_RING || p->source == SOURCE_MADE) {
 		json_object_set_new(object, "refill_failed", integer(RTE_MIN(refills, empty)));
 		json_object_set_new(object, "empty", integer(empty - RTE_MIN(refills, empty)));
 	} else {
-		json_object_set_new(
-		        object, "refill_failed",
-		        json_pack("{s:s}", "absent", "this driver does not count failed refills by queue"));
+		json_object_set_new(object, "refill_failed", refill_absent(p));
 		json_object_set_new(object, "empty", integer(empty));
 	}
 	return object;
@@ -224,14 +231,94 @@ static void add_classes(json_t *object, const struct poller *p, const struct acc
 	json_object_set_new(object, "busy_cycles_testpmd", json_incref(useful));
 }
 
+static bool is_dispatcher(const struct poller *p)
+{
+	return p->role == POLLER_DISPATCHER;
+}
+
 static json_t *traffic_json(const struct poller *p, const struct account *a)
 {
-	return json_pack("{s:i,s:i,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
-	                 lcore_cpu(p->lcore), "queues", p->queues, "accounting",
-	                 accounting_names[p->accounting], "rx_packets", (json_int_t)a->rx_packets, "rx_bytes",
-	                 (json_int_t)a->rx_bytes, "tx_packets", (json_int_t)a->tx_packets, "tx_bytes",
-	                 (json_int_t)a->tx_bytes, "tx_dropped", (json_int_t)a->tx_dropped, "workload_dropped",
-	                 (json_int_t)a->workload_dropped);
+	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues",
+	                                      [SOURCE_LOCKED] = "rx-queues",
+	                                      [SOURCE_RING] = "ring",
+	                                      [SOURCE_MADE] = "made"};
+	const bool receives = p->source != SOURCE_MADE; /* what is made counts as received inside */
+	json_t *object = json_pack(
+	        "{s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
+	        lcore_cpu(p->lcore), "role", is_dispatcher(p) ? "dispatcher" : "worker", "source",
+	        sources[p->source], "queues", p->queues, "accounting", accounting_names[p->accounting],
+	        "rx_packets", receives ? (json_int_t)a->rx_packets : 0, "rx_bytes",
+	        receives ? (json_int_t)a->rx_bytes : 0, "tx_packets", (json_int_t)a->tx_packets, "tx_bytes",
+	        (json_int_t)a->tx_bytes, "tx_dropped", (json_int_t)a->tx_dropped, "workload_dropped",
+	        (json_int_t)a->workload_dropped);
+
+	if (is_dispatcher(p)) {
+		json_object_set_new(object, "handed_packets", integer(a->handed_packets));
+		json_object_set_new(object, "ring_full", integer(a->ring_full));
+	}
+	if (p->source == SOURCE_MADE)
+		json_object_set_new(object, "no_mbuf", integer(a->no_mbuf));
+	return object;
+}
+
+/* The seed of a stream from which something is drawn. */
+static json_t *seed_json(const struct delay_distribution *d, uint64_t seed)
+{
+	return d->kind == DELAY_FIXED ? json_null() : integer(seed);
+}
+
+static void add_delays(json_t *object, const struct poller *p, const struct account *a)
+{
+	const struct delay_streams *streams = &p->delays;
+	const struct delay_counts *counts = &a->delays;
+
+	if (!streams->config)
+		return;
+	const struct delay_distribution *service = &streams->config->service;
+
+	if (service->kind != DELAY_NONE)
+		json_object_set_new(object, "service",
+		                    json_pack("{s:I,s:I,s:o}", "count", (json_int_t)counts->packets, "cycles",
+		                              (json_int_t)counts->service_cycles, "seed",
+		                              seed_json(service, streams->service_seed)));
+	if (streams->config->hiccup.kind != DELAY_NONE)
+		json_object_set_new(object, "hiccups",
+		                    json_pack("{s:I,s:I,s:I}", "count", (json_int_t)counts->hiccups, "cycles",
+		                              (json_int_t)counts->hiccup_cycles, "seed",
+		                              (json_int_t)streams->hiccup_seed));
+}
+
+static json_t *lock_json(const struct poller *p, const struct account *a)
+{
+	const char *reason = "accounting modes none and count take no stamps";
+
+	return json_pack("{s:o,s:o}", "waits",
+	                 p->accounting == ACCOUNTING_NONE ? absent("accounting mode none counts traffic only")
+	                                                  : integer(a->lock_waits),
+	                 "cycles",
+	                 p->accounting > ACCOUNTING_COUNT ? integer(a->lock_cycles) : absent(reason));
+}
+
+/* One array per counter, an element for each part of the window. */
+static json_t *series_json(const struct poller *p)
+{
+	const struct series *s = &p->series;
+	const bool receives = p->source != SOURCE_MADE;
+	json_t *cycles = json_array(), *rx_packets = json_array(), *tx_packets = json_array(),
+	       *sweeps = json_array(), *interrupted = json_array();
+
+	for (uint32_t i = 1; i < s->count; i++) {
+		const struct series_point *from = &s->points[i - 1], *to = &s->points[i];
+
+		json_array_append_new(cycles, integer(to->tsc - from->tsc));
+		json_array_append_new(rx_packets, integer(receives ? to->rx_packets - from->rx_packets : 0));
+		json_array_append_new(tx_packets, integer(to->tx_packets - from->tx_packets));
+		json_array_append_new(sweeps, integer(to->sweeps - from->sweeps));
+		json_array_append_new(interrupted,
+		                      integer(to->interrupted_cycles - from->interrupted_cycles));
+	}
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "cycles", cycles, "rx_packets", rx_packets, "tx_packets",
+	                 tx_packets, "sweeps", sweeps, "interrupted_cycles", interrupted);
 }
 
 static json_t *window_json(const struct poller *p)
@@ -246,6 +333,10 @@ static json_t *window_json(const struct poller *p)
 	json_object_set_new(object, "interruptions",
 	                    json_pack("{s:I,s:I}", "count", (json_int_t)a->interruptions, "cycles",
 	                              (json_int_t)a->interrupted_cycles));
+	if (p->source == SOURCE_LOCKED)
+		json_object_set_new(object, "lock", lock_json(p, a));
+	add_delays(object, p, a);
+	json_object_set_new(object, "series", series_json(p));
 	json_object_set_new(object, "os", os_json(p->edges));
 	json_object_set_new(object, "pmu", pmu_json(p, a));
 	return object;
@@ -264,6 +355,9 @@ json_t *dut_live(const struct poller *p)
 		sum.tx_bytes += a->tx_bytes;
 		sum.tx_dropped += a->tx_dropped;
 		sum.workload_dropped += a->workload_dropped;
+		sum.handed_packets += a->handed_packets;
+		sum.ring_full += a->ring_full;
+		sum.no_mbuf += a->no_mbuf;
 		sum.sweeps += a->sweeps;
 		sum.busy_sweeps += a->busy_sweeps;
 	}
@@ -282,5 +376,9 @@ json_t *dut_report(bool running)
 
 	for (unsigned int i = 0; i < n; i++)
 		json_array_append_new(list, running ? dut_live(pollers[i]) : window_json(pollers[i]));
-	return list;
+	json_t *object = json_pack("{s:o}", "lcores", list), *rings = running ? NULL : dut_rings_json();
+
+	if (rings)
+		json_object_set_new(object, "rings", rings);
+	return object;
 }

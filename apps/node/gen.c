@@ -31,20 +31,6 @@ static struct gen_engine *engine; /* NULL: no generator */
 static struct rte_mempool *pool;
 static uint16_t next_mark = 1;
 
-/*
- * A driver that hands buffers over instead of copying them (net_crossover with dma=swap) leaves ours in the
- * rings of the port that receives, so there must be one for each of its descriptors too.
- */
-static bool buffers_change_hands(uint16_t port)
-{
-	struct rte_eth_dev_info info;
-
-	if (rte_eth_dev_info_get(port, &info) != 0 || info.device == NULL)
-		return false;
-	const struct rte_devargs *devargs = rte_dev_devargs(info.device);
-	return devargs != NULL && devargs->args != NULL && strstr(devargs->args, "dma=swap") != NULL;
-}
-
 static uint32_t rx_descriptors(uint16_t port)
 {
 	struct rte_eth_rxq_info queue;
@@ -69,8 +55,8 @@ static uint32_t pool_mbufs(void)
 {
 	uint32_t mbufs = POOL_SPARE + tx_descriptors(config.tx_port);
 
-	if (buffers_change_hands(config.tx_port))
-		mbufs += rx_descriptors(config.target_port);
+	if (ports_buffers_change_hands(config.tx_port))
+		mbufs += rx_descriptors(config.target_port) + ports_held_mbufs();
 	return mbufs;
 }
 
@@ -114,13 +100,13 @@ static int prepare_pool(struct node_error *err)
 
 static int prepare_traffic(struct node_error *err)
 {
-	static struct rss_target target;
-
-	if (config.target_port == GEN_NO_PORT)
-		return gen_traffic_make(&config, NULL, &engine->traffic, err);
-	if (gen_target_read(config.target_port, &target, err))
-		return -1;
-	return gen_traffic_make(&config, &target, &engine->traffic, err);
+	if (config.target_port != GEN_NO_PORT) {
+		if (gen_target_read(config.target_port, &config.target, err))
+			return -1;
+		config.has_target = true;
+	}
+	return gen_traffic_make(&config, config.has_target ? &config.target.rss : NULL, &engine->traffic,
+	                        err);
 }
 
 static int prepare_results(struct node_error *err)
@@ -263,8 +249,9 @@ static int make_templates(struct node_error *err)
 	struct rte_ether_addr source, destination;
 
 	memset(&destination, 0xff, sizeof(destination)); /* nobody in particular: broadcast */
-	if (rte_eth_macaddr_get(config.tx_port, &source) != 0 ||
-	    (config.target_port != GEN_NO_PORT && rte_eth_macaddr_get(config.target_port, &destination) != 0))
+	if (config.has_target)
+		destination = config.target.mac;
+	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)
 		return node_fail(err, "gen.tx_port", "cannot read the port's MAC address");
 	for (unsigned int i = 0; i < config.sizes_count; i++)
 		packet_template_init(&engine->templates[i], config.sizes[i].bytes, &source, &destination,

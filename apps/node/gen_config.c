@@ -36,6 +36,7 @@ static const char *const gen_keys[] = {"lcore",
                                        "tx_port",
                                        "rx_port",
                                        "target_port",
+                                       "target",
                                        "frame",
                                        "flows",
                                        "routes",
@@ -98,6 +99,18 @@ static int read_ports(const json_t *spec, struct gen_config *config, struct node
 	if (config->tx_port == GEN_NO_PORT)
 		return node_fail(err, "gen.tx_port", "is required");
 	return 0;
+}
+
+static int read_target(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	const json_t *const target = json_object_get(spec, "target");
+
+	if (target == NULL || json_is_null(target))
+		return 0;
+	if (config->target_port != GEN_NO_PORT)
+		return node_fail(err, "gen.target", "is given beside target_port; a target has one of both");
+	config->has_target = true;
+	return gen_target_parse(target, &config->target, err);
 }
 
 static int read_size(const json_t *spec, size_t index, struct gen_size *size, struct node_error *err)
@@ -182,8 +195,8 @@ int gen_config_read(const json_t *spec, struct gen_config *config, struct node_e
 {
 	*config = defaults;
 	if (fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
-	    read_ports(spec, config, err) || read_sizes(spec, config, err) || read_shape(spec, config, err) ||
-	    read_pace(spec, config, err))
+	    read_ports(spec, config, err) || read_target(spec, config, err) ||
+	    read_sizes(spec, config, err) || read_shape(spec, config, err) || read_pace(spec, config, err))
 		return -1;
 	return check_mtu(config, err);
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "../lib/node_error.h"
+#include "gen_target.h"
 
 #define GEN_SIZES_MAX      16
 #define GEN_BURST_MAX      256
@@ -32,7 +33,9 @@ struct gen_config {
 	unsigned int lcore;
 	uint16_t tx_port;
 	uint16_t rx_port;     /* GEN_NO_PORT: does not receive */
-	uint16_t target_port; /* GEN_NO_PORT: flows are not placed */
+	uint16_t target_port; /* of this node; GEN_NO_PORT: none */
+	bool has_target;      /* of another node; with neither of both flows are not placed */
+	struct gen_target target;
 	struct gen_size sizes[GEN_SIZES_MAX];
 	unsigned int sizes_count;
 	uint32_t flows;

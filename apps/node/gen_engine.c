@@ -27,6 +27,8 @@ static __rte_always_inline uint64_t begin_turn(struct gen_engine *e)
 		e->counts.gaps_over_100us += gap > 100 * e->cycles_us;
 		e->counts.cycles_over_100us += gap > 100 * e->cycles_us ? gap : 0;
 		e->longest_gap = RTE_MAX(e->longest_gap, gap);
+		e->last_gap = gap;
+		e->last_gap_end_tsc = now;
 	}
 	return now;
 }
@@ -224,10 +226,25 @@ static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t li
 	}
 }
 
+/* A gap that reached over the window's start made slots of the window late: its part inside is the window's. */
+static void count_gap_over_start(struct gen_engine *e, uint64_t now)
+{
+	const uint64_t inside = RTE_MIN(e->last_gap, now - e->trial->start_tsc);
+
+	if (e->last_gap_end_tsc != now || inside <= 100 * e->cycles_us)
+		return;
+	e->at_open.gaps_over_1us--;
+	e->at_open.gaps_over_10us--;
+	e->at_open.gaps_over_100us--;
+	e->at_open.cycles_over_100us -= inside;
+	e->longest_gap = inside;
+}
+
 static void open_window(struct gen_engine *e, uint64_t now)
 {
 	e->at_open = e->counts;
 	e->longest_gap = 0;
+	count_gap_over_start(e, now);
 	e->in_window = true;
 	atomic_store(&e->opened_tsc, now);
 }

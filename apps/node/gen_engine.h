@@ -88,6 +88,8 @@ struct gen_engine {
 	_Atomic(uint64_t) opened_tsc; /* 0: not yet */
 	_Atomic(uint64_t) closed_tsc;
 	uint64_t longest_gap;
+	uint64_t last_gap; /* of those above 1 us, ended at last_gap_end_tsc */
+	uint64_t last_gap_end_tsc;
 	struct histogram lateness_ns;
 	struct histogram interdeparture_ns;
 	struct histogram latency_intended_ns;

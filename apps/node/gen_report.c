@@ -3,6 +3,7 @@
 #include "lcore.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include <rte_cycles.h>
 #include <rte_lcore.h>
@@ -57,16 +58,76 @@ static json_t *host_gaps(const struct gen_engine *e, const struct gen_counts *c)
 	                 "longest_ns", integer(cycles_to_ns(e->longest_gap, tsc_hz)));
 }
 
+/* Flows with a fault of each kind, and the one that lost the largest share. */
+struct flow_faults {
+	uint32_t sent; /* flows that any packet was sent of */
+	uint32_t lossy;
+	uint32_t duplicated;
+	uint32_t reordered;
+	uint32_t worst;
+	uint64_t worst_sent;
+	uint64_t worst_lost;
+};
+
+static void judge_flow(struct flow_faults *faults, const struct sequence *s, uint32_t flow, uint64_t sent)
+{
+	const uint64_t arrived = s->flow[flow].arrivals;
+	const uint64_t lost = sent > arrived ? sent - arrived : 0;
+
+	faults->sent += sent > 0;
+	faults->lossy += lost > 0;
+	faults->duplicated += s->faults[flow].duplicated > 0;
+	faults->reordered += s->faults[flow].reordered > 0;
+	if ((double)lost * (double)faults->worst_sent > (double)faults->worst_lost * (double)sent ||
+	    (lost > 0 && faults->worst_lost == 0)) {
+		faults->worst = flow;
+		faults->worst_sent = sent;
+		faults->worst_lost = lost;
+	}
+}
+
+static json_t *flows_to_json(const struct flow_faults *faults)
+{
+	json_t *object = json_pack("{s:o, s:o, s:o, s:o}", "sent", integer(faults->sent), "lossy",
+	                           integer(faults->lossy), "duplicated", integer(faults->duplicated),
+	                           "reordered", integer(faults->reordered));
+
+	if (object != NULL && faults->worst_lost > 0)
+		json_object_set_new(object, "worst_loss",
+		                    json_pack("{s:o, s:o, s:o}", "flow", integer(faults->worst), "sent",
+		                              integer(faults->worst_sent), "lost",
+		                              integer(faults->worst_lost)));
+	return object;
+}
+
+static json_t *flow_faults(const struct gen_engine *e, uint64_t sent)
+{
+	uint64_t *sent_of = calloc(e->flows, sizeof(*sent_of));
+	struct flow_faults faults = {0};
+
+	if (sent_of == NULL)
+		return json_pack("{s:s}", "absent", "no memory to go through the flows");
+	gen_traffic_count_flows(&e->traffic, sent, sent_of);
+	for (uint32_t flow = 0; flow < e->flows; flow++)
+		judge_flow(&faults, e->received, flow, sent_of[flow]);
+	free(sent_of);
+	return flows_to_json(&faults);
+}
+
 /* Packets of the whole trial: numbers that never arrived are lost. */
-static json_t *sequence_counts(const struct gen_engine *e)
+static json_t *sequence_report(const struct gen_engine *e)
 {
 	const struct sequence *s = e->received;
 	const uint64_t sent = e->counts.sent;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "lost",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
 	                 integer(sent > s->unique ? sent - s->unique : 0), "duplicated",
 	                 integer(s->duplicated), "reordered", integer(s->reordered_in_flow),
-	                 "reordered_in_total", integer(s->reordered), "too_old", integer(s->too_old));
+	                 "reordered_in_total", integer(s->reordered), "too_old", integer(s->too_old),
+	                 "window", integer(sequence_window(s)), "extent",
+	                 histogram_to_json(&s->extent, "packets"), "distance",
+	                 histogram_to_json(&s->distance, "packets"), "degree",
+	                 histogram_to_json(&s->degree, "packets"), "flows", flow_faults(e, sent));
 }
 
 static int add_departure_times(const struct gen_engine *e, json_t *report)
@@ -85,7 +146,7 @@ static int add_reception(const struct gen_engine *e, json_t *report)
 {
 	if (e->received == NULL)
 		return 0;
-	return json_object_set_new(report, "sequence", sequence_counts(e)) |
+	return json_object_set_new(report, "sequence", sequence_report(e)) |
 	       json_object_set_new(report, "latency_ns",
 	                           json_pack("{s:o, s:o}", "from_intended",
 	                                     histogram_to_json(&e->latency_intended_ns, "ns"), "from_sent",

@@ -224,6 +224,15 @@ int gen_traffic_make(const struct gen_config *config, const struct rss_target *t
 	return 0;
 }
 
+void gen_traffic_count_flows(const struct gen_traffic *traffic, uint64_t sent, uint64_t *counts)
+{
+	const uint64_t rounds = sent / traffic->turns_count;
+	const uint64_t begun = sent % traffic->turns_count;
+
+	for (uint32_t turn = 0; turn < traffic->turns_count; turn++)
+		counts[traffic->turns[turn].flow] += rounds + (turn < begun);
+}
+
 void gen_traffic_free(struct gen_traffic *traffic)
 {
 	free(traffic->flows);

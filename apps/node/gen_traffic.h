@@ -43,6 +43,9 @@ struct gen_traffic {
 int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
                      struct gen_traffic *traffic, struct node_error *err);
 
+/* How many of the first `sent` packets of a trial belong to each flow: adds to counts[0..flows-1]. */
+void gen_traffic_count_flows(const struct gen_traffic *traffic, uint64_t sent, uint64_t *counts);
+
 /* Give the memory back; a zeroed or freed traffic may be freed again. */
 void gen_traffic_free(struct gen_traffic *traffic);
 

@@ -2,6 +2,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include <rte_branch_prediction.h>
+
 #include "poll_event.h"
 
 #define WARMUP_SHARE 8 /* poll_window() warms up for 1/8 of its window */
@@ -24,7 +26,7 @@ static void read_edge(struct poller *p, struct poller_edge *edge)
 static void book_open_interval(struct poller *p)
 {
 	if (p->accounting == ACCOUNTING_TRANSITION)
-		account_transition(p->account, &p->open, p->open.busy, cycles_stamp());
+		account_transition(p->account, &p->open, p->open.busy, cycles_stamp() - p->aside_cycles);
 }
 
 static uint64_t boundary_of(const struct poller *p)
@@ -44,14 +46,20 @@ static void next_stretch(struct poller *p, uint64_t now)
 {
 	const bool ends_window = p->stretch == STRETCH_WINDOW;
 
+	if (ends_window)
+		series_close(&p->series, p->account, now);
 	p->account->last_tsc = now;
 	read_edge(p, &p->edges[ends_window]);
 	p->stretch = ends_window ? STRETCH_DRAIN : STRETCH_WINDOW;
 	p->account = &p->accounts[p->stretch];
 	if (ends_window && !p->no_drain)
 		trial_wake(p->trial);
-	p->last_stamp = p->open.since = p->account->first_tsc = cycles_stamp();
+	p->last_stamp = p->account->first_tsc = cycles_stamp();
+	p->open.since = p->account->first_tsc - p->aside_cycles;
 	p->open.packets = 0;
+	if (!ends_window)
+		series_open(&p->series, p->account->first_tsc,
+		            RTE_MAX(p->trial->end_tsc, p->account->first_tsc));
 	for (uint16_t i = 0; p->visit_stamps && i < p->queues; i++)
 		p->visit_stamps[i] = 0;
 }
@@ -140,6 +148,8 @@ uint32_t poll_begin(struct poller *p)
 
 	p->stretch = STRETCH_WARMUP;
 	p->account = &p->accounts[STRETCH_WARMUP];
+	p->aside_cycles = p->event_aside = 0;
+	p->owed_cycles = 0;
 	p->event_tsc = p->last_stamp = p->open.since = p->account->first_tsc = now;
 	p->open.busy = false;
 	p->open.packets = 0;
@@ -153,18 +163,28 @@ uint32_t poll_begin(struct poller *p)
 	return 1;
 }
 
+static void note_event(struct poller *p)
+{
+	p->event_packets = p->account->rx_packets;
+	p->event_aside = p->aside_cycles;
+	p->event_tsc = cycles_stamp();
+}
+
+/* Own time is the time since the last event without waits: what the loop itself took. */
 uint32_t poll_event(struct poller *p)
 {
 	const uint32_t sweeps = p->planned_sweeps;
 	const uint64_t now = cycles_stamp();
-	const uint64_t elapsed = now - p->event_tsc;
+	const uint64_t elapsed = now - p->event_tsc, own = elapsed - (p->aside_cycles - p->event_aside);
 	const enum trial_phase phase = trial_phase(p->trial);
 
 	p->account->sweeps += sweeps;
 	longest_offer(&p->account->longest, now, elapsed, sweeps);
-	judge_stretch(p, sweeps, elapsed);
+	judge_stretch(p, sweeps, own);
 	book_open_interval(p);
-	adapt(p, sweeps, elapsed);
+	adapt(p, sweeps, own);
+	if (unlikely(now >= p->series.next_tsc))
+		series_mark(&p->series, p->account, now);
 	if (now >= boundary_of(p) || (phase != TRIAL_RUN && p->stretch != STRETCH_DRAIN))
 		next_stretch(p, now);
 	if (p->stretch == STRETCH_DRAIN && (phase == TRIAL_OVER || p->no_drain)) {
@@ -173,8 +193,7 @@ uint32_t poll_event(struct poller *p)
 	}
 	plan_sampling(p, sweeps);
 	plan(p, sweeps, elapsed, now);
-	p->event_packets = p->account->rx_packets;
-	p->event_tsc = cycles_stamp();
+	note_event(p);
 	return p->planned_sweeps;
 }
 
@@ -186,24 +205,25 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 	a->sampled_sweeps += sweeps;
 	longest_offer(&a->longest, now, now - p->event_tsc, sweeps);
 	p->sample_due = false;
-	p->event_packets = a->rx_packets;
-	p->event_tsc = cycles_stamp();
+	note_event(p);
 }
 
 void poll_reset(struct poller *p, const struct trial *trial)
 {
 	const struct account_known known = {
 	        .tsc_hz = trial->tsc_hz,
-	        .extra_cycles = p->extra_cycles,
 	        .empty_poll_cycles = p->empty_poll_cycles,
 	        .longest = p->longest,
 	};
 
 	p->trial = trial;
+	if (p->delays.config)
+		delay_streams_begin(&p->delays, p->delays.config, p->lcore);
 	for (int s = 0; s < STRETCHES; s++)
 		account_reset(&p->accounts[s], &known);
 	p->account = &p->accounts[STRETCH_WARMUP];
 	p->stretch = STRETCH_WARMUP;
+	series_reset(&p->series);
 	memset(p->edges, 0, sizeof(p->edges));
 	memset(p->visit_stamps, 0, RTE_MAX_QUEUES_PER_PORT * sizeof(*p->visit_stamps));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The poll loop, written once and specialised at compile time: every function here is inlined with a constant
- * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's.
- * POLL_LOOPS(name, receive, process) makes the loops of a workload, one for each accounting mode.
+ * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's, and loops
+ * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload, one for each source of packets,
+ * with delays and without, and accounting mode.
  *
  * A new way to receive (an organisation) is a receive function, a new workload a process function, a new way to wait for
  * packets (a notification) is called where a sweep ends.
@@ -13,36 +14,47 @@
 #include <rte_branch_prediction.h>
 #include <rte_ethdev.h>
 
+#include "poll_ends.h"
 #include "poll_event.h"
+#include "poll_wait.h"
 
 /* Fill up to p->burst packets from `queue`. */
-typedef uint16_t (*receive_fn)(struct poller *p, uint16_t queue, struct rte_mbuf **packets);
+typedef uint16_t (*receive_fn)(struct poller *p, enum accounting accounting, uint16_t queue,
+                               struct rte_mbuf **packets);
 
 /* Work on n packets; those to be sent are moved to the front and counted in the return value, the rest are freed. */
 typedef uint16_t (*process_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n);
 
+/* Pass n packets of `bytes` in all on, or free them. */
+typedef void (*send_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n, uint64_t bytes);
+
+/* Visit the queues [from, to) without stamps. */
+typedef void (*visits_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t from, uint32_t to,
+                          uint32_t sweep);
+
 struct loop_kind {
 	enum accounting accounting;
+	enum poller_source source;
+	bool delays;
 	receive_fn receive;
 	process_fn process;
+	bool resizes; /* process changes the size of packets */
+	send_fn send;
+	visits_fn visits; /* not inlined: the dozen places that sample would each have the workload in them */
 };
 
-static __rte_always_inline uint64_t packets_bytes(struct rte_mbuf *const *packets, uint16_t n)
+/* The clock of intervals: it stands still while this lcore waits. */
+static __rte_always_inline uint64_t own_stamp(const struct poller *p, const struct loop_kind kind)
 {
-	uint64_t bytes = 0;
+	const bool waits = kind.delays || kind.source == SOURCE_LOCKED;
 
-	for (uint16_t i = 0; i < n; i++)
-		bytes += packets[i]->pkt_len;
-	return bytes;
+	return cycles_stamp() - (waits ? p->aside_cycles : 0);
 }
 
-/* The known extra cost: time, not instructions, so that it is the same on every machine and frequency. */
-static __rte_always_inline void spin_for(uint64_t cycles)
+static __rte_always_inline uint16_t poll_receive(struct poller *p, const struct loop_kind kind,
+                                                 uint32_t queue, struct rte_mbuf **packets)
 {
-	const uint64_t start = cycles_stamp();
-
-	while (cycles_stamp() - start < cycles)
-		;
+	return kind.receive(p, kind.accounting, (uint16_t)queue, packets);
 }
 
 /* Returns how many of the n packets are to be sent; *bytes becomes their bytes. */
@@ -56,32 +68,12 @@ static __rte_always_inline uint16_t poll_process(struct poller *p, const struct 
 	a->rx_bytes += *bytes;
 	const uint16_t kept = kind.process(p, packets, n);
 
-	if (p->extra_cycles)
-		spin_for(n * p->extra_cycles);
-	if (unlikely(kept != n)) {
-		a->workload_dropped += n - kept;
+	if (kind.delays)
+		wait_for_packets(p, n);
+	if (kind.resizes || unlikely(kept != n))
 		*bytes = packets_bytes(packets, kept);
-	}
+	a->workload_dropped += n - kept;
 	return kept;
-}
-
-/* What the TX queue does not take at once is dropped: a retry would turn a slow peer into a slow DUT. */
-static __rte_always_inline void poll_transmit(struct poller *p, struct rte_mbuf **packets, uint16_t n,
-                                              uint64_t bytes)
-{
-	struct account *a = p->account;
-
-	if (n == 0)
-		return;
-	const uint16_t sent = rte_eth_tx_burst(p->tx_port, p->tx_queue, packets, n);
-
-	if (unlikely(sent != n)) {
-		bytes -= packets_bytes(packets + sent, n - sent);
-		a->tx_dropped += n - sent;
-		rte_pktmbuf_free_bulk(packets + sent, n - sent);
-	}
-	a->tx_packets += sent;
-	a->tx_bytes += bytes;
 }
 
 static __rte_always_inline void poll_count(struct poller *p, const struct loop_kind kind, uint16_t n,
@@ -112,14 +104,14 @@ static __rte_always_inline void poll_forward(struct poller *p, const struct loop
 	uint64_t bytes;
 	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
 
-	poll_transmit(p, packets, kept, bytes);
+	kind.send(p, packets, kept, bytes);
 }
 
 /* Mode transition: a stamp when polls turn from empty to non-empty or back. */
 static __rte_always_inline void poll_transition(struct poller *p, const struct loop_kind kind, bool busy)
 {
 	if (kind.accounting == ACCOUNTING_TRANSITION && unlikely(p->open.busy != busy))
-		account_transition(p->account, &p->open, busy, cycles_stamp());
+		account_transition(p->account, &p->open, busy, own_stamp(p, kind));
 }
 
 /* Modes none, count, sampled, transition. */
@@ -127,7 +119,7 @@ static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_
                                             struct rte_mbuf **packets, uint32_t *sweeps_left)
 {
 	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step) {
-		const uint16_t n = kind.receive(p, (uint16_t)q, packets);
+		const uint16_t n = poll_receive(p, kind, q, packets);
 
 		poll_transition(p, kind, n != 0);
 		if (n == 0)
@@ -154,12 +146,12 @@ static __rte_always_inline void full_forward(struct poller *p, const struct loop
 	struct account *a = p->account;
 	uint64_t bytes;
 
-	const uint64_t begin = cycles_stamp();
+	const uint64_t begin = own_stamp(p, kind);
 	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
-	const uint64_t processed = cycles_stamp();
+	const uint64_t processed = own_stamp(p, kind);
 
-	poll_transmit(p, packets, kept, bytes);
-	const uint64_t end = cycles_stamp();
+	kind.send(p, packets, kept, bytes);
+	const uint64_t end = own_stamp(p, kind);
 
 	a->stamps += 3;
 	full_interval(p, n, processed - begin, &a->process_cycles, &a->process_intervals);
@@ -171,9 +163,9 @@ static __rte_always_inline uint16_t full_visit(struct poller *p, const struct lo
                                                struct rte_mbuf **packets, uint16_t queue, uint16_t index)
 {
 	struct account *a = p->account;
-	const uint64_t begin = cycles_stamp();
-	const uint16_t n = kind.receive(p, queue, packets);
-	const uint64_t end = cycles_stamp();
+	const uint64_t begin = own_stamp(p, kind);
+	const uint16_t n = poll_receive(p, kind, queue, packets);
+	const uint64_t end = own_stamp(p, kind);
 
 	a->stamps += 2;
 	full_interval(p, n, end - begin, n ? &a->receive_cycles : &a->empty_cycles,
@@ -211,7 +203,7 @@ static __rte_always_inline void plain_visits(struct poller *p, const struct loop
                                              uint32_t sweep)
 {
 	for (uint32_t q = from; q < to; q += p->queue_step) {
-		const uint16_t n = kind.receive(p, (uint16_t)q, packets);
+		const uint16_t n = poll_receive(p, kind, q, packets);
 
 		if (n == 0)
 			continue;
@@ -225,12 +217,12 @@ static __rte_always_inline void sampled_visit(struct poller *p, const struct loo
                                               struct rte_mbuf **packets, uint16_t n, uint32_t empty_before,
                                               uint64_t start, uint32_t sweep)
 {
-	uint64_t stamp[4] = {start, cycles_stamp()}, bytes;
+	uint64_t stamp[4] = {start, own_stamp(p, kind)}, bytes;
 	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
 
-	stamp[2] = cycles_stamp();
-	poll_transmit(p, packets, kept, bytes);
-	stamp[3] = cycles_stamp();
+	stamp[2] = own_stamp(p, kind);
+	kind.send(p, packets, kept, bytes);
+	stamp[3] = own_stamp(p, kind);
 	account_visit(p->account, n, empty_before, stamp);
 	poll_count(p, kind, n, sweep);
 }
@@ -256,27 +248,28 @@ static __rte_always_inline uint32_t sample_run(struct poller *p, const struct lo
 	uint32_t sweep = 0, q;
 	uint16_t n = 0;
 
-	plain_visits(p, kind, packets, p->first_queue, from, UINT32_MAX - 1);
-	const uint64_t start = cycles_stamp();
+	kind.visits(p, packets, p->first_queue, from, UINT32_MAX - 1);
+	const uint64_t start = own_stamp(p, kind);
 
 	for (;;) {
 		for (q = from; q < to; q += p->queue_step) {
-			n = kind.receive(p, (uint16_t)q, packets);
+			n = poll_receive(p, kind, q, packets);
 			if (n)
 				goto met_packets;
 		}
 		if (++sweep == sweeps)
 			break;
 	}
-	account_empty_run(p->account, run_log2, inside ? polls : sweeps * p->queues, cycles_stamp() - start);
+	account_empty_run(p->account, run_log2, inside ? polls : sweeps * p->queues,
+	                  own_stamp(p, kind) - start);
 	if (inside)
-		plain_visits(p, kind, packets, to, p->end_queue, UINT32_MAX - 1);
+		kind.visits(p, packets, to, p->end_queue, UINT32_MAX - 1);
 	return sweeps;
 
 met_packets:
 	sampled_visit(p, kind, packets, n, sweep * p->queues + (q - from) / p->queue_step, start,
 	              UINT32_MAX - 1);
-	plain_visits(p, kind, packets, q + p->queue_step, p->end_queue, UINT32_MAX - 1);
+	kind.visits(p, packets, q + p->queue_step, p->end_queue, UINT32_MAX - 1);
 	return sweep + 1;
 }
 
@@ -286,7 +279,7 @@ static __rte_always_inline uint32_t sample_iteration(struct poller *p, const str
 {
 	const uint64_t start = cycles_stamp();
 
-	plain_visits(p, kind, packets, p->first_queue, p->end_queue, UINT32_MAX - 1);
+	kind.visits(p, packets, p->first_queue, p->end_queue, UINT32_MAX - 1);
 	histogram_record(&p->account->iteration_cycles, cycles_stamp() - start);
 	p->account->stamps += 2;
 	return 1;
@@ -298,14 +291,14 @@ static __rte_always_inline uint32_t sample_visit_gap(struct poller *p, const str
 {
 	const uint32_t queue = random_queue(p, 1);
 
-	plain_visits(p, kind, packets, p->first_queue, queue, UINT32_MAX - 1);
+	kind.visits(p, packets, p->first_queue, queue, UINT32_MAX - 1);
 	const uint64_t start = cycles_stamp();
 
-	plain_visits(p, kind, packets, queue, p->end_queue, UINT32_MAX - 1);
-	plain_visits(p, kind, packets, p->first_queue, queue, UINT32_MAX - 2);
+	kind.visits(p, packets, queue, p->end_queue, UINT32_MAX - 1);
+	kind.visits(p, packets, p->first_queue, queue, UINT32_MAX - 2);
 	histogram_record(&p->account->visit_gap_cycles, cycles_stamp() - start);
 	p->account->stamps += 2;
-	plain_visits(p, kind, packets, queue, p->end_queue, UINT32_MAX - 2);
+	kind.visits(p, packets, queue, p->end_queue, UINT32_MAX - 2);
 	return 2;
 }
 
@@ -317,9 +310,9 @@ static __rte_always_inline uint32_t sample_counters(struct poller *p, const stru
 	uint64_t before[PMU_COUNTERS] = {0}, after[PMU_COUNTERS] = {0};
 	struct account *a = p->account;
 
-	plain_visits(p, kind, packets, p->first_queue, queue, UINT32_MAX - 1);
+	kind.visits(p, packets, p->first_queue, queue, UINT32_MAX - 1);
 	const bool begun = pmu_read_all_user(&p->pmu, before);
-	const uint16_t n = kind.receive(p, (uint16_t)queue, packets);
+	const uint16_t n = poll_receive(p, kind, queue, packets);
 
 	if (n) {
 		poll_forward(p, kind, packets, n);
@@ -330,7 +323,7 @@ static __rte_always_inline uint32_t sample_counters(struct poller *p, const stru
 		}
 		poll_count(p, kind, n, UINT32_MAX - 1);
 	}
-	plain_visits(p, kind, packets, queue + p->queue_step, p->end_queue, UINT32_MAX - 1);
+	kind.visits(p, packets, queue + p->queue_step, p->end_queue, UINT32_MAX - 1);
 	return 1;
 }
 
@@ -373,32 +366,51 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 	}
 }
 
-/* Organisation scale-out: this lcore alone reads its queues. */
-static __rte_always_inline uint16_t receive_scale_out(struct poller *p, uint16_t queue,
-                                                      struct rte_mbuf **packets)
-{
-	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
-}
-
-#define POLL_LOOP(name, mode, receive_function, process_function)                                            \
+#define POLL_LOOP(name, ...)                                                                                 \
+	static __rte_noinline void name##_visits(struct poller *p, struct rte_mbuf **packets, uint32_t from, \
+	                                         uint32_t to, uint32_t sweep)                                \
+	{                                                                                                    \
+		const struct loop_kind kind = {__VA_ARGS__, NULL};                                           \
+                                                                                                             \
+		plain_visits(p, kind, packets, from, to, sweep);                                             \
+	}                                                                                                    \
+                                                                                                             \
 	static __rte_noinline void name(struct poller *p)                                                    \
 	{                                                                                                    \
-		const struct loop_kind kind = {mode, receive_function, process_function};                    \
+		const struct loop_kind kind = {__VA_ARGS__, name##_visits};                                  \
                                                                                                              \
 		poll_loop(p, kind);                                                                          \
 	}
 
-/* Defines the loops and the table `name`, indexed by enum accounting. */
-#define POLL_LOOPS(name, receive, process)                                                                   \
-	POLL_LOOP(name##_none, ACCOUNTING_NONE, receive, process)                                            \
-	POLL_LOOP(name##_count, ACCOUNTING_COUNT, receive, process)                                          \
-	POLL_LOOP(name##_sampled, ACCOUNTING_SAMPLED, receive, process)                                      \
-	POLL_LOOP(name##_transition, ACCOUNTING_TRANSITION, receive, process)                                \
-	POLL_LOOP(name##_full, ACCOUNTING_FULL, receive, process)                                            \
+/* Defines the loops and the table `name`, indexed by enum accounting. Arguments: struct loop_kind from `source` on. */
+#define POLL_LOOPS(name, ...)                                                                                \
+	POLL_LOOP(name##_none, ACCOUNTING_NONE, __VA_ARGS__)                                                 \
+	POLL_LOOP(name##_count, ACCOUNTING_COUNT, __VA_ARGS__)                                               \
+	POLL_LOOP(name##_sampled, ACCOUNTING_SAMPLED, __VA_ARGS__)                                           \
+	POLL_LOOP(name##_transition, ACCOUNTING_TRANSITION, __VA_ARGS__)                                     \
+	POLL_LOOP(name##_full, ACCOUNTING_FULL, __VA_ARGS__)                                                 \
 	static const poll_loop_fn name[ACCOUNTING_MODES] = {                                                 \
 	        [ACCOUNTING_NONE] = name##_none,       [ACCOUNTING_COUNT] = name##_count,                    \
 	        [ACCOUNTING_SAMPLED] = name##_sampled, [ACCOUNTING_TRANSITION] = name##_transition,          \
 	        [ACCOUNTING_FULL] = name##_full,                                                             \
+	}
+
+/* A workload's loops for one source: plain and with delays. Further arguments: struct loop_kind from `receive` on. */
+#define SOURCE_LOOPS(name, source, ...)                                                                      \
+	POLL_LOOPS(name##_plain, source, false, __VA_ARGS__);                                                \
+	POLL_LOOPS(name##_delays, source, true, __VA_ARGS__)
+
+#define SOURCE_TABLE(name) {name##_plain, name##_delays}
+
+/* Defines the loops of a workload that receives, and the table `name` of them. */
+#define WORKLOAD_LOOPS(name, process, resizes)                                                               \
+	SOURCE_LOOPS(name##_alone, SOURCE_RX_QUEUES, receive_alone, process, resizes, send_port);            \
+	SOURCE_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes, send_port);             \
+	SOURCE_LOOPS(name##_ring, SOURCE_RING, receive_ring, process, resizes, send_port);                   \
+	static const poll_loop_fn *const name[POLLER_SOURCES][2] = {                                         \
+	        [SOURCE_RX_QUEUES] = SOURCE_TABLE(name##_alone),                                             \
+	        [SOURCE_LOCKED] = SOURCE_TABLE(name##_locked),                                               \
+	        [SOURCE_RING] = SOURCE_TABLE(name##_ring),                                                   \
 	}
 
 #endif

@@ -35,6 +35,7 @@ struct poller *poller_new(unsigned int lcore)
 	if (!p)
 		return NULL;
 	p->lcore = lcore;
+	p->account = &p->accounts[STRETCH_WARMUP];
 	for (int i = 0; i < PMU_COUNTERS; i++)
 		p->pmu.fd[i] = -1;
 	if (allocate_parts(p))

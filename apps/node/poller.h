@@ -11,10 +11,13 @@
 #include <rte_ether.h>
 #include <rte_lpm.h>
 #include <rte_mbuf.h>
+#include <rte_spinlock.h>
 
 #include "accounting.h"
+#include "delays.h"
 #include "pmu.h"
 #include "rng.h"
+#include "series.h"
 #include "trial.h"
 
 #define POLLER_NO_PORT UINT16_MAX
@@ -30,6 +33,29 @@ struct poller_edge {
 	long minor_faults;
 };
 
+enum poller_role { POLLER_WORKER, POLLER_DISPATCHER };
+
+/* Where its packets come from. */
+enum poller_source {
+	SOURCE_RX_QUEUES, /* RX queues that it alone reads */
+	SOURCE_LOCKED,    /* RX queues that others read too */
+	SOURCE_RING,      /* a ring that dispatchers fill */
+	SOURCE_MADE,      /* nowhere: it makes them */
+	POLLER_SOURCES
+};
+
+/* The lock of an RX queue that several lcores read. */
+struct queue_lock {
+	rte_spinlock_t lock;
+} __rte_cache_aligned;
+
+struct rte_ring;
+struct sender;
+struct tunnel;
+struct poller;
+
+typedef void (*poll_loop_fn)(struct poller *poller);
+
 struct poller {
 	/* read in the loop */
 	uint16_t rx_port;
@@ -40,8 +66,15 @@ struct poller {
 	uint16_t burst;
 	uint16_t tx_port;
 	uint16_t tx_queue;
-	uint64_t extra_cycles;
+	struct rte_ring *ring;    /* SOURCE_RING: to take from; dispatcher: to put into */
+	struct queue_lock *locks; /* SOURCE_LOCKED: by queue */
+	struct sender *sender;    /* SOURCE_MADE */
+	uint64_t aside_cycles;    /* waited since the trial began, on purpose or for locks; grows only */
+	int64_t owed_cycles;      /* delay drawn and not waited for yet; negative: waited too long */
+	int64_t wait_cost_cycles; /* calibrated: what a wait costs beyond the time between its stamps */
+	struct delay_streams delays;
 	struct rte_lpm *lpm;
+	const struct tunnel *tunnel;
 	struct rte_ether_hdr rewrite; /* MAC addresses of routed packets */
 	struct account *account;      /* of the present stretch */
 	int32_t packets_left;         /* packets until the TSC is looked at, besides the sweeps */
@@ -55,11 +88,13 @@ struct poller {
 	int32_t packets_per_event;
 	uint64_t event_tsc;        /* end of the last event or sampled sweep */
 	uint64_t event_packets;    /* received by then */
+	uint64_t event_aside;      /* aside_cycles by then */
 	uint64_t sample_countdown; /* sweeps until the next sampled sweep */
 	uint32_t sample_every;
 	bool sample_due;
 	bool short_stretch;
 	enum poller_stretch stretch;
+	struct series series; /* of the window */
 	struct rng rng;
 
 	/* modes transition and full */
@@ -69,6 +104,9 @@ struct poller {
 
 	/* set up by the main lcore */
 	unsigned int lcore;
+	enum poller_role role;
+	enum poller_source source;
+	poll_loop_fn loop;
 	enum accounting accounting;
 	uint32_t longest;
 	double stamp_cycles;      /* calibrated */
@@ -81,8 +119,6 @@ struct poller {
 	bool refill_counted;              /* the driver has these counters */
 	void *feed;                       /* of the self-test: struct feed */
 } __rte_cache_aligned;
-
-typedef void (*poll_loop_fn)(struct poller *poller);
 
 /* A poller for this lcore, on its socket, with nothing assigned; NULL when out of memory. */
 struct poller *poller_new(unsigned int lcore);

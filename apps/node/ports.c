@@ -40,12 +40,14 @@ struct port {
 	struct port_spec spec;
 	struct port_spec next;
 	bool wanted;     /* in the list of the present configure */
+	bool holds;      /* some of its mbufs wait in rings outside of ports */
 	bool configured; /* `spec` is what the device has */
 	bool running;
 	char at[32]; /* JSON path of its object */
 };
 
 static struct port ports[RTE_MAX_ETHPORTS];
+static struct ports_held held; /* of the present configuration */
 
 static const char *port_name(uint16_t port, char name[RTE_ETH_NAME_MAX_LEN])
 {
@@ -198,6 +200,7 @@ static int parse_port(json_t *object, const char *at, struct node_error *err)
 	    parse_rss(json_object_get(object, "rss"), at, &info, &spec, err))
 		return -1;
 	ports[port].wanted = true;
+	ports[port].holds = held.port && strcmp(held.port, name) == 0;
 	ports[port].next = spec;
 	snprintf(ports[port].at, sizeof(ports[port].at), "%s", at);
 	return 0;
@@ -247,10 +250,13 @@ static uint16_t data_room(const struct port_spec *spec)
 	                  RTE_ALIGN_CEIL(RTE_MAX(frame, (uint32_t)MIN_DATA_BYTES), 64u));
 }
 
-/* Posted buffers, those waiting in any TX ring, those in the caches and bursts of the lcores. */
-static unsigned int pool_size(const struct port_spec *spec)
+/* Posted buffers, those waiting in any TX ring or outside of ports, those in the caches and bursts of the lcores. */
+static unsigned int pool_size(const struct port *port)
 {
-	uint32_t sum = (uint32_t)spec->rx_queues * spec->rx_desc;
+	uint32_t sum = (uint32_t)port->next.rx_queues * port->next.rx_desc;
+
+	if (port->holds)
+		sum += held.mbufs;
 
 	for (unsigned int p = 0; p < RTE_MAX_ETHPORTS; p++)
 		if (ports[p].wanted)
@@ -289,7 +295,7 @@ void ports_retire_pool(struct rte_mempool *pool)
 static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_error *err)
 {
 	struct port *p = &ports[port];
-	const unsigned int size = pool_size(&p->next);
+	const unsigned int size = pool_size(p);
 	const uint16_t room = data_room(&p->next);
 	char name[RTE_MEMPOOL_NAMESIZE];
 
@@ -442,7 +448,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 static bool must_change(const struct port *p)
 {
 	return p->wanted && !(p->configured && p->running && same_spec(&p->spec, &p->next) &&
-	                      p->pool->size >= pool_size(&p->next));
+	                      p->pool->size >= pool_size(p));
 }
 
 static void stop_unwanted(int *changed)
@@ -457,11 +463,12 @@ static void stop_unwanted(int *changed)
 	}
 }
 
-int ports_configure(json_t *list, struct node_error *err)
+int ports_configure(json_t *list, const struct ports_held *held_now, struct node_error *err)
 {
 	uint16_t port;
 	int changed = 0;
 
+	held = *held_now;
 	if (parse_list(list, err) < 0)
 		return -1;
 	free_retired();
@@ -497,11 +504,59 @@ uint16_t ports_tx_queues(uint16_t port)
 	return ports[port].spec.tx_queues;
 }
 
+uint32_t ports_tx_descriptors(uint16_t port)
+{
+	return (uint32_t)ports[port].spec.tx_queues * ports[port].spec.tx_desc;
+}
+
+uint32_t ports_rx_descriptors(void)
+{
+	uint32_t descriptors = 0;
+
+	for (unsigned int p = 0; p < RTE_MAX_ETHPORTS; p++)
+		if (ports[p].running)
+			descriptors += (uint32_t)ports[p].spec.rx_queues * ports[p].spec.rx_desc;
+	return descriptors;
+}
+
+uint32_t ports_held_mbufs(void)
+{
+	return held.mbufs;
+}
+
+bool ports_buffers_change_hands(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port, &info) != 0 || info.device == NULL)
+		return false;
+	const struct rte_devargs *devargs = rte_dev_devargs(info.device);
+
+	return devargs != NULL && devargs->args != NULL && strstr(devargs->args, "dma=swap") != NULL;
+}
+
 static uint64_t posted_bytes(const struct port *p)
 {
 	const uint64_t stride = p->pool->header_size + p->pool->elt_size + p->pool->trailer_size;
 
 	return stride * p->spec.rx_queues * p->spec.rx_desc;
+}
+
+json_t *ports_links(void)
+{
+	json_t *object = json_object();
+	char name[RTE_ETH_NAME_MAX_LEN];
+	uint16_t port;
+
+	RTE_ETH_FOREACH_DEV (port) {
+		struct rte_eth_link link = {0};
+		const bool is_up =
+		        rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+
+		if (ports[port].running)
+			json_object_set_new(object, port_name(port, name), json_boolean(is_up));
+	}
+	return object;
 }
 
 json_t *ports_footprint(void)

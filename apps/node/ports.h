@@ -6,6 +6,7 @@
 #ifndef PORTS_H
 #define PORTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
 
@@ -14,12 +15,18 @@
 /* All ports that EAL found: the `ports` of hello. What cannot be told is null there and explained in `absent`. */
 json_t *ports_hello(json_t *absent);
 
+/* Mbufs that were received on a port and wait in rings outside of ports: its pool must have them over and above the others. */
+struct ports_held {
+	const char *port; /* NULL: none. Read during ports_configure() only */
+	uint32_t mbufs;
+};
+
 /*
  * Bring the ports into the state that `list` (JSON array) asks for. A port that is already so goes on undisturbed; one that is
- * not in the list is stopped. Returns 1 when anything changed, 0 when not, -1 with err; then the ports named in err and
- * after it are stopped and will be set up anew by the next call.
+ * not in the list is stopped. Returns 1 when anything changed, 0 when not, -1 with err; then the ports named in err and after it are stopped and will
+ * be set up anew by the next call.
  */
-int ports_configure(json_t *list, struct node_error *err);
+int ports_configure(json_t *list, const struct ports_held *held, struct node_error *err);
 
 /* The port with this name if it is set up and running: 0 and *port, or -1 with err at `where`. */
 int ports_find(const char *name, const char *where, uint16_t *port, struct node_error *err);
@@ -27,8 +34,24 @@ int ports_find(const char *name, const char *where, uint16_t *port, struct node_
 uint16_t ports_rx_queues(uint16_t port);
 uint16_t ports_tx_queues(uint16_t port);
 
+/* Descriptors of all TX queues of a port, and of all RX queues of all ports. */
+uint32_t ports_tx_descriptors(uint16_t port);
+uint32_t ports_rx_descriptors(void);
+
+/* ports_held.mbufs of the present configuration. */
+uint32_t ports_held_mbufs(void);
+
+/*
+ * A driver that hands buffers over instead of copying them (net_crossover with dma=swap) leaves those of the sender in the
+ * rings of the port that receives.
+ */
+bool ports_buffers_change_hands(uint16_t port);
+
 /* {port name: bytes of the buffers posted to its RX queues}: descriptors x stride of a buffer. */
 json_t *ports_footprint(void);
+
+/* {port name: whether its link is up} of the ports that run. */
+json_t *ports_links(void);
 
 /* Remember the counters of all running ports: the zero of ports_report(). */
 void ports_mark(void);

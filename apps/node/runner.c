@@ -11,6 +11,7 @@
 
 #include "cycles.h"
 #include "dut.h"
+#include "dut_rings.h"
 #include "fields.h"
 #include "gen.h"
 #include "lcore.h"
@@ -32,6 +33,7 @@ static struct {
 	enum runner_state state;
 	bool stopped_early;
 	bool overdue;
+	bool hold; /* the lcores go on after their windows, until `stop` */
 	struct trial trial;
 	uint64_t drain_max_ns;
 	uint64_t drain_end_tsc;
@@ -86,13 +88,15 @@ struct start_request {
 	uint64_t warmup_ns;
 	uint64_t window_ns;
 	uint64_t drain_max_ns;
+	bool hold;
 };
 
 static int parse_start(json_t *request, struct start_request *start, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd",       "id",           "trial", "warmup_ns",
-	                                   "window_ns", "drain_max_ns", "rate",  NULL};
+	static const char *const keys[] = {"cmd",          "id",   "trial", "warmup_ns", "window_ns",
+	                                   "drain_max_ns", "rate", "hold",  NULL};
 	json_t *rate = json_object_get(request, "rate");
+	json_t *hold = json_object_get(request, "hold");
 
 	*start = (struct start_request){.warmup_ns = 100000000, .drain_max_ns = 100000000};
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "trial", err) ||
@@ -104,6 +108,9 @@ static int parse_start(json_t *request, struct start_request *start, struct node
 		return -1;
 	if (gen_lcore() != LCORE_ID_ANY && fields_require(request, "", "rate", err))
 		return -1;
+	if (hold && !json_is_boolean(hold))
+		return node_fail(err, "hold", "must be true or false");
+	start->hold = json_is_true(hold);
 	return rate ? parse_rate(rate, &start->rate, err) : 0;
 }
 
@@ -143,6 +150,7 @@ static void end_lcores(void)
 {
 	atomic_store(&runner.trial.phase, TRIAL_OVER);
 	lcore_wait_all();
+	dut_rings_end();
 }
 
 int runner_start(json_t *request, struct node_error *err)
@@ -162,6 +170,7 @@ int runner_start(json_t *request, struct node_error *err)
 	runner.stopped_early = runner.overdue = false;
 	runner.closed = runner.quiet_looks = 0;
 	runner.drain_max_ns = start.drain_max_ns;
+	runner.hold = start.hold;
 	if (read(runner.trial.wake_fd, &left_over, sizeof(left_over)) < 0 && errno != EAGAIN)
 		return node_fail(err, "", "eventfd: %s", strerror(errno));
 	set_load(&runner.trial, &start);
@@ -178,17 +187,24 @@ int runner_start(json_t *request, struct node_error *err)
 	return 0;
 }
 
+static bool is_closed(void)
+{
+	return runner.closed >= runner.lcores;
+}
+
 int runner_stop(struct node_error *err)
 {
 	if (!runner_busy())
 		return node_fail(err, "", "no trial is running");
-	runner.stopped_early |= runner.state == RUNNER_RUNNING;
-	if (runner.state == RUNNER_RUNNING)
+	runner.hold = false;
+	if (runner.state == RUNNER_RUNNING && !is_closed()) {
+		runner.stopped_early = true;
 		atomic_store(&runner.trial.phase, TRIAL_DRAIN);
+	}
 	return 0;
 }
 
-int runner_busy(void)
+bool runner_busy(void)
 {
 	return runner.state == RUNNER_RUNNING || runner.state == RUNNER_DRAINING;
 }
@@ -219,7 +235,9 @@ static json_t *step_running(void)
 
 	if (read(runner.trial.wake_fd, &closed, sizeof(closed)) == sizeof(closed))
 		runner.closed += closed;
-	if (runner.closed >= runner.lcores) {
+	if (is_closed()) {
+		if (runner.hold)
+			return NULL;
 		runner.state = RUNNER_DRAINING;
 		runner.movement = ports_movement();
 		runner.drain_end_tsc = now + cycles_of_ns(runner.drain_max_ns, runner.trial.tsc_hz);
@@ -271,7 +289,7 @@ json_t *runner_read(struct node_error *err)
 	struct poller **pollers;
 
 	if (dut_pollers(&pollers))
-		json_object_set_new(result, "dut", json_pack("{s:o}", "lcores", dut_report(runner_busy())));
+		json_object_set_new(result, "dut", dut_report(runner_busy()));
 	if (gen_lcore() != LCORE_ID_ANY)
 		json_object_set_new(result, "gen", json_pack("{s:o}", "lcores", gen_report()));
 	json_object_set_new(result, "ports", ports_report());

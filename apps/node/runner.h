@@ -6,6 +6,7 @@
 #ifndef RUNNER_H
 #define RUNNER_H
 
+#include <stdbool.h>
 #include <jansson.h>
 
 #include "node_error.h"
@@ -25,7 +26,7 @@ int runner_start(json_t *request, struct node_error *err);
 int runner_stop(struct node_error *err);
 
 /* True while lcores are launched. */
-int runner_busy(void);
+bool runner_busy(void);
 
 /* Go on. Returns an event to be written (new reference), or NULL. */
 json_t *runner_step(void);

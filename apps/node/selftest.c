@@ -31,10 +31,12 @@ struct feed {
 	struct rte_mbuf *packet; /* NULL while it is in the ring */
 };
 
-static __rte_always_inline uint16_t receive_fed(struct poller *p, uint16_t queue, struct rte_mbuf **packets)
+static __rte_always_inline uint16_t receive_fed(struct poller *p, enum accounting accounting, uint16_t queue,
+                                                struct rte_mbuf **packets)
 {
 	struct feed *feed = p->feed;
 
+	RTE_SET_USED(accounting);
 	if (++feed->polls == feed->every) {
 		feed->polls = 0;
 		if (feed->packet && rte_eth_tx_burst(p->rx_port, 0, &feed->packet, 1) == 1)
@@ -52,7 +54,7 @@ static __rte_always_inline uint16_t process_hold(struct poller *p, struct rte_mb
 	return 0;
 }
 
-POLL_LOOPS(loops_fed, receive_fed, process_hold);
+POLL_LOOPS(loops_fed, SOURCE_RX_QUEUES, false, receive_fed, process_hold, false, send_port);
 
 struct bench {
 	uint16_t port;

@@ -2,6 +2,20 @@
 #include "workload.h"
 
 #include <stddef.h>
+#include <rte_ethdev.h>
 
-const struct workload *const workloads[] = {&workload_io, &workload_drop, &workload_l3fwd_lpm, NULL};
-const char *const workload_names[] = {"io", "drop", "l3fwd-lpm", NULL};
+const struct workload *const workloads[] = {
+        &workload_io, &workload_drop, &workload_l3fwd_lpm, &workload_encap, &workload_tx, &workload_rx, NULL};
+const char *const workload_names[] = {"io", "drop", "l3fwd-lpm", "encap", "tx", "rx", NULL};
+
+int workload_next_hop(uint16_t tx_port, uint16_t ether_type, struct rte_ether_hdr *header,
+                      struct node_error *err)
+{
+	*header = (struct rte_ether_hdr){
+	        .dst_addr = {{0x02, 0, 0, 0, 0, 1}}, /* a locally administered address */
+	        .ether_type = rte_cpu_to_be_16(ether_type),
+	};
+	if (rte_eth_macaddr_get(tx_port, &header->src_addr) < 0)
+		return node_fail(err, "dut.tx_port", "its MAC address cannot be read");
+	return 0;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every packet is freed. */
+/* Every packet is freed, and no byte of it looked at: as a verdict (drop), or as the receiver of a rate test (rx). */
 #include "poll_loop.h"
 #include "workload.h"
 
@@ -10,6 +10,7 @@ static __rte_always_inline uint16_t process_drop(struct poller *p, struct rte_mb
 	return 0;
 }
 
-POLL_LOOPS(loops_drop, receive_scale_out, process_drop);
+WORKLOAD_LOOPS(loops_drop, process_drop, false);
 
-const struct workload workload_drop = {.name = "drop", .sends = false, .loops = loops_drop};
+const struct workload workload_drop = {.name = "drop", .receives = true, .loops = loops_drop};
+const struct workload workload_rx = {.name = "rx", .receives = true, .loops = loops_drop};

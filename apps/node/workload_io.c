@@ -10,6 +10,6 @@ static __rte_always_inline uint16_t process_io(struct poller *p, struct rte_mbuf
 	return n;
 }
 
-POLL_LOOPS(loops_io, receive_scale_out, process_io);
+WORKLOAD_LOOPS(loops_io, process_io, false);
 
-const struct workload workload_io = {.name = "io", .sends = true, .loops = loops_io};
+const struct workload workload_io = {.name = "io", .receives = true, .sends = true, .loops = loops_io};

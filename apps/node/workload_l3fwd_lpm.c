@@ -9,21 +9,13 @@
 #include <rte_ip.h>
 #include <rte_prefetch.h>
 
+#include "ipv4.h"
 #include "poll_loop.h"
 #include "routes.h"
 #include "workload.h"
 
 #define PREFETCH_AHEAD 4
 #define NEXT_HOP       1
-
-/* RFC 1624, equation 3, for TTL - 1: the checksum grows by 0x0100 in one's complement, in network byte order. */
-static __rte_always_inline void decrement_ttl(struct rte_ipv4_hdr *ip)
-{
-	const uint32_t sum = (uint32_t)ip->hdr_checksum + rte_cpu_to_be_16(0x0100);
-
-	ip->hdr_checksum = (uint16_t)(sum + (sum >= 0xffff));
-	ip->time_to_live--;
-}
 
 static __rte_always_inline bool route(const struct poller *p, struct rte_mbuf *packet)
 {
@@ -36,7 +28,7 @@ static __rte_always_inline bool route(const struct poller *p, struct rte_mbuf *p
 	if (unlikely(rte_lpm_lookup(p->lpm, rte_be_to_cpu_32(ip->dst_addr), &next_hop)))
 		return false;
 	*ethernet = p->rewrite;
-	decrement_ttl(ip);
+	ipv4_decrement_ttl(ip);
 	return true;
 }
 
@@ -62,7 +54,7 @@ static __rte_always_inline uint16_t process_l3fwd(struct poller *p, struct rte_m
 	return kept;
 }
 
-POLL_LOOPS(loops_l3fwd_lpm, receive_scale_out, process_l3fwd);
+WORKLOAD_LOOPS(loops_l3fwd_lpm, process_l3fwd, false);
 
 /* The table outlives configurations: building it takes longer than all the rest of a configure. */
 static struct {
@@ -104,23 +96,15 @@ static int build_table(uint32_t routes, int socket, struct node_error *err)
 
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
-	/* the one next hop: a locally administered address */
-	const struct rte_ether_addr next_hop = {{0x02, 0, 0, 0, 0, NEXT_HOP}};
-
 	if (build_table(spec->routes, spec->socket, err) < 0)
 		return -1;
 	poller->lpm = table.lpm;
-	poller->rewrite = (struct rte_ether_hdr){
-	        .dst_addr = next_hop,
-	        .ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4),
-	};
-	if (rte_eth_macaddr_get(spec->tx_port, &poller->rewrite.src_addr) < 0)
-		return node_fail(err, "dut.tx_port", "its MAC address cannot be read");
-	return 0;
+	return workload_next_hop(spec->tx_port, RTE_ETHER_TYPE_IPV4, &poller->rewrite, err);
 }
 
 const struct workload workload_l3fwd_lpm = {
         .name = "l3fwd-lpm",
+        .receives = true,
         .sends = true,
         .loops = loops_l3fwd_lpm,
         .prepare = prepare,

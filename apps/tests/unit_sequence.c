@@ -45,7 +45,7 @@ static void duplicates_are_nothing_else(void)
 	sequence_free(s);
 }
 
-/* RFC 4737 section 3.2 with packets 1 2 3 7 8 9 10 4 5 6 11: the three late ones are reordered. */
+/* RFC 4737 section 3 with packets 1 2 3 7 8 9 10 4 5 6 11: the three late ones are reordered. */
 static void reordering_of_rfc_4737(void)
 {
 	static const uint64_t arrivals[] = {1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11};
@@ -86,12 +86,86 @@ static void very_late_arrivals_are_told(void)
 	sequence_free(s);
 }
 
+/* Packet 4 of 1 2 3 7 8 9 10 4 5 6 11 comes 4 arrivals after packet 7, and is late by all of them; 6 comes 6 after it. */
+static void extent_distance_and_degree(void)
+{
+	static const uint64_t arrivals[] = {1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11};
+	struct sequence *s = sequence_new(1);
+
+	for (unsigned int i = 0; i < 11; i++)
+		sequence_record(s, arrivals[i], 0);
+	UNIT_EQUAL(s->extent.min, 4);
+	UNIT_EQUAL(s->extent.max, 6);
+	UNIT_EQUAL(s->extent.total, 3);
+	UNIT_EQUAL(s->distance.min, 4);
+	UNIT_EQUAL(s->distance.max, 4);
+	UNIT_EQUAL(s->degree.max, 4);
+	UNIT_EQUAL(s->degree.sum,
+	           4); /* nothing but packet 4 itself lies between the later ones and packet 5 */
+	sequence_free(s);
+}
+
+static void extents_beyond_the_window_are_refused(void)
+{
+	struct sequence *s = sequence_new(1 << 16);
+	const uint64_t window = sequence_window(s);
+
+	UNIT_EQUAL(window, SEQUENCE_ARRIVALS_MIN);
+	for (uint64_t number = 2; number < 2 + window; number++)
+		sequence_record(s, number, 9);
+	sequence_record(s, 1, 9); /* exactly the ring's length behind */
+	sequence_record(s, 0, 9);
+	UNIT_EQUAL(s->extent.total, 1);
+	UNIT_EQUAL(s->extent.max, window);
+	UNIT_EQUAL(s->extent.refused, 1);
+	UNIT_EQUAL(s->distance.refused, 1);
+	UNIT_EQUAL(s->degree.refused, 1);
+	UNIT_EQUAL(s->reordered_in_flow, 2);
+	sequence_free(s);
+}
+
+/* A number far below the highest fits no entry of the ring; what comes after is not disturbed by it. */
+static void lags_beyond_an_entry_are_refused(void)
+{
+	struct sequence *s = sequence_new(1);
+	const uint64_t far = (1ull << SEQUENCE_NUMBER_BITS) - 2;
+
+	sequence_record(s, far, 0);
+	sequence_record(s, 3, 0);
+	sequence_record(s, far + 1, 0);
+	sequence_record(s, far - 1, 0);
+	UNIT_EQUAL(s->extent.refused, 1);
+	UNIT_EQUAL(s->extent.total, 1);
+	UNIT_EQUAL(s->extent.max, 3);
+	UNIT_EQUAL(s->distance.max, 2);
+	UNIT_EQUAL(s->degree.max, 1);
+	sequence_free(s);
+}
+
+static void faults_are_kept_by_flow(void)
+{
+	struct sequence *s = sequence_new(3);
+
+	for (uint64_t number = 3; number < 30; number++)
+		sequence_record(s, number, (uint32_t)(number % 3));
+	sequence_record(s, 4, 1);
+	sequence_record(s, 2, 2);
+	UNIT_EQUAL(s->faults[1].duplicated, 1);
+	UNIT_EQUAL(s->faults[2].reordered, 1);
+	UNIT_EQUAL(s->faults[0].duplicated + s->faults[0].reordered, 0);
+	UNIT_EQUAL(s->flow[0].arrivals, 9);
+	UNIT_EQUAL(s->flow[2].arrivals, 10);
+	sequence_free(s);
+}
+
 static void reset_forgets(void)
 {
 	struct sequence *s = sequence_new(1);
 
 	sequence_record(s, 5, 0);
+	sequence_record(s, 1, 0);
 	sequence_reset(s);
+	UNIT_EQUAL(s->extent.total + s->reordered_in_flow + s->faults[0].reordered, 0);
 	sequence_record(s, 5, 0);
 	sequence_record(s, 0, 0);
 	UNIT_EQUAL(s->duplicated, 0);
@@ -106,6 +180,10 @@ static const struct unit_case cases[] = {
         {"reordering of RFC 4737", reordering_of_rfc_4737},
         {"flows are ordered apart", flows_are_ordered_apart},
         {"very late arrivals are told", very_late_arrivals_are_told},
+        {"extent, distance and degree", extent_distance_and_degree},
+        {"extents beyond the window are refused", extents_beyond_the_window_are_refused},
+        {"lags beyond an entry are refused", lags_beyond_an_entry_are_refused},
+        {"faults are kept by flow", faults_are_kept_by_flow},
         {"reset forgets", reset_forgets},
         {NULL, NULL},
 };

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Active-state power management of a NIC's link: a link that sleeps adds microseconds to the next DMA."""
 
-from pollscope.collectors.knobs.base import Availability, Knob, Refused, parse_choice
-from pollscope.collectors.knobs.pci import PciDevice, access_reason
-from pollscope.collectors.knobs.pci_target import express_nics, one_nic
+from pollscope.collectors.knobs.base import Refused, parse_choice
+from pollscope.collectors.knobs.pci import PciDevice
+from pollscope.collectors.knobs.pci_target import NicKnob, one_nic
 
 # PCI Express Base Specification 7.5.3.6 and 7.5.3.7: Link Capabilities bits 11:10, Link Control bits 1:0.
 _CAPABILITIES, _CAPABILITIES_SHIFT = "CAP_EXP+0c.l", 10
@@ -12,7 +12,7 @@ _CODES = {"off": 0, "l0s": 1, "l1": 2, "l0s+l1": 3}
 _NAMES = {code: name for name, code in _CODES.items()}
 
 
-class Aspm(Knob):
+class Aspm(NicKnob):
     """ASPM Control at both ends of the link above a NIC; a target is the NIC, what is written are all its functions
     and the port above.
 
@@ -23,15 +23,6 @@ class Aspm(Knob):
     name = "aspm"
     summary = "power saving states of the PCIe link above a NIC"
     values = ", ".join(_CODES)
-    holder = "hardware"
-
-    def available(self) -> Availability:
-        if reason := access_reason(self.host):
-            return Availability(reason)
-        return Availability("" if self.targets() else "no network device of this host is PCI Express")
-
-    def targets(self) -> list[str]:
-        return express_nics(self.host)
 
     def select(self, target: str | None, value: str | None = None) -> list[str]:
         if target is None and value is None:
@@ -47,9 +38,6 @@ class Aspm(Knob):
 
     def read(self, target: str) -> str:
         return _NAMES[PciDevice.find(self.host, target).read_register(_CONTROL) & 3]
-
-    def show(self, state: str) -> str:
-        return state
 
     def state_for(self, value: str, state: str, target: str) -> str:
         offered = PciDevice.find(self.host, target).read_register(_CAPABILITIES) >> _CAPABILITIES_SHIFT & 3

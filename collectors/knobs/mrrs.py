@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Max_Read_Request_Size: the largest DMA read that a NIC sends as one request."""
 
-from pollscope.collectors.knobs.base import Availability, Knob
-from pollscope.collectors.knobs.pci import PciDevice, access_reason
-from pollscope.collectors.knobs.pci_target import express_nics, one_nic
+from pollscope.collectors.knobs.pci import PciDevice
+from pollscope.collectors.knobs.pci_target import NicKnob, one_nic
 from pollscope.errors import HostError
 
 # Device Control, bits 14:12 (PCI Express Base Specification 7.5.3.4): 128 bytes << code.
@@ -12,21 +11,12 @@ _SHIFT = 12
 _SIZES_BYTES = [128 << code for code in range(6)]
 
 
-class Mrrs(Knob):
+class Mrrs(NicKnob):
     """Max_Read_Request_Size of a NIC; a target is its PCI address or interface name."""
 
     name = "mrrs"
     summary = "largest DMA read request of a NIC, in bytes"
     values = ", ".join(map(str, _SIZES_BYTES))
-    holder = "hardware"
-
-    def available(self) -> Availability:
-        if reason := access_reason(self.host):
-            return Availability(reason)
-        return Availability("" if self.targets() else "no network device of this host is PCI Express")
-
-    def targets(self) -> list[str]:
-        return express_nics(self.host)
 
     def select(self, target: str | None, value: str | None = None) -> list[str]:
         return [one_nic(self, target).address] if target or value else self.targets()
@@ -42,9 +32,6 @@ class Mrrs(Knob):
         if code >= len(_SIZES_BYTES):
             raise HostError(f"Max_Read_Request_Size has the reserved code {code}", f"mrrs {target}")
         return str(_SIZES_BYTES[code])
-
-    def show(self, state: str) -> str:
-        return state
 
     def state_for(self, value: str, state: str, target: str) -> str:
         return value

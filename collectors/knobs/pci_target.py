@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which NIC a user means."""
+"""Knobs that are registers of a PCI Express NIC, and which NIC a user means."""
 
-from pollscope.collectors.knobs.base import Knob, Refused
+from pollscope.collectors.knobs.base import Availability, Knob, Refused
 from pollscope.collectors.knobs.host import Host
-from pollscope.collectors.knobs.pci import PCI_EXPRESS, PciDevice, network_devices
+from pollscope.collectors.knobs.pci import PCI_EXPRESS, PciDevice, access_reason, network_devices
 from pollscope.errors import HostError, UsageError
 
 
@@ -37,3 +37,20 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
     if not device.has_capability(PCI_EXPRESS):
         raise Refused("the device has no PCI Express capability", f"{knob.name} {device.address}")
     return device
+
+
+class NicKnob(Knob):
+    """A register of a NIC's PCI Express capability; a target is the NIC's PCI address or interface name."""
+
+    holder = "hardware"
+
+    def available(self) -> Availability:
+        if reason := access_reason(self.host):
+            return Availability(reason)
+        return Availability("" if self.targets() else "no network device of this host is PCI Express")
+
+    def targets(self) -> list[str]:
+        return express_nics(self.host)
+
+    def show(self, state: str) -> str:
+        return state

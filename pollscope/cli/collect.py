@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from pollscope.collectors.interface import Collector, Outcome, Status
-from pollscope.collectors.plausibility import Series, Verdict, Window, judge
+from pollscope.collectors.plausibility import judge
 from pollscope.collectors.registry import COLLECTORS, create, probe_all
 from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, write_samples
 from pollscope.collectors.session import Session, overhead_share
+from pollscope.collectors.window import Series, Verdict, Window
 from pollscope.errors import ExitCode, HostError, UsageError
 
 EXAMPLES = (

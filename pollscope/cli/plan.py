@@ -8,7 +8,7 @@ import typer
 
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, specs_of
 from pollscope.plan import Plan, Trial, make_plan
-from pollscope.run import check_not_empty
+from pollscope.run import no_point_left
 from pollscope.spec import Overrides, load_file
 from pollscope.testbeds import DEFAULT, make_testbed
 from pollscope.units import human_time
@@ -29,17 +29,21 @@ def plan(
 ) -> None:
     """Shows the trials in the order in which they would run, the expected time, and the points left out and why.
 
-    Nothing is started. Exit code 3 when no point is left.
+    Nothing is started. Exit code 3 when no point of any spec is left.
     """
     chosen = make_testbed(testbed or DEFAULT)
-    for path in specs_of([spec]):
+    empty, paths = [], specs_of([spec])
+    for path in paths:
         loaded = load_file(path, Overrides(quick, tuple(settings or ())))
         made = make_plan(loaded.spec, chosen.refusal)
         if as_json:
             typer.echo(json.dumps(_as_json(made, chosen.name), indent=1))
         else:
             _show(made, chosen.name)
-        check_not_empty(made, chosen)
+        if not made.points:
+            empty.append(no_point_left(made, chosen.name))
+    if len(empty) == len(paths):
+        raise empty[0]
 
 
 def _as_json(made: Plan, testbed: str) -> dict[str, Any]:
@@ -63,6 +67,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "factors": dict(trial.point.factors),
         "warmup_ns": trial.warmup_ns,
         "window_ns": trial.window_ns,
+        "search_trials": trial.search_trials or None,
     }
 
 
@@ -72,6 +77,7 @@ def _show(made: Plan, testbed: str) -> None:
     typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
     typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
     for index, trial in enumerate(made.trials, 1):
-        typer.echo(f"{index:5}  {trial.id}")
+        searched = f" (a search: about {trial.search_trials} trials, {human_time(trial.seconds)})"
+        typer.echo(f"{index:5}  {trial.id}{searched if trial.search_trials else ''}")
     for each in made.left_out:
         typer.echo(f"left out  {each.point}: {each.reason}")

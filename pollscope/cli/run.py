@@ -39,7 +39,8 @@ def run(
     """Measures specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
 
     Ends with a table of what was measured and the folder's path. Exit code 1 when trials failed, or when a claim of a
-    spec with `must: claims` does not hold. An interrupted run is completed with --resume.
+    spec with `must: claims` does not hold; 3 when this testbed can host no point of any spec. A row that cannot be
+    hosted gets a run folder without trials, whose claims say why. An interrupted run is completed with --resume.
     """
     if (resume is None) == (not specs):
         raise UsageError("give specs to run, or --resume RUN", remedy="pollscope run --help")
@@ -54,23 +55,29 @@ def run(
     _end([_run_one(each, testbed or DEFAULT, out, restore_first) for each in loaded])
 
 
-def _run_one(loaded: LoadedSpec, testbed: str, out: Path, restore_first: bool) -> bool:
+def _run_one(loaded: LoadedSpec, testbed: str, out: Path, restore_first: bool) -> Outcome:
     return _report(start_run(loaded, make_testbed(testbed), out, _say, restore_first))
 
 
-def _report(outcome: Outcome) -> bool:
-    """Shows how a run went; True when nothing failed."""
+def _report(outcome: Outcome) -> Outcome:
+    """Shows how a run went."""
     show_summary(outcome)
-    broken = failed_claims(outcome.folder)
+    typer.echo(outcome.folder)
+    return outcome
+
+
+def _end(outcomes: list[Outcome]) -> None:
+    """The exit code of all runs together; a row that cannot be hosted here is no failure beside others that can."""
+    impossible = [outcome.nothing_left for outcome in outcomes if outcome.nothing_left is not None]
+    broken = [
+        sentence for outcome in outcomes if outcome.nothing_left is None for sentence in failed_claims(outcome.folder)
+    ]
     for sentence in broken:
         typer.echo(f"pollscope: {sentence}", err=True)
-    typer.echo(outcome.folder)
-    return not outcome.failed and not broken
-
-
-def _end(fine: list[bool]) -> None:
-    if not all(fine):
+    if broken or any(outcome.failed for outcome in outcomes):
         raise typer.Exit(ExitCode.TRIALS_FAILED)
+    if len(impossible) == len(outcomes):
+        raise impossible[0]
 
 
 def _say(text: str) -> None:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processors of this host, and which of them play which role."""
+"""Processors of this host; pollscope.host.placement says which of them play which role."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pollscope.errors import HostError
 from pollscope.host.files import parse_list, read_int, read_text
 
 SYS = Path("/sys")
@@ -14,34 +13,18 @@ SYS = Path("/sys")
 
 @dataclass(frozen=True, order=True)
 class Cpu:
-    """One logical processor: its NUMA node, package, core in the package, and number."""
+    """One logical processor: its NUMA node, package, core in the die, number, and die in the package."""
 
     node: int
     package: int
     core: int
     cpu: int
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which CPU runs what.
-
-    Attributes:
-        main: EAL's main lcore; sleeps while a window is open, so it may share the generator's CPU.
-        generator: the generator's lcore.
-        dut: the DUT's lcores.
-        shared_core: generator and DUT share physical cores (hardware threads), which disturbs what is measured.
-    """
-
-    main: int
-    generator: int
-    dut: tuple[int, ...]
-    shared_core: bool
+    die: int = 0
 
     @property
-    def measuring(self) -> tuple[int, ...]:
-        """The CPUs on which lcores spin, generator first."""
-        return (self.generator, *self.dut)
+    def physical(self) -> tuple[int, int, int]:
+        """What the hardware threads of one physical core have in common."""
+        return self.package, self.die, self.core
 
 
 def online_cpus(sys: Path = SYS) -> list[Cpu]:
@@ -55,7 +38,8 @@ def _cpu(folder: Path, number: int) -> Cpu:
     nodes = [int(path.name[4:]) for path in folder.glob("node[0-9]*")]
     package = read_int(folder / "topology/physical_package_id")
     core = read_int(folder / "topology/core_id")
-    return Cpu(nodes[0] if nodes else 0, package or 0, core if core is not None else number, number)
+    die = read_int(folder / "topology/die_id")  # core numbers start again in each die (admin-guide/cputopology.rst)
+    return Cpu(nodes[0] if nodes else 0, package or 0, core if core is not None else number, number, max(0, die or 0))
 
 
 def allowed_cpus(sys: Path = SYS) -> list[Cpu]:
@@ -65,45 +49,5 @@ def allowed_cpus(sys: Path = SYS) -> list[Cpu]:
 
 
 def most_dut_cores(cpus: Sequence[Cpu]) -> int:
-    """How many DUT lcores there can be beside one generator, each with a CPU of its own."""
-    return max(0, len(cpus) - 1)
-
-
-def choose(cpus: Iterable[Cpu], dut_cores: int) -> Roles:
-    """Gives every spinning lcore a physical core of its own when there are enough, on one NUMA node when it has enough.
-
-    The DUT gets the cores with the highest numbers: the kernel keeps most of its own work on the first ones.
-
-    Raises:
-        HostError: fewer CPUs than spinning lcores.
-    """
-    every = sorted(cpus)
-    needed = dut_cores + 1
-    cores = _one_per_core(_node_with(every, needed))
-    if len(cores) < needed:
-        cores = _one_per_core(every)
-    shared = len(cores) < needed
-    if shared:
-        cores = [cpu.cpu for cpu in every]
-    if len(cores) < needed:
-        raise HostError(
-            f"{dut_cores} DUT lcore(s) and a generator need {needed} CPUs; this process may use {len(every)}"
-        )
-    dut, generator, rest = cores[-dut_cores:], cores[-needed], cores[:-needed]
-    return Roles(rest[0] if rest else generator, generator, tuple(dut), shared)
-
-
-def _node_with(cpus: list[Cpu], needed: int) -> list[Cpu]:
-    # The first node whose physical cores suffice: traffic between the roles then stays inside one node.
-    for node in sorted({cpu.node for cpu in cpus}):
-        there = [cpu for cpu in cpus if cpu.node == node]
-        if len(_one_per_core(there)) >= needed:
-            return there
-    return cpus
-
-
-def _one_per_core(cpus: Iterable[Cpu]) -> list[int]:
-    first: dict[tuple[int, int], int] = {}
-    for cpu in cpus:
-        first.setdefault((cpu.package, cpu.core), cpu.cpu)
-    return list(first.values())
+    """How many DUT lcores there can be beside one generator, each on a physical core of its own."""
+    return max(0, min(len({cpu.physical for cpu in cpus}), len(cpus) - 1))

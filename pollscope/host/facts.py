@@ -56,7 +56,7 @@ def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
 
 def _counts(sys: Path) -> dict[str, int | bool]:
     cpus = online_cpus(sys)
-    cores = {(cpu.package, cpu.core) for cpu in cpus}
+    cores = {cpu.physical for cpu in cpus}
     return {
         "cpus": len(cpus),
         "cores": len(cores),

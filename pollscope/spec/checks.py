@@ -15,6 +15,7 @@ from pollscope.metrics import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.document import Path
 from pollscope.spec.model import KNOB_PREFIX, LOADS, Factors, Parameters, Spec, knob_levels
+from pollscope.spec.point_checks import contradictions
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,16 @@ class Problem:
 def cross_checks(spec: Spec) -> list[Problem]:
     """All contradictions in a spec whose single keys are valid."""
     # The other checks read the levels of knobs, which only good ones have.
-    return list(_knob_values(spec)) or [problem for check in _CHECKS for problem in check(spec)]
+    found = list(_knob_values(spec)) or [problem for check in _CHECKS for problem in check(spec)]
+    # Points can only be made of a spec whose factors, zips and constraints are good.
+    return found or [Problem(_place(spec, name), what) for name, what in contradictions(spec)]
+
+
+def _place(spec: Spec, parameter: str) -> Path:
+    """Where a parameter is given; for one that is left to its default, where parameters are."""
+    if parameter in spec.levels:
+        return ("factors", parameter)
+    return ("parameters", parameter) if parameter in spec.parameters.model_fields_set else ("parameters",)
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
@@ -72,11 +82,60 @@ def _loads(spec: Spec) -> Iterator[Problem]:
 
 def _feed(spec: Spec) -> Iterator[Problem]:
     feeds = spec.levels.get("feed", (spec.parameters.feed,))
-    if "infinite" in feeds and not spec.parameters.saturate:
+    without_generator = [feed for feed in ("infinite", "none") if feed in feeds]
+    if without_generator and not spec.parameters.saturate:
         path: Path = ("factors" if "feed" in spec.levels else "parameters", "feed")
+        offers = {"infinite": "as much as the DUT takes", "none": "no packet"}[without_generator[0]]
         yield Problem(
-            path, "feed: infinite offers as much as the DUT takes, so it needs `saturate: true` in parameters"
+            path,
+            f"feed: {without_generator[0]} offers {offers}, so it needs `saturate: true` in parameters",
         )
+
+
+SEARCH_KEYS = {
+    "loss_ratios": "loss_ratios",
+    "exceed_ratio": "exceed_ratio",
+    "width": "width",
+    "duration_sum_ns": "duration_sum",
+    "at_most_ns": "at_most",
+    "most_unsent": "most_unsent",
+    "highest_pps": "highest",
+}
+
+
+def _maximum(spec: Spec) -> Iterator[Problem]:
+    maximum = spec.maximum
+    if maximum.method != "mlrsearch":
+        for field in maximum.model_fields_set & SEARCH_KEYS.keys():
+            yield Problem(("maximum", SEARCH_KEYS[field]), "is used by `method: mlrsearch` only")
+        return
+    if spec.parameters.load_of_max is None and "load_of_max" not in spec.levels:
+        what = "finds what load_of_max refers to; give `load_of_max: 100 %` to measure at the rate that it finds"
+        yield Problem(("maximum", "method"), f"mlrsearch {what}")
+    if len(set(maximum.loss_ratios)) < len(maximum.loss_ratios):
+        yield Problem(("maximum", "loss_ratios"), "a loss ratio is there twice")
+    window_ns = maximum.window_ns or spec.trial.window_ns
+    if maximum.duration_sum_ns is not None and maximum.duration_sum_ns < window_ns:
+        yield Problem(("maximum", "duration_sum"), "is shorter than one window")
+    yield from _loss_is_seen(spec)
+
+
+def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
+    """A search counts what comes back to the generator."""
+    if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
+        path: Path = ("factors" if "generator_receives" in spec.levels else "parameters", "generator_receives")
+        yield Problem(path, "mlrsearch needs `generator_receives: true`: what does not come back is lost")
+    silent = {"drop", "rx", "tx"} & set(spec.levels.get("workload", (spec.parameters.workload,)))
+    if silent:
+        path = ("factors" if "workload" in spec.levels else "parameters", "workload")
+        yield Problem(path, f"mlrsearch needs a workload that sends packets back, not '{sorted(silent)[0]}'")
+
+
+def _dut_core(spec: Spec) -> Iterator[Problem]:
+    levels = spec.levels.get("dut_core", (spec.parameters.dut_core,))
+    if set(levels) != {"dut"} and (spec.parameters.load_of_max is not None or "load_of_max" in spec.levels):
+        path: Path = ("factors" if "dut_core" in spec.levels else "parameters", "dut_core")
+        yield Problem(path, "without the DUT there is no maximum that load_of_max could be a share of")
 
 
 def _zip_groups(spec: Spec) -> Iterator[Problem]:
@@ -232,6 +291,8 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _repeated_levels,
     _loads,
     _feed,
+    _maximum,
+    _dut_core,
     _zip_groups,
     _constraints,
     _metrics,

@@ -4,6 +4,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path as FilePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -54,6 +55,19 @@ def _keys(node: Any) -> Collection[str | int]:
     if isinstance(node, dict):
         return node.keys()
     return range(len(node)) if isinstance(node, list) else ()
+
+
+def read_text(path: FilePath) -> str:
+    """The text of a file that a user wrote.
+
+    Raises:
+        UsageError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"cannot be read: {reason}", str(path)) from error
 
 
 def parse(text: str, name: str) -> Document:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from pollscope import units
 from pollscope.units import Dimension, Quantity
@@ -15,6 +15,8 @@ IMIX = {64: 7, 594: 4, 1518: 1}
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
 # A range that names more levels than this is a slip of the pen.
 MAX_LEVELS = 4096
+# What the node takes (docs/node-protocol.md, `hiccup`).
+MAX_DELAYS = 1024
 
 
 def _reader(dimension: Dimension) -> BeforeValidator:
@@ -39,9 +41,18 @@ IntervalNs = Annotated[
     int, _reader(units.TIME), Field(ge=10_000_000, le=3_600_000_000_000), _schema(units.TIME, "100 ms")
 ]
 Share = Annotated[float, _reader(units.SHARE), Field(ge=0), _schema(units.SHARE, "25 %")]
-Probability = Annotated[float, _reader(units.SHARE), Field(ge=0, le=1), _schema(units.SHARE, "5 %")]
+
+
+def _at_most_all(share: float) -> float:
+    if not 0 <= share <= 1:
+        raise ValueError(f"must be from 0 % to 100 %, not {100 * share:g} %")
+    return share
+
+
+Probability = Annotated[float, _reader(units.SHARE), AfterValidator(_at_most_all), _schema(units.SHARE, "5 %")]
 PacketRate = Annotated[float, _reader(units.RATE), Field(ge=0), _schema(units.RATE, "3 Mpps")]
-Cycles = Annotated[int, _reader(units.CYCLES), Field(ge=0, le=10**9), _schema(units.CYCLES, "2000 cycles")]
+Footprint = Annotated[int, _reader(units.SIZE), Field(ge=1536, le=2**42), _schema(units.SIZE, "32 MiB")]
+Cycles = Annotated[int, _reader(units.CYCLES), Field(ge=0, le=10**8), _schema(units.CYCLES, "2000 cycles")]
 
 
 def _frame_bytes(text: object) -> int:
@@ -101,6 +112,67 @@ _FRAME_SCHEMA = {
     ]
 }
 Frame = Annotated[int | str, BeforeValidator(read_frame), WithJsonSchema(_FRAME_SCHEMA)]
+
+PLACEMENTS = ("separate", "smt-pairs", "same-node", "remote-node")
+
+
+def _read_placement(value: object) -> str:
+    """Reads a policy or a list of CPUs: the policy, or `2,3`."""
+    if value in PLACEMENTS:
+        return str(value)
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"is one of {', '.join(PLACEMENTS)}, or a list of CPUs [2, 3], not {value!r}")
+    bad = [cpu for cpu in value if isinstance(cpu, bool) or not isinstance(cpu, int) or cpu < 0]
+    if bad:
+        raise ValueError(f"{bad[0]!r} is not the number of a CPU")
+    twice = [cpu for cpu in value if value.count(cpu) > 1]
+    if twice:
+        raise ValueError(f"CPU {twice[0]} is there twice; every lcore needs one of its own")
+    return ",".join(map(str, value))
+
+
+def listed_cpus(placement: str) -> tuple[int, ...]:
+    """The CPUs of a resolved placement that is a list; empty for a policy."""
+    return () if placement in PLACEMENTS else tuple(int(cpu) for cpu in placement.split(","))
+
+
+_PLACEMENT_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "enum": list(PLACEMENTS)},
+        {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+    ]
+}
+Placement = Annotated[str, BeforeValidator(_read_placement), WithJsonSchema(_PLACEMENT_SCHEMA)]
+
+
+def _read_delays(value: object) -> str:
+    """Reads a list of times: `1000,50000` (ns)."""
+    if not isinstance(value, list) or not value:
+        raise ValueError("is a list of times [1 us, 100 us]")
+    delays = [int(units.parse(each, units.TIME)) for each in value]
+    if min(delays) < 0:
+        raise ValueError("a delay is not negative")
+    if len(delays) > MAX_DELAYS:
+        raise ValueError(f"has at most {MAX_DELAYS} times, not {len(delays)}")
+    return ",".join(map(str, delays))
+
+
+def delays_ns(delays: str) -> list[int]:
+    """The times of a resolved list of delays, ns."""
+    return [int(delay) for delay in delays.split(",")]
+
+
+_DELAYS_SCHEMA = {"type": "array", "minItems": 1, "items": {"type": "string", "examples": ["100 us"]}}
+Delays = Annotated[str, BeforeValidator(_read_delays), WithJsonSchema(_DELAYS_SCHEMA)]
+
+
+def _power_of_two(size: int) -> int:
+    if size & (size - 1):
+        raise ValueError(f"must be a power of two, not {size}")
+    return size
+
+
+RingSize = Annotated[int, Field(ge=2, le=2**20), AfterValidator(_power_of_two)]
 
 
 def expand_levels(value: object) -> object:

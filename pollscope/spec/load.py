@@ -59,12 +59,7 @@ def load_file(path: FilePath, overrides: Overrides | None = None) -> LoadedSpec:
         SpecError: with all problems found.
         UsageError: the file cannot be read or is not YAML.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageError(f"the spec cannot be read: {reason}", str(path)) from error
-    return load_text(text, str(path), overrides)
+    return load_text(documents.read_text(path), str(path), overrides)
 
 
 def load_text(text: str, name: str, overrides: Overrides | None = None) -> LoadedSpec:

@@ -15,11 +15,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pollscope.collectors.knobs.registry import parse_setting
 from pollscope.spec.fields import (
     Cycles,
+    Delays,
+    Footprint,
     Frame,
     IntervalNs,
     Nanoseconds,
     PacketRate,
+    Placement,
     Probability,
+    RingSize,
     Share,
     WindowNs,
     expand_levels,
@@ -46,11 +50,42 @@ class Parameters(Model):
 
     queues: int = Field(default=1, ge=1, le=1024, description="RX queues of the DUT's port")
     cores: int = Field(default=1, ge=1, le=128, description="DUT lcores")
-    organisation: Literal["scale-out"] = Field(default="scale-out", description="how cores and queues are joined")
+    placement: Placement = Field(
+        default="separate", description="CPUs of the DUT's lcores: a policy, or a list of CPUs, workers first"
+    )
+    organisation: Literal["scale-out", "scale-up", "locked"] = Field(
+        default="scale-out", description="how cores and queues are joined"
+    )
+    dispatchers: int | None = Field(
+        default=None,
+        ge=0,
+        le=128,
+        description="lcores that poll the RX queues and hand packets on to the cores; default: none, scale-up: `cores`",
+    )
+    ring_sync: Literal["default", "rts", "hts"] = Field(default="default", description="synchronisation of the rings")
+    ring_size: RingSize = Field(default=1024, description="entries of a ring between dispatchers and cores")
     notification: Literal["spin"] = Field(default="spin", description="how the DUT learns of packets")
-    workload: Literal["io", "drop", "l3fwd-lpm"] = Field(default="l3fwd-lpm", description="what is done with a packet")
-    routes: int = Field(default=16384, ge=1, le=1_000_000, description="entries of the LPM table")
-    extra_cycles: Cycles = Field(default=0, description="fixed extra TSC cycles a packet")
+    workload: Literal["io", "drop", "l3fwd-lpm", "encap", "tx", "rx"] = Field(
+        default="l3fwd-lpm", description="what is done with a packet"
+    )
+    routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
+    extra_cycles: Cycles = Field(
+        default=0,
+        description="extra TSC cycles a packet; their mean (exponential); the fewer ones (bimodal)",
+    )
+    service_distribution: Literal["fixed", "exponential", "bimodal"] = Field(
+        default="fixed", description="how extra_cycles vary from packet to packet"
+    )
+    service_long_cycles: Cycles | None = Field(default=None, description="bimodal: extra TSC cycles of a long packet")
+    service_long_probability: Probability | None = Field(default=None, description="bimodal: share of long packets")
+    service_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the extra cycles")
+    hiccup_probability: Probability = Field(default=0.0, description="probability that a packet is held up")
+    hiccup_distribution: Literal["fixed", "exponential", "list"] = Field(
+        default="fixed", description="how long a hiccup lasts: hiccup_delay, that on average, one of hiccup_delays"
+    )
+    hiccup_delay: Nanoseconds | None = Field(default=None, description="fixed, exponential: a hiccup, or their mean")
+    hiccup_delays: Delays | None = Field(default=None, description="list: drawn from these with equal probability")
+    hiccup_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the hiccups")
     burst: int = Field(default=32, ge=1, le=512, description="packets asked for in one poll")
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
@@ -84,11 +119,29 @@ class Parameters(Model):
     dma: Literal["copy", "swap"] = Field(
         default="copy", description="virtual NIC: frames are copied or buffers change hands"
     )
-    feed: Literal["wire", "infinite"] = Field(
-        default="wire", description="infinite: the virtual NIC itself keeps the RX rings full, without a generator"
+    feed: Literal["wire", "infinite", "none"] = Field(
+        default="wire",
+        description="virtual NIC without a generator: infinite keeps the RX rings full, none leaves them empty",
     )
-    load_of_max: Share | None = Field(default=None, description="offered load as a share of the measured maximum")
-    load_of_line: Share | None = Field(default=None, description="offered load as a share of line rate")
+    dut_core: Literal["dut", "idle", "stress-ng"] = Field(
+        default="dut", description="what has the DUT's first core: the DUT, nothing, or a general benchmark"
+    )
+    corunner: Literal["none", "matmul", "pointer-chase", "memory-stream", "stress-ng"] = Field(
+        default="none", description="what runs beside the DUT"
+    )
+    corunner_place: Literal["smt-sibling", "other-core", "same-llc"] = Field(
+        default="other-core", description="where it runs, seen from the DUT's first core"
+    )
+    corunner_footprint: Footprint | None = Field(
+        default=None,
+        description="memory that it works on; default: matmul 96 KiB, pointer-chase 32 MiB, memory-stream 64 MiB",
+    )
+    corunner_stream: Literal["read", "write", "copy"] = Field(
+        default="copy", description="what memory-stream does with its memory"
+    )
+    spinning_cores: int = Field(default=0, ge=0, le=512, description="further cores that spin on an empty queue")
+    load_of_max: Probability | None = Field(default=None, description="offered load as a share of the measured maximum")
+    load_of_line: Probability | None = Field(default=None, description="offered load as a share of line rate")
     load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
 
@@ -232,11 +285,36 @@ class Baseline(Model):
     drift: Share = Field(default=0.05, gt=0, description="a move beyond this share of the first value is a warning")
 
 
-class Maximum(Model):
-    """How the maximum is found that `load_of_max` refers to: saturating trials, median of what the DUT received."""
+LossRatio = Annotated[Probability, Field(lt=1)]
 
-    repeats: int = Field(default=3, ge=1, le=100)
+
+class Maximum(Model):
+    """How the maximum is found that `load_of_max` refers to: by saturating trials, or by searching for it."""
+
+    method: Literal["saturate", "mlrsearch"] = Field(
+        default="saturate", description="mlrsearch: the highest rate at which no more than a loss ratio is lost"
+    )
+    repeats: int = Field(default=3, ge=1, le=100, description="saturating trials, or searches")
     window_ns: WindowNs | None = Field(default=None, alias="window", description="default: the trial's window")
+    loss_ratios: tuple[LossRatio, ...] = Field(
+        default=(0.0, 0.005), strict=False, min_length=1, description="mlrsearch: 100 % load is the first one's rate"
+    )
+    exceed_ratio: LossRatio = Field(
+        default=0.5, description="mlrsearch: share of the time at a load in which more may be lost"
+    )
+    width: Annotated[Share, Field(gt=0, lt=1)] = Field(default=0.005, description="mlrsearch: precision of the rate")
+    duration_sum_ns: Nanoseconds | None = Field(
+        default=None, alias="duration_sum", description="mlrsearch: so much trial time decides; default: 21 windows"
+    )
+    at_most_ns: Nanoseconds = Field(
+        default=1_200_000_000_000, alias="at_most", description="mlrsearch: a search with more trial time is given up"
+    )
+    most_unsent: Share = Field(
+        default=0.01, ge=0, description="mlrsearch: a trial in which the generator left more unsent is made again"
+    )
+    highest_pps: Annotated[PacketRate, Field(gt=0)] | None = Field(
+        default=None, alias="highest", description="mlrsearch: no higher rate is tried; default: from saturating"
+    )
 
 
 class Noise(Model):

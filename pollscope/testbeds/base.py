@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a testbed and a session on it can do; the runner knows nothing else about them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
-from pollscope.collectors.knobs import Host
+from pollscope.collectors.knobs import Outcome
+from pollscope.host.company import Company
+from pollscope.node import NodeClient
 
 Params = Mapping[str, Any]
 
@@ -25,6 +28,31 @@ class State:
 
     ready: bool
     facts: list[str] = field(default_factory=list)
+
+
+class Knobs(Protocol):
+    """Turns knobs of the host that measures and gives them back when the block is left; keeps other runs out."""
+
+    @property
+    def restored_first(self) -> Sequence[Outcome]:
+        """What an ended run had left behind and was given back on entering."""
+
+    def __enter__(self) -> Self:
+        """Raises HostError when another run holds the host, or left something behind."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives back; raises HostError with what could not be given back."""
+
+    def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
+        """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it."""
+
+    def give_back(self) -> Sequence[Outcome]:
+        """Gives back what was set so far."""
+
+    def snapshot(self) -> Mapping[str, Mapping[str, str]]:
+        """Knob -> target -> value, as it is now."""
 
 
 class Session(Protocol):
@@ -61,6 +89,18 @@ class Session(Protocol):
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each measuring CPU while nothing runs."""
 
+    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+        """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.
+
+        Of the parameters only those of frame and descriptors count. Configures the nodes anew.
+        """
+
+    def company(self, params: Params) -> Company:
+        """The CPUs of what a point wants beside the DUT; HostError when there are none for it."""
+
+    def open_corunner(self, log: Path) -> NodeClient:
+        """Starts a `pollscope-corunner` on the DUT's host."""
+
     def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
         """One trial: start, wait for its end, read.
 
@@ -96,12 +136,14 @@ class Testbed(Protocol):
     def modelled(self) -> bool:
         """Whether its numbers are modelled instead of measured."""
 
-    @property
-    def knob_host(self) -> Host:
-        """The host whose knobs are turned."""
+    def knobs(self, what: str, restore_first: bool) -> Knobs:
+        """The knobs of the host that measures, for `what` ("run S-F5"); see KnobSession for `restore_first`."""
 
     def describe(self) -> dict[str, Any]:
         """For run.json: `name`, `kind`, `shared_tsc`, and `file`, from which it can be made again."""
+
+    def machine(self) -> dict[str, Any]:
+        """For run.json: `host`, the facts of the machine that measures, and `build`, those of its node program."""
 
     def refusal(self, params: Params) -> str | None:
         """Why this testbed cannot host a point; None when it can."""

@@ -10,6 +10,8 @@ from pollscope.errors import UsageError
 from pollscope.places import data_folder
 from pollscope.spec import document as documents
 from pollscope.spec.checks import plain_message
+from pollscope.testbeds.pair_config import PairConfig
+from pollscope.testbeds.vm_pair import VmPairConfig
 
 
 class Cpus(BaseModel):
@@ -49,24 +51,31 @@ def config_path(name: str) -> Path:
     raise UsageError("there is no such testbed", name, f"known: {known}; or give the path of a file")
 
 
-def load_config(path: Path) -> LoopbackConfig:
+Config = LoopbackConfig | PairConfig | VmPairConfig
+_MODELS: dict[str, type[Config]] = {"loopback": LoopbackConfig, "pair": PairConfig, "vm-pair": VmPairConfig}
+
+
+def load_config(path: Path) -> Config:
     """Reads and checks a testbed file.
 
     Raises:
         UsageError: with file, line and key.
     """
+    document = documents.parse(documents.read_text(path), str(path))
+    model = _model(document, path)
     try:
-        document = documents.parse(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", str(path)) from error
-    try:
-        return LoopbackConfig.model_validate(document.data)
+        return model.model_validate(document.data)
     except ValidationError as error:
         first = error.errors()[0]
         keys = document.locate(tuple(first["loc"]))
-        what = (
-            "unknown key; allowed: kind, cpus, hugepages, knob_root"
-            if first["type"] == "extra_forbidden"
-            else plain_message(first)
-        )
+        what = "unknown key" if first["type"] == "extra_forbidden" else plain_message(first)
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            what = f"unknown key; allowed: {', '.join(model.model_fields)}"
         raise UsageError(what, f"{document.place(keys)}: {'.'.join(map(str, keys))}") from error
+
+
+def _model(document: documents.Document, path: Path) -> type[Config]:
+    kind = document.data.get("kind") if isinstance(document.data, dict) else None
+    if kind not in _MODELS:
+        raise UsageError(f"kind is {kind!r}", str(path), f"allowed: {', '.join(_MODELS)}")
+    return _MODELS[kind]

@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The loopback testbed: generator and DUT in one `pollscope-node` on this machine, joined by virtual NIC pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pollscope.collectors.knobs import Host
+from pollscope.collectors.knobs import Host, KnobSession
+from pollscope.corunner import company_refusal
 from pollscope.errors import HostError
 from pollscope.host import cpus as processors
-from pollscope.host.cpus import Roles
+from pollscope.host.company import Company, place_company
+from pollscope.host.cpus import Cpu
+from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.hostlock import default_lock_path
 from pollscope.knob_points import knob_refusal
 from pollscope.node import NodeClient, NodeFailed
-from pollscope.places import node_program
-from pollscope.requests import Wiring, configure_request
+from pollscope.places import corunner_program, node_program
+from pollscope.requests import Wiring, configure_request, floor_request
+from pollscope.spec import lcores
 from pollscope.testbeds.base import Measured, Params, State
 from pollscope.testbeds.config import LoopbackConfig
 from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
@@ -29,7 +35,9 @@ MBUF_BYTES = 2432
 FIXED_BYTES = 192 << 20
 # Mbufs that are neither in a descriptor nor given by a parameter: caches of the lcores, bursts in flight.
 SPARE_MBUFS = 8192
-MAIN_LCORE, GENERATOR_LCORE, FIRST_DUT_LCORE = 0, 1, 2
+MAIN_LCORE = 0
+# RTE_MAX_LCORE of a usual build (config/rte_config.h); the main lcore is one of them.
+MOST_LCORES = 128
 
 # Limits of single requests. A node that takes longer is hung: configuring 1024 queues takes well below a second.
 CONFIGURE_LIMIT_S = 30.0
@@ -41,6 +49,37 @@ GRACE_S = 5.0
 # Parameters that are fixed when the ports are made, so that another value needs another process.
 _AT_START = ("dma", "feed")
 _AT_START_WHEN_FED = ("frame", "flows")
+
+
+@dataclass(frozen=True)
+class Lcores:
+    """The lcores of a node: each CPU that a point may spin on has one; the main lcore may share a CPU."""
+
+    main_cpu: int
+    by_cpu: Mapping[int, int]
+
+    @classmethod
+    def of(cls, roles: Roles, spare: Sequence[int]) -> "Lcores":
+        """Lcores for these roles, in their order, and then for spare CPUs."""
+        return cls(roles.main, {cpu: number for number, cpu in enumerate((*roles.measuring, *spare), MAIN_LCORE + 1)})
+
+    @property
+    def eal(self) -> str:
+        """For EAL's --lcores."""
+        pairs = [(MAIN_LCORE, self.main_cpu), *((lcore, cpu) for cpu, lcore in self.by_cpu.items())]
+        return ",".join(f"{lcore}@{cpu}" for lcore, cpu in pairs)
+
+    def wiring(self, roles: Roles) -> Wiring:
+        """Who does what with these roles."""
+        return Wiring(
+            generator_lcore=MAIN_LCORE if roles.generator is None else self.by_cpu[roles.generator],
+            dut_lcores=[self.by_cpu[cpu] for cpu in roles.dut],
+            dispatcher_lcores=[self.by_cpu[cpu] for cpu in roles.dispatchers],
+            gen_tx="net_crossover0_a",
+            dut_rx="net_crossover0_b",
+            dut_tx="net_crossover1_a",
+            gen_rx="net_crossover1_b",
+        )
 
 
 @dataclass(frozen=True)
@@ -68,13 +107,25 @@ class LoopbackTestbed:
         """For run.json."""
         return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
 
+    def knobs(self, what: str, restore_first: bool) -> KnobSession:
+        """This host's, or those of the tree that the file names."""
+        return KnobSession(what, self.knob_host, restore_first)
+
+    def machine(self) -> dict[str, Any]:
+        """This machine's, and those of the build that it runs."""
+        return {"host": host_facts(), "build": build_facts(node_program())}
+
     def refusal(self, params: Params) -> str | None:
         """Why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
-        cores = self._most_cores()
-        if params["cores"] > cores:
-            return f"needs {params['cores']} DUT cores and 1 for the generator; this host has {cores + 1} to give"
+        try:
+            self._roles(params)
+        except HostError as error:
+            return error.what
         if params["feed"] == "infinite" and isinstance(params["frame"], str):
             return "feed=infinite makes frames of one size only"
+        alone = company_refusal(params, lambda: self._company(params))
+        if alone is not None:
+            return alone
         memory, needed = self._memory(), needed_bytes(params)
         if needed > memory.bytes:
             kind = "hugepages" if memory.huge else "memory"
@@ -97,17 +148,18 @@ class LoopbackTestbed:
         Raises:
             HostError: it does not start.
         """
-        roles, memory = self._roles(most_cores), self._memory()
+        roles, memory = self._roles(params), self._memory()
         remove_stale_folders()
         prefix = new_file_prefix()
-        client = NodeClient(eal_command(node_program(), prefix, roles, memory, params), log)
+        places = Lcores.of(roles, self._spare_cpus(roles))
+        client = NodeClient(eal_command(node_program(), prefix, places, memory, params), log)
         try:
             client.wait_hello()
         except HostError:
             remove_folder(prefix)
             raise
         at_start = {name: params[name] for name in start_parameters(params)}
-        return LoopbackSession(client, prefix, roles, memory, at_start)
+        return LoopbackSession(client, prefix, places, self._roles, memory, at_start, params)
 
     def up(self) -> State:
         """Nothing has to be prepared: ports are virtual, and hugepages are reserved by the set-up play."""
@@ -121,23 +173,48 @@ class LoopbackTestbed:
         """Whether a node could be started now, with which CPUs and memory."""
         try:
             self.check()
-            roles = self._roles(1)
+            roles = self._place(Wanted(1))
         except HostError as error:
             return State(False, [str(error)])
         memory = self._memory()
         cpus = f"CPU {roles.generator} generator, CPU {roles.dut[0]} DUT, main lcore on CPU {roles.main}"
         return State(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
 
+    @cached_property
+    def _cpus(self) -> list[Cpu]:
+        return processors.allowed_cpus()
+
     def _most_cores(self) -> int:
         if self.config.cpus != "auto":
             return len(self.config.cpus.dut)
-        return processors.most_dut_cores(processors.allowed_cpus())
+        return processors.most_dut_cores(self._cpus)
 
-    def _roles(self, dut_cores: int) -> Roles:
+    def _roles(self, params: Params) -> Roles:
+        """The CPUs of a point; raises HostError when there are none for it."""
+        generator = lcores.has_generator(params)
+        return self._place(Wanted(params["cores"], lcores.dispatchers(params), generator, params["placement"]))
+
+    def _place(self, wanted: Wanted) -> Roles:
         if self.config.cpus == "auto":
-            return processors.choose(processors.allowed_cpus(), dut_cores)
+            return place(self._cpus, wanted)
         given = self.config.cpus
-        return Roles(given.main, given.generator, given.dut[:dut_cores], shared_core=False)
+        if wanted.placement != "separate":
+            raise HostError(f"placement {wanted.placement}: this testbed's file names the CPUs by hand")
+        if wanted.dut > len(given.dut):
+            raise HostError(f"needs {wanted.text}; this testbed's file has {len(given.dut)} for the DUT")
+        dut, others = given.dut[: wanted.workers], given.dut[wanted.workers : wanted.dut]
+        return Roles(given.main, given.generator if wanted.generator else None, dut, others)
+
+    def _spare_cpus(self, roles: Roles) -> list[int]:
+        """CPUs that other points may need: an lcore that has nothing to do sleeps, a new node takes seconds."""
+        if self.config.cpus != "auto":
+            given = self.config.cpus
+            return [cpu for cpu in (given.generator, *given.dut) if cpu not in roles.measuring]
+        allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
+        return allowed if len(allowed) + len(roles.measuring) < MOST_LCORES else []
+
+    def _company(self, params: Params) -> Company:
+        return loopback_company(self._cpus, self._roles(params), params)
 
     def _memory(self) -> Memory:
         free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == HUGEPAGE_BYTES)
@@ -148,11 +225,18 @@ class LoopbackTestbed:
         return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
 
 
+def loopback_company(cpus: Sequence[Cpu], roles: Roles, params: Params) -> Company:
+    """Who runs beside the DUT on this host; HostError when there is no room."""
+    others = [roles.generator] if roles.generator is not None else []
+    return place_company(cpus, params, [*roles.dut, *roles.dispatchers], others)
+
+
 def needed_bytes(params: Params) -> int:
     """About how much memory a configuration needs; mbufs are by far the most of it."""
     descriptors = params["rx_desc"] * (params["queues"] + 3) + params["tx_desc"] * (params["cores"] + 3)
+    rings = params["ring_size"] * lcores.dispatchers(params)
     mbuf_bytes = MBUF_BYTES * max(1, -(-params["mtu"] // 2048))
-    return int(FIXED_BYTES + (descriptors + SPARE_MBUFS) * mbuf_bytes)
+    return int(FIXED_BYTES + (descriptors + rings + SPARE_MBUFS) * mbuf_bytes)
 
 
 def start_parameters(params: Params) -> tuple[str, ...]:
@@ -160,11 +244,9 @@ def start_parameters(params: Params) -> tuple[str, ...]:
     return (*_AT_START, *_AT_START_WHEN_FED) if params["feed"] == "infinite" else _AT_START
 
 
-def eal_command(program: Path, prefix: str, roles: Roles, memory: Memory, params: Params) -> list[str]:
+def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, params: Params) -> list[str]:
     """Program and EAL arguments; the file prefix is this node's own, so that nothing is shared with others."""
-    dut = (f"{FIRST_DUT_LCORE + index}@{cpu}" for index, cpu in enumerate(roles.dut))
-    lcores = ",".join([f"{MAIN_LCORE}@{roles.main}", f"{GENERATOR_LCORE}@{roles.generator}", *dut])
-    command = [str(program), "--lcores", lcores, "--main-lcore", str(MAIN_LCORE), "--no-pci"]
+    command = [str(program), "--lcores", places.eal, "--main-lcore", str(MAIN_LCORE), "--no-pci"]
     command += ["--file-prefix", prefix]
     command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params['dma']}"]
     # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
@@ -196,19 +278,29 @@ def _cautions(roles: Roles, memory: Memory) -> list[str]:
 class LoopbackSession:
     """A running node that plays both roles."""
 
-    def __init__(self, client: NodeClient, prefix: str, roles: Roles, memory: Memory, at_start: Params) -> None:
-        self._client, self._prefix = client, prefix
-        self._roles, self._memory, self._at_start = roles, memory, dict(at_start)
+    def __init__(
+        self,
+        client: NodeClient,
+        prefix: str,
+        places: Lcores,
+        roles_of: Callable[[Params], Roles],
+        memory: Memory,
+        at_start: Params,
+        first: Params,
+    ) -> None:
+        self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
+        self._memory, self._at_start = memory, dict(at_start)
         self._configured: dict[str, Any] = {}
-        lcores = [FIRST_DUT_LCORE + index for index in range(len(roles.dut))]
-        self._wiring = Wiring(
-            generator_lcore=GENERATOR_LCORE,
-            dut_lcores=lcores,
-            gen_tx="net_crossover0_a",
-            dut_rx="net_crossover0_b",
-            dut_tx="net_crossover1_a",
-            gen_rx="net_crossover1_b",
-        )
+        self._take(first)
+
+    def _take(self, params: Params) -> None:
+        self._roles = self._roles_of(params)
+        self._wiring = self._places.wiring(self._roles)
+
+    @property
+    def _spinning(self) -> dict[int, int]:
+        """CPU -> its lcore, of those that spin, generator first."""
+        return {cpu: self._places.by_cpu[cpu] for cpu in self._roles.measuring}
 
     @property
     def hello(self) -> dict[str, Any]:
@@ -238,34 +330,54 @@ class LoopbackSession:
     def suits(self, params: Params) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""
         wanted = {name: params[name] for name in start_parameters(params)}
-        return wanted == self._at_start and params["cores"] <= len(self._roles.dut)
+        return wanted == self._at_start and set(self._roles_of(params).measuring) <= set(self._places.by_cpu)
 
     def waits_ns(self) -> dict[int, int]:
         """How long generator and DUT lcores have had to wait for their CPUs so far."""
-        return lcore_waits_ns(self._client.pid, (self._wiring.generator_lcore, *self._wiring.dut_lcores))
+        return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
 
     def configure(self, params: Params) -> dict[str, Any]:
         """Configures the node when it is not configured so already; returns the request."""
+        self._take(params)
         request = configure_request(params, self._wiring)
+        self._configure(request)
+        return request
+
+    def _configure(self, request: dict[str, Any]) -> None:
         if request != self._configured:
             self._configured = {}
             self._client.request("configure", CONFIGURE_LIMIT_S, **request)
             self._configured = request
-        return request
+
+    def company(self, params: Params) -> Company:
+        """The CPUs of what a point wants beside the DUT."""
+        return loopback_company(processors.allowed_cpus(), self._roles_of(params), params)
+
+    def open_corunner(self, log: Path) -> NodeClient:
+        """Starts a `pollscope-corunner` on this host."""
+        return NodeClient([str(corunner_program())], log, "the co-runner")
 
     def calibrate(self, params: Params) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic; absent where traffic never stops."""
         if params["feed"] == "infinite":
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
+        if params["workload"] == "tx":
+            return {"absent": "the workload tx polls no RX queue"}
         reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each measuring CPU."""
-        lcores: Sequence[int] = [self._wiring.generator_lcore, *self._wiring.dut_lcores]
         limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
-        reply = self._client.request("noise", limit_s, lcores=list(lcores), duration_ns=duration_ns)
+        spinning = list(self._spinning.values())
+        reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
         return list(reply["noise"])
+
+    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+        """One crossing of one pair, sent and received on the generator's lcore."""
+        self._take(params)
+        self._configure(floor_request(params, self._wiring))
+        return self.measure("floor", times, rate)
 
     def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
         """One trial.

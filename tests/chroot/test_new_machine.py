@@ -38,6 +38,7 @@ def make(system: System, *words: str, limit_s: float, user: str = "root") -> tup
         f"--reuid={user}",
         "--clear-groups",
         "make",
+        "--no-print-directory",  # as when a user calls it; this make runs below another
         "-C",
         HOME if user == "root" else USER_HOME,
         *words,

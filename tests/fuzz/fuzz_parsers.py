@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mutates outputs of tools and feeds them to their parsers.
+"""Mutates outputs of tools (mutations.py) and feeds them to their parsers.
 
     python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N
 
-A finding is a crash (anything but ParseError), a hang (one text takes longer than 2 s), an absence without a reason, or
-an invented value: an integer in a reading whose digits stand nowhere in the text. Prints a line per parser; ends with 1
-and the text in a file when there is a finding.
+A finding is a crash (anything but ParseError), a hang (one text costs more than 2 s of CPU time), an absence without
+a reason, or an invented value: a number in a reading that stands nowhere in the text, in no unit. Prints a line per
+parser, with how many of the texts it took (the rest it refused); ends with 1 and the text in a file when there is a
+finding.
 """
 
 import argparse
+import math
 import random
 import re
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -21,12 +24,14 @@ from types import FrameType
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from collector_samples import FIXTURES, OWN, PARSERS, read_text  # (path set above)
+from mutations import mutate
 
 from pollscope.collectors.parsing import ParseError
-from pollscope.collectors.sample import tidy
+from pollscope.collectors.sample import Sample, tidy
 
 HANG_S = 2
-LARGEST_BYTES = 6000
+SMALL_BYTES, LARGEST_BYTES = 6000, 40_000
+LARGE_SHARE = 0.03
 FOLDERS = {
     "ddio-bench": "ddio",
     "dpdk-telemetry": "dpdk-telemetry",
@@ -45,38 +50,16 @@ FOLDERS = {
     "sysfs": "cpu",
     "turbostat": "turbostat",
 }
-LABELS = {"kernel-load": "stat"}
-# These parsers give numbers as they stand in the text (but for K, M, G), so an integer must be found there.
-EXACT = {"dpdk-telemetry", "ethtool", "kernel-load", "lscpu", "pcm-iio", "pcm-pcie", "pcm-sensor-server"}
-SUMS = "nic."  # normalised names may be sums of counters
-SPICE = (
-    "",
-    ",",
-    ";",
-    "\n",
-    "\r",
-    "\t",
-    "|",
-    "-1",
-    "nan",
-    "N/A",
-    "18446744073709551615",
-    "1e999",
-    "{",
-    "}",
-    '"',
-    "(Total)",
-    "\x1b[2J",
-    "\0",
-    "é",
-    "999999999999999999999999",
-    "<not counted>",
-    " K",
-    "%",
-    "::",
-    "1_0",
-    "0x1f",
-)
+LABELS = {"kernel-load": ("stat", "interrupts", "softirqs"), "dpdk-telemetry": ("/ethdev/stats,0", "")}
+# Factors from printed units to base units: us, ms, ns, %, KiB, MiB, GiB, K, M, G, T (before a unit of 10^6 or 10^9),
+# Gbit/s.
+SCALES = (1, 1e-3, 1e-6, 1e-9, 0.01, 2**10, 2**20, 2**30, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18, 1e21, 1e9 / 8)
+# Metrics that are made from several printed numbers, and parsers of registers, whose bit fields are the numbers.
+DERIVED = re.compile(r"nic\..*|busy_share|iommu_units")
+REGISTERS = {"pcie", "kernel-log"}
+_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_HEX = re.compile(r"[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)
 
 
 class Hang(Exception):
@@ -85,14 +68,8 @@ class Hang(Exception):
 
 def seeds(parser: str) -> list[str]:
     """Outputs to start from: the shared ones and the small ones of this repository."""
-    paths = (
-        [
-            *sorted((FIXTURES / FOLDERS[parser]).rglob("*")),
-        ]
-        if parser in FOLDERS and FIXTURES.is_dir()
-        else []
-    )
-    paths += sorted(OWN.glob(f"{parser}.*"))
+    shared = sorted((FIXTURES / FOLDERS[parser]).rglob("*")) if parser in FOLDERS and FIXTURES.is_dir() else []
+    paths = [*shared, *sorted(OWN.glob(f"{parser}.*"))]
     texts = [
         path.read_text(encoding="utf-8", errors="replace")[:LARGEST_BYTES]
         for path in paths
@@ -101,74 +78,73 @@ def seeds(parser: str) -> list[str]:
     return [text for text in texts if text] or ["1,2,3\n"]
 
 
-def mutate(source: random.Random, text: str) -> str:
-    """A few random edits: characters and cells replaced, lines doubled, dropped, swapped, the end cut off."""
-    for _ in range(source.randint(1, 6)):
-        place, length = source.randrange(len(text) + 1), source.randint(0, 8)
-        what = source.randrange(6)
-        lines = text.splitlines(keepends=True)
-        if what == 0:
-            text = text[:place] + source.choice(SPICE) + text[place + length :]
-        elif what == 1:
-            text = text[:place] + chr(source.randrange(1, 0x250)) + text[place + 1 :]
-        elif what == 2 and lines:
-            lines.insert(source.randrange(len(lines)), source.choice(lines))
-            text = "".join(lines)
-        elif what == 3 and len(lines) > 1:
-            del lines[source.randrange(len(lines))]
-            text = "".join(lines)
-        elif what == 4:
-            text = text[:place]
-        else:
-            text = re.sub(r"\d+", lambda m: str(source.randrange(10 ** len(m[0]))), text, count=source.randint(1, 5))
-    return text
+def check(parser: str, text: str, label: str) -> str:
+    """What is wrong with how the parser takes the text; "" when nothing is.
 
-
-def check(parser: str, text: str) -> str:
-    """What is wrong with how the parser takes the text; "" when nothing is."""
-    try:
-        readings = read_text(parser, text, LABELS.get(parser, ""))
-    except ParseError:
-        return ""
-    digits = set(re.findall(r"\d+", text)) if parser in EXACT else set()
-    for sample in tidy(parser, readings):
+    Raises:
+        ParseError: it refused the text.
+    """
+    printed: set[str] | None = None
+    known: set[float] = set()
+    for sample in tidy(parser, read_text(parser, text, label)):
         if (sample.value is None) != bool(sample.reason):
             return f"absence and reason do not fit: {sample}"
-        if (
-            parser in EXACT
-            and isinstance(sample.value, int)
-            and not sample.metric.startswith(SUMS)
-            and not _printed(sample.value, digits)
-        ):
-            return f"a value that the text does not hold: {sample}"
+        if _is_number(sample) and sample.value not in known and parser not in REGISTERS:
+            printed = _printed_numbers(text) if printed is None else printed
+            known.add(float(sample.value or 0))
+            if not _is_printed(float(sample.value or 0), printed):
+                return f"a value that the text does not hold: {sample}"
     return ""
 
 
-def _printed(value: int, digits: set[str]) -> bool:
-    """Whether the text holds the digits, alone or before a K, M, G or T, or inside the digits of a decimal number."""
-    factors = [1000**power for power in range(5) if abs(value) % 1000**power == 0]
-    padded = {int(text) for text in digits if text[0] == "0" and len(text) < 30}
-    return any(str(abs(value) // factor) in digits or abs(value) // factor in padded for factor in factors)
+def _is_number(sample: Sample) -> bool:
+    return isinstance(sample.value, (int, float)) and not DERIVED.fullmatch(sample.metric)
+
+
+def _key(number: float) -> str:
+    return f"{number:.9g}"
+
+
+def _printed_numbers(text: str) -> set[str]:
+    """Every number in the text, decimal or hexadecimal, without its sign."""
+    texts = [text, text.replace(",", "")]  # NEO-Host separates thousands
+    decimal = {float(found) for one in texts for pattern in (_NUMBER, _DIGITS) for found in pattern.findall(one)}
+    return {_key(number) for number in decimal} | {_key(float(int(found, 16))) for found in _HEX.findall(text)}
+
+
+def _is_printed(value: float, printed: set[str]) -> bool:
+    return math.isfinite(value) and any(_key(abs(value) / scale) in printed for scale in SCALES)
 
 
 def fuzz(parser: str, seconds: float, seed: int) -> Iterator[tuple[str, str]]:
-    """Texts with findings; a number of rounds is printed at the end."""
-    source, texts, rounds = random.Random(seed), seeds(parser), 0
-    over = time.monotonic() + seconds
+    """Texts with findings; the number of texts is printed at the end."""
+    source, texts, count = random.Random(f"{seed} {parser}"), seeds(parser), Counter[str]()
+    over, began = time.monotonic() + seconds, time.process_time()
     while time.monotonic() < over:
-        text, rounds = mutate(source, source.choice(texts)), rounds + 1
-        signal.setitimer(signal.ITIMER_REAL, HANG_S)
-        try:
-            finding = check(parser, text)
-        except Hang:
-            finding = f"longer than {HANG_S} s"
-        except Exception as error:  # any exception but ParseError is what is looked for
-            finding = f"{type(error).__name__}: {error}"
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        size = LARGEST_BYTES if source.random() < LARGE_SHARE else SMALL_BYTES
+        text = mutate(source, source.choice(texts)[:size], texts)
+        finding = _finding(parser, text, source.choice(LABELS.get(parser, ("",))))
+        count["texts"] += 1
+        count["refused"] += finding is None
         if finding:
             yield finding, text
-    print(f"{parser}: {rounds} texts in {seconds:g} s")
+    taken, cpu_s = count["texts"] - count["refused"], time.process_time() - began
+    print(f"{parser}: {count['texts']} texts, {taken} taken, {seconds:g} s, {cpu_s:.0f} s of CPU time", flush=True)
+
+
+def _finding(parser: str, text: str, label: str) -> str | None:
+    """What is wrong; None when the parser refused the text."""
+    signal.setitimer(signal.ITIMER_PROF, HANG_S)
+    try:
+        return check(parser, text, label)
+    except ParseError:
+        return None
+    except Hang:
+        return f"longer than {HANG_S} s"
+    except Exception as error:  # any exception but ParseError is what is looked for
+        return f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _too_long(_number: int, _frame: FrameType | None) -> None:
@@ -181,7 +157,7 @@ def main() -> int:
     arguments.add_argument("--seconds", type=float, default=5.0, help="for each parser")
     arguments.add_argument("--seed", type=int, default=int(time.time()))
     given = arguments.parse_args()
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     print(f"seed {given.seed}")
     for parser in given.parsers:
         for finding, text in fuzz(parser, given.seconds, given.seed):

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F16, S-F17a, S-F17b, S-F18: a queue a core against one shared queue (SoCC'19 figures 16 to 18)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.style import (
+    INK,
+    LINES,
+    MARKERS,
+    absent_panel,
+    interval_line,
+    level_axis,
+    new_figure,
+    whisker,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.samples import Sample
+
+TITLE_CORES = "Maximum throughput with a queue a core and with one shared queue against the number of cores"
+TITLE_PLAIN = "Average round-trip latency against load, a queue a core and one shared queue, no hiccups"
+TITLE_HICCUP = "Average round-trip latency against load, a queue a core and one shared queue, with hiccups"
+TITLE_SMT = "Maximum throughput of separate physical cores and of SMT pairs, a queue a core and one shared queue"
+NAMES = {"scale-out": "scale-out (a queue a core)", "scale-up": "scale-up (one shared queue)", "locked": "locked"}
+PLACES = {"separate": "separate physical cores", "smt-pairs": "SMT pairs"}
+MILLION, US_PER_NS = 1e6, 1e-3
+
+
+def draw_cores(data: FigureData) -> Figure:
+    """S-F16: what cores forward, and what of it was lost before a full ring."""
+    figure = new_figure(3.1)
+    rate, full = figure.subplots(1, 2)
+    rate.set_title("Maximum throughput")
+    _over_cores(rate, data, "tx_pps", 1 / MILLION, "Forwarded (Mpps)")
+    full.set_title("Dropped before a full ring")
+    _over_cores(full, data, "ring_full_share", 100.0, "Share of what dispatchers received (%)")
+    if rate.lines:
+        peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
+        _stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak}")
+    _legend(figure)
+    return figure
+
+
+def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: str) -> None:
+    lines = _by_organisation([each for each in data.samples(metric) if "cores" in each.levels])
+    if not lines:
+        absent_panel(axes, data.absence(metric))
+        return
+    _draw_lines(axes, lines, "cores", scale, 1.0)
+    level_axis(axes, sorted({float(each.levels["cores"]) for found in lines.values() for each in found}))
+    axes.set_xlabel("Forwarding cores, with as many dispatchers")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+
+
+def draw_latency(data: FigureData) -> Figure:
+    """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured."""
+    figure = new_figure(3.1)
+    for axes, (metric, title) in zip(
+        figure.subplots(1, 2),
+        {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}.items(),
+        strict=True,
+    ):
+        _over_load(axes, data, metric, title)
+    if figure.axes[0].lines and data.row == "S-F17a":
+        limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
+        _stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {limit:g}")
+    _legend(figure)
+    return figure
+
+
+def _over_load(axes: Axes, data: FigureData, metric: str, title: str) -> None:
+    found = [each for each in data.samples(metric) if "load_pps" in each.levels]
+    if not found:
+        axes.set_title(title)
+        absent_panel(axes, data.absence(metric))
+        return
+    most = max(float(each.levels.get("cores", 1)) for each in found)
+    lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
+    axes.set_title(f"{title}, {most:g} core{'s' if most > 1 else ''}")
+    _draw_lines(axes, lines, "load_pps", US_PER_NS, 1 / MILLION)
+    axes.set_xlabel("Offered load (Mpps)")
+    axes.set_ylabel("Latency (µs)")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def draw_smt(data: FigureData) -> Figure:
+    """S-F18: bars by organisation and placement at the largest number of cores that was measured."""
+    figure = new_figure(3.1)
+    axes = figure.subplots()
+    found = [each for each in data.samples("tx_pps") if {"placement", "organisation"} <= set(each.levels)]
+    if not found:
+        absent_panel(axes, data.absence("tx_pps"), 80)
+        return figure
+    most = max(float(each.levels.get("cores", 1)) for each in found)
+    lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
+    for place, members in enumerate(lines.values()):
+        for each in members:
+            _bar(axes, place, each)
+    axes.set_xticks(range(len(lines)), [NAMES[name] for name in lines])
+    axes.set_ylabel(f"Forwarded by {most:g} logical cores (Mpps)")
+    ratio = stated("socc19", "S-F18")["scale_up_smt_ratio"]
+    axes.set_title(
+        f"{short_name('socc19')}: SMT pairs {100 * (ratio - 1):+.0f} % with scale-up, slightly less with scale-out"
+    )
+    handles = [Patch(color=LINES[rank]) for rank in range(len(PLACES))]
+    figure.legend(handles, list(PLACES.values()), loc="outside upper left", ncols=2)
+    return figure
+
+
+def _bar(axes: Axes, place: int, sample: Sample) -> None:
+    rank = list(PLACES).index(str(sample.levels["placement"])) if sample.levels["placement"] in PLACES else len(PLACES)
+    x, estimate = place + 0.3 * (rank - 0.5), sample.estimate.scaled(1 / MILLION)
+    axes.bar(x, estimate.value, width=0.26, color=LINES[rank])
+    if estimate.has_interval:
+        whisker(axes, x, estimate, INK)
+
+
+def _by_organisation(found: Sequence[Sample]) -> dict[str, list[Sample]]:
+    lines = {name: [each for each in found if each.levels.get("organisation", "scale-out") == name] for name in NAMES}
+    return {name: members for name, members in lines.items() if members}
+
+
+def _draw_lines(axes: Axes, lines: dict[str, list[Sample]], factor: str, scale: float, x_scale: float) -> None:
+    for name, members in lines.items():
+        members = sorted(members, key=lambda each: float(each.levels[factor]))
+        x = [float(each.levels[factor]) * x_scale for each in members]
+        rank = list(NAMES).index(name)
+        interval_line(
+            axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], NAMES[name]
+        )
+
+
+def _stated_at(axes: Axes, x: float, words: str) -> None:
+    """A line across the axes where the text places something; where the run does not reach it, the words alone."""
+    low, high = axes.get_xlim()
+    if low <= x <= high:
+        axes.axvline(x, color=INK, lw=0.9, ls=(0, (3, 2)), zorder=1)
+        # Towards the wider side, so that the words stay inside.
+        side, offset = ("left", 4) if x < (low + high) / 2 else ("right", -4)
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": side}
+        axes.annotate(words, (x, 0.03), (offset, 0), **place, fontsize=7, color=INK)
+        return
+    axes.annotate(f"{words} (beyond this axis)", (0.03, 0.03), xycoords="axes fraction", fontsize=7, color=INK)
+
+
+def _legend(figure: Figure) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef HELLO_H
+#define HELLO_H
+
+#include <jansson.h>
+
+/* The event `hello` of docs/corunner.md: what this process and host offer. */
+json_t *hello(void);
+
+#endif

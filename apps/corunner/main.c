@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pollscope-corunner: work beside the DUT, told what to do on standard input. See docs/corunner.md. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conversation.h"
+#include "crew.h"
+#include "hello.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+/* No SA_RESTART: a sleeping poll() must come back. A reader that went away is an error of write(), not a signal. */
+static void catch_signals(void)
+{
+	struct sigaction end = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+
+	sigaction(SIGINT, &end, NULL);
+	sigaction(SIGTERM, &end, NULL);
+	sigaction(SIGHUP, &end, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static json_t *do_quit(json_t *request, struct node_error *err)
+{
+	return conversation_bare(request, err) ? NULL : json_object();
+}
+
+static const struct conversation_command commands[] = {
+        {"configure", crew_configure, false, false},
+        {"start", crew_start, false, false},
+        {"read", crew_read, true, false},
+        {"stop", crew_stop, true, false},
+        {"quit", do_quit, true, true},
+        {NULL, NULL, false, false},
+};
+
+static const struct conversation_program corunner = {
+        .commands = commands,
+        .hello = hello,
+        .busy = crew_busy,
+        .wake_fd = crew_wake_fd,
+        .timeout_ms = crew_timeout_ms,
+        .step = crew_step,
+};
+
+int main(int argc, char *argv[])
+{
+	if (argc > 1) {
+		fprintf(stderr, "pollscope-corunner: unknown argument %s\nusage: pollscope-corunner\n",
+		        argv[1]);
+		return 2;
+	}
+	catch_signals();
+	int status = crew_open();
+
+	if (status == 0)
+		status = conversation_run(STDIN_FILENO, STDOUT_FILENO, &corunner, &stop);
+	crew_close();
+	if (status == 0)
+		return 0;
+	fprintf(stderr, "pollscope-corunner: %s\n", strerror(-status));
+	return 1;
+}

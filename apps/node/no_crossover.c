@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stands in for the driver in a node that is built without it (option `crossover`): none of its ports is one of that driver. */
+#include <errno.h>
+
+#include "net_crossover.h"
+
+int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
+{
+	(void)port_id;
+	(void)queue_id;
+	(void)counter;
+	return -ENODEV;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Both ends of a poll loop: where packets come from (receive functions, one for each enum poller_source) and where they go to
+ * (send functions). All are inlined into the loops.
+ */
+#ifndef POLL_ENDS_H
+#define POLL_ENDS_H
+
+#include <rte_ethdev.h>
+
+#include "handoff.h"
+#include "poll_wait.h"
+#include "sender.h"
+
+static __rte_always_inline uint64_t packets_bytes(struct rte_mbuf *const *packets, uint16_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint16_t i = 0; i < n; i++)
+		bytes += packets[i]->pkt_len;
+	return bytes;
+}
+
+/* This lcore alone reads its RX queues. */
+static __rte_always_inline uint16_t receive_alone(struct poller *p, enum accounting accounting,
+                                                  uint16_t queue, struct rte_mbuf **packets)
+{
+	RTE_SET_USED(accounting);
+	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
+}
+
+/* Several lcores read the queue, one at a time. */
+static __rte_always_inline uint16_t receive_locked(struct poller *p, enum accounting accounting,
+                                                   uint16_t queue, struct rte_mbuf **packets)
+{
+	rte_spinlock_t *lock = &p->locks[queue].lock;
+
+	wait_for_lock(p, lock, accounting != ACCOUNTING_NONE, accounting > ACCOUNTING_COUNT);
+	const uint16_t n = rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
+
+	rte_spinlock_unlock(lock);
+	return n;
+}
+
+static __rte_always_inline uint16_t receive_ring(struct poller *p, enum accounting accounting, uint16_t queue,
+                                                 struct rte_mbuf **packets)
+{
+	RTE_SET_USED(accounting);
+	RTE_SET_USED(queue);
+	return handoff_take(p->ring, packets, p->burst);
+}
+
+/* Packets are made until the window is over. */
+static __rte_always_inline uint16_t receive_made(struct poller *p, enum accounting accounting, uint16_t queue,
+                                                 struct rte_mbuf **packets)
+{
+	RTE_SET_USED(accounting);
+	RTE_SET_USED(queue);
+	if (unlikely(p->stretch == STRETCH_DRAIN))
+		return 0;
+	const uint16_t n = sender_make(p->sender, packets, p->burst);
+
+	p->account->no_mbuf += n == 0;
+	return n;
+}
+
+/* What the TX queue does not take at once is dropped: a retry would turn a slow peer into a slow DUT. */
+static __rte_always_inline void send_port(struct poller *p, struct rte_mbuf **packets, uint16_t n,
+                                          uint64_t bytes)
+{
+	struct account *a = p->account;
+
+	if (n == 0)
+		return;
+	const uint16_t sent = rte_eth_tx_burst(p->tx_port, p->tx_queue, packets, n);
+
+	if (unlikely(sent != n)) {
+		bytes -= packets_bytes(packets + sent, n - sent);
+		a->tx_dropped += n - sent;
+		rte_pktmbuf_free_bulk(packets + sent, n - sent);
+	}
+	a->tx_packets += sent;
+	a->tx_bytes += bytes;
+}
+
+/* What the ring does not take is dropped: its workers are behind. */
+static __rte_always_inline void send_ring(struct poller *p, struct rte_mbuf **packets, uint16_t n,
+                                          uint64_t bytes)
+{
+	struct account *a = p->account;
+	const uint16_t handed = handoff_put(p->ring, packets, n);
+
+	RTE_SET_USED(bytes);
+	if (unlikely(handed != n)) {
+		a->ring_full += n - handed;
+		rte_pktmbuf_free_bulk(packets + handed, n - handed);
+	}
+	a->handed_packets += handed;
+}
+
+/* What the TX queue does not take is offered again: it is this sender that is too fast. */
+static __rte_always_inline void send_made(struct poller *p, struct rte_mbuf **packets, uint16_t n,
+                                          uint64_t bytes)
+{
+	struct account *a = p->account;
+	const uint16_t sent = rte_eth_tx_burst(p->tx_port, p->tx_queue, packets, n);
+
+	if (unlikely(sent != n)) {
+		bytes -= packets_bytes(packets + sent, n - sent);
+		sender_keep(p->sender, packets + sent, n - sent);
+	}
+	a->tx_packets += sent;
+	a->tx_bytes += bytes;
+}
+
+#endif

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hiccups that the DUT adds, found again in the latency histogram: 100 us with a probability of 1 %.
+
+Packets are 125 us apart, longer than a hiccup, so that no packet waits behind a delayed one and each hiccup shows as
+one latency. Nothing but the histograms is used: a delay is a latency less the median; the delays that hiccups make are
+where the histogram holds most above what trials without hiccups, before and after, hold at the same place (those the
+host makes by taking the core away), within a tenth of that place. The host pushes some delayed packets out of there, as
+it pushes packets of the trials without hiccups further than so much above their median: their share is made up for.
+Each trial draws other packets.
+
+Prints, each the median over N trials with its 95 % interval:
+`ratio hiccup_share MEDIAN LOW HIGH N`     share of delayed packets over the configured probability,
+`ratio hiccup_count MEDIAN LOW HIGH N`     share of delayed packets over the share that the DUT says it delayed,
+`ratio hiccup_size MEDIAN LOW HIGH N`      median of their delays over 100 us.
+Exit status 1 when a median is off by more than 5 %.
+"""
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from dut_node import DutNode, dut_node
+from ratio import print_ratio
+
+from pollscope.errors import PollscopeError
+from pollscope.histogram import parse_histogram
+
+TRIALS = 25
+WINDOW_S, PPS = 2.0, 8e3
+PROBABILITY, HICCUP_NS = 0.01, 100_000
+BAND = 0.1
+# Shorter delays are the ordinary spread of a path with a virtual machine under it.
+DELAY_MIN_NS = 5_000
+TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Latencies of one trial above their median: delays in ns, rising, and the share of packets up to each."""
+
+    ns: npt.NDArray[np.float64]
+    share: npt.NDArray[np.float64]
+    injected: float
+
+    def up_to(self, delay_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Share of the packets with at most these delays."""
+        place = np.searchsorted(self.ns, delay_ns, side="right")
+        return np.concatenate(([0.0], self.share))[place]
+
+    def around(self, delay_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Share of the packets with delays within a tenth of these."""
+        return self.up_to(delay_ns * (1 + BAND)) - self.up_to(delay_ns * (1 - BAND))
+
+
+def trial(node: DutNode, seed: int | None) -> Delays:
+    """One trial with the hiccups of that seed, or without any."""
+    delay = {"kind": "fixed", "ns": HICCUP_NS}
+    hiccup = {"probability": PROBABILITY, "delay": delay, "seed": seed} if seed is not None else None
+    node.configure({"workload": "io", "hiccup": hiccup}, generator=True, receives=True)
+    result = node.result(WINDOW_S, PPS)
+    (generator,), (lcore,) = result["gen"]["lcores"], result["dut"]["lcores"]
+    latency = parse_histogram(generator["latency_ns"]["from_sent"], "from_sent")
+    ns, share = np.array(latency.cumulative()).T
+    injected = lcore["hiccups"]["count"] / lcore["rx_packets"] if hiccup else 0.0
+    return Delays(ns - latency.percentile(50), share, injected)
+
+
+def found_hiccups(with_them: Delays, without: tuple[Delays, Delays]) -> tuple[float, float]:
+    """Share of the packets that hiccups delayed, and the median of their delays in ns."""
+    places = with_them.ns[with_them.ns > DELAY_MIN_NS]
+    excess = with_them.around(places) - (without[0].around(places) + without[1].around(places)) / 2
+    best = int(np.argmax(excess))
+    band = places[best] * np.array([1 - BAND, 1 + BAND])
+    left_there = np.mean([each.up_to(places[best : best + 1] * BAND) for each in without])
+    middle = with_them.up_to(band).mean()
+    return float(excess[best] / left_there), float(with_them.ns[np.searchsorted(with_them.share, middle)])
+
+
+def measure(node: DutNode) -> dict[str, list[float]]:
+    """Ratios of found over known."""
+    ratios: dict[str, list[float]] = {"share": [], "count": [], "size": []}
+    bare = trial(node, None)
+    for seed in range(TRIALS):
+        delayed = trial(node, seed)
+        before, bare = bare, trial(node, None)
+        share, size_ns = found_hiccups(delayed, (before, bare))
+        ratios["share"].append(share / PROBABILITY)
+        ratios["count"].append(share / delayed.injected)
+        ratios["size"].append(size_ns / HICCUP_NS)
+    return ratios
+
+
+def main() -> int:
+    with dut_node(feed="wire") as node:
+        ratios = measure(node)
+    estimates = [print_ratio(f"hiccup_{name}", values) for name, values in ratios.items()]
+    return 0 if all(abs(estimate.value - 1) <= TOLERANCE for estimate in estimates) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PollscopeError as error:
+        sys.exit(f"hiccup_recovery: {error}")

@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ansible module: takes NICs from the kernel for DPDK through vfio-pci, by PCI address, and gives them back."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope_devices import Devices
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, run_state
+from ansible.module_utils.pollscope_kinds import KernelModule, Run, Text, run
+
+DOCUMENTATION = r"""
+module: pollscope_binding
+short_description: Takes NICs from the kernel for DPDK through vfio-pci, and gives them back
+description:
+  - Loads vfio-pci and binds the devices to it through driver_override. Refuses the NIC of the management, one that has
+    an IP address, one without an IOMMU group (unless no-IOMMU mode is consented to), and one whose group holds
+    another device that the kernel uses.
+  - Devices of Mellanox and NVIDIA (vendor 15b3) are left with mlx5_core, because DPDK drives them beside the kernel.
+options:
+  state: {type: str, choices: [present, absent, verified], default: present, description: Bind, give back, or compare.}
+  journal: {type: str, required: true, description: Name of the journal.}
+  devices: {type: list, elements: str, default: [], description: PCI addresses.}
+  no_iommu_consent: {type: bool, default: false, description: Bind without IOMMU group; DMA is then unchecked.}
+author: [pollscope]
+"""
+
+DRIVER = "vfio-pci"
+BIFURCATED_VENDORS = {"0x15b3"}
+NO_IOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
+BRIDGE_CLASS = "0x06"
+INTERFACE_LIMIT_S = 10
+
+
+class NoIommu(Text):
+    """The switch of vfio's no-IOMMU mode; `N` while vfio is not loaded."""
+
+    def read(self, target: str) -> str:
+        return super().read(target) if self._path(target).exists() else "N"
+
+
+class Binding(Kind):
+    """The driver of a PCI device; its state is `{"driver", "override", "up"}`.
+
+    `up` names the interfaces that were up, because a device comes back with its interfaces down.
+    """
+
+    def __init__(self, devices: Devices, tool: Run = run, wait: Callable[[float], None] = time.sleep) -> None:
+        self.devices, self.run, self.wait = devices, tool, wait
+
+    def read(self, target: str) -> dict[str, Any]:
+        override = (self.devices.folder(target) / "driver_override").read_text().strip()
+        return {
+            "driver": self.devices.driver(target),
+            "override": "" if override == "(null)" else override,
+            "up": [name for name in self.devices.interfaces(target) if self._is_up(name)],
+        }
+
+    def write(self, target: str, state: dict[str, Any]) -> None:
+        folder = self.devices.folder(target)
+        if self.devices.driver(target) is not None:
+            self._tell(folder / "driver/unbind", target)
+        # An empty line takes the override away (Documentation/ABI/testing/sysfs-bus-pci).
+        self._tell(folder / "driver_override", state["override"] or "\n")
+        if state["driver"] is not None:
+            if self.devices.driver(target) is None:
+                self._tell(self.devices.root / "sys/bus/pci/drivers_probe", target)
+            for name in state["up"]:
+                self._raise(target, name)
+
+    def same(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+        return bool(found["driver"] == wanted["driver"])
+
+    def show(self, state: dict[str, Any]) -> str:
+        return str(state["driver"] or "no driver")
+
+    def _tell(self, path: Path, text: str) -> None:
+        try:
+            path.write_text(text)
+        except OSError as error:
+            raise Refused(f"{path}: the kernel refused {text.strip()!r}: {error.strerror}") from error
+
+    def _is_up(self, name: str) -> bool:
+        flags = int((self.devices.root / "sys/class/net" / name / "flags").read_text(), 0)
+        return bool(flags & 1)  # IFF_UP
+
+    def _raise(self, target: str, name: str) -> None:
+        # udev gives the interface its name some time after the driver made it.
+        waited_s = 0.0
+        while name not in self.devices.interfaces(target) and waited_s < INTERFACE_LIMIT_S:
+            self.wait(0.2)
+            waited_s += 0.2
+        self.run(["ip", "link", "set", name, "up"])
+
+
+def to_bind(devices: Devices, addresses: Sequence[str]) -> list[str]:
+    """The devices that DPDK can only have without the kernel's driver."""
+    vendors = {address: (devices.folder(address) / "vendor").read_text().strip() for address in addresses}
+    return [address for address, vendor in vendors.items() if vendor not in BIFURCATED_VENDORS]
+
+
+def refuse_groups(devices: Devices, addresses: Sequence[str], consent: bool) -> None:
+    """Stops at devices that vfio could not give out.
+
+    Raises:
+        Refused: no IOMMU group without consent; another device of the group has a driver of the kernel.
+    """
+    for address in addresses:
+        group = devices.folder(address) / "iommu_group"
+        if not group.exists():
+            if consent:
+                continue
+            raise Refused(
+                f"{address} has no IOMMU group: switch the IOMMU on (iommu.yml -e mode=pt), or consent to "
+                "unchecked DMA with vfio_no_iommu_consent: true"
+            )
+        for other in sorted(path.name for path in (group / "devices").iterdir()):
+            if other not in addresses and _is_held(devices, other):
+                raise Refused(f"{address} shares its IOMMU group with {other}, which {devices.driver(other)} holds")
+
+
+def _is_held(devices: Devices, address: str) -> bool:
+    bridge = (devices.folder(address) / "class").read_text().startswith(BRIDGE_CLASS)
+    return not bridge and devices.driver(address) not in (None, DRIVER)
+
+
+def items_for(devices: Devices, addresses: Sequence[str], consent: bool) -> list[Item]:
+    """What has to be set for the devices, in this order.
+
+    Raises:
+        Refused: one of them must not or cannot be bound.
+    """
+    addresses = to_bind(devices, addresses)
+    fresh = [address for address in addresses if devices.driver(address) != DRIVER]
+    devices.refuse_management(fresh)
+    devices.refuse_configured(fresh)
+    refuse_groups(devices, addresses, consent)
+    bare = any(not (devices.folder(address) / "iommu_group").exists() for address in fresh)
+    # Bound without an IOMMU, a device has a group of vfio's own making.
+    bare = bare or any((devices.folder(address) / "iommu_group/name").is_file() for address in addresses)
+    modules = ["vfio", *([] if bare else ["vfio_iommu_type1"]), "vfio-pci"] if addresses else []
+    switch = [Item("no_iommu", NO_IOMMU, "Y")] if bare else []
+    loaded = [Item("module", name, True) for name in modules]
+    bound = [Item("binding", address, {"driver": DRIVER, "override": DRIVER, "up": []}) for address in addresses]
+    return loaded[:1] + switch + loaded[1:] + bound
+
+
+def main() -> None:
+    """Read the parameters, act, report."""
+    module = AnsibleModule(
+        argument_spec={
+            **STATE_ARGUMENTS,
+            "devices": {"type": "list", "elements": "str", "default": []},
+            "no_iommu_consent": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    devices = Devices()
+    kinds: dict[str, Kind] = {"module": KernelModule(), "no_iommu": NoIommu(), "binding": Binding(devices)}
+    try:
+        absent = module.params["state"] == "absent"
+        items = [] if absent else items_for(devices, module.params["devices"], module.params["no_iommu_consent"])
+        lines = run_state(module, kinds, items)
+    except (Refused, OSError) as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+
+
+if __name__ == "__main__":
+    main()

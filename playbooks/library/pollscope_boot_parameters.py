@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ansible module: parameters of the kernel's command line, in a drop-in file of GRUB, with a journal."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope_journal import (
+    STATE_ARGUMENTS,
+    Item,
+    Journal,
+    Refused,
+    journal_path,
+    run_state,
+    write_through,
+)
+from ansible.module_utils.pollscope_kinds import File, Folder, run
+
+DOCUMENTATION = r"""
+module: pollscope_boot_parameters
+short_description: Parameters of the kernel's command line, in a drop-in file of GRUB
+description:
+  - Writes /etc/default/grub.d/zz-pollscope-NAME.cfg, runs update-grub and reads grub.cfg back. Changes no other file.
+  - The result's C(reboot_needed) says whether the running kernel differs, in the parameters of any name.
+options:
+  state: {type: str, choices: [present, absent, verified], default: present, description: Set, give back, compare.}
+  journal: {type: str, required: true, description: Name of the journal and of the drop-in file.}
+  words: {type: list, elements: str, default: [], description: The parameters; none gives back what was set.}
+author: [pollscope]
+"""
+
+DROP_INS = Path("/etc/default/grub.d")
+MENU = Path("/boot/grub/grub.cfg")
+# Gone after a reboot, like the need for one.
+PENDING = Path("/run/pollscope/reboot")
+WORD = re.compile(r"[A-Za-z0-9_.\-]+(=[A-Za-z0-9_.,:@\-]*)?")
+
+
+class DropIn(File):
+    """A drop-in file; writing it makes the menu anew."""
+
+    def write(self, target: str, state: Any) -> None:
+        super().write(target, state)
+        run(["update-grub"])
+        if state is not None:
+            require_in_menu(words_of(state["text"]))
+
+    def show(self, state: Any) -> str:
+        return "absent" if state is None else f"'{' '.join(words_of(state['text']))}'"
+
+
+def drop_in(words: Sequence[str]) -> dict[str, Any]:
+    """The file for some parameters: appended, because the last one of a name wins; in the file that is read last."""
+    line = f'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(words)}"'
+    return {"text": f"# Written by pollscope's playbooks; taken back by revert.yml.\n{line}\n", "mode": 0o644}
+
+
+def words_of(text: str) -> list[str]:
+    """The parameters in a drop-in file."""
+    found = re.search(r'GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"', text)
+    return found[1].split() if found else []
+
+
+def require_in_menu(words: Sequence[str]) -> None:
+    """Looks whether the menu boots with the parameters.
+
+    Raises:
+        Refused: it does not.
+    """
+    lines = [line.split() for line in MENU.read_text().splitlines() if line.split()[:1] == ["linux"]]
+    if not any(is_active(words, line) for line in lines):
+        raise Refused(
+            f"{MENU} boots without '{' '.join(words)}': is a kernel in /boot, does {DROP_INS} count on this host?"
+        )
+
+
+def is_active(words: Sequence[str], command_line: Sequence[str]) -> bool:
+    """Whether each parameter is the last one of its name."""
+    last = {word.partition("=")[0]: word for word in command_line}
+    return all(last.get(word.partition("=")[0]) == word for word in words)
+
+
+def note_pending(name: str, words: Sequence[str], pending: bool) -> None:
+    """Remembers that the running kernel has other parameters than the next one, or forgets it."""
+    path = PENDING / name
+    if pending:
+        write_through(path, json.dumps(list(words)) + "\n", 0o644)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuses what is no kernel parameter: the file is read by a shell.
+
+    Raises:
+        Refused: one is none.
+    """
+    bad = [word for word in words if not WORD.fullmatch(word)]
+    if bad:
+        raise Refused(f"{bad[0]!r} is no kernel parameter (letters, digits, _ . - and after = also , : @)")
+
+
+def main() -> None:
+    """Read the parameters, act, report."""
+    module = AnsibleModule(
+        argument_spec={**STATE_ARGUMENTS, "words": {"type": "list", "elements": "str", "default": []}},
+        supports_check_mode=True,
+    )
+    try:
+        lines, reboot_needed = act(module)
+    except (Refused, OSError) as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change", reboot_needed=reboot_needed)
+
+
+def act(module: AnsibleModule) -> tuple[list[str], bool]:
+    """Does what `state` says; returns the lines of what was changed and whether a reboot is needed.
+
+    Raises:
+        Refused: see the kinds.
+    """
+    name, words = module.params["journal"], module.params["words"]
+    check_words(words)
+    target = str(DROP_INS / f"zz-pollscope-{name}.cfg")
+    items = [Item("folder", str(DROP_INS), True), Item("boot", target, drop_in(words))] if words else []
+    entry = Journal(journal_path(name)).find("boot", target)
+    lines = run_state(module, {"folder": Folder(), "boot": DropIn()}, items)
+    running = Path("/proc/cmdline").read_text().split()
+    wanted = words if module.params["state"] != "absent" else []
+    leaving = words_of(entry["new"]["text"]) if entry and not wanted else []
+    pending = not is_active(wanted, running) or (bool(leaving) and any(word in running for word in leaving))
+    if module.params["state"] == "verified":
+        if pending:
+            raise Refused(f"the running kernel has not '{' '.join(wanted)}': reboot")
+        return lines, False
+    if not module.check_mode and (wanted or leaving):
+        note_pending(name, wanted, pending)
+    return lines, pending or (PENDING.is_dir() and any(PENDING.iterdir()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ansible module: which roles have something to give back on this host; nothing is changed."""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope_journal import journal_path, state_folder
+
+DOCUMENTATION = r"""
+module: pollscope_journals
+short_description: Which roles have something to give back on this host
+description:
+  - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
+    A role whose reboot is still to come counts, too.
+options:
+  hugepages: {type: path, default: /var/lib/pollscope/hugepages.json, description: The journal of the reservation.}
+author: [pollscope]
+"""
+
+KNOB_ROLES = ["cpu_power", "ddio"]
+PENDING = Path("/run/pollscope/reboot")
+
+
+def roles(hugepages: Path) -> list[str]:
+    """The roles, sorted."""
+    folder = journal_path("any").parent
+    found = {path.stem.partition("-")[0] for path in folder.glob("*.json")}
+    found |= {path.name for path in PENDING.glob("*")}
+    if hugepages.exists():
+        found.add("hugepages")
+    if ((state_folder() or Path("/var/lib/pollscope")) / "knobs/hand.journal").exists():
+        found.update(KNOB_ROLES)
+    return sorted(found)
+
+
+def main() -> None:
+    """Look and report."""
+    module = AnsibleModule(
+        argument_spec={"hugepages": {"type": "path", "default": "/var/lib/pollscope/hugepages.json"}},
+        supports_check_mode=True,
+    )
+    module.exit_json(changed=False, roles=roles(Path(module.params["hugepages"])))
+
+
+if __name__ == "__main__":
+    main()

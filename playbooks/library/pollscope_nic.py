@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ansible module: ring sizes and flow control of NICs, and parameters of mlx5 firmware on consent, with a journal."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope_devices import Devices
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, run_state
+from ansible.module_utils.pollscope_kinds import Run, run
+
+DOCUMENTATION = r"""
+module: pollscope_nic
+short_description: Ring sizes and flow control of NICs, and parameters of mlx5 firmware on consent
+description:
+  - Works on NICs that a driver of the kernel holds; one that is bound to vfio-pci has its rings from DPDK
+    and is left alone.
+    The NIC of the management is refused.
+options:
+  state: {type: str, choices: [present, absent, verified], default: present, description: Set, give back, or compare.}
+  journal: {type: str, required: true, description: Name of the journal.}
+  devices: {type: list, elements: str, default: [], description: PCI addresses.}
+  rings: {type: dict, default: {}, description: 'Descriptors, C(rx) and C(tx).'}
+  pause: {type: dict, default: {}, description: 'Flow control, C(autoneg), C(rx) and C(tx), each on or off.'}
+  firmware: {type: dict, default: {}, description: Parameters of mlxconfig and their values.}
+  firmware_consent: {type: bool, default: false, description: Firmware may be changed; it takes effect after a reset.}
+author: [pollscope]
+"""
+
+
+class Ethtool(Kind):
+    """Settings that ethtool shows one a line and takes as words; its state is `{word: value}`.
+
+    Args:
+        show_option: option that shows.
+        set_option: option that sets.
+        labels: ethtool's label -> word.
+    """
+
+    def __init__(
+        self, devices: Devices, show_option: str, set_option: str, labels: Mapping[str, str], tool: Run = run
+    ) -> None:
+        self.devices, self.run, self.labels = devices, tool, labels
+        self.show_option, self.set_option = show_option, set_option
+
+    def read(self, target: str) -> dict[str, str]:
+        shown = self.run(["ethtool", self.show_option, self._interface(target)])
+        current = shown.rpartition("Current hardware settings:")[2]
+        pairs = (line.partition(":") for line in current.splitlines())
+        return {self.labels[name.strip()]: value.strip() for name, _, value in pairs if name.strip() in self.labels}
+
+    def write(self, target: str, state: Mapping[str, str]) -> None:
+        words = [word for name, value in state.items() for word in (name, str(value))]
+        self.run(["ethtool", self.set_option, self._interface(target), *words])
+
+    def same(self, found: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+        missing = sorted(wanted.keys() - found.keys())
+        if missing:
+            raise Refused(f"this NIC's driver does not show {', '.join(missing)} (ethtool {self.show_option})")
+        return all(found[name] == str(value) for name, value in wanted.items())
+
+    def show(self, state: Mapping[str, str]) -> str:
+        return " ".join(f"{name} {value}" for name, value in state.items())
+
+    def _interface(self, target: str) -> str:
+        address = target.partition(" ")[0]
+        names = self.devices.interfaces(address)
+        if not names:
+            raise Refused(f"{address} has no interface of the kernel")
+        return names[0]
+
+
+class Firmware(Kind):
+    """One parameter of a Mellanox or NVIDIA NIC's firmware, through mlxconfig; it outlives a reboot."""
+
+    volatile = False
+
+    def __init__(self, tool: Run = run) -> None:
+        self.run = tool
+
+    def read(self, target: str) -> str:
+        address, _, name = target.partition(" ")
+        shown = self.run(["mlxconfig", "-d", address, "query", name])
+        found = re.search(rf"^[*\s]*{re.escape(name)}\s+(\S+)\s*$", shown, re.MULTILINE)
+        if found is None:
+            raise Refused(f"{address}: its firmware has no parameter {name}")
+        number = re.search(r"\((-?\w+)\)$", found[1])
+        return number[1] if number else found[1]
+
+    def write(self, target: str, state: str) -> None:
+        address, _, name = target.partition(" ")
+        self.run(["mlxconfig", "-y", "-d", address, "set", f"{name}={state}"])
+
+
+def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
+    """What has to be set.
+
+    Raises:
+        Refused: a NIC of the management, or firmware without consent.
+    """
+    devices.refuse_management(parameters["devices"])
+    if parameters["firmware"] and not parameters["firmware_consent"]:
+        raise Refused("nic_firmware is given: consent to a change of the firmware with nic_firmware_consent: true")
+    with_kernel = [address for address in parameters["devices"] if devices.interfaces(address)]
+    items = []
+    for kind in ("pause", "rings"):
+        wanted = {name: word_of(value) for name, value in parameters[kind].items()}
+        items += [Item(kind, f"{address} {kind}", wanted) for address in with_kernel if wanted]
+    for address in parameters["devices"]:
+        items += [Item("firmware", f"{address} {name}", str(value)) for name, value in parameters["firmware"].items()]
+    return items
+
+
+def word_of(value: Any) -> str:
+    """The word of ethtool; on and off are booleans in YAML 1.1."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def main() -> None:
+    """Read the parameters, act, report."""
+    module = AnsibleModule(
+        argument_spec={
+            **STATE_ARGUMENTS,
+            "devices": {"type": "list", "elements": "str", "default": []},
+            "rings": {"type": "dict", "default": {}, "options": {"rx": {"type": "int"}, "tx": {"type": "int"}}},
+            "pause": {
+                "type": "dict",
+                "default": {},
+                "options": {name: {"type": "bool"} for name in ("autoneg", "rx", "tx")},
+            },
+            "firmware": {"type": "dict", "default": {}},
+            "firmware_consent": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    devices = Devices()
+    kinds: dict[str, Kind] = {
+        "rings": Ethtool(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}),
+        "pause": Ethtool(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}),
+        "firmware": Firmware(),
+    }
+    given = {**module.params, **{name: _without_none(module.params[name]) for name in ("rings", "pause")}}
+    try:
+        lines = run_state(module, kinds, [] if given["state"] == "absent" else items_for(devices, given))
+    except (Refused, OSError) as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+if __name__ == "__main__":
+    main()

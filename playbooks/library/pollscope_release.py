@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ansible module: unpacks an archive of playbooks/build-release beside earlier ones and makes it the one in use."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, run_state
+from ansible.module_utils.pollscope_kinds import Folder, Link, run
+
+DOCUMENTATION = r"""
+module: pollscope_release
+short_description: Unpacks an archive of playbooks/build-release and makes it the one in use
+description:
+  - PREFIX/releases/DIGEST holds the archive's files, PREFIX/current points there. An archive for another release of the
+    distribution, or whose program lacks a library, is refused and leaves nothing.
+  - Without C(archive), only says in C(needs_archive) whether the digest is there already.
+options:
+  state: {type: str, choices: [present, absent, verified], default: present, description: Install, give back, compare.}
+  journal: {type: str, required: true, description: Name of the journal.}
+  prefix: {type: path, default: /opt/pollscope, description: Folder of the releases.}
+  digest: {type: str, default: '', description: SHA-256 of the archive.}
+  archive: {type: path, description: The archive on this host.}
+  link: {type: str, default: current, description: Name of the link in PREFIX.}
+  build: {type: bool, default: false, description: The archive holds sources with a meson.build.}
+author: [pollscope]
+"""
+
+
+class Release(Kind):
+    """A folder of files from an archive: there (True) or not (False).
+
+    Args:
+        fill: puts the files into a new folder.
+    """
+
+    volatile = False
+
+    def __init__(self, fill: Callable[[Path], None]) -> None:
+        self.fill = fill
+
+    def read(self, target: str) -> bool:
+        return (Path(target) / "RELEASE").is_file()
+
+    def write(self, target: str, state: bool) -> None:
+        path = Path(target)
+        fresh = path.with_name(path.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not state:
+            shutil.rmtree(path)
+            return
+        try:
+            self.fill(fresh)
+            fresh.rename(path)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def show(self, state: bool) -> str:
+        return "there" if state else "not there"
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpacks and looks whether it fits this host.
+
+    Raises:
+        Refused: it does not, or it is no such archive.
+        OSError: for instance a full disk.
+    """
+    extract(archive, folder)
+    require_same_distribution(folder / "RELEASE")
+    require_libraries(folder / "bin/pollscope-node")
+
+
+def build(archive: Path, final: Path, folder: Path) -> None:
+    """Builds sources with meson, for the folder `final`, into `folder`.
+
+    Raises:
+        Refused: a step failed, with the last line that it wrote.
+        OSError: for instance a full disk.
+    """
+    with tempfile.TemporaryDirectory(prefix="pollscope-build-", dir="/var/tmp") as name:
+        work = Path(name)
+        extract(archive, work / "source")
+        tops = [path.parent for path in (work / "source").glob("**/meson.build")]
+        if not tops:
+            raise Refused(f"{archive} holds no meson.build")
+        source = min(tops, key=lambda path: len(path.parts))
+        run(["meson", "setup", f"--prefix={final}", "--buildtype=release", str(work / "build"), str(source)])
+        run(["env", f"DESTDIR={work / 'out'}", "meson", "install", "-C", str(work / "build")])
+        shutil.copytree(work / "out" / str(final).lstrip("/"), folder, symlinks=True)
+    (folder / "RELEASE").write_text(f"source {archive.name}\n")
+
+
+def extract(archive: Path, folder: Path) -> None:
+    """Unpacks an archive into a new folder.
+
+    Raises:
+        Refused: it is no archive, or the disk is full.
+    """
+    folder.mkdir(parents=True)
+    command = ["tar", "--no-same-owner", "-xf", str(archive), "-C", str(folder)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = (done.stderr.strip() or "tar failed").splitlines()[0].removeprefix("tar: ")
+        # GNU tar says the one or the other about a full disk, as the last block was cut off or not.
+        if "Wrote only" in done.stderr or "No space left" in done.stderr:
+            said = f"No space left on device for {folder}"
+        raise Refused(f"{archive} cannot be unpacked: {said}")
+
+
+def require_same_distribution(path: Path) -> None:
+    """Compares the archive's distribution with this host's.
+
+    Raises:
+        Refused: they differ.
+    """
+    if not path.is_file():
+        raise Refused("the archive has no file RELEASE: it is none of playbooks/build-release")
+    pairs = (line.partition(" ") for line in path.read_text().splitlines())
+    made_on = {name: value for name, _, value in pairs}.get("distribution", "nothing")
+    lines = (line.partition("=") for line in Path("/etc/os-release").read_text().splitlines())
+    own = {name: value.strip('"') for name, _, value in lines}
+    here = f"{own.get('ID', '')} {own.get('VERSION_ID', 'testing')}"
+    if made_on != here:
+        raise Refused(
+            f"the archive was built on {made_on}, this host is {here}: build one with playbooks/build-release --suite"
+        )
+
+
+def require_libraries(program: Path) -> None:
+    """Looks whether the dynamic linker finds all libraries of a program.
+
+    Raises:
+        Refused: it does not.
+    """
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    missing = [line.split()[0] for line in done.stdout.splitlines() if line.endswith("not found")]
+    if missing or done.returncode != 0:
+        raise Refused(f"{program.name} lacks {', '.join(missing) or done.stderr.strip()}: the role dpdk installs it")
+
+
+def items_for(prefix: Path, digest: str, link: str) -> list[Item]:
+    """What has to be there, in this order."""
+    release = prefix / "releases" / digest[:16]
+    return [
+        Item("folder", str(prefix), True),
+        Item("folder", str(prefix / "releases"), True),
+        Item("release", str(release), True),
+        Item("link", str(prefix / link), f"releases/{release.name}"),
+    ]
+
+
+def act(module: AnsibleModule) -> dict[str, Any]:
+    """Does what `state` says; returns the result's fields.
+
+    Raises:
+        Refused: see above.
+    """
+    prefix, digest, archive = Path(module.params["prefix"]), module.params["digest"], module.params["archive"]
+    link = module.params["link"]
+    final = prefix / "releases" / digest[:16]
+
+    def fill(folder: Path) -> None:
+        if module.params["build"]:
+            build(Path(archive), final, folder)
+        else:
+            unpack(Path(archive), folder)
+
+    kinds: dict[str, Kind] = {"folder": Folder(), "link": Link(), "release": Release(fill)}
+    if module.params["state"] == "verified" and not digest:
+        if not (prefix / link / "RELEASE").is_file():
+            raise Refused(f"{prefix / link} is not there")
+        return {"changed": False, "msg": "nothing to change"}
+    items = [] if module.params["state"] == "absent" else items_for(prefix, digest, link)
+    needs = module.params["state"] == "present" and not all(kinds[i.kind].read(i.target) == i.wanted for i in items)
+    if needs and archive is None:
+        return {"changed": module.check_mode, "needs_archive": not module.check_mode, "msg": "the archive has to come"}
+    lines = run_state(module, kinds, items)
+    return {"changed": bool(lines), "needs_archive": False, "msg": "; ".join(lines) or "nothing to change"}
+
+
+def main() -> None:
+    """Read the parameters, act, report."""
+    module = AnsibleModule(
+        argument_spec={
+            **STATE_ARGUMENTS,
+            "prefix": {"type": "path", "default": "/opt/pollscope"},
+            "digest": {"type": "str", "default": ""},
+            "archive": {"type": "path"},
+            "link": {"type": "str", "default": "current"},
+            "build": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = act(module)
+    except (Refused, OSError) as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

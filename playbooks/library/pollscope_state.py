@@ -1,0 +1,49 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ansible module: kernel values, files, folders, modules and mounts, set with a journal and given back exactly."""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Refused, run_state
+from ansible.module_utils.pollscope_kinds import common_kinds
+
+DOCUMENTATION = r"""
+module: pollscope_state
+short_description: Kernel values, files, folders, modules and mounts, set with a journal and given back exactly
+description:
+  - With C(present), sets every item that is not as wanted; when one is refused, those before it are put back.
+    An item that the journal has and the list has no more is given back.
+  - With C(absent), gives back what the journal lists, the last change first. C(verified) reads and compares only.
+options:
+  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
+  journal: {type: str, required: true, description: Name of the journal, one for each task.}
+  items: {type: list, elements: dict, default: [], description: What is wanted, each with kind, target and value.}
+author: [pollscope]
+"""
+
+KINDS = ["text", "cpus", "c_states", "file", "folder", "module", "mount"]
+ITEM = {
+    "kind": {"type": "str", "choices": KINDS, "required": True},
+    "target": {"type": "str", "required": True},
+    "value": {"type": "raw", "required": True},
+}
+
+
+def main() -> None:
+    """Read the parameters, act, report."""
+    module = AnsibleModule(
+        argument_spec={
+            **STATE_ARGUMENTS,
+            "items": {"type": "list", "elements": "dict", "options": ITEM, "default": []},
+        },
+        supports_check_mode=True,
+    )
+    items = [Item(each["kind"], each["target"], each["value"]) for each in module.params["items"]]
+    try:
+        lines = run_state(module, common_kinds(), items)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+
+
+if __name__ == "__main__":
+    main()

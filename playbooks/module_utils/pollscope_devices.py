@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""NICs by PCI address, and which of them must never be touched: those that carry this host's management."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.pollscope_journal import Refused
+from ansible.module_utils.pollscope_kinds import Run, run
+
+ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+class Devices:
+    """The PCI devices and network interfaces of a host.
+
+    Args:
+        root: holds `sys`.
+        tool: runs ip(8).
+        ssh_address: this host's end of the connection that the play came through; None for a local play.
+    """
+
+    def __init__(
+        self, root: Path = Path("/"), tool: Run = run, ssh_address: Callable[[], str | None] | None = None
+    ) -> None:
+        self.root, self.run, self.ssh_address = root, tool, ssh_address or connection_address
+
+    def folder(self, address: str) -> Path:
+        """The device's folder in sysfs.
+
+        Raises:
+            Refused: it is no PCI address, or there is no such device.
+        """
+        if not ADDRESS.fullmatch(address):
+            raise Refused(f"{address!r} is no PCI address (like 0000:17:00.0, in lower case)")
+        folder = self.root / "sys/bus/pci/devices" / address
+        if not folder.exists():
+            raise Refused(f"{address}: there is no such PCI device")
+        return folder
+
+    def interfaces(self, address: str) -> list[str]:
+        """The network interfaces of a device."""
+        net = self.folder(address) / "net"
+        return sorted(path.name for path in net.iterdir()) if net.is_dir() else []
+
+    def driver(self, address: str) -> str | None:
+        """The name of the driver that holds a device, or None."""
+        link = self.folder(address) / "driver"
+        return link.resolve().name if link.exists() else None
+
+    def refuse_management(self, addresses: Sequence[str]) -> None:
+        """Stops before anything is done to a NIC that this host is reached by.
+
+        Raises:
+            Refused: one of them carries the default route, or the connection that the play came through; directly, or
+                below a bond, a bridge or a VLAN.
+        """
+        management = self.management()
+        for address in addresses:
+            for interface in self.interfaces(address):
+                if interface in management:
+                    raise Refused(
+                        f"{address} ({interface}) is the management interface ({management[interface]}): "
+                        "it is never touched"
+                    )
+
+    def refuse_configured(self, addresses: Sequence[str]) -> None:
+        """Stops before a NIC is taken that somebody uses.
+
+        Raises:
+            Refused: one has an IP address, or is part of a bond or a bridge.
+        """
+        links = {link["ifname"]: link for link in self._ip("address", "show")}
+        for address in addresses:
+            for interface in self.interfaces(address):
+                link = links.get(interface, {})
+                used = [each["local"] for each in link.get("addr_info", []) if each.get("scope") == "global"]
+                used += [f"a part of {link['master']}"] if "master" in link else []
+                if used:
+                    raise Refused(f"{address} ({interface}) is in use: it has {', '.join(used)}; take that away first")
+
+    def management(self) -> dict[str, str]:
+        """Interface -> why it is one of management; with the interfaces below bonds, bridges and VLANs."""
+        found: dict[str, str] = {}
+        for family in ("-4", "-6"):
+            for route in self._ip(family, "route", "show", "default"):
+                for hop in [route, *route.get("nexthops", [])]:
+                    if "dev" in hop:
+                        found.setdefault(hop["dev"], "it has the default route")
+        reached_at = self.ssh_address()
+        for link in self._ip("address", "show") if reached_at else []:
+            if any(each.get("local") == reached_at for each in link.get("addr_info", [])):
+                found.setdefault(link["ifname"], f"the play comes through its address {reached_at}")
+        for interface, reason in list(found.items()):
+            for lower in self._below(interface):
+                found.setdefault(lower, f"it is below {interface}: {reason}")
+        return found
+
+    def _below(self, interface: str) -> set[str]:
+        folder = self.root / "sys/class/net" / interface
+        lower = {path.name.removeprefix("lower_") for path in folder.glob("lower_*")}
+        return lower.union(*(self._below(each) for each in lower))
+
+    def _ip(self, *words: str) -> list[dict[str, Any]]:
+        shown = self.run(["ip", "-json", *words])
+        return [each for each in json.loads(shown or "[]") if each]
+
+
+def connection_address() -> str | None:
+    """This host's address in the SSH connection that started this process, also below sudo; None without one.
+
+    sudo and su drop SSH_CONNECTION, so it is looked for in the environments of the parents, too.
+    """
+    pid = os.getpid()
+    while pid > 1:
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        for line in environment:
+            if line.startswith(b"SSH_CONNECTION="):
+                return line.split()[2].decode().removeprefix("::ffff:")
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return None

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kinds of state that more than one role changes (see pollscope_journal)."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.pollscope_journal import Kind, Refused, write_through
+
+TOOL_LIMIT_S = 300
+MOST_CPUS = 8191  # CONFIG_NR_CPUS of the distributions
+
+# Runs a program and returns its standard output; raises Refused. Kinds take it as an argument, for other kernels.
+Run = Callable[[Sequence[str]], str]
+
+
+def run(command: Sequence[str]) -> str:
+    """Runs a program and returns its standard output.
+
+    Raises:
+        Refused: it is not installed, failed (with the last line that it wrote) or took too long.
+    """
+    if shutil.which(command[0]) is None:
+        raise Refused(f"{command[0]} is not installed on this host")
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=TOOL_LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"{' '.join(command)}: no end after {TOOL_LIMIT_S} s") from error
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise Refused(f"{' '.join(command)}: {said}")
+    return done.stdout
+
+
+class Text(Kind):
+    """A file of the kernel (sysfs, procfs) that holds one value; its state is the value without the line's end."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    def read(self, target: str) -> str:
+        path = self._path(target)
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError as error:
+            raise Refused(f"this kernel has no {target}") from error
+
+    def write(self, target: str, state: str) -> None:
+        try:
+            descriptor = os.open(self._path(target), os.O_WRONLY | os.O_TRUNC)
+            try:
+                os.write(descriptor, f"{state}\n".encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise Refused(f"{target}: the kernel refused {state}: {error.strerror}") from error
+
+    def same(self, found: str, wanted: str) -> bool:
+        return found == str(wanted)
+
+    def _path(self, target: str) -> Path:
+        return self.root / target.lstrip("/")
+
+
+class CpuList(Text):
+    """A file of the kernel that holds a list of CPUs, in whatever notation."""
+
+    def same(self, found: str, wanted: str) -> bool:
+        return cpus_of(found) == cpus_of(wanted)
+
+
+def cpus_of(text: str) -> set[int]:
+    """The CPUs of a list like `2-3,6`.
+
+    Raises:
+        Refused: it is none.
+    """
+    found: set[int] = set()
+    for part in filter(None, str(text).strip().split(",")):
+        first, _, last = part.partition("-")
+        last = last or first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= MOST_CPUS):
+            raise Refused(f"{text!r} is no list of CPUs (like 2-3,6)")
+        found.update(range(int(first), int(last) + 1))
+    return found
+
+
+class CStates(Kind):
+    """Which idle states the kernel may use: `{CPU/STATE: disable}`; wanted is the longest exit latency in us.
+
+    Through the switches in sysfs, which stay without a process (the knob `c_states` lives with one).
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.folder = root / "sys/devices/system/cpu"
+
+    def read(self, target: str) -> dict[str, str]:
+        states = {
+            f"{path.parent.parent.name}/{path.name}": path for path in self.folder.glob("cpu[0-9]*/cpuidle/state*")
+        }
+        if not states:
+            raise Refused("this host shows no idle states (a virtual machine, or no cpuidle driver)")
+        return {name: (path / "disable").read_text().strip() for name, path in sorted(states.items())}
+
+    def write(self, target: str, state: Any) -> None:
+        wanted = state if isinstance(state, dict) else self._switches(int(state))
+        for name, value in wanted.items():
+            (self._path(name) / "disable").write_text(f"{value}\n")
+
+    def same(self, found: dict[str, str], wanted: Any) -> bool:
+        return found == self._switches(int(wanted))
+
+    def show(self, state: Any) -> str:
+        if isinstance(state, dict):
+            return f"{sum(value != '0' for value in state.values())} of {len(state)} off"
+        return f"at most {state} us"
+
+    def _switches(self, longest_us: int) -> dict[str, str]:
+        names = self.read("")
+        return {name: str(int(int((self._path(name) / "latency").read_text()) > longest_us)) for name in names}
+
+    def _path(self, name: str) -> Path:
+        cpu, _, state = name.partition("/")
+        return self.folder / cpu / "cpuidle" / state
+
+
+class File(Kind):
+    """A file; its state is `{"text", "mode"}` or None."""
+
+    volatile = False
+
+    def read(self, target: str) -> dict[str, Any] | None:
+        path = Path(target)
+        if not path.exists():
+            return None
+        return {"text": path.read_text(errors="surrogateescape"), "mode": path.stat().st_mode & 0o7777}
+
+    def write(self, target: str, state: Mapping[str, Any] | None) -> None:
+        if state is None:
+            Path(target).unlink(missing_ok=True)
+        else:
+            write_through(Path(target), state["text"], state["mode"])
+
+    def show(self, state: Any) -> str:
+        return "absent" if state is None else f"{len(state['text'])} characters"
+
+
+class Folder(Kind):
+    """A folder that is there (True) or not (False); one that others put files into stays."""
+
+    volatile = False
+
+    def read(self, target: str) -> bool:
+        return Path(target).is_dir()
+
+    def write(self, target: str, state: bool) -> None:
+        if state:
+            Path(target).mkdir(mode=0o755)
+        elif not any(Path(target).iterdir()):
+            Path(target).rmdir()
+
+    def given_back(self, found: bool, old: bool) -> bool:
+        return True
+
+    def show(self, state: bool) -> str:
+        return "there" if state else "not there"
+
+
+class Link(Kind):
+    """A symbolic link; its state is what it points to, or None."""
+
+    volatile = False
+
+    def read(self, target: str) -> str | None:
+        path = Path(target)
+        if path.exists() and not path.is_symlink():
+            raise Refused(f"{target} is there and is no link of ours: move it away")
+        return str(path.readlink()) if path.is_symlink() else None
+
+    def write(self, target: str, state: str | None) -> None:
+        path = Path(target)
+        if state is None:
+            path.unlink(missing_ok=True)
+            return
+        fresh = path.with_name(path.name + ".pollscope-new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(state)
+        fresh.replace(path)
+
+
+class KernelModule(Kind):
+    """A module of the kernel that is loaded (True, also when it is built in) or not (False)."""
+
+    def __init__(self, tool: Run = run, root: Path = Path("/")) -> None:
+        self.run, self.root = tool, root
+
+    def read(self, target: str) -> bool:
+        name = target.replace("-", "_")
+        return (self.root / "sys/module" / name).is_dir() or name in self._built_in()
+
+    def write(self, target: str, state: bool) -> None:
+        self.run(["modprobe", target] if state else ["modprobe", "-r", target])
+
+    def show(self, state: bool) -> str:
+        return "loaded" if state else "not loaded"
+
+    def _built_in(self) -> set[str]:
+        path = self.root / "lib/modules" / os.uname().release / "modules.builtin"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return {Path(line).stem.replace("-", "_") for line in lines}
+
+
+class Mount(Kind):
+    """A file system mounted at a folder; its state is `{"type", "options"}` as given to mount(8), or None."""
+
+    def __init__(self, tool: Run = run, root: Path = Path("/")) -> None:
+        self.run, self.root = tool, root
+
+    def read(self, target: str) -> dict[str, str] | None:
+        lines = [line.split() for line in (self.root / "proc/mounts").read_text().splitlines()]
+        found = [(kind, options) for _, place, kind, options, *_ in lines if place == target]
+        return {"type": found[-1][0], "options": found[-1][1]} if found else None
+
+    def write(self, target: str, state: Mapping[str, str] | None) -> None:
+        if state is None:
+            self.run(["umount", target])
+        else:
+            self.run(["mount", "-t", state["type"], "-o", state["options"], "pollscope", target])
+
+    def same(self, found: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
+        if found is None or found["type"] != wanted["type"]:
+            return False
+        return set(wanted["options"].split(",")) <= set(found["options"].split(","))
+
+
+def common_kinds() -> dict[str, Kind]:
+    """The kinds by the name that journals have for them."""
+    return {
+        "text": Text(),
+        "cpus": CpuList(),
+        "c_states": CStates(),
+        "file": File(),
+        "folder": Folder(),
+        "link": Link(),
+        "module": KernelModule(),
+        "mount": Mount(),
+    }

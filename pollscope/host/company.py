@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who runs beside the DUT, and on which CPUs: a co-runner, spinning cores, or something else on the DUT's own core."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope.errors import HostError
+from pollscope.host.cpus import SYS, Cpu
+from pollscope.host.files import parse_list, read_int, read_text
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Company:
+    """CPUs by what they do; None where a point has no such thing.
+
+    Attributes:
+        corunner: runs the co-runner.
+        occupant: the DUT's core, when a program other than the DUT has it.
+        spinning: spin beside all of that.
+    """
+
+    corunner: int | None = None
+    occupant: int | None = None
+    spinning: tuple[int, ...] = ()
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All of them."""
+        single = (cpu for cpu in (self.corunner, self.occupant) if cpu is not None)
+        return (*single, *self.spinning)
+
+
+def runs_dut(params: Params) -> bool:
+    """Whether the DUT itself runs on its core."""
+    return bool(params["dut_core"] == "dut")
+
+
+def has_company(params: Params) -> bool:
+    """Whether anything but DUT and generator runs, or something else than the DUT."""
+    return bool(params["corunner"] != "none" or params["spinning_cores"] or not runs_dut(params))
+
+
+def place_company(cpus: Sequence[Cpu], params: Params, dut: Sequence[int], others: Iterable[int]) -> Company:
+    """Chooses the CPUs of a point's company.
+
+    Args:
+        cpus: those that may be used.
+        params: the point's parameters.
+        dut: CPUs of the DUT's lcores; `corunner_place` refers to the first one.
+        others: CPUs on which something else spins (the generator).
+
+    Raises:
+        HostError: there are not enough, or not of the kind that is asked for.
+    """
+    place = _Place(cpus, dut, set(others))
+    corunner = None if params["corunner"] == "none" else place.corunner(params["corunner_place"])
+    occupant = dut[0] if params["dut_core"] == "stress-ng" else None
+    spinning = place.spinning(params["spinning_cores"], corunner, () if params["dut_core"] == "idle" else dut)
+    return Company(corunner, occupant, spinning)
+
+
+class _Place:
+    """The CPUs of a host, seen from the DUT's first one."""
+
+    def __init__(self, cpus: Sequence[Cpu], dut: Sequence[int], others: set[int]) -> None:
+        self._cpus = {cpu.cpu: cpu for cpu in cpus}
+        self._dut, self._others = list(dut), others
+        self._home = self._cpus[dut[0]]
+
+    def corunner(self, place: str) -> int:
+        """A CPU for the co-runner, of the highest number: the kernel keeps most of its own work on the first ones."""
+        found = {"smt-sibling": self._siblings, "other-core": self._other_cores, "same-llc": self._same_llc}[place]()
+        return max(found, key=lambda cpu: (cpu.node == self._home.node, cpu.cpu)).cpu
+
+    def _siblings(self) -> list[Cpu]:
+        threads = [cpu for cpu in self._cpus.values() if cpu.physical == self._home.physical]
+        free = [cpu for cpu in threads if cpu.cpu not in {*self._dut, *self._others}]
+        if not free:
+            why = "is taken" if len(threads) > 1 else "does not exist (or SMT is off)"
+            raise HostError(f"smt-sibling needs an SMT sibling of the DUT core: that of CPU {self._home.cpu} {why}")
+        return free
+
+    def _free_cores(self, taken: Iterable[int]) -> list[Cpu]:
+        """CPUs of physical cores on which nothing runs."""
+        busy = {self._cpus[cpu].physical for cpu in taken if cpu in self._cpus}
+        return [cpu for cpu in self._cpus.values() if cpu.physical not in busy]
+
+    def _other_cores(self) -> list[Cpu]:
+        free = self._free_cores([*self._dut, *self._others])
+        if not free:
+            needed = f"{len(self._dut)} for the DUT and {len(self._others)} for the generator"
+            raise HostError(
+                f"the co-runner needs a core of its own beside {needed}; this host has {len(self._physical())} to give"
+                + ("; feed infinite or none needs no generator" if self._others else "")
+            )
+        return free
+
+    def _same_llc(self) -> list[Cpu]:
+        shared = last_level_mates(self._home.cpu)
+        free = [cpu for cpu in self._other_cores() if cpu.cpu in shared]
+        if not free:
+            raise HostError(f"same-llc needs a free core that shares the last-level cache of CPU {self._home.cpu}")
+        return free
+
+    def spinning(self, count: int, corunner: int | None, dut: Sequence[int]) -> tuple[int, ...]:
+        """CPUs of so many free cores, one a core; of the co-runner's package (one power budget) first."""
+        home = self._cpus[corunner] if corunner is not None else self._home
+        taken = [*dut, *self._others, *([] if corunner is None else [corunner])]
+        free: dict[tuple[int, ...], Cpu] = {}
+        for cpu in sorted(self._free_cores(taken), key=lambda cpu: (cpu.package != home.package, -cpu.cpu)):
+            free.setdefault(cpu.physical, cpu)
+        if count > len(free):
+            raise HostError(f"needs {count} cores to spin on beside everything else; this host has {len(free)} to give")
+        return tuple(cpu.cpu for cpu in free.values())[:count]
+
+    def _physical(self) -> set[tuple[int, ...]]:
+        return {cpu.physical for cpu in self._cpus.values()}
+
+
+def last_level_mates(cpu: int, sys: Path = SYS) -> set[int]:
+    """The CPUs behind the same last-level cache, this one among them; only itself where the kernel does not say."""
+    caches = (sys / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
+    levels = [(read_int(cache / "level") or 0, read_text(cache / "shared_cpu_list") or "") for cache in caches]
+    return set(parse_list(max(levels)[1])) if levels else {cpu}

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which CPU plays which role: the placement policies of specs on the topology of a host.
+
+Every spinning lcore gets a CPU of its own. What a host cannot give is a HostError with the reason, and never
+something that comes close to it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pollscope.errors import HostError
+from pollscope.host.cpus import Cpu
+from pollscope.spec.fields import listed_cpus
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What needs CPUs.
+
+    Attributes:
+        workers, dispatchers: the DUT's lcores.
+        generator: whether a generator lcore sends from this host.
+        placement: policy, or CPUs `2,3`, workers first.
+        nic_node: NUMA node of the NIC; None where a generator's core plays the NIC, or where it is not known.
+    """
+
+    workers: int
+    dispatchers: int = 0
+    generator: bool = True
+    placement: str = "separate"
+    nic_node: int | None = None
+
+    @property
+    def dut(self) -> int:
+        """Lcores of the DUT."""
+        return self.workers + self.dispatchers
+
+    @property
+    def needed(self) -> int:
+        """All spinning lcores."""
+        return self.dut + self.generator
+
+    @property
+    def text(self) -> str:
+        """In words: `5 CPUs (2 workers, 2 dispatchers, 1 generator)`."""
+        counts = {"worker": self.workers, "dispatcher": self.dispatchers, "generator": int(self.generator)}
+        parts = [f"{count} {role}{'s' if count > 1 else ''}" for role, count in counts.items() if count]
+        return f"{self.needed} CPU{'s' if self.needed > 1 else ''} ({', '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which CPU runs what.
+
+    Attributes:
+        main: EAL's main lcore; sleeps while a window is open, so it may share a CPU.
+        generator: the generator's lcore; None when there is none.
+        dut: the DUT's workers.
+        dispatchers: lcores that hand packets on to the workers.
+        shared_core: generator and DUT share physical cores (hardware threads), which disturbs what is measured.
+    """
+
+    main: int
+    generator: int | None
+    dut: tuple[int, ...]
+    dispatchers: tuple[int, ...] = ()
+    shared_core: bool = False
+
+    @property
+    def measuring(self) -> tuple[int, ...]:
+        """The CPUs on which lcores spin, generator first."""
+        return (*(() if self.generator is None else (self.generator,)), *self.dut, *self.dispatchers)
+
+
+def place(cpus: Iterable[Cpu], wanted: Wanted) -> Roles:
+    """Gives every spinning lcore a CPU of its own, as the placement asks for.
+
+    The DUT gets the cores with the highest numbers: the kernel keeps most of its own work on the first ones.
+
+    Raises:
+        HostError: this host cannot give that, and why.
+    """
+    every = sorted(cpus)
+    if len(every) < wanted.needed:
+        raise HostError(f"needs {wanted.text}; this host has {len(every)} to give")
+    if listed_cpus(wanted.placement):
+        return _listed(every, wanted)
+    return _POLICIES[wanted.placement](every, wanted)
+
+
+def _separate(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
+    """A physical core for each, on one NUMA node when one has enough; the generator may be a second thread at last."""
+    for there in (*_nodes(cpus, wanted.nic_node).values(), cpus):
+        cores = _physical(there)
+        if len(cores) >= wanted.needed:
+            return _from_cores(cpus, [threads[0] for threads in cores], wanted)
+    cores = _physical(cpus)
+    if len(cores) < wanted.dut:
+        raise HostError(
+            f"separate: needs {wanted.dut} physical cores for the DUT's lcores; this host has {len(cores)} "
+            f"with {len(cpus)} hardware threads"
+        )
+    chosen = [threads[0] for threads in cores[-wanted.dut :]]
+    generator = next(cpu for cpu in cpus if cpu not in chosen)
+    return _roles(cpus, chosen, generator, wanted, shared_core=True)
+
+
+def _same_node(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
+    nodes = _nodes(cpus, wanted.nic_node)
+    if wanted.nic_node is not None:
+        nodes = {node: there for node, there in nodes.items() if node == wanted.nic_node}
+    for there in nodes.values():
+        cores = _physical(there)
+        if len(cores) >= wanted.needed:
+            return _from_cores(cpus, [threads[0] for threads in cores], wanted)
+    raise HostError(f"same-node: needs {wanted.needed} physical cores on one NUMA node; {_largest(nodes)}")
+
+
+def _remote_node(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
+    """The DUT on another NUMA node than the NIC, or than the generator whose core plays the NIC."""
+    nodes = _nodes(cpus, wanted.nic_node)
+    if len(nodes) < 2:
+        raise HostError(f"remote-node: this host has {len(nodes)} NUMA node")
+    if wanted.nic_node is None and not wanted.generator:
+        raise HostError("remote-node: there is no generator that the DUT could be remote from")
+    near = wanted.nic_node if wanted.nic_node is not None else next(iter(nodes))
+    others = {node: there for node, there in nodes.items() if node != near}
+    for there in others.values():
+        cores = _physical(there)
+        if len(cores) >= wanted.dut:
+            generator = _physical(nodes[near])[-1][0] if wanted.generator else None
+            return _roles(cpus, [threads[0] for threads in cores[-wanted.dut :]], generator, wanted)
+    raise HostError(
+        f"remote-node: needs {wanted.dut} physical cores on another NUMA node than {near}; {_largest(others)}"
+    )
+
+
+def _smt_pairs(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
+    """Workers two by two on the threads of a physical core, dispatchers likewise; the generator has its own core."""
+    cores, needed = _physical(cpus), -(-wanted.workers // 2) + -(-wanted.dispatchers // 2)
+    if all(len(threads) < 2 for threads in cores):
+        raise HostError(f"smt-pairs: this host shows no SMT: each of its {len(cpus)} CPUs is a core of its own")
+    for there in (*_nodes(cpus, wanted.nic_node).values(), cpus):
+        found = _pairs(_physical(there), needed, wanted)
+        if found is not None:
+            return _roles(cpus, *found, wanted)
+    paired = sum(len(threads) > 1 for threads in cores)
+    beside = " and one for the generator" if wanted.generator else ""
+    raise HostError(
+        f"smt-pairs: needs {needed} physical cores with two hardware threads{beside}; "
+        f"this host has {len(cores)}, {paired} of them with two"
+    )
+
+
+def _pairs(cores: Sequence[Sequence[Cpu]], needed: int, wanted: Wanted) -> tuple[list[Cpu], Cpu | None] | None:
+    """The DUT's CPUs, workers first, and the generator's, from these physical cores."""
+    paired = [threads for threads in cores if len(threads) > 1][-needed:]
+    others = [threads for threads in cores if threads not in paired]
+    if len(paired) < needed or (wanted.generator and not others):
+        return None
+    workers = -(-wanted.workers // 2)
+    in_twos = [[cpu for threads in part for cpu in threads[:2]] for part in (paired[:workers], paired[workers:])]
+    dut = [*in_twos[0][: wanted.workers], *in_twos[1][: wanted.dispatchers]]
+    return dut, others[-1][0] if wanted.generator else None
+
+
+def _listed(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
+    numbers = listed_cpus(wanted.placement)[: wanted.dut]
+    known = {cpu.cpu: cpu for cpu in cpus}
+    missing = [number for number in numbers if number not in known]
+    if missing:
+        raise HostError(f"placement: this host has no CPU {missing[0]} to give, only {_span(list(known))}")
+    chosen = [known[number] for number in numbers]
+    if not wanted.generator:
+        return _roles(cpus, chosen, None, wanted)
+    busy = {cpu.physical for cpu in chosen}
+    free = [cpu for cpu in cpus if cpu not in chosen]
+    generator = next((cpu for cpu in reversed(free) if cpu.physical not in busy), free[-1])
+    return _roles(cpus, chosen, generator, wanted, shared_core=generator.physical in busy)
+
+
+_POLICIES: Mapping[str, Callable[[Sequence[Cpu], Wanted], Roles]] = {
+    "separate": _separate,
+    "same-node": _same_node,
+    "remote-node": _remote_node,
+    "smt-pairs": _smt_pairs,
+}
+
+
+def _from_cores(cpus: Sequence[Cpu], cores: Sequence[Cpu], wanted: Wanted) -> Roles:
+    generator = cores[-wanted.needed] if wanted.generator else None
+    return _roles(cpus, cores[-wanted.dut :], generator, wanted)
+
+
+def _roles(
+    cpus: Sequence[Cpu], dut: Sequence[Cpu], generator: Cpu | None, wanted: Wanted, shared_core: bool = False
+) -> Roles:
+    taken = {*dut, generator}
+    busy = {cpu.physical for cpu in taken if cpu is not None}
+    free = [cpu for cpu in cpus if cpu not in taken]
+    # The main lcore sleeps in a window: a free core is best, then a free thread, then a CPU that is used already.
+    main = next((cpu for cpu in free if cpu.physical not in busy), next(iter(free), generator or dut[-1]))
+    return Roles(
+        main.cpu,
+        generator.cpu if generator is not None else None,
+        tuple(cpu.cpu for cpu in dut[: wanted.workers]),
+        tuple(cpu.cpu for cpu in dut[wanted.workers :]),
+        shared_core,
+    )
+
+
+def _nodes(cpus: Sequence[Cpu], first: int | None) -> dict[int, list[Cpu]]:
+    """NUMA node -> its CPUs, the node `first` before all others."""
+    order = sorted({cpu.node for cpu in cpus}, key=lambda node: (node != first, node))
+    return {node: [cpu for cpu in cpus if cpu.node == node] for node in order}
+
+
+def _physical(cpus: Iterable[Cpu]) -> list[list[Cpu]]:
+    """The hardware threads of each physical core."""
+    cores: dict[tuple[int, int, int], list[Cpu]] = {}
+    for cpu in cpus:
+        cores.setdefault(cpu.physical, []).append(cpu)
+    return list(cores.values())
+
+
+def _largest(nodes: Mapping[int, Sequence[Cpu]]) -> str:
+    most = max((len(_physical(there)) for there in nodes.values()), default=0)
+    return f"the largest has {most}" if len(nodes) > 1 else f"there are {most}"
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """`0-3,8` for the numbers 0 1 2 3 8."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Contradictions between the parameters of a point, which no testbed could resolve."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pollscope.spec import lcores
+from pollscope.spec.fields import delays_ns, listed_cpus
+from pollscope.spec.model import Spec
+from pollscope.spec.points import all_points, dropped
+from pollscope.units import human_time
+
+Params = Mapping[str, Any]
+# The key that is to blame, and what is wrong.
+Contradiction = tuple[str, str]
+
+# What the node takes (docs/node-protocol.md, `hiccup`).
+MOST_HICCUP_NS = 10**9
+
+
+def contradictions(spec: Spec) -> Iterator[Contradiction]:
+    """What is wrong with the points that the spec does not drop itself, each complaint once."""
+    seen: set[Contradiction] = set()
+    for point in all_points(spec):
+        if dropped(spec, point) is not None:
+            continue
+        for check in _CHECKS:
+            found = check(point.params, spec)
+            if found is not None and found not in seen:
+                seen.add(found)
+                yield found
+
+
+def _dispatchers(params: Params, _spec: Spec) -> Contradiction | None:
+    organisation, cores, count = params["organisation"], params["cores"], lcores.dispatchers(params)
+    if organisation == "locked" and count:
+        return (
+            "dispatchers",
+            f"locked: all cores poll the RX queues themselves, without dispatchers, not with {count}",
+        )
+    if organisation == "scale-up" and not count:
+        return "dispatchers", "scale-up: the ring is filled by at least one dispatcher"
+    if organisation == "scale-out" and count not in (0, cores):
+        return "dispatchers", f"scale-out: each core has a dispatcher of its own or none has, not {count} for {cores}"
+    return None
+
+
+def _rings(params: Params, spec: Spec) -> Contradiction | None:
+    swept = [name for name in ("ring_sync", "ring_size") if name in spec.levels]
+    if "ring_sync" in swept and params["ring_sync"] != "default" and params["organisation"] != "scale-up":
+        return (
+            "ring_sync",
+            f"{params['ring_sync']} is for the ring that cores share: scale-up, not {params['organisation']}",
+        )
+    if "ring_size" in swept and params["ring_size"] != 1024 and not lcores.dispatchers(params):
+        return "ring_size", "without dispatchers there is no ring whose size could be swept"
+    return None
+
+
+def _hiccup(params: Params, spec: Spec) -> Contradiction | None:
+    if not params["hiccup_probability"]:
+        return None
+    key = "hiccup_delays" if params["hiccup_distribution"] == "list" else "hiccup_delay"
+    if params[key] is None:
+        kind = params["hiccup_distribution"]
+        return "hiccup_probability", f"a hiccup of the distribution '{kind}' needs {key}"
+    longest = max(delays_ns(params[key])) if key == "hiccup_delays" else params[key]
+    if longest > MOST_HICCUP_NS:
+        return key, f"a hiccup lasts at most {human_time(MOST_HICCUP_NS / 1e9)}, not {human_time(longest / 1e9)}"
+    if longest > spec.trial.window_ns:
+        window = human_time(spec.trial.window_ns / 1e9)
+        return key, f"a hiccup of {human_time(longest / 1e9)} is longer than the window of {window}"
+    return None
+
+
+def _service(params: Params, _spec: Spec) -> Contradiction | None:
+    kind = params["service_distribution"]
+    if kind != "bimodal":
+        return None
+    for name in ("service_long_cycles", "service_long_probability"):
+        if params[name] is None:
+            return "service_distribution", f"bimodal needs {name}"
+    if params["service_long_cycles"] < params["extra_cycles"]:
+        return "service_long_cycles", f"long packets take at least extra_cycles ({params['extra_cycles']})"
+    return None
+
+
+def _placement(params: Params, _spec: Spec) -> Contradiction | None:
+    given, needed = listed_cpus(params["placement"]), lcores.dut_lcores(params)
+    if given and len(given) < needed:
+        return "placement", f"names {len(given)} CPUs for {needed} DUT lcores"
+    return None
+
+
+def _sends_itself(params: Params, _spec: Spec) -> Contradiction | None:
+    if params["workload"] != "tx":
+        return None
+    if not params["saturate"]:
+        return "workload", "tx sends as fast as it can, so it needs `saturate: true` in parameters"
+    if params["feed"] == "infinite":
+        return "feed", "the workload tx receives nothing, so nothing is fed to it"
+    if params["organisation"] != "scale-out" or lcores.dispatchers(params):
+        return "organisation", "the workload tx receives nothing, so its cores share no queue"
+    return None
+
+
+_CHECKS: tuple[Callable[[Params, Spec], Contradiction | None], ...] = (
+    _dispatchers,
+    _rings,
+    _hiccup,
+    _service,
+    _placement,
+    _sends_itself,
+)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The points of a spec: every combination of its levels, zipped factors moving together."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pollscope.spec import expressions
+from pollscope.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of factor levels.
+
+    Attributes:
+        id: `queues=4,load_of_max=0.25`; unique in a plan.
+        factors: name -> level in base units.
+        params: all parameters, the factors among them.
+    """
+
+    id: str
+    factors: Mapping[str, Any]
+    params: Mapping[str, Any]
+
+
+def all_points(spec: Spec) -> Iterator[Point]:
+    """Every combination of levels, in the order of the spec's levels, those that the spec drops among them."""
+    fixed, names = spec.parameters.model_dump(mode="json"), list(spec.levels)
+    for combination in product(*_axes(spec)):
+        levels = {name: level for group in combination for name, level in group}
+        factors = {name: levels[name] for name in names}
+        yield Point(point_id(factors), factors, {**fixed, **factors})
+
+
+def point_of(spec: Spec, factors: Mapping[str, Any]) -> Point:
+    """The point of these levels."""
+    return Point(point_id(factors), factors, {**spec.parameters.model_dump(mode="json"), **factors})
+
+
+def point_id(factors: Mapping[str, Any]) -> str:
+    """The name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
+    return ",".join(f"{name}={level}" for name, level in factors.items()) or "all"
+
+
+def dropped(spec: Spec, point: Point) -> str | None:
+    """Why the spec's own constraints leave a point out; None when they do not."""
+    for constraint in spec.constraints:
+        if expressions.parse(constraint.drop)(point.params):
+            return constraint.reason
+    return None
+
+
+def _axes(spec: Spec) -> list[list[tuple[tuple[str, Any], ...]]]:
+    swept, zipped = spec.levels, {name for group in spec.zip for name in group}
+    groups = list(spec.zip) + [(name,) for name in swept if name not in zipped]
+    groups.sort(key=lambda group: list(swept).index(group[0]))
+    return [
+        [tuple(zip(group, levels, strict=True)) for levels in zip(*(swept[name] for name in group), strict=True)]
+        for group in groups
+    ]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The file of a `pair` testbed: two hosts, what runs on each, and the NIC ports that join them."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollscope.testbeds.ssh import Remote
+
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PortName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", examples=["0000:17:00.0"])]
+# `net_memif0,role=server`: a device that EAL makes; no option of EAL begins without a dash.
+Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
+Program = Annotated[str, Field(pattern=r"^/\S+$")]
+
+
+class Ports(BaseModel):
+    """The ports of a host, as DPDK names them: a NIC by its PCI address. One port may do both."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    rx: PortName
+    tx: PortName
+    queues: int = Field(default=1024, ge=1, le=1024, description="RX queues that the receiving port has at most")
+
+
+class PairHost(BaseModel):
+    """One of the two hosts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    ssh: Remote
+    ports: Ports
+    main_cpu: int = Field(ge=0, description="CPU of the lcore that speaks the protocol; it sleeps during trials")
+    cpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1, description="CPUs of the lcores that poll")]
+    program: Program = "/usr/local/bin/pollscope-node"
+    vdevs: Annotated[tuple[Vdev, ...], Field(strict=False)] = ()
+    memory_mib: int | None = Field(default=None, ge=256, description="take so much memory without hugepages")
+    iova: Literal["auto", "pa", "va"] = "auto"
+
+    def eal_command(self, prefix: str, cpus: int) -> list[str]:
+        """Program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
+        lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
+        command = [self.program, "--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
+        command += self._devices()
+        if self.iova != "auto":
+            command += ["--iova-mode", self.iova]
+        # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory.
+        memory = ["--in-memory"] if self.memory_mib is None else ["--no-huge", "-m", str(self.memory_mib)]
+        return command + memory
+
+    def _devices(self) -> list[str]:
+        # Only the NICs of the testbed are touched: others of the host may carry its management.
+        nics = [name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name)]
+        allowed = [word for nic in nics for word in ("-a", nic)] or ["--no-pci"]
+        return allowed + [word for vdev in self.vdevs for word in ("--vdev", vdev)]
+
+
+class PairConfig(BaseModel):
+    """The file of a pair."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["pair"]
+    dut: PairHost
+    generator: PairHost

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The knobs of the DUT of a vm-pair: the mode of its IOMMU, by boot parameter and reboot, and DDIO's bit.
+
+Each change is preceded by a file on the machine that says how to undo it (a journal for DDIO, for the IOMMU the file
+with the boot parameters itself), so that what a lost connection or a killed run left is given back by the next run or
+`testbed up`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from pollscope.collectors.knobs import Outcome
+from pollscope.errors import HostError, UsageError
+from pollscope.hostlock import HostLock
+from pollscope.testbeds.ssh import Remote
+from pollscope.testbeds.vm_machine import NIC, run_there
+
+SCRIPT_LIMIT_S = 240.0
+# Boot parameters (kernel documentation, admin-guide/kernel-parameters), and the type of a group's default domain that
+# shows them; no group at all with the IOMMU off.
+IOMMU = {
+    "off": ("intel_iommu=off", "none"),
+    "passthrough": ("intel_iommu=on iommu=pt", "identity"),
+    "lazy": ("intel_iommu=on iommu.passthrough=0 iommu.strict=0", "DMA-FQ"),
+    "strict": ("intel_iommu=on iommu.passthrough=0 iommu.strict=1", "DMA"),
+}
+DDIO = {"on": "80", "off": "00"}
+VALUES: Mapping[str, Mapping[str, object]] = {"iommu": IOMMU, "ddio": DDIO}
+
+_DROP_IN = "/etc/default/grub.d/zz-pollscope-iommu.cfg"
+_SET_BOOT = f"""\
+set -eu
+mkdir -p /etc/default/grub.d
+echo 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {{words}}"' >{_DROP_IN}
+update-grub >/dev/null 2>&1
+sync
+"""
+_CLEAR_BOOT = f"set -eu; rm -f {_DROP_IN}; update-grub >/dev/null 2>&1; sync\n"
+_HAS_BOOT = f"[ ! -e {_DROP_IN} ] || echo there\n"
+_GROUP_TYPE = f"cat /sys/bus/pci/devices/{NIC}/iommu_group/type 2>/dev/null || echo none\n"
+_JOURNAL = "/var/lib/pollscope/testbed-ddio"
+# PERFCTRLSTS_0 stands at 0x180 of the root port, bit 7 is Use_Allocating_Flow_Wr (docs/knobs.md). QEMU's port
+# (1b36:000c) keeps the bit and does nothing with it; another port is refused here.
+_PORT = f"""\
+set -eu
+port=$(basename "$(dirname "$(readlink -f /sys/bus/pci/devices/{NIC})")")
+ids=$(cat /sys/bus/pci/devices/$port/vendor /sys/bus/pci/devices/$port/device | paste -s -d ' ')
+[ "$ids" = "0x1b36 0x000c" ] || {{ echo "$port is no emulated root port" >&2; exit 1; }}
+"""
+_SET_DDIO = f"""\
+{_PORT}
+mkdir -p {_JOURNAL.rpartition("/")[0]}
+[ -e {_JOURNAL} ] || {{ setpci -s $port 180.b >{_JOURNAL}.new; sync; mv {_JOURNAL}.new {_JOURNAL}; sync; }}
+setpci -s $port 180.b=BITS:80
+[ $((0x$(setpci -s $port 180.b) & 0x80)) = $((0xBITS)) ] || {{ echo "the bit did not stay" >&2; exit 1; }}
+"""
+_GIVE_BACK_DDIO = f"""\
+[ -e {_JOURNAL} ] || exit 0
+{_PORT}
+setpci -s $port 180.b=$(cat {_JOURNAL})
+[ "$(setpci -s $port 180.b)" = "$(cat {_JOURNAL})" ] || {{ echo "the old value did not stay" >&2; exit 1; }}
+cat {_JOURNAL}
+rm {_JOURNAL}
+"""
+_SHOW_DDIO = _PORT + "setpci -s $port 180.b\n"
+
+
+def knob_refusal(settings: Mapping[str, object]) -> str | None:
+    """Why the DUT cannot give a point the values of its knobs; None when it can."""
+    for name, value in settings.items():
+        if name not in VALUES:
+            return f"the machines have no knob {name}; they have {', '.join(VALUES)}"
+        if value not in VALUES[name]:
+            return f"knob {name} has no value {value}; it has {', '.join(VALUES[name])}"
+    return None
+
+
+class VmKnobs:
+    """Turns the DUT's knobs and gives them back at the end; has the lock of the testbed meanwhile.
+
+    Args:
+        what: who is at work, for the message that another one gets.
+        lock: of the testbed.
+        dut: how the DUT is reached.
+        reboot: reboots the DUT and makes it ready again; gets what is to be asked before the NIC leaves the kernel.
+    """
+
+    def __init__(self, what: str, lock: HostLock, dut: Remote, reboot: Callable[[str], str]) -> None:
+        self._what, self._lock, self._dut, self._reboot = what, lock, dut, reboot
+        self._iommu: str | None = None  # what this session set; None: what the machine has by itself
+        self._ddio: str | None = None
+        self.restored_first: list[Outcome] = []
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        try:
+            self.restored_first = self.give_back()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            outcomes = self.give_back()
+        finally:
+            self._lock.release()
+        problems = [str(outcome) for outcome in outcomes if not outcome.settled]
+        if problems and error is None:
+            raise HostError("; ".join(problems), str(self._dut), "the next run or `testbed up` gives it back")
+
+    def apply(self, settings: Mapping[str, object]) -> list[object]:
+        """Sets knobs, the IOMMU first, because its reboot resets the other.
+
+        Raises:
+            UsageError: no such knob or value. HostError: it did not take it.
+        """
+        if reason := knob_refusal(settings):
+            raise UsageError(reason)
+        if "iommu" in settings:
+            self._set_iommu(str(settings["iommu"]))
+        if "ddio" in settings:
+            self._set_ddio(str(settings["ddio"]))
+        return []
+
+    def _set_iommu(self, mode: str) -> None:
+        if mode == self._iommu:
+            return
+        words, group_type = IOMMU[mode]
+        self._ask(_SET_BOOT.format(words=words))
+        self._iommu, self._ddio = mode, None
+        seen = self._reboot(_GROUP_TYPE).strip()
+        if seen != group_type:
+            raise HostError(f"knob iommu: asked for {mode}, but the group of {NIC} shows {seen}", str(self._dut))
+
+    def _set_ddio(self, value: str) -> None:
+        if value != self._ddio:
+            self._ask(_SET_DDIO.replace("BITS", DDIO[value]))
+            self._ddio = value
+
+    def give_back(self) -> list[Outcome]:
+        """Gives back what this session, or one before it, set."""
+        outcomes = []
+        for name, undo in (("ddio", self._give_back_ddio), ("iommu", self._give_back_iommu)):
+            try:
+                text = undo()
+            except HostError as error:
+                outcomes.append(Outcome(name, "dut", False, f"not given back: {error}"))
+            else:
+                outcomes += [Outcome(name, "dut", True, text)] if text else []
+        return outcomes
+
+    def _give_back_ddio(self) -> str:
+        old = self._ask(_GIVE_BACK_DDIO).strip()
+        self._ddio = None
+        return f"register 180.b is {old} again" if old else ""
+
+    def _give_back_iommu(self) -> str:
+        if not self._ask(_HAS_BOOT).strip():
+            return ""
+        self._ask(_CLEAR_BOOT)
+        self._iommu = None
+        return f"rebooted with its own boot parameters; group type {self._reboot(_GROUP_TYPE).strip()}"
+
+    def snapshot(self) -> dict[str, dict[str, str]]:
+        """Knob -> target -> value as the machine shows it now."""
+        register = self._ask(_SHOW_DDIO).strip()
+        bit = "on" if re.fullmatch(r"[0-9a-f]{2}", register) and int(register, 16) & 0x80 else "off"
+        words = [word for word in self._ask("cat /proc/cmdline\n").split() if "iommu" in word]
+        return {"iommu": {"boot parameters": " ".join(words) or "none"}, "ddio": {"root port (emulated)": bit}}
+
+    def _ask(self, script: str) -> str:
+        said, reason = run_there(self._dut, ["sh", "-s"], SCRIPT_LIMIT_S, script)
+        if reason:
+            raise HostError(reason, str(self._dut))
+        return said

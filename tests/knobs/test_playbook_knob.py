@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The module with which the roles `cpu_power` and `ddio` turn knobs: pollscope itself, on a tree of plain files."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import playbook_modules
+import pytest
+from knob_tree import NIC, PERFCTRLSTS_0, PORT, Tree
+
+knob_module = playbook_modules.load("pollscope_knob")
+
+
+@pytest.fixture
+def program(tree: Tree, tmp_path: Path) -> str:
+    """`pollscope` whose host is the tree."""
+    real = Path(sys.executable).with_name("pollscope")
+    path = tmp_path / "pollscope"
+    path.write_text(f'#!/bin/sh\nshift\nexec {real} knob --root {tree.root} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def act(program: str, state: str = "present", check: bool = False, **knobs: Any) -> list[str]:
+    names = ["governor", "turbo", "uncore_freq", "ddio"]
+    parameters = {"state": state, "knobs": knobs, "names": names, "program": program}
+    lines: list[str] = knob_module.act(SimpleNamespace(params=parameters, check_mode=check))
+    return lines
+
+
+def test_sets_once_verifies_and_gives_back(tree: Tree, program: str) -> None:
+    before = tree.picture()
+    wanted = {"governor": "performance", "turbo": False}
+    assert len(act(program, check=True, **wanted)) == 2
+    assert tree.picture() == before
+    assert len(act(program, **wanted)) == 5
+    assert act(program, **wanted) == []
+    assert act(program, state="verified", **wanted) == []
+    assert act(program, state="absent")
+    assert tree.picture() == before
+    assert act(program, state="absent") == []
+    with pytest.raises(knob_module.Refused, match="turbo is on, should be off"):
+        act(program, state="verified", turbo=False)
+
+
+def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
+    knobs = {f"ddio@{NIC}": "off"}
+    before = tree.register(PORT, PERFCTRLSTS_0)
+    assert act(program, **knobs)
+    assert tree.register(PORT, PERFCTRLSTS_0) == before & ~0x80
+    assert act(program, **knobs) == []
+    act(program, state="absent")
+    assert tree.register(PORT, PERFCTRLSTS_0) == before
+
+
+def test_a_refused_knob_gives_back_those_before(tree: Tree, program: str) -> None:
+    before = tree.picture()
+    with pytest.raises(knob_module.Refused, match="governor"):
+        act(program, turbo="off", governor="warp")
+    assert tree.picture() == before
+
+
+def test_without_the_program_the_role_that_brings_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = str(tmp_path / "pollscope")
+    with pytest.raises(knob_module.Refused, match="the role pollscope_apps brings it"):
+        act(nowhere, turbo="off")
+    monkeypatch.setattr(knob_module, "JOURNAL", tmp_path / "hand.journal")
+    assert act(nowhere, state="absent") == []
+    (tmp_path / "hand.journal").write_text("")
+    with pytest.raises(knob_module.Refused):
+        act(nowhere, state="absent")

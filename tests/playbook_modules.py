@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Ansible modules of playbooks/ as Python modules, as Ansible itself names them."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import ansible.module_utils
+
+PLAYBOOKS = Path(__file__).resolve().parent.parent / "playbooks"
+
+
+def load(name: str) -> ModuleType:
+    """A module of playbooks/module_utils or playbooks/library."""
+    folder = str(PLAYBOOKS / "module_utils")
+    if folder not in ansible.module_utils.__path__:
+        ansible.module_utils.__path__.append(folder)
+    if (PLAYBOOKS / "module_utils" / f"{name}.py").exists():
+        return importlib.import_module(f"ansible.module_utils.{name}")
+    spec = importlib.util.spec_from_file_location(name, PLAYBOOKS / "library" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A real sshd on 127.0.0.1 with keys and a port of its own, which is what a pair's two hosts are in the tests."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+START_LIMIT_S = 20.0
+CONFIG = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/user.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+ClientAliveInterval 2
+Subsystem sftp internal-sftp
+{more}"""
+
+
+@dataclass
+class SshHost:
+    """A running sshd.
+
+    Attributes:
+        folder: its keys; `known_hosts` names the host key.
+        port: on 127.0.0.1.
+        process: the daemon; connections are children of it.
+    """
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def remote(self, **other: Any) -> dict[str, Any]:
+        """The `ssh` of a testbed file."""
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        files = {"key": str(self.folder / "user"), "known_hosts": str(self.folder / "known_hosts")}
+        return {"host": "127.0.0.1", "port": self.port, "user": user, **files, **other}
+
+    def connections(self) -> list[int]:
+        """The daemon's children: one for each connection."""
+        tasks = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in tasks.read_text().split()]
+
+
+@contextlib.contextmanager
+def running_sshd(
+    folder: Path, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
+) -> Iterator[SshHost]:
+    """Starts sshd; skips the test where there is none.
+
+    Args:
+        folder: for its keys and settings.
+        environment: what sessions find in their environment.
+        inside: command that starts another command in another place, where `folder` has the same path.
+    """
+    program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if program is None:
+        pytest.skip("sshd is not installed (apt-get install openssh-server)")
+    if os.geteuid() == 0:  # the folder of its separated process, which its service would make
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    port = free_port()
+    known = (folder / "host.pub").read_text()
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {known}")
+    pairs = " ".join(f"{name}={value}" for name, value in (environment or {}).items())
+    more = f"SetEnv {pairs}\n" if pairs else ""
+    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder, more=more))
+    with (folder / "sshd.log").open("wb") as log:
+        process = subprocess.Popen([*inside, program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
+    try:
+        _wait(port, folder / "sshd.log")
+        yield SshHost(folder, port, process)
+    finally:
+        # unshare(1), with which a place of its own is entered, leaves SIGTERM alone; its end is the end of all inside.
+        (process.kill if inside else process.terminate)()
+        process.wait(10)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"sshd does not answer: {log.read_text()}")

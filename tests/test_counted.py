@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics from what collectors counted: which collector is believed, units, and why a metric is absent."""
+
+from typing import Any
+
+import pytest
+from synthetic_run import trial
+
+from pollscope.collecting import node_counts
+from pollscope.counted import COUNTED
+from pollscope.derive import derive_trial
+from pollscope.metrics import metric_dictionary
+
+
+def mean(value: float, unit: str = "1/s", units: int = 1) -> dict[str, Any]:
+    return {"value": value, "unit": unit, "units": units}
+
+
+def delivered(**means: Any) -> dict[str, Any]:
+    return {"status": "ok", "reason": "", "cpu_share": 0.01, "means": means}
+
+
+def metrics_of(**collectors: Any) -> tuple[dict[str, float], dict[str, str]]:
+    record = {**trial(), "collectors": {name.replace("_", "-"): each for name, each in collectors.items()}}
+    return derive_trial(record)
+
+
+def test_every_counted_metric_stands_in_its_group_of_the_dictionary() -> None:
+    named = {name for name, metric in metric_dictionary().metrics.items() if metric.group == "counted"}
+    assert named == set(COUNTED)
+
+
+def test_pcm_iio_comes_before_others_and_is_not_added_to_them() -> None:
+    iio = delivered(dma_write=mean(2e9, "B/s"), **{"iotlb.lookups": mean(1000), "iotlb.misses": mean(30)})
+    uncore = delivered(dma_write=mean(9e9, "B/s"), dma_read=mean(5e9, "B/s"))
+    metrics, absences = metrics_of(pcm_iio=iio, perf_uncore=uncore)
+    assert metrics["pcie_dma_write_bytes_per_s"] == 2e9
+    assert metrics["pcie_dma_read_bytes_per_s"] == 5e9  # what the first did not count, the second may know
+    assert metrics["iotlb_miss_share"] == pytest.approx(0.03)
+    assert metrics["iotlb_lookups_per_s"] == 1000
+    assert absences["iommu_memory_accesses_per_s"].startswith("pcm-iio gave no iommu_memory_accesses in the window")
+
+
+def test_misses_per_packet_relate_the_window_to_the_packets_of_the_dut() -> None:
+    metrics, _ = metrics_of(vtd_pmu=delivered(**{"iotlb.lookups": mean(4000), "iotlb.misses": mean(2000)}))
+    assert metrics["iotlb_misses_per_packet"] == pytest.approx(2000 / metrics["rx_pps"])
+
+
+def test_ddio_hits_of_ice_lake_include_near_writes_and_those_of_skylake_have_none() -> None:
+    ice_lake = {"itom_hit": 60, "itom_miss": 20, "itomcachenear_hit": 15, "itomcachenear_miss": 5}
+    metrics, _ = metrics_of(pcm_pcie=delivered(**{name: mean(value) for name, value in ice_lake.items()}))
+    assert metrics["ddio_write_hit_share"] == pytest.approx(0.75)
+    skylake = delivered(itom_hit=mean(60), itom_miss=mean(20), pcirdcur_hit=mean(0), pcirdcur_miss=mean(0))
+    metrics, absences = metrics_of(pcm_pcie=skylake)
+    assert metrics["ddio_write_hit_share"] == pytest.approx(0.75)
+    assert absences["ddio_read_hit_share"] == "pcm-pcie counted no read of a device"
+
+
+def test_granite_rapids_counts_dram_in_two_halves() -> None:
+    halves = delivered(dram_read_schedule0=mean(3e9, "B/s"), dram_read_schedule1=mean(4e9, "B/s"))
+    metrics, absences = metrics_of(perf_uncore=halves)
+    assert metrics["dram_read_bytes_per_s"] == 7e9
+    assert "dram_write_bytes_per_s" in absences
+
+
+def test_percent_nanoseconds_and_power_come_in_base_units() -> None:
+    metrics, _ = metrics_of(
+        ethtool=delivered(**{"nic.pcie_read_stalled_percent": mean(12.5, "%")}),
+        neohost=delivered(pcie_latency_mean=mean(8.12e-7, "s")),
+        turbostat=delivered(package_power=mean(80.0, "W", units=2)),
+    )
+    assert metrics["nic_pcie_read_stalled_share"] == 0.125
+    assert metrics["nic_pcie_latency_ns"] == pytest.approx(812)
+    assert metrics["package_power_w"] == 160.0
+
+
+def test_an_absence_says_what_became_of_each_collector() -> None:
+    dead = {"status": "failed", "reason": "pcm-memory ended with status 1", "cpu_share": None, "means": {}}
+    _, absences = metrics_of(pcm_memory=dead, perf_uncore=delivered(dma_write=mean(1.0)))
+    assert absences["dram_read_bytes_per_s"] == (
+        "pcm-memory is failed: pcm-memory ended with status 1; perf-uncore gave no dram_read in the window"
+    )
+    assert absences["nic_pcie_latency_ns"] == "no collector of this run counts it (the spec may name neohost)"
+    assert "dram_read_bytes_per_s" in derive_trial(trial())[1]  # a run without any collector
+
+
+def test_what_the_node_counted_is_taken_by_cpu_and_window() -> None:
+    result = trial()["result"]
+    assert list(node_counts(result)) == []  # its PMU is absent
+    lcore = result["dut"]["lcores"][0]
+    lcore["pmu"] = {"window": {"instructions": 3e9, "cycles": 2e9}}
+    (counts,) = node_counts(result)
+    assert (counts.cpu, counts.instructions, counts.cycles) == (lcore["cpu"], 3e9, 2e9)
+    window = result["window"]
+    assert counts.window_s == (window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"]
+    lcore["pmu"] = {"window": {"instructions": "many", "cycles": 2e9}}
+    assert list(node_counts(result)) == []

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Organisations of a real node's DUT: every packet passes exactly once or is counted where it was dropped.
+
+The node has more lcores than the machine has CPUs, so that any machine runs these: only counts and order are looked at.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dut_node import DUT_RX, DUT_TX, Node, configuration, running_node
+
+pytestmark = pytest.mark.measure
+
+LCORES = "0@0,1@0,2@1,3@1,4@1,5@1,6@1"  # main, generator, and five for the DUT
+ORGANISATIONS: dict[str, dict[str, Any]] = {
+    "scale-out": {"lcores": [2, 3, 4]},
+    "scale-out-dispatchers": {"lcores": [2, 3], "dispatchers": [4, 5]},
+    "scale-up-default": {"organisation": "scale-up", "lcores": [2, 3], "dispatchers": [4, 5]},
+    "scale-up-rts": {"organisation": "scale-up", "ring_sync": "rts", "lcores": [2, 3], "dispatchers": [4, 5]},
+    "scale-up-hts": {"organisation": "scale-up", "ring_sync": "hts", "lcores": [2, 3], "dispatchers": [4, 5]},
+    "scale-up-uneven": {"organisation": "scale-up", "lcores": [2, 3, 4, 5], "dispatchers": [6]},
+    "locked": {"organisation": "locked", "lcores": [2, 3, 4]},
+}
+KEEPS_ORDER = ("scale-out", "scale-out-dispatchers")
+QUEUES = 5
+CLASSES = ("useful", "empty_poll", "loop", "instrumentation")
+
+
+@pytest.fixture(scope="module")
+def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", lcores=LCORES) as running:
+        yield running
+
+
+def whole_trial(node: Node, pps: int = 20_000, **dut: Any) -> dict[str, Any]:
+    """A trial whose window holds all of its traffic but the drain's."""
+    node.get("configure", **configuration(**{"queues": QUEUES, "rx_desc": 4096, **dut}))
+    return node.trial(window_s=0.4, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
+
+
+def by_role(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    lcores = result["dut"]["lcores"]
+    return [one for one in lcores if one["role"] == "worker"], [one for one in lcores if one["role"] == "dispatcher"]
+
+
+@pytest.mark.parametrize("workload", ["io", "l3fwd-lpm"])
+@pytest.mark.parametrize("name", ORGANISATIONS)
+def test_every_packet_passes_once(node: Node, name: str, workload: str) -> None:
+    result = whole_trial(node, workload=workload, **ORGANISATIONS[name])
+    (generator,), stats = result["gen"]["lcores"], {name: port["stats"] for name, port in result["ports"].items()}
+    total, sequence = generator["total"], generator["sequence"]
+    assert total["sent"] > 0  # how many, a busy host decides
+    assert stats[DUT_RX]["ipackets"] + stats[DUT_RX]["imissed"] == total["sent"]
+    dropped = sum(port["imissed"] for port in stats.values())
+    assert total["rx_packets"] + dropped == total["sent"]
+    assert sequence["lost"] == dropped
+    assert sequence["duplicated"] == 0
+    if name in KEEPS_ORDER:
+        assert sequence["reordered"] == 0
+    assert stats[DUT_TX]["opackets"] == stats[DUT_RX]["ipackets"]
+
+
+@pytest.mark.parametrize("mode", ["none", "count", "sampled", "transition", "full"])
+@pytest.mark.parametrize("name", ORGANISATIONS)
+def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str, mode: str) -> None:
+    dut = ORGANISATIONS[name]
+    result = whole_trial(node, accounting=mode, **dut)
+    workers, dispatchers = by_role(result)
+    assert [one["lcore"] for one in workers] == dut["lcores"]
+    assert [one["lcore"] for one in dispatchers] == dut.get("dispatchers", [])
+    for worker in workers:
+        assert worker["rx_packets"] == worker["tx_packets"] + worker["tx_dropped"]
+        assert "handed_packets" not in worker
+        assert worker["source"] == ("ring" if dispatchers else "rx-queues")
+    for dispatcher in dispatchers:
+        assert dispatcher["rx_packets"] == dispatcher["handed_packets"] + dispatcher["ring_full"]
+        assert dispatcher["tx_packets"] == dispatcher["tx_dropped"] == dispatcher["workload_dropped"] == 0
+        assert dispatcher["source"] == "rx-queues"
+    for lcore in workers + dispatchers:
+        check_cycles(lcore, mode)
+    check_queues(name, workers, dispatchers)
+
+
+def check_cycles(lcore: dict[str, Any], mode: str) -> None:
+    cycles = lcore["cycles"]
+    if mode in ("none", "count"):
+        return
+    if isinstance(cycles["useful"], dict):  # many lcores on one CPU: some meet packets in none of their samples
+        assert mode == "sampled"
+        assert cycles["useful"]["absent"]
+        return
+    assert sum(cycles[name] for name in CLASSES) == cycles["total"]
+    assert all(cycles[name] >= 0 for name in CLASSES)
+    assert sum(lcore["polls"][one] for one in ("empty", "partial", "full")) <= lcore["iterations"] * lcore["queues"]
+
+
+def check_queues(name: str, workers: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> None:
+    """RX queues are dealt to those who poll them; a ring is one queue; locked queues are polled by all."""
+    readers = dispatchers or workers
+    if name == "locked":
+        assert [one["queues"] for one in workers] == [QUEUES] * len(workers)
+        return
+    assert sum(one["queues"] for one in readers) == QUEUES
+    if dispatchers:
+        assert {one["queues"] for one in workers} == {1}
+
+
+def test_rings_are_described(node: Node) -> None:
+    syncs = {"default": ["default"], "rts": ["rts"], "hts": ["hts"]}
+    for sync, expected in syncs.items():
+        result = whole_trial(
+            node, organisation="scale-up", ring_sync=sync, ring_size=256, lcores=[2], dispatchers=[3, 4]
+        )
+        assert result["dut"]["rings"] == [{"size": 256, "sync": one, "left": 0} for one in expected]
+    result = whole_trial(node, lcores=[2, 3], dispatchers=[4, 5])
+    assert result["dut"]["rings"] == [{"size": 1024, "sync": "single", "left": 0}] * 2
+    assert "rings" not in whole_trial(node, lcores=[2, 3])["dut"]
+
+
+def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
+    """Each takes its part, when taking turns on one CPU takes longer than a packet's work."""
+    dut = {"organisation": "scale-up", "lcores": [2, 3], "dispatchers": [4], "burst": 4, "extra_cycles": 400_000}
+    workers, _ = by_role(whole_trial(node, pps=5_000, **dut))
+    assert all(worker["rx_packets"] > 0 for worker in workers)
+    assert all(worker["service"]["count"] == worker["rx_packets"] for worker in workers)
+
+
+def test_full_rings_are_counted(node: Node) -> None:
+    """Workers that are far too slow: what the ring does not take is `ring_full`, and nothing is lost unseen."""
+    dut = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "ring_size": 8, "extra_cycles": 3_000_000}
+    node.get("configure", **configuration(queues=2, rx_desc=4096, burst=4, **dut))
+    node.get("start", trial="t", warmup_ns=0, window_ns=400_000_000, rate={"pps": 20_000}, drain_max_ns=3 * 10**9)
+    assert node.line()["event"] == "done"
+    result = node.get("read")
+    (worker,), (dispatcher,) = by_role(result)
+    assert dispatcher["ring_full"] > 0
+    assert dispatcher["rx_packets"] == dispatcher["handed_packets"] + dispatcher["ring_full"]
+    assert worker["rx_packets"] <= dispatcher["handed_packets"]
+    # The loss is what the ring did not take, in the window and after it, and what is left in no ring.
+    (generator,) = result["gen"]["lcores"]
+    assert generator["sequence"]["lost"] >= dispatcher["ring_full"]
+    assert result["dut"]["rings"][0]["left"] == 0
+
+
+def test_a_drain_that_is_too_short_leaves_packets_behind(node: Node) -> None:
+    """They are counted, freed, and not found in the next trial."""
+    dut = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "extra_cycles": 20_000_000}
+    node.get("configure", **configuration(queues=1, rx_desc=4096, burst=1, **dut))
+    node.get("start", trial="t", warmup_ns=0, window_ns=200_000_000, rate={"pps": 2_000}, drain_max_ns=0)
+    assert node.line()["event"] == "done"
+    result = node.get("read")
+    left, (generator,) = result["dut"]["rings"][0]["left"], result["gen"]["lcores"]
+    assert left > 0
+    still_queued = generator["total"]["sent"] - generator["total"]["rx_packets"] - left
+    assert still_queued >= 0
+    node.get("start", trial="t", warmup_ns=0, window_ns=50_000_000, rate={"pps": 0}, drain_max_ns=10**9)
+    assert node.line()["event"] == "done"
+    (worker,), (dispatcher,) = by_role(node.get("read"))
+    assert worker["rx_packets"] <= dispatcher["rx_packets"] <= still_queued
+
+
+def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
+    """A delay longer than all looks of the drain: the packet counts as on its way, not as lost."""
+    for dut in (
+        {"lcores": [2]},
+        {"lcores": [2], "dispatchers": [3]},
+        {"organisation": "locked", "lcores": [2, 3]},
+    ):
+        hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 60_000_000}}
+        late = {"late_max_ns": 3_000_000}
+        node.get("configure", **configuration(queues=1, burst=1, hiccup=hiccup, gen=late, **dut))
+        result = node.trial(window_s=0.1, warmup_s=0.0, rate={"pps": 60}, drain_max_ns=10**10)
+        (generator,) = result["gen"]["lcores"]
+        assert generator["total"]["sent"] >= 1
+        assert generator["total"]["rx_packets"] == generator["total"]["sent"], dut
+
+
+def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
+    """Lcores that take turns on one CPU meet a lock whose holder sleeps; what they wait is in `loop`."""
+    dut = {"organisation": "locked", "lcores": [2, 3, 4]}
+    for mode in ("sampled", "full", "transition"):
+        result = whole_trial(node, accounting=mode, queues=1, **dut)
+        for lcore in result["dut"]["lcores"]:
+            assert 0 <= lcore["lock"]["cycles"] <= lcore["cycles"]["total"]
+            assert lcore["lock"]["waits"] >= 0
+            if isinstance(lcore["cycles"]["loop"], int):
+                assert lcore["cycles"]["loop"] >= 0.99 * lcore["lock"]["cycles"]
+        assert sum(lcore["lock"]["waits"] for lcore in result["dut"]["lcores"]) > 0
+    (first, *_) = whole_trial(node, accounting="count", **dut)["dut"]["lcores"]
+    assert first["lock"]["cycles"]["absent"]
+    assert first["polls"]["refill_failed"]["absent"]
+    assert "lock" not in whole_trial(node, lcores=[2])["dut"]["lcores"][0]
+
+
+def test_calibration_of_each_organisation(node: Node) -> None:
+    for dut in ORGANISATIONS.values():
+        node.get("configure", **configuration(queues=QUEUES, **dut))
+        costs = node.get("calibrate")["costs"]
+        assert costs["empty_poll_overlapped_cycles"]["median"] > 0
+        assert costs["idle_iteration_cycles"]["median"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"organisation": "scale-up"}, "dut.dispatchers"),
+        ({"organisation": "scale-up", "dispatchers": []}, "dut.dispatchers"),
+        ({"dispatchers": [4]}, "dut.dispatchers"),
+        ({"dispatchers": [3, 4]}, "dut.dispatchers"),
+        ({"dispatchers": [4, 4]}, "dut.dispatchers"),
+        ({"dispatchers": [0, 4]}, "dut.dispatchers"),
+        ({"dispatchers": [99]}, "dut.dispatchers"),
+        ({"dispatchers": 4}, "dut.dispatchers"),
+        ({"dispatchers": ["4"]}, "dut.dispatchers"),
+        ({"organisation": "scale-up", "dispatchers": [4, 5, 6]}, "dut.dispatchers"),
+        ({"organisation": "locked", "dispatchers": [4]}, "dut.dispatchers"),
+        ({"ring_sync": "rts"}, "dut.ring_sync"),
+        ({"organisation": "scale-up", "dispatchers": [4], "ring_sync": "st"}, "dut.ring_sync"),
+        ({"ring_size": 512}, "dut.ring_size"),
+        ({"dispatchers": [4, 5], "ring_size": 1000}, "dut.ring_size"),
+        ({"dispatchers": [4, 5], "ring_size": 1}, "dut.ring_size"),
+        ({"dispatchers": [4, 5], "ring_size": 2**21}, "dut.ring_size"),
+        ({"dispatchers": [4, 5], "ring_size": "1024"}, "dut.ring_size"),
+        ({"lcores": [2, 3, 4]}, "dut.lcores"),
+        ({"organisation": "locked", "lcores": [2, 3, 4], "tx_port": DUT_RX}, "dut.lcores"),
+    ],
+)
+def test_configure_refuses(node: Node, changes: dict[str, Any], where: str) -> None:
+    request = configuration(queues=2, **{"lcores": [2, 3], **changes})
+    reply = node.ask("configure", **request)
+    assert (reply["ok"], reply["where"]) == (False, where), reply
+    assert reply["error"]
+    assert node.ask("start", trial="t", window_ns=10**6, rate={"pps": 0})["ok"] is False  # no role is left
+
+
+def test_from_one_organisation_to_the_next(node: Node) -> None:
+    """Reconfiguration takes nothing over: rings of other sizes, lcores in other roles."""
+    for name in ("scale-up-default", "locked", "scale-out-dispatchers", "scale-out", "scale-up-uneven", "scale-up-hts"):
+        result = whole_trial(node, pps=5_000, **ORGANISATIONS[name])
+        (generator,) = result["gen"]["lcores"]
+        assert generator["sequence"]["lost"] == result["ports"][DUT_RX]["stats"]["imissed"]
+
+
+def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
+    """The pools grow with the rings, or the receiving port would run dry when one fills up."""
+    dut = {
+        "organisation": "scale-up",
+        "lcores": [2],
+        "dispatchers": [3],
+        "ring_size": 1 << 14,
+        "extra_cycles": 2_000_000,
+    }
+    node.get("configure", **configuration(queues=1, rx_desc=512, burst=1, **dut))
+    node.get("start", trial="t", warmup_ns=0, window_ns=10**9, rate={"pps": 15_000}, drain_max_ns=0)
+    assert node.line()["event"] == "done"
+    result = node.get("read")
+    (_,), (dispatcher,) = by_role(result)
+    assert dispatcher["handed_packets"] > 0
+    assert dispatcher["ring_full"] == 0
+    assert result["ports"][DUT_RX]["stats"]["rx_nombuf"] == 0
+    assert dispatcher["polls"]["refill_failed"] == 0

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The workloads encap, tx and rx of a real node: the bytes that leave it, and its accounts."""
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dut_node import (
+    DUT_LCORE,
+    DUT_RX,
+    DUT_TX,
+    GEN_RX,
+    LIMIT_S,
+    PAIRS,
+    SECOND_DUT_LCORE,
+    Node,
+    configuration,
+    running_node,
+)
+from pcap_files import folded, frame, read_pcap, write_pcap
+
+pytestmark = pytest.mark.measure
+
+CLASSES = ("useful", "empty_poll", "loop", "instrumentation")
+MODES = ("none", "count", "sampled", "transition", "full")
+LCORES = "0@0,1@0,2@1,3@1,4@1"
+PAIRS_SWAP = tuple(f"{pair},dma=swap" for pair in PAIRS)
+
+
+@pytest.fixture(scope="module", params=["copy", "swap"])
+def node(request: pytest.FixtureRequest, build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    vdevs = PAIRS if request.param == "copy" else PAIRS_SWAP
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", vdevs, lcores=LCORES) as running:
+        yield running
+
+
+def check_cycles(lcore: dict[str, Any], mode: str) -> None:
+    if mode in ("none", "count"):
+        return
+    cycles = lcore["cycles"]
+    if mode == "sampled" and isinstance(cycles["useful"], dict):  # a busy host: no sample met a packet
+        assert cycles["useful"]["absent"]
+        return
+    assert sum(cycles[name] for name in CLASSES) == cycles["total"]
+    assert 0 < cycles["useful"] <= cycles["total"]
+
+
+# What goes into the tunnel: destination, TTL, EtherType, padding; and whether it comes out.
+OFFERED = [
+    ("10.0.0.7", 64, 0x0800, 0, True),
+    ("10.0.0.8", 2, 0x0800, 6, True),
+    ("10.0.0.9", 1, 0x0800, 0, False),
+    ("10.0.0.10", 64, 0x0806, 0, False),
+    ("192.0.2.77", 255, 0x0800, 26, True),
+]
+
+
+def ipip(inner: bytes) -> bytes:
+    """RFC 2003: the outer header with its checksum, in front of the inner packet."""
+    addresses = bytes([192, 0, 2, 1, 192, 0, 2, 2])
+    header = struct.pack("!BBHHHBBH8s", 0x45, inner[1], 20 + len(inner), 0, 0x4000, 64, 4, 0, addresses)
+    return header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:] + inner
+
+
+def gre_ipv6(inner: bytes, flow_label: int) -> bytes:
+    """RFC 2784 in RFC 8200."""
+    ends = bytes.fromhex("20010db800000000000000000000000120010db8000000000000000000000002")
+    return (
+        struct.pack("!IHBB", 6 << 28 | inner[1] << 20 | flow_label, 4 + len(inner), 47, 64)
+        + ends
+        + b"\x00\x00\x08\x00"
+        + inner
+    )
+
+
+def forwarded(packet: bytes) -> bytes:
+    """One hop on: TTL and checksum."""
+    length = struct.unpack_from("!H", packet, 2)[0]
+    header = packet[:8] + bytes([packet[8] - 1]) + packet[9:10] + b"\x00\x00" + packet[12:20]
+    return header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:] + packet[20:length]
+
+
+@pytest.mark.parametrize("encapsulation", ["gre-ipv6", "ipip"])
+def test_tunnel_packets_are_right_to_the_last_byte(build_dir: Path, tmp_path: Path, encapsulation: str) -> None:
+    before, after = tmp_path / "before.pcap", tmp_path / "after.pcap"
+    frames = [frame(*offered[:4]) for offered in OFFERED]
+    write_pcap(before, frames)
+    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
+    with running_node(build_dir, tmp_path / "log", [vdev], mib=512) as node:
+        if node.hello["ports"] == []:
+            pytest.skip("this DPDK has no net_pcap driver")
+        dut = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0", "accounting": "full"}
+        dut |= {"workload": "encap", "encapsulation": encapsulation}
+        node.get("configure", ports=[{"name": "net_pcap0"}], dut=dut)
+        (lcore,) = node.trial(warmup_s=0, window_s=0.002, drain_max_ns=0)["dut"]["lcores"]
+        node.get("quit")
+        node.process.wait(LIMIT_S)
+    inner = {forwarded(one[14:]) for one, (*_, enters) in zip(frames, OFFERED, strict=True) if enters}
+    share = 1 - len(inner) / len(frames)
+    assert lcore["workload_dropped"] == pytest.approx(share * lcore["rx_packets"], rel=0.01, abs=len(frames))
+    sent = set(read_pcap(after))
+    assert len(sent) == len(inner)
+    for one in sent:
+        assert one[:6] == bytes([2, 0, 0, 0, 0, 1])
+        if encapsulation == "ipip":
+            assert one[12:14] == b"\x08\x00"
+            assert one[14:] in {ipip(packet) for packet in inner}
+        else:
+            assert one[12:14] == b"\x86\xdd"
+            label = struct.unpack_from("!I", one, 14)[0] & 0xFFFFF
+            assert one[14:] in {gre_ipv6(packet, label) for packet in inner}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_encapsulated_traffic_comes_back(node: Node, mode: str) -> None:
+    for encapsulation, more in (("gre-ipv6", 44), ("ipip", 20)):
+        request = configuration(queues=2, accounting=mode, workload="encap", encapsulation=encapsulation)
+        node.get("configure", **request)
+        result = node.trial(window_s=0.1, rate={"pps": 20_000})
+        (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
+        assert lcore["tx_packets"] == lcore["rx_packets"] > 0
+        assert lcore["tx_bytes"] == lcore["rx_bytes"] + more * lcore["tx_packets"]
+        assert generator["total"]["rx_packets"] == generator["total"]["sent"]
+        assert generator["sequence"]["lost"] == generator["rx_foreign"] == 0
+        check_cycles(lcore, mode)
+
+
+def transmitter(lcores: list[int], mtu: int = 1500, **dut: Any) -> dict[str, Any]:
+    ports = [{"name": DUT_TX, "tx_queues": len(lcores), "mtu": mtu}, {"name": GEN_RX, "mtu": mtu}]
+    return {"ports": ports, "dut": {"lcores": lcores, "tx_port": DUT_TX, "workload": "tx", **dut}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("lcores", [[DUT_LCORE], [DUT_LCORE, SECOND_DUT_LCORE]], ids=["one", "two"])
+def test_transmitter_only_sends(node: Node, mode: str, lcores: list[int]) -> None:
+    node.get("configure", **transmitter(lcores, accounting=mode))
+    result = node.trial(window_s=0.1)
+    for lcore in result["dut"]["lcores"]:
+        assert (lcore["role"], lcore["source"]) == ("worker", "made")
+        assert lcore["tx_packets"] > 0
+        assert lcore["tx_bytes"] == 60 * lcore["tx_packets"]
+        assert lcore["rx_packets"] == lcore["rx_bytes"] == lcore["tx_dropped"] == lcore["workload_dropped"] == 0
+        assert sum(lcore["series"]["tx_packets"]) == lcore["tx_packets"]
+        assert sum(lcore["series"]["rx_packets"]) == 0
+        assert lcore["no_mbuf"] == 0
+        check_cycles(lcore, mode)
+    sent, stats = result["ports"][DUT_TX]["stats"], result["ports"][GEN_RX]["stats"]
+    assert sent["opackets"] >= sum(lcore["tx_packets"] for lcore in result["dut"]["lcores"])
+    assert stats["ipackets"] + stats["imissed"] == sent["opackets"]
+
+
+def test_sizes_have_their_shares(node: Node) -> None:
+    mix = [{"bytes": 64, "weight": 7}, {"bytes": 570, "weight": 4}, {"bytes": 1518, "weight": 1}]
+    node.get("configure", **transmitter([DUT_LCORE], frame=mix))
+    (lcore,) = node.trial(window_s=0.1)["dut"]["lcores"]
+    mean = (7 * 60 + 4 * 566 + 1514) / 12
+    assert lcore["tx_bytes"] / lcore["tx_packets"] == pytest.approx(mean, rel=0.02)
+    node.get("configure", **transmitter([DUT_LCORE], mtu=9000, frame=[{"bytes": 9000}]))
+    (lcore,) = node.trial(window_s=0.05)["dut"]["lcores"]
+    assert lcore["tx_bytes"] == 8996 * lcore["tx_packets"] > 0
+
+
+def test_a_transmitter_with_service_times_is_slower(node: Node) -> None:
+    node.get("configure", **transmitter([DUT_LCORE], service={"kind": "fixed", "cycles": 100_000}))
+    (lcore,) = node.trial(window_s=0.2)["dut"]["lcores"]
+    assert 0 < lcore["tx_packets"] < 1.1 * 0.2 * node.hello["tsc_hz"] / 100_000 + 32
+
+
+def test_transmitted_frames_are_whole(build_dir: Path, tmp_path: Path) -> None:
+    sent = tmp_path / "sent.pcap"
+    with running_node(build_dir, tmp_path / "log", [f"net_pcap0,tx_pcap={sent}"], mib=512) as node:
+        if node.hello["ports"] == []:
+            pytest.skip("this DPDK has no net_pcap driver")
+        dut = {"lcores": [DUT_LCORE], "tx_port": "net_pcap0", "workload": "tx", "flows": 50}
+        dut |= {"frame": [{"bytes": 64}, {"bytes": 200}], "routes": 16}
+        node.get("configure", ports=[{"name": "net_pcap0"}], dut=dut)
+        node.trial(warmup_s=0, window_s=0.05, drain_max_ns=0)
+        node.get("quit")
+        node.process.wait(LIMIT_S)
+    frames = read_pcap(sent)
+    assert len(frames) > 100
+    sizes = Counter(len(one) for one in frames)
+    assert set(sizes) == {60, 196}
+    assert sizes[60] == pytest.approx(sizes[196], rel=0.2)
+    assert {one[26:30] for one in frames} == {bytes([172, 16, 0, flow]) for flow in range(50)}
+    assert len({one[30:33] for one in frames}) <= 16
+    for one in set(frames):
+        assert folded(one[14:34]) == 0xFFFF
+        assert struct.unpack_from("!H", one, 16)[0] == len(one) - 14
+        pseudo = one[26:34] + struct.pack("!HH", 17, len(one) - 34)
+        assert folded(pseudo + one[34:]) == 0xFFFF
+
+
+def test_receiver_counts_and_frees(node: Node) -> None:
+    for name in ("rx", "drop"):
+        node.get("configure", **configuration(queues=2, workload=name, tx_port=None))
+        result = node.trial(window_s=0.1, rate={"pps": 20_000})
+        (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
+        assert lcore["rx_packets"] == lcore["workload_dropped"] > 0
+        assert lcore["tx_packets"] == generator["total"]["rx_packets"] == 0
+        assert result["ports"][DUT_RX]["stats"]["ipackets"] == generator["total"]["sent"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"rx_port": DUT_TX}, "dut.rx_port"),
+        ({"tx_port": None}, "dut.tx_port"),
+        ({"frame": []}, "dut.frame"),
+        ({"frame": [{"bytes": 63}]}, "dut.frame[0].bytes"),
+        ({"frame": [{"bytes": 64}, {"bytes": 1519}]}, "dut.frame"),
+        ({"frame": [{"bytes": 64, "weight": 0}]}, "dut.frame[0].weight"),
+        ({"frame": [{"weight": 1}]}, "dut.frame[0].bytes"),
+        ({"frame": [{"bytes": 64}] * 17}, "dut.frame"),
+        ({"flows": 0}, "dut.flows"),
+        ({"flows": 65537}, "dut.flows"),
+        ({"organisation": "locked"}, "dut.organisation"),
+        ({"dispatchers": [SECOND_DUT_LCORE]}, "dut.organisation"),
+        ({"encapsulation": "ipip"}, "dut.encapsulation"),
+    ],
+)
+def test_transmitter_refuses(node: Node, changes: dict[str, Any], where: str) -> None:
+    reply = node.ask("configure", **transmitter([DUT_LCORE], **changes))
+    assert (reply["ok"], reply["where"]) == (False, where), reply
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"frame": [{"bytes": 64}]}, "dut.frame"),
+        ({"flows": 5}, "dut.flows"),
+        ({"encapsulation": "ipip"}, "dut.encapsulation"),
+        ({"workload": "encap", "encapsulation": "vxlan"}, "dut.encapsulation"),
+        ({"workload": "rx", "rx_port": None}, "dut.rx_port"),
+    ],
+)
+def test_keys_of_another_workload_are_refused(node: Node, changes: dict[str, Any], where: str) -> None:
+    reply = node.ask("configure", **configuration(**changes))
+    assert (reply["ok"], reply["where"]) == (False, where), reply
+
+
+def test_a_transmitter_has_no_costs_of_polling(node: Node) -> None:
+    node.get("configure", **transmitter([DUT_LCORE]))
+    assert node.ask("calibrate")["ok"] is False

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The testbed `pair` over real SSH: two node processes, joined by a memif socket, that exchange real packets."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_helpers import Cli, assert_complete, last_attempts
+from ssh_host import SshHost, free_port, running_sshd
+
+from pollscope.derive import derive_trial
+from pollscope.run_folder import RunFolder
+
+SPEC = """\
+format: 1
+name: pair-test
+row: S-F5
+title: t
+testbeds: [pair]
+parameters: {workload: io, rx_desc: 512, tx_desc: 512}
+factors:
+  load_pps: [0 pps, 2 kpps]
+trial: {warmup: 500 ms, window: 500 ms, drain: 200 ms}
+repeats: {count: 2}
+order: {randomise: false}
+"""
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
+        yield host
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def pair_file(sshd: SshHost, build_dir: Path, folder: Path, **dut_ssh: Any) -> Path:
+    """A pair whose two hosts are this one; the port of each node is an end of a memif connection."""
+
+    def host(role: str, ssh: dict[str, Any]) -> dict[str, Any]:
+        vdev = f"net_memif0,role={role},socket={folder}/memif.sock,socket-abstract=no,rsize=9"
+        ports = {"rx": "net_memif0", "tx": "net_memif0", "queues": 1}
+        program = str(build_dir / "pollscope-node")
+        return {"ssh": ssh, "ports": ports, "main_cpu": 0, "cpus": [1], "program": program, "vdevs": [vdev]} | {
+            "memory_mib": 1024
+        }
+
+    path = folder / f"two-nodes-{os.getpid()}.yaml"
+    config = {
+        "kind": "pair",
+        "dut": host("server", sshd.remote(**dut_ssh)),
+        "generator": host("client", sshd.remote()),
+    }
+    path.write_text(json.dumps(config))  # JSON is YAML, too
+    return path
+
+
+def metrics(run: RunFolder, point: str) -> list[dict[str, float]]:
+    return [derive_trial(trial)[0] for trial in last_attempts(run).values() if trial["point"] == point]
+
+
+def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
+    done = cli("run", cli.spec(SPEC), "--testbed", pair_file(sshd, build_dir, cli.folder))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert run.meta["testbed"]["shared_tsc"] is False
+    loaded = metrics(run, "load_pps=2000.0")
+    assert len(loaded) == 2
+    for values in loaded:
+        assert values["rx_pps"] > 0
+        # Both nodes spin on one CPU: what waits there for longer than the drain lasts counts as lost.
+        assert values["loss_share"] < 0.02
+        assert values["latency_p50_ns"] > 0
+    for values in metrics(run, "load_pps=0.0"):
+        assert values["rx_pps"] == 0
+        assert values["empty_poll_fraction"] == 1
+    for trial in run.trials:
+        assert 0 < trial["result"]["clocks"]["start_skew_at_most_ns"] < trial["start"]["warmup_ns"]
+        assert set(trial["result"]["ports"]) == {"dut/net_memif0", "gen/net_memif0"}
+        assert "steal_ticks" not in derive_trial(trial)[0]
+    assert not sshd.connections()
+
+
+def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed)
+    trials = wait_for_trials(cli, 1)
+    for pid in sshd.connections():
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=180)
+    assert "Traceback" not in err
+    assert process.returncode in (1, 3), err
+    run = cli.only_run()
+    failed = [trial for trial in run.trials if trial["status"] == "failed"]
+    assert len(trials) <= len(run.trials)
+    assert failed, run.trials
+    assert "SSH connection was lost" in failed[0]["reason"]
+    assert "127.0.0.1" in failed[0]["reason"]
+    done = cli("run", "--resume", run.path)
+    assert done.returncode == 0, done.stderr
+    assert_complete(cli.only_run())
+
+
+def wait_for_trials(cli: Cli, count: int) -> list[str]:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        lines = [line for path in cli.folder.glob("results/*/*/trials.jsonl") for line in path.read_text().splitlines()]
+        if len(lines) >= count:
+            return lines
+        time.sleep(0.05)
+    raise AssertionError("no trial was made")
+
+
+def test_nodes_end_with_their_connection(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed)
+    wait_for_trials(cli, 1)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while nodes_of(testbed) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not nodes_of(testbed)
+
+
+def nodes_of(testbed: Path) -> list[str]:
+    """Processes whose file prefix names this testbed."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word.startswith(f"pollscope-{testbed.stem}-".encode()) for word in words):
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"port": None}, "Connection refused"),
+        ({"known_hosts": "/dev/null"}, "Host key verification failed"),
+        ({"key": "/nonexistent/key"}, "Permission denied"),
+    ],
+)
+def test_a_host_that_cannot_be_entered_is_one_line(
+    cli: Cli, sshd: SshHost, build_dir: Path, wrong: dict[str, Any], said: str
+) -> None:
+    other = {key: free_port() if value is None else value for key, value in wrong.items()}
+    testbed = pair_file(sshd, build_dir, cli.folder, **other)
+    for command in (["run", cli.spec(SPEC), "--testbed", testbed], ["testbed", "status", testbed]):
+        done = cli(*command)
+        assert done.returncode == 3
+        assert said in done.stderr + done.stdout
+    assert not nodes_of(testbed)
+
+
+def test_status_of_a_pair(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    assert cli("testbed", "status", testbed).returncode == 0
+    config = json.loads(testbed.read_text())
+    config["dut"]["program"] = "/nonexistent/node"
+    testbed.write_text(json.dumps(config))
+    done = cli("testbed", "status", testbed)
+    assert done.returncode == 3
+    assert "there is no program /nonexistent/node" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("parameters.organisation=scale-up", "needs 2 DUT cores"),
+        ("parameters.queues=2", "needs 2 RX queues"),
+        ("parameters.dma=swap", "virtual NIC"),
+        ("factors.knob.governor=[performance]", "knobs of another host"),
+    ],
+)
+def test_points_that_a_pair_cannot_host(cli: Cli, sshd: SshHost, build_dir: Path, setting: str, reason: str) -> None:
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    done = cli("plan", cli.spec(SPEC), "--testbed", testbed, "--set", setting)
+    assert done.returncode == 3, done.stdout
+    assert reason in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"dut": {}}, "dut"),
+        ({"colour": 1}, "colour"),
+        ({"kind": "triple"}, "kind"),
+    ],
+)
+def test_bad_testbed_files(cli: Cli, sshd: SshHost, build_dir: Path, change: dict[str, Any], key: str) -> None:
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    testbed.write_text(json.dumps(json.loads(testbed.read_text()) | change))
+    done = cli("testbed", "status", testbed)
+    assert done.returncode == 2
+    assert key in done.stderr
+
+
+@pytest.mark.parametrize("bad", ["-oProxyCommand=x", "a b", "", "$(id)", "a;b"])
+def test_a_host_name_never_becomes_an_option_or_shell_text(cli: Cli, sshd: SshHost, build_dir: Path, bad: str) -> None:
+    done = cli("testbed", "status", pair_file(sshd, build_dir, cli.folder, host=bad))
+    assert done.returncode == 2
+    assert "host" in done.stderr

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The path's own floor: measured once for each kind of frame, absent with a reason where it cannot be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+
+from pollscope.derive import derive_trial
+from pollscope.errors import TrialError
+from pollscope.path_floor import PathFloors
+from pollscope.requests import Wiring, floor_request
+from pollscope.spec.model import Parameters
+from pollscope.testbeds.base import Measured
+
+LATENCY = {"from_intended": synthetic.histogram([200], "ns"), "from_sent": synthetic.histogram([150], "ns")}
+
+
+class FloorSession:
+    """The one method that is asked for; `answer` is returned, or raised."""
+
+    def __init__(self, answer: Measured | str | Exception) -> None:
+        self.answer, self.asked = answer, 0
+
+    def floor(self, _params: Mapping[str, Any], _times: Mapping[str, int], _rate: Mapping[str, Any]) -> Measured | str:
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def params(**changes: Any) -> dict[str, Any]:
+    return {**Parameters().model_dump(mode="json"), **changes}
+
+
+def test_it_is_measured_once_for_each_kind_of_frame() -> None:
+    session = FloorSession(Measured({}, {"gen": {"lcores": [{"latency_ns": LATENCY}]}}))
+    floors = PathFloors()
+    mix = [{"size": 64, "weight": 1}, {"size": 1518, "weight": 2}]
+    for each in (params(), params(queues=8, load_pps=1e3), params(frame=128), params(frame=mix), params(frame=mix)):
+        found = floors.of(session, each)  # type: ignore[arg-type]
+        assert found["latency_ns"] == LATENCY
+        assert found["frame"] == each["frame"]
+    assert session.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "changes", "reason"),
+    [
+        (Measured({}, {"gen": {"lcores": [{}]}}), {}, "no latency"),
+        ("the ports are not joined", {}, "not joined"),
+        (TrialError("refused on purpose"), {}, "refused on purpose"),
+        (TrialError("never asked"), {"generator_receives": False}, "does not receive"),
+        (TrialError("never asked"), {"feed": "infinite"}, "does not receive"),
+        (TrialError("never asked"), {"workload": "tx"}, "does not receive"),
+    ],
+)
+def test_why_it_is_absent(answer: Measured | str | Exception, changes: dict[str, Any], reason: str) -> None:
+    floor = PathFloors().of(FloorSession(answer), params(**changes))  # type: ignore[arg-type]
+    assert reason in floor["absent"]
+    metrics, absences = derive_trial(synthetic.trial() | {"floor": floor})
+    assert "latency_floor_ns" not in metrics
+    assert reason in absences["latency_floor_ns"]
+
+
+def test_it_is_a_metric_of_every_trial() -> None:
+    metrics, _ = derive_trial(synthetic.trial() | {"floor": synthetic.floor(range(100, 200))})
+    assert metrics["latency_floor_ns"] == pytest.approx(149, abs=1)
+    assert metrics["latency_floor_p99_ns"] == pytest.approx(198, abs=1)
+
+
+def test_no_dut_takes_part() -> None:
+    request = floor_request(params(queues=64, cores=4), Wiring(1, (2, 3, 4, 5), "a", "b", "c", "d"))
+    assert "dut" not in request
+    assert [port["name"] for port in request["ports"]] == ["a", "b"]
+    assert (request["gen"]["tx_port"], request["gen"]["rx_port"], request["gen"]["lcore"]) == ("a", "b", 1)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Boot parameters: what a mode of the IOMMU needs, what the kernel has, and what may stand in GRUB's file."""
+
+from pathlib import Path
+
+import playbook_modules
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+journal = playbook_modules.load("pollscope_journal")
+boot = playbook_modules.load("pollscope_boot_parameters")
+iommu = playbook_modules.load("pollscope_iommu")
+
+
+def host(root: Path, table: str | None, types: dict[str, str] | None = None) -> Path:
+    """A made-up /sys: the firmware's table and the groups; `{device: type of its group}`."""
+    (root / "sys/firmware/acpi/tables").mkdir(parents=True)
+    if table:
+        (root / "sys/firmware/acpi/tables" / table).write_text("")
+    for number, (device, kind) in enumerate((types or {}).items()):
+        (root / "sys/class/iommu/dmar0").mkdir(parents=True, exist_ok=True)
+        group = root / f"sys/kernel/iommu_groups/{number}"
+        group.mkdir(parents=True)
+        (group / "type").write_text(f"{kind}\n")
+        folder = root / "sys/bus/pci/devices" / device
+        folder.mkdir(parents=True)
+        (folder / "iommu_group").symlink_to(group)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("table", "mode", "words"),
+    [
+        ("DMAR", "off", ["intel_iommu=off"]),
+        ("DMAR", "pt", ["intel_iommu=on", "iommu=pt"]),
+        ("DMAR", "strict", ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=1"]),
+        ("IVRS", "off", ["amd_iommu=off"]),
+        ("IVRS", "lazy", ["iommu.passthrough=0", "iommu.strict=0"]),
+        (None, "off", []),
+    ],
+)
+def test_words_of_a_mode(tmp_path: Path, table: str | None, mode: str, words: list[str]) -> None:
+    assert iommu.words_for(mode, host(tmp_path, table)) == words
+
+
+@pytest.mark.parametrize("mode", ["pt", "lazy", "strict"])
+def test_without_an_iommu_a_mode_is_refused(tmp_path: Path, mode: str) -> None:
+    with pytest.raises(journal.Refused, match="the firmware describes no IOMMU"):
+        iommu.words_for(mode, host(tmp_path, None))
+
+
+@pytest.mark.parametrize(
+    ("types", "devices", "mode"),
+    [
+        ({}, [], "off"),
+        ({"a": "identity", "b": "identity"}, [], "pt"),
+        ({"a": "DMA", "b": "DMA-FQ"}, [], "lazy+strict"),
+        ({"a": "DMA", "b": "identity"}, ["a"], "strict"),
+        ({"a": "DMA-FQ", "b": "unmanaged"}, [], "lazy"),
+        ({"a": "blocked"}, [], "unknown"),
+    ],
+)
+def test_mode_from_the_groups(tmp_path: Path, types: dict[str, str], devices: list[str], mode: str) -> None:
+    assert iommu.found_mode(host(tmp_path, "DMAR", types), devices) == mode
+
+
+def test_a_device_without_a_group_is_said(tmp_path: Path) -> None:
+    host(tmp_path, "DMAR", {"a": "DMA"})
+    (tmp_path / "sys/bus/pci/devices/b").mkdir()
+    with pytest.raises(journal.Refused, match="b has no IOMMU group"):
+        iommu.found_mode(tmp_path, ["b"])
+    with pytest.raises(journal.Refused, match="c: there is no such PCI device"):
+        iommu.found_mode(tmp_path, ["c"])
+
+
+def test_another_mode_is_said_with_the_known_reason() -> None:
+    iommu.verify("pt", "pt")
+    with pytest.raises(journal.Refused, match="is off, should be pt"):
+        iommu.verify("pt", "off")
+    with pytest.raises(journal.Refused, match="caching mode"):
+        iommu.verify("lazy", "strict")
+
+
+@pytest.mark.parametrize(
+    ("line", "active"),
+    [
+        ("BOOT_IMAGE=/vmlinuz root=/dev/vda1 quiet intel_iommu=on iommu=pt", True),
+        ("intel_iommu=on iommu=pt iommu=nopt", False),
+        ("iommu=nopt intel_iommu=on iommu=pt", True),
+        ("intel_iommu=on", False),
+    ],
+)
+def test_the_last_parameter_of_a_name_counts(line: str, active: bool) -> None:
+    assert boot.is_active(["intel_iommu=on", "iommu=pt"], line.split()) is active
+
+
+NAMES = st.text("azAZ09_.-", min_size=1, max_size=12)
+VALUES = st.text("azAZ09_.,:@-", max_size=12)
+WORDS = st.lists(NAMES | st.builds("{}={}".format, NAMES, VALUES), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(WORDS)
+def test_the_drop_in_holds_the_words(words: list[str]) -> None:
+    boot.check_words(words)
+    assert boot.words_of(boot.drop_in(words)["text"]) == words
+
+
+def test_one_of_several_packages_is_enough() -> None:
+    packages = playbook_modules.load("pollscope_packages")
+    names = ["git", "systemd-timesyncd|chrony|ntpsec", "make"]
+    assert packages.missing_of(names, {"git", "chrony"}) == ["make"]
+    assert packages.missing_of(names, set()) == ["git", "make", "systemd-timesyncd"]
+
+
+@pytest.mark.parametrize("word", ["", "a b", 'a="b"', "$(reboot)", "a=`id`", "a=b\n", "a;b", "a=b\\"])
+def test_what_a_shell_would_read_is_refused(word: str) -> None:
+    with pytest.raises(journal.Refused, match="is no kernel parameter"):
+        boot.check_words([word])

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Inventories: the examples are good, and what is wrong in one is said in one line with file, line and key."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollscope.errors import HostError, UsageError
+from pollscope.testbeds.config import load_config
+from pollscope.testbeds.inventory import load_inventory
+from pollscope.testbeds.plays import _one_line, _result, run_play
+
+EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "configs/testbeds").glob("inventory-*.yml"))
+GOOD = """dut:
+  hosts:
+    one:
+      pollscope_nics: ["0000:17:00.0"]
+generator:
+  hosts:
+    two:
+      pollscope_nics: ["0000:17:00.0"]
+"""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_good(path: Path) -> None:
+    inventory = load_inventory(path)
+    assert inventory.pairs
+    assert {pair.dut for pair in inventory.pairs} <= inventory.hosts.keys()
+
+
+def test_several_pairs() -> None:
+    inventory = load_inventory(next(path for path in EXAMPLES if path.stem == "inventory-pairs"))
+    assert [(pair.name, pair.dut, pair.generator) for pair in inventory.pairs] == [
+        ("first", "dut1.example", "generator1.example"),
+        ("second", "dut2.example", "generator2.example"),
+    ]
+    assert inventory.hosts["dut2.example"]["ansible_port"] == 2222
+    assert inventory.hosts["dut2.example"]["iommu_mode"] == "strict"
+
+
+NIC = '      pollscope_nics: ["0000:17:00.0"]\n'
+BAD: list[tuple[str, str, str]] = [
+    ("dut:", "duts:", "inventory.yml:1: duts: is no group of a testbed; did you mean 'dut'?"),
+    ("generator:\n  hosts:\n    two:\n" + NIC, "", "inventory.yml: has no group generator"),
+    ("  hosts:\n    one:\n" + NIC, "  hosts: {}\n", "names no host"),
+    ("    one:", '    "-o ProxyCommand=x":', "is no name of a host"),
+    ("pollscope_nics", "pollscope_nic", "inventory.yml:4: dut.hosts.one.pollscope_nic: unknown variable; did you mean"),
+    ("0000:17:00.0", "17:00.0", "inventory.yml:4: dut.hosts.one.pollscope_nics.0: '17:00.0' does not look like"),
+    ('["0000:17:00.0"]', '["0000:17:00.0", "0000:17:00.0"]', "has a NIC twice"),
+    (NIC, "      ansible_user: me\n", "inventory.yml:3: dut.hosts.one: has no pollscope_nics"),
+    (NIC, NIC + "      iommu_mode: passthrough\n", "dut.hosts.one.iommu_mode: 'passthrough' is not allowed"),
+    (NIC, NIC + "      ansible_port: 0\n", "dut.hosts.one.ansible_port: must be at least 1"),
+    (NIC, NIC + "      hugepages_wanted_pages: many\n", "hugepages_wanted_pages: 'many' is not a whole number"),
+    (NIC, NIC + "      pollscope_roles: [vifo]\n", "'vifo' is no role; did you mean 'vfio'?"),
+    (NIC, NIC + "      pollscope_pair: a\n", "pair 'a' has no generator"),
+    (NIC, NIC + "    three:\n" + NIC, "pair 'pair' has one already as dut"),
+    ("dut:", "dut: [", "not valid YAML"),
+    ("  hosts:\n    one:", "  hosts: 5\n    one:", "not valid YAML"),
+    ("    one:\n" + NIC, "    one: 5\n", "5 is not a mapping of keys to values"),
+]
+
+
+@pytest.mark.parametrize(("part", "instead", "message"), BAD)
+def test_bad_inventories_are_said_in_one_line(tmp_path: Path, part: str, instead: str, message: str) -> None:
+    path = tmp_path / "inventory.yml"
+    assert part in GOOD
+    path.write_text(GOOD.replace(part, instead, 1))
+    with pytest.raises(UsageError) as caught:
+        load_inventory(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.yml"
+    path.write_bytes(b"dut: \xff")
+    for load in (load_inventory, load_config):
+        with pytest.raises(UsageError, match="cannot be read: not UTF-8 text"):
+            load(path)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.yml: cannot be read: No such file"):
+        load_inventory(tmp_path / "nowhere.yml")
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(
+    inner, max_size=3) | st.dictionaries(st.sampled_from(["all", "dut", "generator", "hosts", "vars", "one",
+    "pollscope_nics", "pollscope_roles", "iommu_mode"]), inner, max_size=4), max_leaves=12))  # fmt: skip
+def test_any_document_is_an_inventory_or_refused(tmp_path_factory: pytest.TempPathFactory, document: Any) -> None:
+    path = tmp_path_factory.mktemp("any") / "inventory.yml"
+    path.write_text(json.dumps(document))
+    try:
+        assert load_inventory(path).pairs
+    except UsageError as error:
+        line = str(error)
+        assert line
+        assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "message"),
+    [
+        ("destroy", {}, "there is no play 'destroy' (there are provision"),
+        ("iommu", {}, "play iommu: mode is missing (-e mode=VALUE, one of off, pt"),
+        ("iommu", {"mode": "on"}, "'on' is no value of mode"),
+        ("ddio", {"state": "half"}, "'half' is no value of state (-e state=VALUE, one of on, off)"),
+    ],
+)
+def test_bad_plays_start_nothing(tmp_path: Path, name: str, variables: dict[str, str], message: str) -> None:
+    path = tmp_path / "inventory.yml"
+    path.write_text(GOOD)
+    with pytest.raises(UsageError) as caught:
+        run_play(name, load_inventory(path), variables, log=tmp_path / "log")
+    assert message in str(caught.value)
+    assert not (tmp_path / "log").exists()
+
+
+def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("")
+    stats = {"event": "stats", "ok": 1, "changed": 0, "unreachable": 0}
+    records = [
+        {"event": "failed", "host": "one", "task": "t", "message": "no"},
+        {"event": "failed", "host": "two", "task": "t", "message": "bad\nworse"},
+        {"event": "failed", "host": "two", "task": "Say why", "message": "bad\nworse"},
+        {**stats, "host": "one", "failures": 0},
+        {**stats, "host": "two", "failures": 1},
+    ]
+    with pytest.raises(HostError) as caught:
+        _result("provision", 2, records, tmp_path / "log")
+    assert str(caught.value) == "two: bad worse"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (
+            "Task failed: Failed to connect to the host via ssh: Warning: x\r\nu@h: Permission denied (publickey).",
+            "u@h: Permission denied (publickey).",
+        ),
+        ("Failed to connect to the host via ssh: ssh: connect to host h port 1: Connection refused", None),
+        ("Module failed: a\n  b", "a b"),
+        ("", "failed without a message"),
+    ],
+)
+def test_ansibles_messages_become_a_line(message: str, line: str | None) -> None:
+    assert _one_line(message) == (line or "ssh: connect to host h port 1: Connection refused")

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Plays over a real SSH connection to this machine: converge, converge again, verify, revert; and what can go wrong.
+
+Only roles whose whole effect lies below a folder of the test are run here; the others run in tests/chroot.
+"""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ssh_host import SshHost, free_port, running_sshd
+
+from pollscope.testbeds.inventory import Inventory, load_inventory
+from pollscope.testbeds.plays import PlayFailed, PlayResult, run_play
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="the roles need root on the host, which is this one"),
+    pytest.mark.timeout(900),
+]
+# Their reboot would be this machine's.
+REBOOTING = {"cpu_isolation", "iommu"}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A host to play on: everything that it has lies in `folder`."""
+
+    folder: Path
+    host: SshHost
+
+    def inventory(self, **variables: Any) -> Inventory:
+        """An inventory in which the host is DUT and generator."""
+        remote = self.host.remote()
+        common = {
+            "ansible_host": remote["host"],
+            "ansible_port": remote["port"],
+            "ansible_user": remote["user"],
+            "ansible_ssh_private_key_file": remote["key"],
+            "ansible_ssh_common_args": f"-o UserKnownHostsFile={remote['known_hosts']}",
+            "pollscope_nics": ["0000:17:00.0"],
+            "pollscope_roles": ["pollscope_apps"],
+            "pollscope_apps_archive": str(self.folder / "release.tar.gz"),
+            "pollscope_apps_prefix": str(self.folder / "opt/pollscope"),
+            "hugepages_journal": str(self.folder / "state/hugepages.json"),
+            **variables,
+        }
+        assert not REBOOTING & set(common["pollscope_roles"]), "a test must not reboot this machine"
+        path = self.folder / "inventory.yml"
+        groups = {"all": {"vars": common}, "dut": {"hosts": {"here": {}}}, "generator": {"hosts": {"here": {}}}}
+        path.write_text(json.dumps(groups))
+        return load_inventory(path)
+
+    def play(self, name: str, *options: str, **variables: Any) -> PlayResult:
+        return run_play(name, self.inventory(**variables), options=options, log=self.folder / f"{name}.log")
+
+    def snapshot(self) -> dict[str, str]:
+        """Every file, link and folder below `opt` and the journals."""
+        found = {}
+        for top in (self.folder / "opt", self.folder / "state/playbooks"):
+            for path in sorted(top.rglob("*")):
+                content = str(path.readlink()) if path.is_symlink() else _digest(path)
+                found[str(path)] = f"{path.lstat().st_mode:o} {content}"
+        return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+
+
+def make_archive(path: Path, distribution: str | None = None, program: bytes = Path("/bin/true").read_bytes()) -> None:
+    """An archive as playbooks/build-release makes it, with another program in the place of the node."""
+    own = dict(line.partition("=")[::2] for line in Path("/etc/os-release").read_text().splitlines())
+    here = f"{own['ID']} {own.get('VERSION_ID', 'testing')}".replace('"', "")
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in {
+            "RELEASE": f"distribution {distribution or here}\n".encode(),
+            "bin/pollscope-node": program,
+            "python/big": os.urandom(3 << 20),
+        }.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content))
+
+
+@pytest.fixture(scope="module")
+def module_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "opt").mkdir()
+    (folder / "ssh").mkdir()
+    make_archive(folder / "release.tar.gz")
+    # No connection is kept for the next play: each has to open its own.
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        running_sshd(folder / "ssh", {"POLLSCOPE_STATE_DIR": str(folder / "state")}) as host,
+    ):
+        patch.setenv("ANSIBLE_SSH_ARGS", "-F none -o ControlMaster=no -o ControlPath=none")
+        yield Bench(folder, host)
+
+
+@pytest.fixture
+def bench(module_bench: Bench) -> Bench:
+    assert module_bench.snapshot() == {}, "the test before left something"
+    return module_bench
+
+
+def fails(bench: Bench, message: str, name: str = "provision", **variables: Any) -> None:
+    with pytest.raises(PlayFailed) as caught:
+        bench.play(name, **variables)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert bench.snapshot() == {}, "nothing may stay half-set"
+
+
+def test_check_converge_again_verify_revert(bench: Bench) -> None:
+    assert bench.play("provision", "--check").changes
+    assert bench.snapshot() == {}
+    assert bench.play("provision").changes
+    assert (bench.folder / "opt/pollscope/current/bin/pollscope-node").stat().st_size > 1000
+    after = bench.snapshot()
+    assert bench.play("provision").changes == ()
+    assert bench.play("provision", "--check").changes == ()
+    assert bench.play("verify").changes == ()
+    assert bench.snapshot() == after
+    assert bench.play("revert").changes
+    assert bench.snapshot() == {}
+    assert bench.play("revert").changes == ()
+    fails(bench, "is not there", name="verify")
+
+
+def test_a_newer_release_takes_the_place_of_the_older(bench: Bench) -> None:
+    bench.play("provision")
+    newer = bench.folder / "newer.tar.gz"
+    make_archive(newer)
+    bench.play("provision", pollscope_apps_archive=str(newer))
+    releases = [path.name for path in (bench.folder / "opt/pollscope/releases").iterdir()]
+    assert releases == [hashlib.sha256(newer.read_bytes()).hexdigest()[:16]]
+    bench.play("revert")
+    assert bench.snapshot() == {}
+
+
+def test_an_archive_for_another_release_is_refused(bench: Bench) -> None:
+    foreign = bench.folder / "foreign.tar.gz"
+    make_archive(foreign, distribution="debian 4")
+    fails(bench, "the archive was built on debian 4, this host is", pollscope_apps_archive=str(foreign))
+
+
+def test_a_broken_archive_is_refused(bench: Bench) -> None:
+    broken = bench.folder / "broken.tar.gz"
+    broken.write_bytes((bench.folder / "release.tar.gz").read_bytes()[:100_000])
+    fails(bench, "cannot be unpacked", pollscope_apps_archive=str(broken))
+
+
+def test_a_full_disk_leaves_nothing(bench: Bench) -> None:
+    small = bench.folder / "opt/small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", small], check=True)
+    try:
+        with pytest.raises(PlayFailed, match="No space left on device"):
+            bench.play("provision", pollscope_apps_prefix=str(small / "pollscope"))
+        assert [str(path) for path in small.rglob("*")] == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+        small.rmdir()
+
+
+def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
+    from pollscope.hostlock import HostLock
+
+    with HostLock("run S-F5", bench.folder / "state/host.lock"):
+        fails(bench, "this host is in use")
+
+
+def test_unreachable(bench: Bench) -> None:
+    fails(bench, "Connection refused", ansible_port=free_port())
+
+
+def test_wrong_key(bench: Bench) -> None:
+    fails(bench, "Permission denied (publickey", ansible_ssh_private_key_file=str(bench.host.folder / "host"))
+
+
+def test_unknown_host_key(bench: Bench) -> None:
+    common = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
+    fails(bench, "Host key verification failed", ansible_ssh_common_args=common)
+
+
+def test_no_sudo(bench: Bench) -> None:
+    missing = bench.folder / "sudo"
+    fails(bench, f"{missing}: not found", ansible_become_user="nobody", ansible_become_exe=str(missing))
+
+
+def test_bad_arguments_of_a_role(bench: Bench) -> None:
+    inventory = bench.inventory()
+    text = json.loads(inventory.path.read_text())
+    text["all"]["vars"]["pollscope_apps_state"] = "maybe"
+    inventory.path.write_text(json.dumps(text))
+    with pytest.raises(PlayFailed, match=r"value of pollscope_apps_state must be one of: present, absent, verified"):
+        run_play("provision", replace(inventory), log=bench.folder / "log")
+
+
+def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path) -> None:
+    inventory = bench.inventory(ansible_port=free_port())
+    command = [sys.executable, "-m", "pollscope.testbeds.plays", "provision", "-i", str(inventory.path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=checkout)
+    assert done.returncode == 3
+    assert done.stderr.startswith("pollscope: here: ssh: connect to host 127.0.0.1 port")
+    assert len(done.stderr.splitlines()) == 1
+    done = subprocess.run([*command[:-1], "nowhere.yml"], capture_output=True, text=True, check=False, cwd=checkout)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+MESON = """project('pktgen', 'c')
+executable('pktgen', 'main.c', install: true)
+"""
+
+
+def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -> None:
+    """With a small program in the place of pktgen-dpdk, which cannot be had here."""
+    source = tmp_path / "pktgen-24.10.3"
+    source.mkdir()
+    (source / "meson.build").write_text(MESON)
+    (source / "main.c").write_text("int main(void) { return 0; }\n")
+    path = tmp_path / "pktgen-24.10.3.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(source, source.name)
+    given = {
+        "pollscope_roles": ["pktgen"],
+        "pktgen_archive": str(path),
+        "pktgen_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "pktgen_prefix": str(bench.folder / "opt/pktgen"),
+    }
+    fails(bench, "is not pktgen-dpdk 24.10.3", **{**given, "pktgen_sha256": "0" * 64})
+    assert bench.play("provision", **given).changes
+    subprocess.run([bench.folder / "opt/pktgen/pktgen/bin/pktgen"], check=True)
+    assert bench.play("provision", **given).changes == ()
+    bench.play("revert", **given)
+    assert bench.snapshot() == {}

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The testbed `vm-pair` without a machine: its file, image key, QEMU command, process file and knobs."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli
+
+from pollscope.collectors.knobs import Outcome
+from pollscope.errors import HostError, UsageError
+from pollscope.hostlock import HostLock, start_ticks
+from pollscope.testbeds import make_testbed, vm_knobs, vm_pair
+from pollscope.testbeds.ssh import Remote
+from pollscope.testbeds.vm_image import Recipe
+from pollscope.testbeds.vm_machine import Machine, Shape
+
+SHAPE = Shape(cpus=2, memory_mib=2048, accelerator="tcg")
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path / "vm"))
+    return Cli(tmp_path)
+
+
+def made(folder: Path) -> Machine:
+    """A machine with the files that a command line is made from."""
+    machine = Machine("dut", "generator", folder)
+    (folder / "dut.port").write_text("2201\n")
+    return machine
+
+
+def test_without_machines_nothing_runs(cli: Cli, checkout: Path) -> None:
+    assert cli("testbed", "status", "vm-pair").returncode == 3
+    done = cli("run", checkout / "experiments/sanity/pair.yaml", "--testbed", "vm-pair")
+    assert done.returncode == 3
+    assert "pollscope testbed up vm-pair" in done.stderr
+    assert cli("testbed", "down", "vm-pair").returncode == 0
+
+
+def test_plan_needs_no_machine(cli: Cli, checkout: Path) -> None:
+    done = cli("plan", checkout / "experiments/intrahost/i-iommu.yaml", "--testbed", "vm-pair", "--json")
+    assert done.returncode == 0, done.stderr
+    modes = [trial["factors"]["knob.iommu"] for trial in json.loads(done.stdout)["trials"]]
+    moves = sum(before != after for before, after in itertools.pairwise(modes))
+    assert set(modes) == {"off", "passthrough", "strict"}
+    # Three modes in three blocks: the mode changes within each block, and not between two of them.
+    assert moves == 6
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("factors.knob.governor=[performance]", "no knob governor"),
+        ("parameters.queues=2", "needs 2 RX queues"),
+    ],
+)
+def test_points_that_machines_cannot_host(cli: Cli, checkout: Path, setting: str, reason: str) -> None:
+    done = cli("plan", checkout / "experiments/sanity/pair.yaml", "--testbed", "vm-pair", "--set", setting)
+    assert done.returncode == 3
+    assert reason in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", ["release: buster", "cpus: 1", "hugepages: many", "colour: red"])
+def test_bad_files(cli: Cli, text: str) -> None:
+    path = cli.folder / "bad.yaml"
+    path.write_text(f"kind: vm-pair\n{text}\n")
+    done = cli("testbed", "status", path)
+    assert done.returncode == 2
+    assert text.partition(":")[0] in done.stderr
+
+
+def test_image_key_follows_from_its_inputs(tmp_path: Path) -> None:
+    one, same, other = Recipe("trixie", tmp_path), Recipe("trixie", tmp_path), Recipe("bookworm", tmp_path)
+    assert one.disk == same.disk
+    assert one.disk != other.disk
+    assert one.system.parent == tmp_path
+
+
+def test_qemu_takes_each_part_from_the_machine(tmp_path: Path) -> None:
+    words = made(tmp_path).command(SHAPE)
+    text = " ".join(words)
+    assert words[0] == "qemu-system-x86_64"
+    assert "hostfwd=tcp:127.0.0.1:2201-:22" in text
+    assert "restrict=on" in text
+    assert "intel-iommu,intremap=on,caching-mode=on" in words
+    assert f"local.path={tmp_path}/dut.link" in text
+    assert f"remote.path={tmp_path}/generator.link" in text
+    assert "tcg,thread=multi" in words
+    assert Machine("generator", "dut", tmp_path)._file("link") == tmp_path / "generator.link"
+
+
+def test_niceness_and_kvm(tmp_path: Path) -> None:
+    words = made(tmp_path).command(Shape(1, 1024, "kvm", nice=5))
+    assert words[:3] == ["nice", "-n", "5"]
+    assert words[words.index("-cpu") + 1] == "host"
+
+
+def test_a_process_is_ours_only_with_its_start_time(tmp_path: Path) -> None:
+    machine = made(tmp_path)
+    assert machine.pid() is None
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        (tmp_path / "dut.process").write_text(json.dumps({"pid": other.pid, "start_ticks": 1}))
+        assert machine.pid() is None
+        machine.stop()
+        assert other.poll() is None
+        assert not (tmp_path / "dut.process").exists()
+    finally:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}'])
+def test_a_torn_process_file_names_no_process(tmp_path: Path, text: str) -> None:
+    (tmp_path / "dut.process").write_text(text)
+    assert made(tmp_path).pid() is None
+
+
+def test_stop_ends_what_start_started(tmp_path: Path) -> None:
+    machine = made(tmp_path)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    owner = {"pid": process.pid, "start_ticks": start_ticks(process.pid)}
+    (tmp_path / "dut.process").write_text(json.dumps(owner))
+    assert machine.pid() == process.pid
+    machine.stop()
+    assert process.wait(10) is not None
+
+
+class Dut:
+    """Answers the scripts of the knobs as a machine does."""
+
+    def __init__(self) -> None:
+        self.boot: str | None = None
+        self.register, self.journal = 0x00, None
+        self.reboots = 0
+        self.lost = False
+
+    def run(self, remote: Remote, command: list[str], limit_s: float, text: str = "") -> tuple[str, str]:
+        if self.lost:
+            return "", "Connection refused"
+        if text.startswith("[ ! -e /etc/default"):
+            return ("" if self.boot is None else "there\n"), ""
+        if "echo 'GRUB_CMDLINE_LINUX=" in text:
+            self.boot = next(line for line in text.splitlines() if "GRUB_CMDLINE_LINUX=" in line)
+        elif text == vm_knobs._CLEAR_BOOT:
+            self.boot = None
+        elif text == vm_knobs._GIVE_BACK_DDIO:
+            if self.journal is None:
+                return "", ""
+            self.register, old, self.journal = self.journal, self.journal, None
+            return f"{old:02x}\n", ""
+        elif "180.b=" in text:
+            self.journal = self.register if self.journal is None else self.journal
+            self.register = 0x80 if "180.b=80:80" in text else 0x00
+        elif text == vm_knobs._SHOW_DDIO:
+            return f"{self.register:02x}\n", ""
+        return "", ""
+
+    def reboot(self, ask: str) -> str:
+        self.reboots, self.register = self.reboots + 1, 0
+        found = [kind for words, kind in vm_knobs.IOMMU.values() if self.boot and f" {words}\"'" in self.boot]
+        return (found or ["DMA-FQ"])[0] + "\n"
+
+
+@pytest.fixture
+def dut(monkeypatch: pytest.MonkeyPatch) -> Dut:
+    one = Dut()
+    monkeypatch.setattr(vm_knobs, "run_there", one.run)
+    return one
+
+
+def knobs_of(dut: Dut, folder: Path) -> vm_knobs.VmKnobs:
+    return vm_knobs.VmKnobs("test", HostLock("test", folder / "lock"), Remote(host="127.0.0.1"), dut.reboot)
+
+
+def test_modes_that_stay_cost_no_reboot(dut: Dut, tmp_path: Path) -> None:
+    with knobs_of(dut, tmp_path) as knobs:
+        for mode in ("off", "off", "strict", "strict"):
+            knobs.apply({"iommu": mode})
+        assert dut.reboots == 2
+    assert dut.boot is None
+    assert dut.reboots == 3
+
+
+def test_ddio_is_set_again_after_a_reboot_and_given_back(dut: Dut, tmp_path: Path) -> None:
+    with knobs_of(dut, tmp_path) as knobs:
+        knobs.apply({"ddio": "on", "iommu": "strict"})
+        assert dut.register == 0x80
+        knobs.apply({"ddio": "on", "iommu": "off"})
+        assert dut.register == 0x80
+        assert knobs.snapshot()["ddio"] == {"root port (emulated)": "on"}
+    assert dut.register == 0
+    assert dut.journal is None
+
+
+def test_what_a_lost_connection_left_is_given_back_by_the_next(dut: Dut, tmp_path: Path) -> None:
+    knobs = knobs_of(dut, tmp_path).__enter__()
+    knobs.apply({"ddio": "on", "iommu": "off"})
+    dut.lost = True
+    with pytest.raises(HostError, match="Connection refused"):
+        knobs.__exit__(None, None, None)
+    assert dut.boot is not None
+    dut.lost = False
+    with knobs_of(dut, tmp_path) as after:
+        assert [outcome.knob for outcome in after.restored_first] == ["ddio", "iommu"]
+        assert all(isinstance(outcome, Outcome) and outcome.settled for outcome in after.restored_first)
+    assert dut.boot is None
+    assert dut.journal is None
+
+
+def test_a_mode_that_does_not_come_is_an_error(dut: Dut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knobs = knobs_of(dut, tmp_path)
+    monkeypatch.setattr(knobs, "_reboot", lambda ask: "DMA-FQ\n")
+    with knobs, pytest.raises(HostError, match="asked for off"):
+        knobs.apply({"iommu": "off"})
+
+
+@pytest.mark.parametrize("settings", [{"governor": "x"}, {"iommu": "$(reboot)"}, {"ddio": "maybe"}])
+def test_only_known_words_reach_a_script(dut: Dut, tmp_path: Path, settings: dict[str, str]) -> None:
+    with knobs_of(dut, tmp_path) as knobs, pytest.raises(UsageError):
+        knobs.apply(settings)
+
+
+def test_two_runs_on_one_pair_keep_each_other_out(dut: Dut, tmp_path: Path) -> None:
+    with knobs_of(dut, tmp_path), pytest.raises(HostError, match=str(os.getpid())), knobs_of(dut, tmp_path):
+        pass
+
+
+def test_the_file_that_is_shipped_loads() -> None:
+    assert make_testbed("vm-pair").kind == "vm-pair"
