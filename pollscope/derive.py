@@ -14,7 +14,7 @@ import pandas as pd
 
 from pollscope import __version__
 from pollscope.counted import COUNTED, corunner_ipc
-from pollscope.errors import UsageError
+from pollscope.errors import UsageError, one_line
 from pollscope.histogram import BeyondRange, Histogram
 from pollscope.metrics import metric_dictionary
 from pollscope.places import data_folder
@@ -524,14 +524,14 @@ def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[s
     if record.get("status") != "failed" and "search" in record:
         return _derive_search(record)
     if record.get("status") == "failed" or record.get("result") is None:
-        reason = f"the trial failed: {record.get('reason') or 'no result was stored'}"
+        reason = one_line(f"the trial failed: {record.get('reason') or 'no result was stored'}")
         return {}, dict.fromkeys(metric_dictionary().metrics, reason)
     trial = Trial(record)
     for name in metric_dictionary().metrics:
         try:
             metrics[name] = _plausible(name, COMPUTE[name](trial))
         except (NotMeasured, BeyondRange) as absent:
-            absences[name] = str(absent)
+            absences[name] = one_line(str(absent))
         except UsageError as error:
             raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
     _cut_warm_up(trial, metrics)
@@ -548,7 +548,7 @@ def _derive_search(record: Mapping[str, object]) -> tuple[dict[str, float], dict
             metrics[name] = compute(Trial(record))
             del absences[name]
         except NotMeasured as absent:
-            absences[name] = str(absent)
+            absences[name] = one_line(str(absent))
     return metrics, absences
 
 

@@ -20,6 +20,11 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def one_line(text: str) -> str:
+    """The text with its line breaks and other unprintable characters escaped: a name that a file gives may hold any."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 class PollscopeError(Exception):
     """Base of all errors that end a command; never shown as a traceback.
 
@@ -38,7 +43,7 @@ class PollscopeError(Exception):
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f" ({self.remedy})" if self.remedy else ""
-        return f"{place}{self.what}{advice}"
+        return one_line(f"{place}{self.what}{advice}")
 
 
 class UsageError(PollscopeError):
