@@ -8,6 +8,10 @@ RUNS ?= $(wildcard results/*/*)
 
 VENV := .venv/bin
 POLLSCOPE := $(VENV)/pollscope
+PYTEST := $(VENV)/pytest $(PYTEST_FLAGS)
+NOT_HERE := not machine and not chroot
+# Exit code of pytest when nothing was selected.
+NO_TEST := 5
 UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
@@ -33,14 +37,17 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 	$(POLLSCOPE) report $$runs --out out/report.html || exit $$?; \
 	exit $$worst
 
+# What spins lcores needs the machine for itself; all else runs in parallel before it.
 test: ready-dev programs ## all tests, set-up included
-	@$(VENV)/pytest $(PYTEST_FLAGS) -m "not machine and not chroot" $(TESTS)
+	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n auto --maxprocesses 8 --dist loadfile $(TESTS) || apart=$$?; \
+	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \
+	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 
 chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)
-	@$(VENV)/pytest $(PYTEST_FLAGS) -m chroot tests/chroot
+	@$(PYTEST) -m chroot tests/chroot
 
 machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian systems (root, network, an hour)
-	@$(VENV)/pytest $(PYTEST_FLAGS) -m machine tests/chroot
+	@$(PYTEST) -m machine tests/chroot
 
 lint: ready-dev programs ## format, style, types and scripts of everything in git
 	$(VENV)/ruff check .

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What all tests share: where the checkout is and where the C side is built."""
 
+import fcntl
 import os
 import subprocess
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
+
+# Every developer tries other examples; CI tries the same for the same code, so that it judges the change and not the draw.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A host that takes the cores from a measurement fails it: such a test counts when it fails twice."""
+    for item in items:
+        if item.get_closest_marker("measure"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,10 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _build(folder: Path, *options: str) -> Path:
-    """Configure (once) and build the C side; up to date when this returns."""
-    if not (folder / "build.ninja").exists():
-        _tell("meson", "setup", str(folder), str(CHECKOUT / "apps"), *options)
-    _tell("ninja", "-C", str(folder))
+    """Configure (once) and build the C side; up to date when this returns. Parallel test processes take turns."""
+    (CHECKOUT / ".cache").mkdir(exist_ok=True)
+    with (CHECKOUT / f".cache/{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "build.ninja").exists():
+            _tell("meson", "setup", str(folder), str(CHECKOUT / "apps"), *options)
+        _tell("ninja", "-C", str(folder))
     return folder
 
 
