@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pollscope-corunner: work beside the DUT, told what to do on standard input. See docs/corunner.md. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,25 +7,7 @@
 #include "conversation.h"
 #include "crew.h"
 #include "hello.h"
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int signal)
-{
-	(void)signal;
-	stop = 1;
-}
-
-/* No SA_RESTART: a sleeping poll() must come back. A reader that went away is an error of write(), not a signal. */
-static void catch_signals(void)
-{
-	struct sigaction end = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
-
-	sigaction(SIGINT, &end, NULL);
-	sigaction(SIGTERM, &end, NULL);
-	sigaction(SIGHUP, &end, NULL);
-	sigaction(SIGPIPE, &ignore, NULL);
-}
+#include "stop_signals.h"
 
 static json_t *do_quit(json_t *request, struct node_error *err)
 {
@@ -58,11 +39,11 @@ int main(int argc, char *argv[])
 		        argv[1]);
 		return 2;
 	}
-	catch_signals();
+	const volatile sig_atomic_t *const stop = stop_signals_catch();
 	int status = crew_open();
 
 	if (status == 0)
-		status = conversation_run(STDIN_FILENO, STDOUT_FILENO, &corunner, &stop);
+		status = conversation_run(STDIN_FILENO, STDOUT_FILENO, &corunner, stop);
 	crew_close();
 	if (status == 0)
 		return 0;

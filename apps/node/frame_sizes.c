@@ -41,6 +41,24 @@ int frame_sizes_read(const json_t *list, const char *at, struct frame_sizes *siz
 	return 0;
 }
 
+static double total_weight(const struct frame_sizes *sizes)
+{
+	double total = 0;
+
+	for (unsigned int i = 0; i < sizes->count; i++)
+		total += sizes->sizes[i].weight;
+	return total;
+}
+
+double frame_sizes_mean(const struct frame_sizes *sizes)
+{
+	double bytes = 0;
+
+	for (unsigned int i = 0; i < sizes->count; i++)
+		bytes += (double)sizes->sizes[i].bytes * sizes->sizes[i].weight;
+	return bytes / total_weight(sizes);
+}
+
 uint32_t frame_sizes_largest(const struct frame_sizes *sizes)
 {
 	uint32_t largest = 0;
@@ -53,11 +71,10 @@ uint32_t frame_sizes_largest(const struct frame_sizes *sizes)
 
 void frame_sizes_deal(const struct frame_sizes *sizes, struct rng *rng, uint8_t *turns, uint32_t count)
 {
-	double total = 0, before = 0;
+	const double total = total_weight(sizes);
+	double before = 0;
 	uint32_t turn = 0;
 
-	for (unsigned int i = 0; i < sizes->count; i++)
-		total += sizes->sizes[i].weight;
 	for (unsigned int i = 0; i < sizes->count; i++) {
 		before += sizes->sizes[i].weight;
 		for (const uint32_t end = (uint32_t)lround(before / total * count); turn < end; turn++)

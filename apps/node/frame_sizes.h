@@ -24,6 +24,9 @@ struct frame_sizes {
 /* Read `list`, found at the JSON path `at`; NULL leaves *sizes alone. Returns 0, or -1 with err. */
 int frame_sizes_read(const json_t *list, const char *at, struct frame_sizes *sizes, struct node_error *err);
 
+/* Mean size in bytes, FCS included. */
+double frame_sizes_mean(const struct frame_sizes *sizes);
+
 /* Largest size in bytes, FCS included. */
 uint32_t frame_sizes_largest(const struct frame_sizes *sizes);
 

@@ -81,7 +81,7 @@ static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
 
 static int prepare_pool(struct node_error *err)
 {
-	uint32_t room = RTE_MAX(gen_config_largest_bytes(&config), 2048u);
+	uint32_t room = RTE_MAX(frame_sizes_largest(&config.frame), 2048u);
 	const uint32_t mbufs = pool_mbufs();
 
 	if (pool != NULL &&
@@ -193,7 +193,7 @@ bool gen_frames_waiting(void)
 
 static int line_rate_pps(double share, double *pps, struct node_error *err)
 {
-	const double wire_bits = 8 * (gen_config_mean_bytes(&config) + PACKET_WIRE_OVERHEAD_BYTES);
+	const double wire_bits = 8 * (frame_sizes_mean(&config.frame) + PACKET_WIRE_OVERHEAD_BYTES);
 	struct rte_eth_link link;
 
 	if (rte_eth_link_get_nowait(config.tx_port, &link) != 0 ||
@@ -253,9 +253,9 @@ static int make_templates(struct node_error *err)
 		destination = config.target.mac;
 	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)
 		return node_fail(err, "gen.tx_port", "cannot read the port's MAC address");
-	for (unsigned int i = 0; i < config.sizes_count; i++)
-		packet_template_init(&engine->templates[i], config.sizes[i].bytes, &source, &destination,
-		                     engine->mark);
+	for (unsigned int i = 0; i < config.frame.count; i++)
+		packet_template_init(&engine->templates[i], config.frame.sizes[i].bytes, &source,
+		                     &destination, engine->mark);
 	return 0;
 }
 

@@ -18,8 +18,7 @@
 static const struct gen_config defaults = {
         .rx_port = GEN_NO_PORT,
         .target_port = GEN_NO_PORT,
-        .sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}},
-        .sizes_count = 1,
+        .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
         .flows = FLOWS_DEFAULT,
         .routes = ROUTES_DEFAULT,
         .shape = GEN_FULLY_BALANCED,
@@ -51,7 +50,6 @@ static const char *const gen_keys[] = {"lcore",
                                        "late_max_ns",
                                        "departures",
                                        NULL};
-static const char *const size_keys[] = {"bytes", "weight", NULL};
 static const char *const shape_names[] = {"FB", "PC", "NC", "SQ", NULL};
 static const char *const arrival_names[] = {"constant", "poisson", NULL};
 
@@ -113,36 +111,6 @@ static int read_target(const json_t *spec, struct gen_config *config, struct nod
 	return gen_target_parse(target, &config->target, err);
 }
 
-static int read_size(const json_t *spec, size_t index, struct gen_size *size, struct node_error *err)
-{
-	char at[32];
-	uint64_t bytes = 0, weight = 1;
-
-	snprintf(at, sizeof(at), "gen.frame[%zu]", index);
-	if (fields_only(spec, at, size_keys, err) || fields_require(spec, at, "bytes", err) ||
-	    fields_u64(spec, at, "bytes", PACKET_FRAME_BYTES_MIN, PACKET_FRAME_BYTES_MAX, &bytes, err) ||
-	    fields_u64(spec, at, "weight", 1, 1000000, &weight, err))
-		return -1;
-	*size = (struct gen_size){.bytes = (uint32_t)bytes, .weight = (uint32_t)weight};
-	return 0;
-}
-
-static int read_sizes(const json_t *spec, struct gen_config *config, struct node_error *err)
-{
-	const json_t *frame = json_object_get(spec, "frame");
-	const size_t n = json_array_size(frame);
-
-	if (frame == NULL)
-		return 0;
-	if (!json_is_array(frame) || n < 1 || n > GEN_SIZES_MAX)
-		return node_fail(err, "gen.frame", "must be an array of 1..%u sizes", GEN_SIZES_MAX);
-	for (size_t i = 0; i < n; i++)
-		if (read_size(json_array_get(frame, i), i, &config->sizes[i], err))
-			return -1;
-	config->sizes_count = (unsigned int)n;
-	return 0;
-}
-
 static int read_shape(const json_t *spec, struct gen_config *config, struct node_error *err)
 {
 	unsigned int shape = config->shape;
@@ -177,17 +145,17 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 static int check_mtu(const struct gen_config *config, struct node_error *err)
 {
 	const uint32_t overhead = RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
+	const uint32_t largest = frame_sizes_largest(&config->frame);
 	char name[RTE_ETH_NAME_MAX_LEN];
 	uint16_t mtu;
 
 	if (rte_eth_dev_get_mtu(config->tx_port, &mtu) != 0 ||
 	    rte_eth_dev_get_name_by_port(config->tx_port, name) != 0)
 		return node_fail(err, "gen.tx_port", "port has no MTU");
-	if (gen_config_largest_bytes(config) > mtu + overhead)
+	if (largest > mtu + overhead)
 		return node_fail(err, "gen.frame",
-		                 "frames of %u bytes do not fit the MTU %u of %s (needs %u)",
-		                 gen_config_largest_bytes(config), mtu, name,
-		                 gen_config_largest_bytes(config) - overhead);
+		                 "frames of %u bytes do not fit the MTU %u of %s (needs %u)", largest, mtu,
+		                 name, largest - overhead);
 	return 0;
 }
 
@@ -196,28 +164,8 @@ int gen_config_read(const json_t *spec, struct gen_config *config, struct node_e
 	*config = defaults;
 	if (fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
 	    read_ports(spec, config, err) || read_target(spec, config, err) ||
-	    read_sizes(spec, config, err) || read_shape(spec, config, err) || read_pace(spec, config, err))
+	    frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
+	    read_shape(spec, config, err) || read_pace(spec, config, err))
 		return -1;
 	return check_mtu(config, err);
-}
-
-double gen_config_mean_bytes(const struct gen_config *config)
-{
-	double bytes = 0, weight = 0;
-
-	for (unsigned int i = 0; i < config->sizes_count; i++) {
-		bytes += (double)config->sizes[i].bytes * config->sizes[i].weight;
-		weight += config->sizes[i].weight;
-	}
-	return bytes / weight;
-}
-
-uint32_t gen_config_largest_bytes(const struct gen_config *config)
-{
-	uint32_t largest = 0;
-
-	for (unsigned int i = 0; i < config->sizes_count; i++)
-		if (config->sizes[i].bytes > largest)
-			largest = config->sizes[i].bytes;
-	return largest;
 }

@@ -8,9 +8,9 @@
 #include <jansson.h>
 
 #include "../lib/node_error.h"
+#include "frame_sizes.h"
 #include "gen_target.h"
 
-#define GEN_SIZES_MAX      16
 #define GEN_BURST_MAX      256
 #define GEN_DEPARTURES_MAX 1000000
 #define GEN_NO_PORT        UINT16_MAX
@@ -23,12 +23,6 @@ enum gen_shape {
 	GEN_SINGLE_QUEUE,                   /* SQ: one queue has it all */
 };
 
-/* Frames of one size, FCS included, and how many of them go out in proportion to those of other sizes. */
-struct gen_size {
-	uint32_t bytes;
-	uint32_t weight;
-};
-
 struct gen_config {
 	unsigned int lcore;
 	uint16_t tx_port;
@@ -36,8 +30,7 @@ struct gen_config {
 	uint16_t target_port; /* of this node; GEN_NO_PORT: none */
 	bool has_target;      /* of another node; with neither of both flows are not placed */
 	struct gen_target target;
-	struct gen_size sizes[GEN_SIZES_MAX];
-	unsigned int sizes_count;
+	struct frame_sizes frame;
 	uint32_t flows;
 	uint32_t routes;
 	enum gen_shape shape;
@@ -57,11 +50,5 @@ struct gen_config {
  * Returns 0, or -1 with err (where begins with "gen").
  */
 int gen_config_read(const json_t *spec, struct gen_config *config, struct node_error *err);
-
-/* Mean size of the frames in bytes, FCS included. */
-double gen_config_mean_bytes(const struct gen_config *config);
-
-/* Largest size in bytes, FCS included. */
-uint32_t gen_config_largest_bytes(const struct gen_config *config);
 
 #endif

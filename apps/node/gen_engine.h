@@ -57,7 +57,7 @@ struct gen_engine {
 	const struct trial *trial;
 	struct rte_mempool *pool;
 	struct gen_traffic traffic;
-	struct packet_template templates[GEN_SIZES_MAX];
+	struct packet_template templates[FRAME_SIZES_MAX];
 	uint16_t tx_port;
 	uint16_t rx_port; /* GEN_NO_PORT: does not receive */
 	uint16_t rx_queues;

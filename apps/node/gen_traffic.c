@@ -141,33 +141,16 @@ static void deal_flows(const struct gen_config *config, const struct queue_weigh
 	}
 }
 
-/* Sizes in proportion to their weights, in an order of their own. */
-static void deal_sizes(const struct gen_config *config, struct rng *rng, uint16_t *sizes, uint32_t count)
-{
-	double total = 0, before = 0;
-	uint32_t turn = 0;
-
-	for (unsigned int i = 0; i < config->sizes_count; i++)
-		total += config->sizes[i].weight;
-	for (unsigned int i = 0; i < config->sizes_count; i++) {
-		before += config->sizes[i].weight;
-		const uint32_t end = (uint32_t)lround(before / total * count);
-		for (; turn < end; turn++)
-			sizes[turn] = (uint16_t)i;
-	}
-	rng_shuffle(rng, sizes, count, sizeof(*sizes));
-}
-
 static int make_turns(const struct gen_config *config, const struct queue_weights *w, struct rng *rng,
                       struct gen_traffic *traffic)
 {
-	uint16_t *sizes = calloc(traffic->turns_count, sizeof(*sizes));
+	uint8_t *sizes = calloc(traffic->turns_count, sizeof(*sizes));
 
 	if (sizes == NULL)
 		return -1;
 	deal_flows(config, w, traffic);
 	rng_shuffle(rng, traffic->turns, traffic->turns_count, sizeof(traffic->turns[0]));
-	deal_sizes(config, rng, sizes, traffic->turns_count);
+	frame_sizes_deal(&config->frame, rng, sizes, traffic->turns_count);
 	for (uint32_t i = 0; i < traffic->turns_count; i++)
 		traffic->turns[i].size = sizes[i];
 	memcpy(traffic->turns + traffic->turns_count, traffic->turns,

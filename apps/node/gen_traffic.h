@@ -22,7 +22,7 @@
 #include "../lib/rss.h"
 #include "gen_config.h"
 
-/* One packet of the play list: which flow, and which entry of gen_config.sizes. */
+/* One packet of the play list: which flow, and which entry of gen_config.frame. */
 struct gen_turn {
 	uint16_t flow;
 	uint16_t size;

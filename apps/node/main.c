@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pollscope-node: plays DUT and generator on its lcores, told what to do on standard input. See docs/node-protocol.md. */
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,25 +13,7 @@
 #include "ports.h"
 #include "selftest.h"
 #include "telemetry.h"
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int signal)
-{
-	(void)signal;
-	stop = 1;
-}
-
-/* No SA_RESTART: a sleeping poll() must come back. A reader that went away is an error of write(), not a signal. */
-static void catch_signals(void)
-{
-	struct sigaction end = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
-
-	sigaction(SIGINT, &end, NULL);
-	sigaction(SIGTERM, &end, NULL);
-	sigaction(SIGHUP, &end, NULL);
-	sigaction(SIGPIPE, &ignore, NULL);
-}
+#include "../lib/stop_signals.h"
 
 /* Standard output is for the protocol alone: what libraries print there goes to standard error. */
 static int claim_output(void)
@@ -53,12 +33,12 @@ static int usage(const char *argument)
 	return 2;
 }
 
-static int serve(int out)
+static int serve(int out, const volatile sig_atomic_t *stop)
 {
 	int status = telemetry_open();
 
 	if (status == 0)
-		status = control_run(STDIN_FILENO, out, &stop);
+		status = control_run(STDIN_FILENO, out, stop);
 	/* rings may hold mbufs of the generator's pool */
 	ports_close();
 	gen_close();
@@ -85,11 +65,11 @@ int main(int argc, char *argv[])
 	}
 	argc -= eal_arguments;
 	argv += eal_arguments;
-	catch_signals();
+	const volatile sig_atomic_t *const stop = stop_signals_catch();
 	int status;
 
 	if (argc <= 1)
-		status = serve(out);
+		status = serve(out, stop);
 	else if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
 		status = selftest_print(out);
 	else
