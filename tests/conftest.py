@@ -12,7 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
 
-# Every developer tries other examples; CI tries the same for the same code, so that it judges the change and not the draw.
+# A developer's run tries new examples; CI the same ones for the same code, so that it judges the change, not the draw.
 hypothesis.settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")

@@ -149,6 +149,52 @@ def port(packets: int, missed: int = 0) -> dict[str, Any]:
     }
 
 
+def calibration() -> dict[str, Any]:
+    """What the node measured of its own costs at start, in TSC cycles."""
+    costs = {"median": 7.0, "low": 6.8, "high": 7.2, "n": 11}
+    names = (
+        "tsc_read_cycles",
+        "tsc_read_serialised_cycles",
+        "stamp_cycles",
+        "empty_poll_overlapped_cycles",
+        "empty_poll_serialised_cycles",
+        "idle_iteration_cycles",
+        "sweep_cycles",
+    )
+    return dict.fromkeys(names, costs)
+
+
+def config(queues: int) -> dict[str, Any]:
+    """The `configure` request of a loopback trial."""
+    return {
+        "ports": [
+            {"name": "net_crossover0_b", "rx_queues": queues, "tx_queues": 1},
+            {"name": "net_crossover1_a", "rx_queues": 1, "tx_queues": 1},
+        ],
+        "dut": {
+            "lcores": [2],
+            "rx_port": "net_crossover0_b",
+            "tx_port": "net_crossover1_a",
+            "workload": "l3fwd-lpm",
+            "accounting": "sampled",
+        },
+        "gen": {"lcore": 1, "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b"},
+    }
+
+
+def result(name: str, lcore: dict[str, Any], packets: int, pps: float) -> dict[str, Any]:
+    """The reply to `read` of a trial that lost nothing."""
+    return {
+        "ok": True,
+        "state": "done",
+        "trial": name,
+        "window": {"start_tsc": 10, "end_tsc": 10 + WINDOW_CYCLES, "tsc_hz": TSC_HZ},
+        "dut": {"lcores": [lcore]},
+        "gen": {"lcores": [gen_lcore(pps)]},
+        "ports": {"net_crossover0_b": port(2 * packets), "net_crossover1_b": port(2 * packets)},
+    }
+
+
 def trial(
     name: str = "t0",
     point: str = "p0",
@@ -162,16 +208,6 @@ def trial(
     window_s = WINDOW_CYCLES / TSC_HZ
     packets = round(pps * window_s)
     lcore = dut_lcore(**({"packets": packets, "queues": queues} | dut))
-    costs = {"median": 7.0, "low": 6.8, "high": 7.2, "n": 11}
-    names = (
-        "tsc_read_cycles",
-        "tsc_read_serialised_cycles",
-        "stamp_cycles",
-        "empty_poll_overlapped_cycles",
-        "empty_poll_serialised_cycles",
-        "idle_iteration_cycles",
-        "sweep_cycles",
-    )
     return {
         "trial": name,
         "point": point,
@@ -185,31 +221,10 @@ def trial(
         "modelled": False,
         "started_utc": "2026-01-01T00:00:00Z",
         "started_monotonic_ns": 0,
-        "config": {
-            "ports": [
-                {"name": "net_crossover0_b", "rx_queues": queues, "tx_queues": 1},
-                {"name": "net_crossover1_a", "rx_queues": 1, "tx_queues": 1},
-            ],
-            "dut": {
-                "lcores": [2],
-                "rx_port": "net_crossover0_b",
-                "tx_port": "net_crossover1_a",
-                "workload": "l3fwd-lpm",
-                "accounting": "sampled",
-            },
-            "gen": {"lcore": 1, "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b"},
-        },
+        "config": config(queues),
         "start": {"rate": {"pps": pps}},
-        "result": {
-            "ok": True,
-            "state": "done",
-            "trial": name,
-            "window": {"start_tsc": 10, "end_tsc": 10 + WINDOW_CYCLES, "tsc_hz": TSC_HZ},
-            "dut": {"lcores": [lcore]},
-            "gen": {"lcores": [gen_lcore(pps)]},
-            "ports": {"net_crossover0_b": port(2 * packets), "net_crossover1_b": port(2 * packets)},
-        },
-        "calibration": dict.fromkeys(names, costs),
+        "result": result(name, lcore, packets, pps),
+        "calibration": calibration(),
         "floor": floor(),
         "host": {"steal_ticks": 0, "context_switches": 5, "interrupts": {"1": 9}, "softirqs": 1},
         "flags": [],
