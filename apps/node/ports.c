@@ -13,30 +13,16 @@
 #include <rte_mbuf.h>
 
 #include "accounting.h"
-#include "fields.h"
+#include "port_counters.h"
+#include "port_spec.h"
 
 #define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, keeps buffers warm */
-#define KEY_MAX_BYTES  64
 #define MIN_DATA_BYTES 2048
 #define MBITS          UINT64_C(1000000)
 
-struct port_spec {
-	uint16_t rx_queues;
-	uint16_t tx_queues;
-	uint16_t rx_desc;
-	uint16_t tx_desc;
-	uint16_t mtu;
-	uint8_t key_bytes; /* 0: the driver's own key */
-	uint8_t key[KEY_MAX_BYTES];
-};
-
 struct port {
 	struct rte_mempool *pool;
-	struct rte_eth_xstat_name *xstat_names;
-	uint64_t *xstat_zero;
-	struct rte_eth_stats zero;
 	unsigned int pool_generation;
-	int xstats;
 	struct port_spec spec;
 	struct port_spec next;
 	bool wanted;     /* in the list of the present configure */
@@ -100,107 +86,20 @@ json_t *ports_hello(json_t *absent)
 	return list;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-static int parse_key(const char *hex, const char *at, uint8_t key_bytes, struct port_spec *spec,
-                     struct node_error *err)
-{
-	if (key_bytes == 0)
-		return node_fail(err, at, "this port has no RSS key");
-	if (key_bytes > KEY_MAX_BYTES || strlen(hex) != 2u * key_bytes)
-		return node_fail(err, at, "must have %u hexadecimal digits", 2u * key_bytes);
-	for (unsigned int i = 0; i < key_bytes; i++) {
-		const int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return node_fail(err, at, "must have hexadecimal digits only");
-		spec->key[i] = (uint8_t)(high << 4 | low);
-	}
-	spec->key_bytes = key_bytes;
-	return 0;
-}
-
-static int parse_rss(json_t *rss, const char *parent, const struct rte_eth_dev_info *info,
-                     struct port_spec *spec, struct node_error *err)
-{
-	static const char *const keys[] = {"key", "reta", NULL};
-	static const char *const retas[] = {"round-robin", NULL};
-	char at[64], path[64];
-	const char *key = NULL;
-	unsigned int reta = 0;
-
-	if (!rss)
-		return 0;
-	node_where(at, sizeof(at), parent, "rss");
-	if (fields_only(rss, at, keys, err) || fields_choice(rss, at, "reta", retas, &reta, err) ||
-	    fields_string(rss, at, "key", 2 * KEY_MAX_BYTES, &key, err))
-		return -1;
-	if (!key)
-		return 0;
-	return parse_key(key, node_where(path, sizeof(path), at, "key"), info->hash_key_size, spec, err);
-}
-
-struct number_field {
-	const char *key;
-	uint64_t min;
-	uint64_t max;
-	uint16_t *value;
-};
-
-static int parse_numbers(json_t *object, const char *at, const struct rte_eth_dev_info *info,
-                         struct port_spec *spec, struct node_error *err)
-{
-	const struct number_field fields[] = {
-	        {"rx_queues", 1, info->max_rx_queues, &spec->rx_queues},
-	        {"tx_queues", 1, info->max_tx_queues, &spec->tx_queues},
-	        {"rx_desc", info->rx_desc_lim.nb_min, info->rx_desc_lim.nb_max, &spec->rx_desc},
-	        {"tx_desc", info->tx_desc_lim.nb_min, info->tx_desc_lim.nb_max, &spec->tx_desc},
-	        {"mtu", info->min_mtu, info->max_mtu, &spec->mtu},
-	};
-
-	for (unsigned int i = 0; i < RTE_DIM(fields); i++) {
-		uint64_t value = *fields[i].value;
-
-		if (fields_u64(object, at, fields[i].key, fields[i].min,
-		               RTE_MIN(fields[i].max, UINT64_C(65535)), &value, err))
-			return -1;
-		*fields[i].value = (uint16_t)value;
-	}
-	return 0;
-}
-
 static int parse_port(json_t *object, const char *at, struct node_error *err)
 {
-	static const char *const keys[] = {"name",    "rx_queues", "tx_queues", "rx_desc",
-	                                   "tx_desc", "mtu",       "rss",       NULL};
-	struct port_spec spec = {.rx_queues = 1, .tx_queues = 1, .rx_desc = 512, .tx_desc = 512, .mtu = 1500};
-	struct rte_eth_dev_info info;
-	const char *name = NULL;
+	struct port_spec spec;
 	char path[48];
 	uint16_t port;
 
-	if (fields_only(object, at, keys, err) || fields_require(object, at, "name", err) ||
-	    fields_string(object, at, "name", RTE_ETH_NAME_MAX_LEN - 1, &name, err))
+	if (port_spec_read(object, at, &port, &spec, err) < 0)
 		return -1;
-	node_where(path, sizeof(path), at, "name");
-	if (rte_eth_dev_get_port_by_name(name, &port) < 0 || rte_eth_dev_info_get(port, &info) < 0)
-		return node_fail(err, path, "no port has the name %s", name);
 	if (ports[port].wanted)
-		return node_fail(err, path, "port %s is listed twice", name);
-	if (parse_numbers(object, at, &info, &spec, err) ||
-	    parse_rss(json_object_get(object, "rss"), at, &info, &spec, err))
-		return -1;
+		return node_fail(err, node_where(path, sizeof(path), at, "name"), "port %s is listed twice",
+		                 json_string_value(json_object_get(object, "name")));
 	ports[port].wanted = true;
-	ports[port].holds = held.port && strcmp(held.port, name) == 0;
+	ports[port].holds =
+	        held.port && strcmp(held.port, json_string_value(json_object_get(object, "name"))) == 0;
 	ports[port].next = spec;
 	snprintf(ports[port].at, sizeof(ports[port].at), "%s", at);
 	return 0;
@@ -224,13 +123,6 @@ static int parse_list(json_t *list, struct node_error *err)
 			return -1;
 	}
 	return 0;
-}
-
-static bool same_spec(const struct port_spec *a, const struct port_spec *b)
-{
-	return a->rx_queues == b->rx_queues && a->tx_queues == b->tx_queues && a->rx_desc == b->rx_desc &&
-	       a->tx_desc == b->tx_desc && a->mtu == b->mtu && a->key_bytes == b->key_bytes &&
-	       memcmp(a->key, b->key, a->key_bytes) == 0;
 }
 
 static int stop_port(uint16_t port)
@@ -386,33 +278,6 @@ static int set_reta(uint16_t port, struct node_error *err)
 	return 0;
 }
 
-static void forget_xstats(struct port *p)
-{
-	free(p->xstat_names);
-	free(p->xstat_zero);
-	p->xstat_names = NULL;
-	p->xstat_zero = NULL;
-	p->xstats = 0;
-}
-
-/* Names change with the number of queues only. */
-static int learn_xstats(uint16_t port, struct node_error *err)
-{
-	struct port *p = &ports[port];
-	const int n = rte_eth_xstats_get_names(port, NULL, 0);
-
-	forget_xstats(p);
-	if (n <= 0)
-		return 0;
-	p->xstat_names = calloc((size_t)n, sizeof(*p->xstat_names));
-	p->xstat_zero = calloc((size_t)n, sizeof(*p->xstat_zero));
-	if (!p->xstat_names || !p->xstat_zero ||
-	    rte_eth_xstats_get_names(port, p->xstat_names, (unsigned int)n) != n)
-		return node_fail(err, p->at, "the names of its extended statistics cannot be read");
-	p->xstats = n;
-	return 0;
-}
-
 static int start_port(uint16_t port, struct node_error *err)
 {
 	const int status = rte_eth_dev_start(port);
@@ -432,7 +297,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 		return -1;
 	p->configured = false;
 	const int status = setup_device(port, err) || setup_queues(port, err) || start_port(port, err) ||
-	                   set_reta(port, err) || learn_xstats(port, err);
+	                   set_reta(port, err) || port_counters_learn(port, p->at, err);
 
 	ports_retire_pool(old);
 	if (status)
@@ -447,7 +312,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 
 static bool must_change(const struct port *p)
 {
-	return p->wanted && !(p->configured && p->running && same_spec(&p->spec, &p->next) &&
+	return p->wanted && !(p->configured && p->running && port_spec_same(&p->spec, &p->next) &&
 	                      p->pool->size >= pool_size(p));
 }
 
@@ -573,101 +438,13 @@ json_t *ports_footprint(void)
 	return object;
 }
 
-/* values[id] = value for each of p->xstats; false when the driver does not deliver them. */
-static bool read_xstats(uint16_t port, uint64_t values[])
-{
-	const int n = ports[port].xstats;
-	struct rte_eth_xstat *xstats = calloc((size_t)n + 1, sizeof(*xstats));
-	const bool whole = xstats && n > 0 && rte_eth_xstats_get(port, xstats, (unsigned int)n) == n;
-
-	for (int i = 0; whole && i < n; i++)
-		if (xstats[i].id < (uint64_t)n)
-			values[xstats[i].id] = xstats[i].value;
-	free(xstats);
-	return whole;
-}
-
 void ports_mark(void)
 {
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
-		struct port *p = &ports[port];
-
-		if (!p->running)
-			continue;
-		memset(&p->zero, 0, sizeof(p->zero));
-		rte_eth_stats_get(port, &p->zero);
-		read_xstats(port, p->xstat_zero);
-	}
-}
-
-static json_t *stats_json(uint16_t port)
-{
-	const struct rte_eth_stats *zero = &ports[port].zero;
-	struct rte_eth_stats now;
-	const int status = rte_eth_stats_get(port, &now);
-
-	if (status < 0)
-		return json_pack("{s:s}", "absent", rte_strerror(-status));
-#define SINCE(counter) #counter, (json_int_t)(now.counter - zero->counter)
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", SINCE(ipackets), SINCE(opackets), SINCE(ibytes),
-	                 SINCE(obytes), SINCE(imissed), SINCE(ierrors), SINCE(oerrors), SINCE(rx_nombuf));
-#undef SINCE
-}
-
-/* The queue of a per-queue packet counter ("rx_q7_packets"), or -1. */
-static int queue_of(const char *name)
-{
-	unsigned int queue;
-	int end = 0;
-
-	if (sscanf(name, "rx_q%u_packets%n", &queue, &end) == 1 && end && name[end] == '\0')
-		return (int)queue;
-	return -1;
-}
-
-static json_t *queue_packets(uint16_t port, const uint64_t values[])
-{
-	const struct port *p = &ports[port];
-	json_t *list = json_array();
-
-	for (uint16_t q = 0; q < p->spec.rx_queues; q++)
-		json_array_append_new(list, json_null());
-	for (int i = 0; i < p->xstats; i++) {
-		const int queue = queue_of(p->xstat_names[i].name);
-
-		if (queue >= 0 && queue < p->spec.rx_queues)
-			json_array_set_new(list, (size_t)queue,
-			                   json_integer((json_int_t)(values[i] - p->xstat_zero[i])));
-	}
-	return list;
-}
-
-/* Counters that did not move are left out: 1024 queues have thousands of them. */
-static json_t *xstats_json(uint16_t port, const uint64_t values[])
-{
-	const struct port *p = &ports[port];
-	json_t *object = json_object();
-
-	for (int i = 0; i < p->xstats; i++)
-		if (values[i] != p->xstat_zero[i])
-			json_object_set_new(object, p->xstat_names[i].name,
-			                    json_integer((json_int_t)(values[i] - p->xstat_zero[i])));
-	return object;
-}
-
-static json_t *port_json(uint16_t port)
-{
-	json_t *object = json_pack("{s:o}", "stats", stats_json(port));
-	uint64_t *values = calloc((size_t)ports[port].xstats + 1, sizeof(*values));
-
-	if (values && read_xstats(port, values)) {
-		json_object_set_new(object, "xstats", xstats_json(port, values));
-		json_object_set_new(object, "rx_queue_packets", queue_packets(port, values));
-	}
-	free(values);
-	return object;
+	RTE_ETH_FOREACH_DEV (port)
+		if (ports[port].running)
+			port_counters_mark(port);
 }
 
 json_t *ports_report(void)
@@ -678,7 +455,8 @@ json_t *ports_report(void)
 
 	RTE_ETH_FOREACH_DEV (port)
 		if (ports[port].running)
-			json_object_set_new(object, port_name(port, name), port_json(port));
+			json_object_set_new(object, port_name(port, name),
+			                    port_counters_report(port, ports[port].spec.rx_queues));
 	return object;
 }
 
@@ -687,12 +465,9 @@ uint64_t ports_movement(void)
 	uint64_t frames = 0;
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
-		struct rte_eth_stats stats;
-
-		if (ports[port].running && rte_eth_stats_get(port, &stats) == 0)
-			frames += stats.ipackets + stats.imissed + stats.opackets;
-	}
+	RTE_ETH_FOREACH_DEV (port)
+		if (ports[port].running)
+			frames += port_counters_movement(port);
 	return frames;
 }
 
@@ -702,7 +477,7 @@ void ports_close(void)
 
 	RTE_ETH_FOREACH_DEV (port) {
 		stop_port(port);
-		forget_xstats(&ports[port]);
+		port_counters_forget(port);
 		rte_eth_dev_close(port);
 	}
 }
