@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from pollscope.errors import UsageError
 
@@ -20,6 +21,7 @@ Cell = tuple[int | float | None, str]
 
 # A counter is at most 48 bits wide; whatever is near or above has wrapped (COLLECTORS: values of k * 14 * 2^48).
 WRAPPED = 1 << 47
+LONGEST_PLAIN = 14  # characters: a number of them is below 2^47
 _KEPT_PROBLEMS = 20
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
@@ -80,18 +82,19 @@ class Origin:
 
 def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
     """Numbers and cleans lines; leaves out a last line that was cut off (the lines before it ended with a newline)."""
-    iterator, ended, number = iter(lines), False, 0
-    waiting = next(iterator, None)
-    while waiting is not None:
-        number, line, waiting = number + 1, waiting, None
+    held, ended = None, False
+    for number, line in enumerate(lines, 1):
+        if held is not None:
+            yield held
+            held = None
         if is_ended(line):
             ended = True
-        elif ended and (waiting := next(iterator, None)) is None:
-            origin.leave_out(number, "the last line is cut off")
-            return
+        elif ended:
+            held = number, clean(line)
+            continue
         yield number, clean(line)
-        if waiting is None:
-            waiting = next(iterator, None)
+    if held is not None:
+        origin.leave_out(held[0], "the last line is cut off")
 
 
 def is_ended(line: str) -> bool:
@@ -104,10 +107,9 @@ def clean(line: str) -> str:
 
     A blank takes their place inside the line: without it the digits on both sides would become one number.
     """
-    line = line.rstrip("\r\n")
-    if "\x1b" in line:
-        line = _ESCAPES.sub(" ", line)
-    return line.replace("\r", " ")
+    if "\r" not in line and "\x1b" not in line:
+        return line.rstrip("\n")
+    return _ESCAPES.sub(" ", line.rstrip("\r\n")).replace("\r", " ")
 
 
 def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED) -> Cell:
@@ -116,6 +118,12 @@ def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED) -
     Integers stay integers. With `negative` numbers below zero are data, -1 included.
     """
     text = text.strip()
+    if len(text) <= LONGEST_PLAIN and text.isascii():
+        if text.isdecimal():
+            return int(text), ""
+        whole, point, decimals = text.partition(".")
+        if point and whole.isdecimal() and decimals.isdecimal():
+            return float(text), ""
     if _NUMBER.fullmatch(text):
         if not negative and _MISSING.fullmatch(text):
             return None, f"the tool marks it as invalid ({text})"
@@ -152,10 +160,15 @@ def scaled(cell: Cell, scale: float) -> Cell:
         return value * scale, ""
     if scale == 1:
         return value, ""
+    if scale < 1:
+        return value / round(1 / scale), ""
     # 2.11 GHz is 2110000000 Hz, not 2109999999.9999998: printed decimals leave room for this rounding.
-    return (value / round(1 / scale) if scale < 1 else float(f"{value * scale:.15g}")), ""
+    product = value * scale
+    whole = float(round(product))
+    return whole if abs(product - whole) <= abs(product) * 4e-16 else float(f"{product:.15g}"), ""
 
 
+@lru_cache(maxsize=4096)
 def slug(text: str) -> str:
     """A metric name from a printed one: lower case, words joined by underscores."""
     return re.sub(r"[^0-9a-z]+", "_", text.lower().replace("%", " percent ")).strip("_") or "unnamed"

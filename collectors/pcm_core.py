@@ -7,7 +7,7 @@ latency the two header rows change places: the metric stands above, the socket b
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from .parsing import Cell, Origin, slug
 from .pcm_csv import Column, Meaning, parse_two_headers
@@ -83,13 +83,13 @@ class _Columns(Meaning):
             return Column(_path(upper), metric, 0.01)
         return _known(_path(upper), lower)
 
-    def check(self, path: str, cells: list[tuple[Metric, Cell]]) -> list[tuple[Metric, Cell]]:
+    def check(self, metrics: Sequence[Metric], cells: list[Cell]) -> list[Cell]:
         """Where the IPC is marked invalid the core counters are dead, and hit ratios of 1.00 beside it mean nothing."""
-        ipc = next((cell for metric, cell in cells if metric.name == "instructions_per_cycle"), (0, ""))
-        if ipc[0] is not None:
+        names = [metric.name for metric in metrics]
+        if "instructions_per_cycle" not in names or cells[names.index("instructions_per_cycle")][0] is not None:
             return cells
         dead: Cell = (None, "the core counters are dead: IPC is marked as invalid")
-        return [(m, dead if m.name in _CORE_NUMBERS else cell) for m, cell in cells]
+        return [dead if name in _CORE_NUMBERS else cell for name, cell in zip(names, cells, strict=True)]
 
 
 def _path(upper: str) -> str:

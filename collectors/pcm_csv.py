@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The CSV of `pcm` and `pcm-memory`: two header rows, of which only the pair of names makes a column unique."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .parsing import Cell, Origin, Stamps, clean, is_ended, parse_cell, recognise_failure, scaled
-from .sample import Metric, Reading, reading
+from .parsing import LONGEST_PLAIN, Cell, Origin, Stamps, clean, is_ended, parse_cell, recognise_failure, scaled
+from .sample import Metric, Reading, row
 
 DELIMITERS = ",;\t"
+_EXPONENTS = {1: "", 10**6: "e6", 10**9: "e9", 0.01: "e-2", 1e-9: "e-9"}
 
 
 @dataclass(frozen=True)
@@ -20,15 +21,25 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """The data columns of a unit path, in order: metrics, places in the row, factors to base units."""
+
+    path: str
+    metrics: tuple[Metric, ...]
+    places: tuple[int, ...]
+    scales: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Header:
-    """`units` are the data columns, in order, of each unit path; `date` and `time` are their positions."""
+    """`date` and `time` are the positions of their columns."""
 
     delimiter: str
     width: int
     ends_open: bool
     date: int
     time: int
-    units: dict[str, list[tuple[int, Column]]]
+    units: list[Unit]
 
 
 class Meaning:
@@ -41,8 +52,8 @@ class Meaning:
         """The meaning of the column headed (upper, lower)."""
         raise NotImplementedError
 
-    def check(self, path: str, cells: list[tuple[Metric, Cell]]) -> list[tuple[Metric, Cell]]:
-        """A last look at all values of a unit: here a tool's subclass recognises its dead counters."""
+    def check(self, metrics: Sequence[Metric], cells: list[Cell]) -> list[Cell]:
+        """A last look at a unit of which a value is absent: here a tool's subclass recognises its dead counters."""
         return cells
 
 
@@ -94,12 +105,26 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
         raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
     if "Date" not in below or "Time" not in below:
         raise origin.refuse(number, "no Date and Time in the second header row", "record again")
-    units: dict[str, list[tuple[int, Column]]] = {}
+    return Header(
+        delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), _units(pairs, meaning)
+    )
+
+
+def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> list[Unit]:
+    columns: dict[str, list[tuple[int, Column]]] = {}
     for index, pair in enumerate(pairs):
         if pair != ("", "") and pair[1] not in ("Date", "Time"):
             column = meaning.column(*pair)
-            units.setdefault(column.path, []).append((index, column))
-    return Header(delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), units)
+            columns.setdefault(column.path, []).append((index, column))
+    return [
+        Unit(
+            path,
+            tuple(column.metric for _, column in several),
+            tuple(index for index, _ in several),
+            tuple(column.scale for _, column in several),
+        )
+        for path, several in columns.items()
+    ]
 
 
 def _filled(above: list[str], below: list[str]) -> list[str]:
@@ -123,6 +148,28 @@ def _row(
         origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
         return
     t_ns = origin.now(stamp, sample)
-    for path, columns in header.units.items():
-        values = [(column.metric, scaled(parse_cell(cells[index]), column.scale)) for index, column in columns]
-        yield reading(t_ns, path, ((m, v, reason) for m, (v, reason) in meaning.check(path, values)))
+    for unit in header.units:
+        printed = [cells[place] for place in unit.places]
+        values = _plain(printed, unit.scales)
+        if values is not None:
+            yield Reading(t_ns, unit.path, unit.metrics, values)
+            continue
+        parsed = [scaled(parse_cell(cell), scale) for cell, scale in zip(printed, unit.scales, strict=True)]
+        absent = any(value is None for value, _ in parsed)
+        yield row(t_ns, unit.path, unit.metrics, meaning.check(unit.metrics, parsed) if absent else parsed)
+
+
+def _plain(printed: list[str], scales: tuple[float, ...]) -> list[float] | None:
+    """Values in base units where every cell is of digits and a point; None when one is not that simple.
+
+    `2.11e9` is 2110000000 Hz; 2.11 times 10^9 is not.
+    """
+    if "".join(printed).strip("0123456789. ") or max(map(len, printed)) > LONGEST_PLAIN:
+        return None
+    try:
+        return [
+            float(cell.rstrip() + _EXPONENTS[scale]) if "." in cell else scaled((int(cell), ""), scale)[0] or 0
+            for cell, scale in zip(printed, scales, strict=True)
+        ]
+    except (ValueError, KeyError):
+        return None

@@ -17,7 +17,7 @@ from operator import itemgetter
 from types import MappingProxyType
 
 from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug
-from .sample import Kind, Metric, Reading, reading
+from .sample import Kind, Metric, Reading, reading, row
 
 NAME = "pcm-iio"
 
@@ -318,33 +318,25 @@ def _slow_row(
     line: str, text: str, t_ns: int | None, layout: _Layout, number: int, origin: Origin
 ) -> Iterator[Reading]:
     """A new unit, blanks, suffixes, missing or wrapped values. What is no row is noted and left out."""
-    row = text.split(layout.delimiter, layout.name + 2)
-    if len(row) < layout.name + 3 or not _SOCKET.match(row[layout.socket]):
+    found = text.split(layout.delimiter, layout.name + 2)
+    if len(found) < layout.name + 3 or not _SOCKET.match(found[layout.socket]):
         if text.strip():
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
         return
-    printed = row[-1].split(layout.delimiter)
+    printed = found[-1].split(layout.delimiter)
     narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
     if len(printed) > wide:
         raise origin.refuse(number, f"the row has {len(printed)} values, its header {wide}", "do not mix two pcm runs")
     if len(printed) not in (narrow, wide) or (not line.endswith("\n") and layout.known):
         origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
         return
-    part, stack = _paths(row, layout, number, origin)
+    part, stack = _paths(found, layout, number, origin)
     cells = [parse_cell(cell) for cell in printed]
-    if line.endswith("\n") and "-" not in row[-1]:
-        layout.known[layout.delimiter.join(row[layout.socket : -1])] = part, stack, line.count("-")
-    yield _reading(t_ns, part, layout.bandwidth, cells[:narrow])
+    if line.endswith("\n") and "-" not in found[-1]:
+        layout.known[layout.delimiter.join(found[layout.socket : -1])] = part, stack, line.count("-")
+    yield row(t_ns, part, layout.bandwidth, cells[:narrow])
     if len(cells) > narrow:
-        yield _reading(t_ns, stack, layout.iommu, cells[narrow:])
-
-
-def _reading(
-    t_ns: int | None, path: str, metrics: tuple[Metric, ...], cells: list[tuple[int | float | None, str]]
-) -> Reading:
-    values = [value for value, _ in cells]
-    reasons = {index: reason for index, (value, reason) in enumerate(cells) if value is None}
-    return Reading(t_ns, path, metrics, values, reasons)
+        yield row(t_ns, stack, layout.iommu, cells[narrow:])
 
 
 def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tuple[str, str]:
@@ -408,6 +400,6 @@ def _box_row(
         return
     match = _PART.match(cells[0])
     assert match is not None, "BUG: only called with a part's row"
-    yield _reading(t_ns, f"{stack}/part{match[1]}", metrics[:width], values[:width])
+    yield row(t_ns, f"{stack}/part{match[1]}", metrics[:width], values[:width])
     if len(values) > width:
-        yield _reading(t_ns, stack, metrics[width:], values[width:])
+        yield row(t_ns, stack, metrics[width:], values[width:])

@@ -10,10 +10,11 @@ and is refused.
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled
-from .sample import Kind, Metric, Reading, reading
+from .sample import Kind, Metric, Reading, row
 
 NAME = "perf"
 
@@ -37,7 +38,7 @@ _PLACE = re.compile(r"CPUs?\d+|S\d+(?:-D\d+)?(?:-CLS\d+)?(?:-C(?:PU)?\d+)?|D\d+|
 _VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
 _SHARE = re.compile(r"\d{1,3}\.\d\d")
 _PARTS = {"S": "socket", "D": "die", "CLS": "cluster", "C": "core", "CPU": "cpu", "CPUs": "cpu", "N": "node"}
-_JSON_PLACES = (("socket", "S"), ("die", ""), ("cluster", ""), ("core", ""), ("cpu", ""), ("node", "N"))
+_JSON_PLACES = ("socket", "die", "cluster", "core", "cpu", "node")
 # 2^63 and not 2^47: TSC-like events (msr/tsc/) really are that large; perf itself extends counters to 64 bits.
 _LIMIT = float(1 << 63)
 _MOST_PERCENT = 110
@@ -54,16 +55,9 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
         line = text.strip()
         if not line or line.startswith("#"):
             continue
-        failure = recognise_failure(line)
-        if failure:
-            raise origin.refuse(number, f"{failure[0]}: {line[:80]}", failure[1])
-        if line.startswith("Performance counter stats"):
-            raise origin.refuse(
-                number, "human-readable text of perf stat (depends on the locale)", "record with -j or -x';'"
-            )
         item = _from_json(line, number, origin) if line.startswith("{") else _from_cells(text, events)
         if item is None:
-            origin.leave_out(number, f"no row of perf stat: {line[:60]!r}")
+            _no_row(line, number, origin)
             continue
         found = True
         yield from _readings(item, origin)
@@ -71,11 +65,32 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
         raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
 
 
-class _Item:
+def _no_row(line: str, number: int, origin: Origin) -> None:
+    """Refuses perf's own messages and its text output; any other line is left out."""
+    failure = recognise_failure(line)
+    if failure:
+        raise origin.refuse(number, f"{failure[0]}: {line[:80]}", failure[1])
+    if line.startswith("Performance counter stats"):
+        raise origin.refuse(
+            number, "human-readable text of perf stat (depends on the locale)", "record with -j or -x';'"
+        )
+    origin.leave_out(number, f"no row of perf stat: {line[:60]!r}")
+
+
+class _Item(NamedTuple):
     """One printed row, whatever the format."""
 
-    def __init__(self, stamp: str, path: str, value: str, unit: str, event: str, share: str) -> None:
-        self.stamp, self.path, self.value, self.unit, self.event, self.share = stamp, path, value, unit, event, share
+    stamp: str
+    path: str
+    value: str
+    unit: str
+    event: str
+    share: str
+
+
+@lru_cache(maxsize=4096)
+def _metrics(event: str, unit: str) -> tuple[Metric, Metric]:
+    return Metric(event, unit, Kind.INTERVAL), Metric(f"{event}.running_share", "1", Kind.GAUGE)
 
 
 def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
@@ -87,14 +102,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
     share: Cell = (None, why) if why else _share(parse_cell(item.share))
     stamp = parse_cell(item.stamp)[0] if item.stamp else None
     t_ns = origin.now(None if stamp is None else round(stamp * 1e9))
-    yield reading(
-        t_ns,
-        item.path,
-        [
-            (Metric(item.event, unit, Kind.INTERVAL), *cell),
-            (Metric(f"{item.event}.running_share", "1", Kind.GAUGE), *share),
-        ],
-    )
+    yield row(t_ns, item.path, _metrics(item.event, unit), (cell, share))
 
 
 def _share(percent: Cell) -> Cell:
@@ -106,25 +114,29 @@ def _share(percent: Cell) -> Cell:
 
 def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
     try:
-        row: Any = json.loads(line)
+        fields: Any = json.loads(line)
     except (json.JSONDecodeError, RecursionError, ValueError):
         raise origin.refuse(
             number, f"broken JSON: {line[:60]!r}", "record again, without mixing perf's outputs"
         ) from None
-    if not isinstance(row, dict) or "event" not in row or "counter-value" not in row:
+    if not isinstance(fields, dict) or "event" not in fields or "counter-value" not in fields:
         return None
-    path = "/".join(_named(kind, str(row[kind])) for kind, _ in _JSON_PLACES if kind in row) or "system"
-    if "thread" in row:
-        path = f"thread:{row['thread']}"
-    texts = {key: str(row.get(key, "")) for key in ("interval", "counter-value", "unit", "event", "pcnt-running")}
-    return _Item(texts["interval"], path, texts["counter-value"], texts["unit"], texts["event"], texts["pcnt-running"])
+    path = "/".join([_named(kind, str(fields[kind])) for kind in _JSON_PLACES if kind in fields]) or "system"
+    if "thread" in fields:
+        path = f"thread:{fields['thread']}"
+    stamp, value, unit, event, share = [
+        str(fields.get(key, "")) for key in ("interval", "counter-value", "unit", "event", "pcnt-running")
+    ]
+    return _Item(stamp, path, value, unit, event, share)
 
 
+@lru_cache(maxsize=4096)
 def _named(kind: str, text: str) -> str:
     """`S0` of kind socket is socket0; `S0-D1-C3` of kind core is socket0/die1/core3; `3` of kind cpu is cpu3."""
     return f"{kind}{text}" if text.isdigit() else _place(text)
 
 
+@lru_cache(maxsize=4096)
 def _place(text: str) -> str:
     parts = [re.fullmatch(r"([A-Za-z]+)(\d+)", part) for part in text.split("-")]
     if all(part and part[1] in _PARTS for part in parts):

@@ -94,6 +94,16 @@ def reading(t_ns: int | None, path: str, cells: Iterable[tuple[Metric, Value, st
     return Reading(t_ns, path, metrics, values, reasons)
 
 
+def row(
+    t_ns: int | None, path: str, metrics: Sequence[Metric], cells: Sequence[tuple[int | float | None, str]]
+) -> Reading:
+    """Makes a reading from metrics and (value, reason) pairs."""
+    values = [value for value, _ in cells]
+    if None not in values:
+        return Reading(t_ns, path, metrics, values)
+    return Reading(t_ns, path, metrics, values, {i: reason for i, (value, reason) in enumerate(cells) if value is None})
+
+
 def absent(t_ns: int | None, path: str, metrics: Iterable[Metric], reason: str) -> Reading:
     """A reading of which nothing could be measured, for one reason."""
     return reading(t_ns, path, zip(metrics, repeat(None), repeat(reason), strict=False))
