@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from .parsing import Origin, clean, parse_cell
@@ -76,13 +77,13 @@ def _reply(command: str, result: Any, origin: Origin) -> Iterator[Reading]:
         lcore = {key: [result[key]] for key in ("total_cycles", "busy_cycles") if key in result}
         yield from _usage(t_ns, {"lcore_ids": [result.get("lcore_id")], **lcore})
     elif isinstance(result, dict):
-        yield reading(t_ns, _place(command, result, port), _states(command, result))
+        yield reading(t_ns, _subject(command, result, port), _states(command, result))
     elif isinstance(result, (list, str, int, float)):
         metric = Metric(command.strip("/").replace("/", ".") or "commands", "", Kind.STATE)
         yield reading(t_ns, "application", [(metric, _text(result), "")])
 
 
-def _place(command: str, result: dict[str, Any], port: str) -> str:
+def _subject(command: str, result: dict[str, Any], port: str) -> str:
     if command.startswith("/ethdev/"):
         return port
     return f"mempool:{result.get('name', '?')}" if command == "/mempool/info" else "application"
@@ -93,24 +94,38 @@ def _counters(result: dict[str, Any]) -> Iterator[tuple[Metric, Value, str]]:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         cell = parse_cell(str(value), wrapped=_LIMIT)
-        unit = "B" if name.endswith(("bytes", "octets")) else "1"
-        yield Metric(name, unit, Kind.COUNTER), *cell
-        normal = _NORMALISED.get(name)
-        if normal:
-            gauge = normal.endswith("percent")
-            yield Metric(normal, "%" if gauge else unit, Kind.GAUGE if gauge else Kind.COUNTER), *cell
+        for metric in _metrics(name):
+            yield metric, *cell
+
+
+@lru_cache(maxsize=4096)
+def _metrics(name: str) -> list[Metric]:
+    """The counter under its own name, and under the normalised one where there is one."""
+    unit = "B" if name.endswith(("bytes", "octets")) else "1"
+    metrics = [Metric(name, unit, Kind.COUNTER)]
+    normal = _NORMALISED.get(name)
+    if normal:
+        gauge = normal.endswith("percent")
+        metrics.append(Metric(normal, "%" if gauge else unit, Kind.GAUGE if gauge else Kind.COUNTER))
+    return metrics
 
 
 def _xstats(t_ns: int | None, port: str, result: dict[str, Any]) -> Iterator[Reading]:
     """Per queue: `rx_q0_packets` (ethdev's own) and `rx_q0packets` (older) belong to rx_queue0."""
     units: dict[str, dict[str, Any]] = {port: {}}
     for name, value in result.items():
-        match = _QUEUE.fullmatch(name)
-        path = f"{port}/{match[1]}_queue{match[2]}" if match else port
-        units.setdefault(path, {})[match[3] if match else name] = value
+        queue, counter = _place(name)
+        units.setdefault(f"{port}/{queue}" if queue else port, {})[counter] = value
     for path, values in units.items():
         if values:
             yield reading(t_ns, path, _counters(values))
+
+
+@lru_cache(maxsize=16384)
+def _place(name: str) -> tuple[str, str]:
+    """Queue (empty: the port itself) and the counter's name there."""
+    match = _QUEUE.fullmatch(name)
+    return (f"{match[1]}_queue{match[2]}", match[3]) if match else ("", name)
 
 
 def _usage(t_ns: int | None, result: dict[str, Any]) -> Iterator[Reading]:

@@ -10,6 +10,7 @@ outbound_pci_stalled_rd/_wr of mlx5 are gauges (percent of the last second); the
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from .parsing import Origin, numbered, parse_cell, slug
 from .sample import Kind, Metric, Reading, Value, reading
@@ -113,13 +114,11 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 last = text.strip()
                 origin.leave_out(number, f"no counter: {last[:60]!r}")
             continue
-        where, name = _place(match[1])
-        gauge = name in _GAUGES
+        where, metric = _place(match[1])
         value, reason = parse_cell(match[2], wrapped=_LIMIT)
-        metric = Metric(name, "%" if gauge else _unit(name), Kind.GAUGE if gauge else Kind.COUNTER)
         units.setdefault(f"{path}/{where}" if where else path, []).append((metric, value, reason))
         if not where:
-            names[name] = value
+            names[metric.name] = value
     if not any(units.values()):
         raise origin.refuse(1, f"no counter in it{': ' + last if last else ''}", "record with: ethtool -S INTERFACE")
     units[path].extend(_normalised(names))
@@ -128,13 +127,19 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         yield reading(t_ns, unit, cells)
 
 
-def _place(name: str) -> tuple[str, str]:
-    """Queue (empty: the port itself) and the counter's name there."""
+@lru_cache(maxsize=16384)
+def _place(name: str) -> tuple[str, Metric]:
+    """Queue (empty: the port itself) and the counter as it is called there."""
     for pattern in _QUEUES:
         match = pattern.fullmatch(name)
         if match:
-            return f"{match['dir']}_queue{match['queue']}", match["name"].removeprefix(f"{match['dir']}_")
-    return "", name
+            return f"{match['dir']}_queue{match['queue']}", _metric(match["name"].removeprefix(f"{match['dir']}_"))
+    return "", _metric(name)
+
+
+def _metric(name: str) -> Metric:
+    gauge = name in _GAUGES
+    return Metric(name, "%" if gauge else _unit(name), Kind.GAUGE if gauge else Kind.COUNTER)
 
 
 def _unit(name: str) -> str:

@@ -3,16 +3,25 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-from .parsing import Origin, numbered, parse_cell
-from .sample import Kind, Metric, Reading, Value, reading
+from .parsing import Cell, Origin, numbered, parse_cell
+from .sample import Kind, Metric, Reading, row
 
 NAME = "kernel-load"
 
 # proc(5): columns of a cpu line, in ticks of 1/USER_HZ s
-_TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
-_STAT = {"ctxt": "context_switches", "processes": "forks", "procs_running": "running", "procs_blocked": "blocked"}
-_GAUGES = {"running", "blocked"}
+_TICKS = tuple(
+    Metric(f"{column}_ticks", "ticks", Kind.COUNTER)
+    for column in ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+)
+_STAT = {
+    "ctxt": Metric("context_switches", "1", Kind.COUNTER),
+    "processes": Metric("forks", "1", Kind.COUNTER),
+    "procs_running": Metric("running", "1", Kind.GAUGE),
+    "procs_blocked": Metric("blocked", "1", Kind.GAUGE),
+}
+_CPU = re.compile(r"cpu(\d*)")
 _LIMIT = float(1 << 63)
 
 
@@ -32,17 +41,13 @@ def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     found, t_ns = False, origin.now()
     for number, text in numbered(lines, origin):
         name, *cells = text.split() or [""]
-        cpu = re.fullmatch(r"cpu(\d*)", name)
+        cpu = _CPU.fullmatch(name)
         if cpu:
             found = True
-            metrics = (Metric(f"{column}_ticks", "ticks", Kind.COUNTER) for column in _TICKS)
-            path = f"cpu{cpu[1]}" if cpu[1] else "system"
-            yield reading(
-                t_ns, path, ((m, *parse_cell(c, wrapped=_LIMIT)) for m, c in zip(metrics, cells, strict=False))
-            )
+            ticks = [parse_cell(cell, wrapped=_LIMIT) for cell in cells[: len(_TICKS)]]
+            yield row(t_ns, f"cpu{cpu[1]}" if cpu[1] else "system", _TICKS[: len(ticks)], ticks)
         elif name in _STAT and cells:
-            kind = Kind.GAUGE if _STAT[name] in _GAUGES else Kind.COUNTER
-            yield reading(t_ns, "system", [(Metric(_STAT[name], "1", kind), *parse_cell(cells[0], wrapped=_LIMIT))])
+            yield row(t_ns, "system", (_STAT[name],), (parse_cell(cells[0], wrapped=_LIMIT),))
         elif not found:
             raise origin.refuse(number, f"not /proc/stat: {text[:40]!r}", "record /proc/stat whole")
     if not found:
@@ -52,7 +57,7 @@ def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """A column a CPU (the header names them; offline CPUs have none), a row an interrupt or softirq."""
     cpus: list[str] = []
-    cells: dict[str, list[tuple[Metric, Value, str]]] = {}
+    cells: dict[str, tuple[list[Metric], list[Cell]]] = {}
     for number, text in numbered(lines, origin):
         words = text.split()
         if not cpus:
@@ -60,18 +65,20 @@ def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             if not cpus or not all(re.fullmatch(r"CPU\d+", word) for word in cpus):
                 raise origin.refuse(number, f"no header of CPUs: {text[:40]!r}", f"record /proc/{origin.label} whole")
         elif words and words[0].endswith(":"):
-            for path, cell in _table_row(words, cpus, origin.label):
-                cells.setdefault(path, []).append(cell)
+            for path, metric, cell in _table_row(words, cpus, origin.label):
+                metrics, values = cells.setdefault(path, ([], []))
+                metrics.append(metric)
+                values.append(cell)
         elif words:
             origin.leave_out(number, f"no row of /proc/{origin.label}: {text[:40]!r}")
     if not cpus:
         raise origin.refuse(0, "empty", f"record /proc/{origin.label} whole")
     t_ns = origin.now()
-    for path, triples in cells.items():
-        yield reading(t_ns, path, triples)
+    for path, (metrics, values) in cells.items():
+        yield row(t_ns, path, metrics, values)
 
 
-def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, tuple[Metric, Value, str]]]:
+def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, Metric, Cell]]:
     """ERR and MIS have one number for the whole system; the words after the numbers name the device."""
     name = words[0].rstrip(":")
     numbers = words[1 : 1 + len(cpus)]
@@ -79,9 +86,14 @@ def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[
     prefix = "irq" if label == "interrupts" else "softirq"
     if len(counts) < len(cpus):
         if counts:
-            yield "system", (Metric(f"{prefix}:{name}", "1", Kind.COUNTER), *parse_cell(counts[0], wrapped=_LIMIT))
+            yield "system", _metric(f"{prefix}:{name}"), parse_cell(counts[0], wrapped=_LIMIT)
         return
     device = words[-1] if name.isdigit() and len(words) > len(cpus) + 1 else ""
-    metric = Metric(f"{prefix}:{name}:{device}" if device else f"{prefix}:{name}", "1", Kind.COUNTER)
+    metric = _metric(f"{prefix}:{name}:{device}" if device else f"{prefix}:{name}")
     for cpu, count in zip(cpus, counts, strict=True):
-        yield cpu.lower(), (metric, *parse_cell(count, wrapped=_LIMIT))
+        yield cpu.lower(), metric, parse_cell(count, wrapped=_LIMIT)
+
+
+@lru_cache(maxsize=4096)
+def _metric(name: str) -> Metric:
+    return Metric(name, "1", Kind.COUNTER)

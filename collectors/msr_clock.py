@@ -12,11 +12,13 @@ from pathlib import Path
 from .interface import Availability
 from .parsing import Origin, numbered
 from .polling import PollingCollector
-from .sample import Kind, Metric, Reading, reading
+from .sample import Kind, Metric, Reading
 
 NAME = "aperf"
 
 _REGISTERS = {0xE7: "mperf", 0xE8: "aperf"}
+_METRICS = {address: Metric(name, "cycles", Kind.COUNTER) for address, name in _REGISTERS.items()}
+_LINE = re.compile(r"(cpu\d+) 0x([0-9a-f]+) ([0-9a-f]{1,16})")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
@@ -27,13 +29,13 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     found, t_ns = False, origin.now()
     for number, text in numbered(lines, origin):
-        match = re.fullmatch(r"(cpu\d+) 0x([0-9a-f]+) ([0-9a-f]{1,16})", text)
-        name = _REGISTERS.get(int(match[2], 16)) if match else None
-        if match is None or name is None:
+        match = _LINE.fullmatch(text)
+        metric = _METRICS.get(int(match[2], 16)) if match else None
+        if match is None or metric is None:
             origin.leave_out(number, f"no register: {text[:60]!r}")
             continue
         found = True
-        yield reading(t_ns, match[1], [(Metric(name, "cycles", Kind.COUNTER), int(match[3], 16), "")])
+        yield Reading(t_ns, match[1], (metric,), (int(match[3], 16),))
     if not found:
         raise origin.refuse(0, "no register in it", "record with: pollscope collect aperf")
 

@@ -105,9 +105,7 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
         raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
     if "Date" not in below or "Time" not in below:
         raise origin.refuse(number, "no Date and Time in the second header row", "record again")
-    return Header(
-        delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), _units(pairs, meaning)
-    )
+    return Header(delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), _units(pairs, meaning))
 
 
 def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> list[Unit]:

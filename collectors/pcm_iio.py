@@ -209,7 +209,7 @@ def _shape(block: list[str], layout: _Layout) -> _Shape | None:
     narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
     at, names, value_at, times = 1, [0], list[int](), list[int]()
     plan: list[tuple[str, tuple[Metric, ...], slice, int]] = []
-    for row, line in enumerate(block):
+    for index, line in enumerate(block):
         found = line.removesuffix("\n").split(layout.delimiter)
         paths = layout.known.get(layout.delimiter.join(found[before:lead]))
         width, first = len(found) - lead, len(value_at)
@@ -219,9 +219,9 @@ def _shape(block: list[str], layout: _Layout) -> _Shape | None:
         names += range(at + before, at + lead)
         value_at += range(at + lead, at + len(found))
         at += len(found)
-        plan.append((paths[0], layout.bandwidth, slice(first, first + narrow), row))
+        plan.append((paths[0], layout.bandwidth, slice(first, first + narrow), index))
         if width > narrow:
-            plan.append((paths[1], layout.iommu, slice(first + narrow, first + wide), row))
+            plan.append((paths[1], layout.iommu, slice(first + narrow, first + wide), index))
     if len(value_at) < 2:  # one value alone: itemgetter would give no tuple
         return None
     cells, named = _cells(block, layout), itemgetter(*names, at)

@@ -10,9 +10,10 @@ multiplied. With `-e` a socket has three rows, whose class is glued to the last 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, slug
-from .sample import Kind, Metric, Reading, reading
+from .sample import Kind, Metric, Reading, row
 
 NAME = "pcm-pcie"
 
@@ -42,17 +43,21 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             if failure:
                 raise origin.refuse(number, *failure)
         elif line and not line.startswith("--"):
-            row = _row(line, table, number, origin)
-            if row:
-                yield reading(t_ns, *row)
+            found = _row(line, table, number, origin)
+            if found:
+                yield row(t_ns, *found)
     if table is None:
         raise origin.refuse(0, "no pcm-pcie header in it", "record with: pcm-pcie 1.0 -B -e -csv")
 
 
 @dataclass(frozen=True)
 class _Table:
+    """A header; `metrics` of the columns by the class of a row, `without_hit` the columns that count no hits."""
+
     delimiter: str
-    columns: list[str]
+    columns: tuple[str, ...]
+    metrics: dict[str, tuple[Metric, ...]]
+    without_hit: tuple[int, ...]
 
 
 def _header(line: str) -> _Table | None:
@@ -61,13 +66,18 @@ def _header(line: str) -> _Table | None:
     if match is None:
         return None
     cells = [cell.strip() for cell in line.rstrip("|").split(match[1])]
-    return _Table(match[1], [cell for cell in cells[1:] if cell])
+    return _table(match[1], tuple(cell for cell in cells[1:] if cell))
 
 
-def _row(
-    line: str, table: _Table, number: int, origin: Origin
-) -> tuple[str, list[tuple[Metric, int | float | None, str]]] | None:
-    """Unit path and cells of one row; None for a line that is none (noted)."""
+@lru_cache(maxsize=64)
+def _table(delimiter: str, columns: tuple[str, ...]) -> _Table:
+    metrics = {kind: tuple(_metric(name, kind) for name in columns) for kind in ("Total", "Miss", "Hit", "Aggregate")}
+    none = [i for i, name in enumerate(columns) if name in _WITHOUT_HIT and "ItoMCacheNear" in columns]
+    return _Table(delimiter, columns, metrics, tuple(none))
+
+
+def _row(line: str, table: _Table, number: int, origin: Origin) -> tuple[str, tuple[Metric, ...], list[Cell]] | None:
+    """Unit path, metrics and cells of one row; None for a line that is none (noted)."""
     match = _CLASS.search(line)
     kind = match[1] if match else "Total"
     body = line[: match.start()] if match else line
@@ -85,15 +95,14 @@ def _row(
         origin.leave_out(number, f"the row has {len(cells) - 1} of {len(table.columns)} values: cut off")
         return None
     path = "system" if cells[0] == "*" else f"socket{int(cells[0])}"
-    return path, [
-        _cell(name, kind, parse_cell(cell), table) for name, cell in zip(table.columns, cells[1:], strict=True)
-    ]
+    values = list(map(parse_cell, cells[1:]))
+    for index in table.without_hit if kind == "Hit" else ():
+        values[index] = None, "this processor counts no hits of this event; the tool prints 0"
+    return path, table.metrics[kind], values
 
 
-def _cell(name: str, kind: str, cell: Cell, table: _Table) -> tuple[Metric, int | float | None, str]:
+def _metric(name: str, kind: str) -> Metric:
     suffix = f"_{kind.lower()}" if kind in ("Miss", "Hit") else ""
-    if kind == "Hit" and name in _WITHOUT_HIT and "ItoMCacheNear" in table.columns:
-        cell = (None, "this processor counts no hits of this event; the tool prints 0")
     if name in _BYTES:
-        return Metric(_BYTES[name] + suffix, "B", Kind.INTERVAL), *cell
-    return Metric(slug(name) + suffix, "cachelines", Kind.INTERVAL), *cell
+        return Metric(_BYTES[name] + suffix, "B", Kind.INTERVAL)
+    return Metric(slug(name) + suffix, "cachelines", Kind.INTERVAL)

@@ -7,6 +7,7 @@ Lines look like `S0; Consumed Joules: 1339.15; Watts: 67.11; Thermal headroom be
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from .parsing import Origin, numbered, parse_cell, recognise_failure, scaled, slug
 from .sample import Kind, Metric, Reading, reading
@@ -66,7 +67,13 @@ def _pairs(text: str) -> Iterator[str]:
 
 def _pair(text: str) -> tuple[Metric, int | float | None, str]:
     name, _, printed = (part.strip() for part in text.rpartition(":"))
-    cell = parse_cell(printed)
-    if printed.endswith("%"):
-        return Metric(f"{slug(name)}_share", "1", Kind.GAUGE), *scaled(cell, 0.01)
-    return Metric(*_KNOWN.get(name, (slug(name), "", Kind.INTERVAL))), *cell
+    share = printed.endswith("%")
+    cell = scaled(parse_cell(printed[:-1]), 0.01) if share else parse_cell(printed)
+    return _metric(name, share), *cell
+
+
+@lru_cache(maxsize=4096)
+def _metric(name: str, share: bool) -> Metric:
+    if share:
+        return Metric(f"{slug(name)}_share", "1", Kind.GAUGE)
+    return Metric(*_KNOWN.get(name, (slug(name), "", Kind.INTERVAL)))

@@ -3,9 +3,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from .parsing import Origin, numbered, parse_cell, slug
-from .sample import Kind, Metric, Reading, reading
+from .sample import Kind, Metric, Reading, row
 
 NAME = "pcm-sensor-server"
 
@@ -32,10 +33,16 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 origin.leave_out(number, f"no metric: {text[:60]!r}")
             continue
         found = True
-        labels = dict(_LABEL.findall(match[2] or ""))
-        path = "/".join(f"{place}{labels[place]}" for place in _PLACES if place in labels) or "system"
-        name = slug(match[1]) + (f".{labels['index']}" if "index" in labels else "")
-        kind = Kind.GAUGE if _GAUGES.search(match[1]) else Kind.COUNTER
-        yield reading(t_ns, path, [(Metric(name, "1", kind), *parse_cell(match[3], wrapped=_LIMIT))])
+        path, metric = _meaning(match[1], match[2] or "")
+        yield row(t_ns, path, (metric,), (parse_cell(match[3], wrapped=_LIMIT),))
     if not found:
         raise origin.refuse(0, "no metric in it", "record with: curl http://HOST:9738/metrics")
+
+
+@lru_cache(maxsize=16384)
+def _meaning(name: str, labels: str) -> tuple[str, Metric]:
+    """Unit path and metric."""
+    found = dict(_LABEL.findall(labels))
+    path = "/".join(f"{place}{found[place]}" for place in _PLACES if place in found) or "system"
+    metric = slug(name) + (f".{found['index']}" if "index" in found else "")
+    return path, Metric(metric, "1", Kind.GAUGE if _GAUGES.search(name) else Kind.COUNTER)

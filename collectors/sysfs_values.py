@@ -6,12 +6,14 @@ The same listing is the raw recording and what the parser reads, so a recorded h
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from .parsing import Origin, numbered, parse_cell
 from .sample import Kind, Metric, Reading, Value, reading
 
 NAME = "sysfs"
 
+_LINE = re.compile(r"(/[^=!]*)([=!])(.*)")
 _CPU = re.compile(r"/sys/devices/system/cpu/(cpu\d+)/(.+)")
 _IDLE = re.compile(r"cpuidle/(state\d+)/(.+)")
 _POWERCAP = re.compile(r"/sys/class/powercap/([^/]+)/(.+)")
@@ -53,7 +55,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     found, t_ns = False, origin.now()
     for number, text in numbered(lines, origin):
-        match = re.match(r"(/[^=!]*)([=!])(.*)", text)
+        match = _LINE.match(text)
         if match is None:
             if text.strip():
                 origin.leave_out(number, f"no path=value: {text[:60]!r}")
@@ -77,6 +79,7 @@ def _cell(metric: Metric, mark: str, text: str, scale: float) -> tuple[Metric, V
     return metric, text, ""
 
 
+@lru_cache(maxsize=16384)
 def _meaning(path: str) -> tuple[str, Metric, float]:
     """Unit path, metric, and scale of a sysfs file. Unknown files are states: their text is kept."""
     for pattern, names in ((_CPU, _KNOWN), (_POWERCAP, _KNOWN), (_UNCORE, _KNOWN)):

@@ -7,10 +7,11 @@ its load.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 
 from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
-from .sample import Kind, Metric, Reading, reading
+from .sample import Kind, Metric, Reading, row
 
 NAME = "turbostat"
 
@@ -20,6 +21,7 @@ _NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC"}
 _PACKAGE = re.compile(
     r"Pkg.*|PkgWatt|CorWatt|GFXWatt|RAMWatt|SysWatt|PKG_%|RAM_%|UncMHz|UMHz\d.*|GFX.*|Totl%C0|Any%C0|SAM.*"
 )
+_CPU = re.compile(r"\d+|-", re.ASCII)
 _CORE = re.compile(r"CPU%c\d+|Core.*|Mod%c\d+")
 _MHZ = re.compile(r".*MHz|UMHz\d.*")
 _NAMES = {
@@ -56,28 +58,23 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     Raises:
         ParseError: no header, a header in which two names ran together, or a row longer than its header.
     """
-    header: list[str] = []
+    table: _Table | None = None
     sample, t_ns = -1, None
     for number, text in numbered(lines, origin):
-        cells = text.split("\t") if "\t" in text else text.split()
-        cells = [cell.strip() for cell in cells]
+        cells = list(map(str.strip, text.split("\t"))) if "\t" in text else text.split()
         if "CPU" in cells and ("Avg_MHz" in cells or "Busy%" in cells):
-            header, sample = _checked_header(cells, number, origin), sample + 1
+            if table is None or cells != table.header:
+                table = _table(_checked_header(cells, number, origin))
+            sample += 1
             t_ns = origin.now(None, sample)
-        elif header and _is_row(cells, header):
-            yield from _row(header, cells, t_ns, number, origin)
-        elif not header and (failure := recognise_failure(text)):
+        elif table is not None and len(cells) > table.first and _CPU.fullmatch(cells[table.first]):
+            yield from _row(table, cells, t_ns, number, origin)
+        elif table is None and (failure := recognise_failure(text)):
             raise origin.refuse(number, *failure)
-        elif header and text.strip():
+        elif table is not None and text.strip():
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
-    if not header:
+    if table is None:
         raise origin.refuse(0, "no turbostat header in it", "record with: turbostat -q -i 1 -o FILE")
-
-
-def _is_row(cells: list[str], header: list[str]) -> bool:
-    """By its first place: options put the time (`usec`, `Time_Of_Day_Seconds`) in front of package, core and CPU."""
-    first = next(index for index, name in enumerate(header) if name in _PLACES)
-    return len(cells) > first and bool(re.fullmatch(r"\d+|-", cells[first], re.ASCII))
 
 
 def _checked_header(cells: list[str], number: int, origin: Origin) -> list[str]:
@@ -91,59 +88,101 @@ def _checked_header(cells: list[str], number: int, origin: Origin) -> list[str]:
     return cells
 
 
-def _row(header: list[str], cells: list[str], t_ns: int | None, number: int, origin: Origin) -> Iterator[Reading]:
-    if len(cells) > len(header):
+@dataclass(frozen=True)
+class _Column:
+    """What one column means: whose it is (a key of `_Table.path`), which metric, how a cell becomes a value."""
+
+    index: int
+    place: str
+    metric: Metric
+    scale: float
+    is_share: bool
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A header; `first` is its first place: options put the time in front of package, core and CPU."""
+
+    header: list[str]
+    first: int
+    places: dict[str, int]
+    columns: list[_Column]
+
+
+def _table(header: list[str]) -> _Table:
+    places = {name: index for index, name in enumerate(header) if name in _PLACES}
+    columns = [
+        _Column(index, _place(name, places), *_meaning(name))
+        for index, name in enumerate(header)
+        if name not in places and name not in _NO_COUNTERS
+    ]
+    return _Table(header, min(places.values()), places, columns)
+
+
+def _row(table: _Table, cells: list[str], t_ns: int | None, number: int, origin: Origin) -> Iterator[Reading]:
+    if len(cells) > len(table.header):
         raise origin.refuse(
-            number, f"the row has {len(cells)} cells, its header {len(header)}", "use --show to choose columns"
+            number, f"the row has {len(cells)} cells, its header {len(table.header)}", "use --show to choose columns"
         )
-    printed = dict(zip(header, cells, strict=False))
-    if not re.fullmatch(r"\d+|-", printed.get("CPU", ""), re.ASCII):
+    where = {name: cells[index] for name, index in table.places.items() if index < len(cells)}
+    if not _CPU.fullmatch(where.get("CPU", "")):
         origin.leave_out(number, f"the row names no CPU: {' '.join(cells)[:60]!r}")
         return
-    places = {name: printed.pop(name) for name in _PLACES if name in printed}
-    printed = {name: text for name, text in printed.items() if name not in _NO_COUNTERS}
-    values = {name: parse_cell(text) for name, text in printed.items()}
-    glued = next((text for name, text in printed.items() if values[name][0] is None and text.count(".") > 1), None)
-    if glued is not None:
-        # every later cell would stand under a wrong name
-        origin.leave_out(number, f"two values ran together: {glued!r}")
-        return
-    units: dict[str, list[tuple[Metric, int | float | None, str]]] = {}
-    for name, cell in values.items():
-        units.setdefault(_path(name, places), []).append(_cell(name, cell))
-    for path, triples in units.items():
-        yield reading(t_ns, path, triples)
+    paths = {place: _path(place, where) for place in ("Package", "Core", "CPU")}
+    units: dict[str, tuple[list[Metric], list[Cell]]] = {path: ([], []) for path in paths.values()}
+    for column in table.columns:
+        if column.index >= len(cells):
+            break
+        cell = parse_cell(cells[column.index])
+        if cell[0] is None and cells[column.index].count(".") > 1:
+            # every later cell would stand under a wrong name
+            origin.leave_out(number, f"two values ran together: {cells[column.index]!r}")
+            return
+        metrics, values = units[paths[column.place]]
+        metrics.append(column.metric)
+        values.append(_in_base_units(cell, column))
+    for path, (metrics, values) in units.items():
+        if metrics:
+            yield row(t_ns, path, metrics, values)
 
 
-def _path(column: str, places: dict[str, str]) -> str:
-    if places.get("CPU") == "-":
-        return "system"
-    package = f"socket{places.get('Package', '0')}"
+def _in_base_units(cell: Cell, column: _Column) -> Cell:
+    if column.is_share and cell[0] is not None and cell[0] > _MOST_PERCENT:
+        return None, f"overflow: {cell[0]} %"
+    return cell if column.scale == 1 else scaled(cell, column.scale)
+
+
+def _place(column: str, places: Container[str]) -> str:
     if _PACKAGE.fullmatch(column):
+        return "Package"
+    return "Core" if _CORE.fullmatch(column) and "Core" in places else "CPU"
+
+
+def _path(place: str, where: dict[str, str]) -> str:
+    if where["CPU"] == "-":
+        return "system"
+    package = f"socket{where.get('Package', '0')}"
+    if place == "Package":
         return package
-    if _CORE.fullmatch(column) and "Core" in places:
-        return f"{package}/core{places['Core']}"
-    return f"cpu{places['CPU']}"
+    return f"{package}/core{where.get('Core', '')}" if place == "Core" else f"cpu{where['CPU']}"
 
 
-def _cell(column: str, cell: Cell) -> tuple[Metric, int | float | None, str]:
+def _meaning(column: str) -> tuple[Metric, float, bool]:
+    """Metric, factor to its unit, and whether it is a share in percent."""
     name = _NAMES.get(column)
     if "%" in column:
-        share = scaled(cell, 0.01)
-        if cell[0] is not None and cell[0] > _MOST_PERCENT:
-            share = (None, f"overflow: {cell[0]} %")
-        return Metric(name or _residency(column), "1", Kind.GAUGE), *share
+        return Metric(name or _residency(column), "1", Kind.GAUGE), 0.01, True
     if _MHZ.fullmatch(column):
-        return Metric(name or slug(column), "Hz", Kind.GAUGE), *scaled(cell, 10**6)
+        return Metric(name or slug(column), "Hz", Kind.GAUGE), 10**6, False
     if column.endswith("Watt"):
-        return Metric(name or slug(column), "W", Kind.GAUGE), *cell
+        return Metric(name or slug(column), "W", Kind.GAUGE), 1, False
     if column.endswith("Tmp"):
-        return Metric(name or slug(column), "degC", Kind.GAUGE), *cell
+        return Metric(name or slug(column), "degC", Kind.GAUGE), 1, False
     if column == "LLCkRPS":
-        return Metric("llc_references", "1/s", Kind.RATE), *scaled(cell, 1000)
+        return Metric("llc_references", "1/s", Kind.RATE), 1000, False
     if column == "IPC":
-        return Metric("instructions_per_cycle", "1", Kind.GAUGE), *cell
-    return Metric(name or f"{slug(column)}_entries", "1", Kind.INTERVAL), *cell
+        return Metric("instructions_per_cycle", "1", Kind.GAUGE), 1, False
+    return Metric(name or f"{slug(column)}_entries", "1", Kind.INTERVAL), 1, False
 
 
 def _residency(column: str) -> str:
