@@ -1,32 +1,60 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speed and memory of the pcm-iio parser on one core: one continuous log of 100 MB, read from a file as a replay does.
+"""Speed and memory of the parsers on one core, first of all pcm-iio's: one continuous log of 100 MB, read from a file.
 
 Prints for every tenth of the log its speed and the resident memory so far, then `ratio parser_speed MEDIAN LOW HIGH N`:
 MB per second of CPU time (so that another process on the core does not count) over the 50 MB/s that must be reached,
 with the 95 % interval of the median over the tenths. Ends with 1 when the interval's low end is below 1, or when memory
 grew by more than 1 MB after the first tenth.
+
+Between them stand the speeds of the other parsers, each on a recording of 4 MB in its tool's form (samples of
+tests/collectors and ../shared/fixtures over and over), and of all together: bytes of all logs over the time of all.
+The bound is that of pcm-iio's log; the others are slower.
 """
 
+import io
 import os
 import random
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 from ratio import print_ratio
 
 from pollscope.collectors.parsing import Origin
 from pollscope.collectors.pcm_iio import parse
+from pollscope.collectors.polling import PollingCollector
+from pollscope.collectors.registry import COLLECTORS
 
 LOG_BYTES = 100_000_000
 PIECES = 10
 REQUIRED_BYTES_PER_S = 50e6
 GROWTH_BYTES = 1 << 20
+OTHER_BYTES = 4_000_000
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = (ROOT / "tests" / "collectors", ROOT.parent / "shared" / "fixtures")
+# what is recorded at every interval, by collector: label of the recording, sample
+SAMPLES = {
+    "pcm-pcie": ("", "pcm-pcie/codegen/pcm-pcie_head2606_csv_e_B_icx.csv"),
+    "pcm-memory": ("", "pcm-memory/codegen/pcm-memory_head2606_csv_partial_icx_8ch.csv"),
+    "pcm": ("", "pcm-core/codegen/pcm_head2606_csv_icx_2s4c.csv"),
+    "pcm-power": ("", "pcm-power.txt"),
+    "perf": ("", "perf-stat/perf61_j_I100_vm.json"),
+    "vtd-latency": ("", "vtd-latency.txt"),
+    "ethtool": ("eth0", "ethtool/ethtool_S_mlx5_core_ethq.txt"),
+    "dpdk-telemetry": ("/ethdev/xstats,0", "dpdk-telemetry/testpmd26.11rc0_net_null/ethdev_xstats_0.json"),
+    "neohost": ("", "neohost.json"),
+    "turbostat": ("", "turbostat/turbostat_2s_perfspect_testdata.txt"),
+    "aperf": ("", "aperf.txt"),
+    "cpufreq": ("", "cpu/sysfs_cpu_vm_k618.txt"),
+    "kernel-load": ("interrupts", "kernel-load.interrupts.txt"),
+    "kernel-log": ("", "kernel-log.txt"),
+}
 BANDWIDTH = "IB write,IB read,OB read,OB write"
 IOMMU = "IOTLB Lookup,IOTLB Miss,Ctxt Cache Hit,512G Cache Hit,1G Cache Hit,2M Cache Hit,4K Cache Hit,IOMMU Mem Access"
 HEADER = f"Date,Time,Socket,Name,Part,{BANDWIDTH},{IOMMU}\n"
@@ -58,30 +86,47 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-class Trace:
-    """Lines of the log as they are read; notes CPU time and memory after every tenth."""
+class CountedFile(io.FileIO):
+    """Notes bytes, CPU time and memory after every tenth of the log; counts blocks, for a line would cost too much."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._size = 0
         self.marks: list[tuple[int, float, int]] = [(0, time.process_time(), resident_bytes())]
 
-    def __iter__(self) -> Iterator[str]:
-        size, next_mark = 0, LOG_BYTES // PIECES
-        for line in self._file:
-            size += len(line)
-            yield line
-            if size >= next_mark:
-                self.marks.append((size, time.process_time(), resident_bytes()))
-                next_mark += LOG_BYTES // PIECES
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer) or 0
+        self._size += count
+        if self._size >= len(self.marks) * LOG_BYTES // PIECES:
+            self.marks.append((self._size, time.process_time(), resident_bytes()))
+        return count
 
 
 def measure(path: Path) -> list[tuple[int, float, int]]:
     """(bytes so far, CPU time so far, resident memory) after every tenth of the log."""
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        trace = Trace(file)
-        for _ in parse(iter(trace), Origin(path.name)):
-            pass
-    return trace.marks
+    counted = CountedFile(path)
+    with io.TextIOWrapper(io.BufferedReader(counted), encoding="utf-8", errors="replace", newline="\n") as file:
+        deque(parse(iter(file), Origin(path.name)), maxlen=0)
+    return counted.marks
+
+
+def measure_others(size: int, cpu_s: float) -> None:
+    """Prints the speed of the other parsers, and of all together with the `size` bytes of pcm-iio's log."""
+    for name, (label, sample) in SAMPLES.items():
+        path = next((folder / sample for folder in FOLDERS if (folder / sample).is_file()), None)
+        if path is None:
+            print(f"# {name:15s} no sample {sample} here")
+            continue
+        log = path.read_text(encoding="utf-8", errors="replace").rstrip("\n") + "\n"
+        make, times = COLLECTORS[name], OTHER_BYTES // len(log) + 1
+        logs = [log] * times if isinstance(make(), PollingCollector) else [log * times]
+        began = time.process_time()
+        for each in logs:
+            deque(make.parser(iter(io.StringIO(each)), Origin(name, label=label)), maxlen=0)
+        taken_s = time.process_time() - began
+        size, cpu_s = size + times * len(log), cpu_s + taken_s
+        print(f"# {name:15s} {times * len(log) / taken_s / 1e6:6.1f} MB/s")
+    print(f"# all together    {size / cpu_s / 1e6:6.1f} MB/s ({size / 1e6:.0f} MB)")
 
 
 def main() -> int:
@@ -95,6 +140,7 @@ def main() -> int:
         speed = (more - size) / (later_s - cpu_s)
         ratios.append(speed / REQUIRED_BYTES_PER_S)
         print(f"# {more / 1e6:5.0f} MB: {speed / 1e6:5.1f} MB/s, {memory / 1e6:.1f} MB resident")
+    measure_others(marks[-1][0], marks[-1][1] - marks[0][1])
     estimate = print_ratio("parser_speed", ratios)
     growth = marks[-1][2] - marks[1][2]
     print(f"# memory grew by {growth} bytes after the first tenth")

@@ -112,10 +112,11 @@ def clean(line: str) -> str:
     return _ESCAPES.sub(" ", line.rstrip("\r\n")).replace("\r", " ")
 
 
-def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED) -> Cell:
+def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED, human: bool = True) -> Cell:
     """One printed number, or None and why not. Understands K/M/G/T suffixes (powers of 1000) and a trailing %.
 
-    Integers stay integers. With `negative` numbers below zero are data, -1 included.
+    Integers stay integers. With `negative` numbers below zero are data, -1 included; without `human` a suffix is not
+    expected here, and refused.
     """
     text = text.strip()
     if len(text) <= LONGEST_PLAIN and text.isascii():
@@ -128,13 +129,13 @@ def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED) -
         if not negative and _MISSING.fullmatch(text):
             return None, f"the tool marks it as invalid ({text})"
         return _checked(text, 1, negative, wrapped)
-    human = _HUMAN.fullmatch(text)
-    if human:
-        return _checked(human[1], _SCALE[human[2]], negative, wrapped)
+    suffixed = _HUMAN.fullmatch(text) if human else None
+    if suffixed:
+        return _checked(suffixed[1], _SCALE[suffixed[2]], negative, wrapped)
     if _MISSING.fullmatch(text):
         return None, f"the tool marks it as invalid ({text})" if text else "empty cell: not present or inactive"
     if text.endswith("%"):
-        return parse_cell(text[:-1], negative=negative, wrapped=wrapped)
+        return parse_cell(text[:-1], negative=negative, wrapped=wrapped, human=human)
     return None, f"not a number: {text[:40]!r}"
 
 

@@ -3,6 +3,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from operator import add
 
 from .parsing import LONGEST_PLAIN, Cell, Origin, Stamps, clean, is_ended, parse_cell, recognise_failure, scaled
 from .sample import Metric, Reading, row
@@ -22,24 +24,59 @@ class Column:
 
 @dataclass(frozen=True)
 class Unit:
-    """The data columns of a unit path, in order: metrics, places in the row, factors to base units."""
+    """The metrics of a unit path, and where its cells stand among those of all units."""
 
     path: str
     metrics: tuple[Metric, ...]
-    places: tuple[int, ...]
-    scales: tuple[float, ...]
+    cells: slice
+
+
+class Columns:
+    """The columns of all units, one after the other: places in the row and factors to base units."""
+
+    def __init__(self, places: list[int], scales: list[float]) -> None:
+        self._places, self._scales = places, scales
+        self._set_apart([])
+
+    def _set_apart(self, odd: list[int]) -> None:
+        """Columns that once held something else than a plain decimal are parsed on their own from then on."""
+        self._odd = odd
+        plain = [index for index in range(len(self._places)) if index not in set(odd)]
+        self._plain = [self._places[index] for index in plain]
+        self._exponents = [_EXPONENTS.get(self._scales[index], "x") for index in plain]
+
+    def read(self, row: list[str]) -> list[Cell]:
+        """The cells in base units."""
+        values = _decimals([row[place] for place in self._plain], self._exponents)
+        if values is None:
+            texts = [row[place] for place in self._places]
+            exponents = [_EXPONENTS.get(scale, "x") for scale in self._scales]
+            self._set_apart(
+                [
+                    i
+                    for i, pair in enumerate(zip(texts, exponents, strict=True))
+                    if not _decimals(*([each] for each in pair))
+                ]
+            )
+            return self.read(row)
+        cells: list[Cell] = list(zip(values, repeat(""), strict=False))
+        for index in self._odd:
+            cells.insert(index, scaled(parse_cell(row[self._places[index]], human=False), self._scales[index]))
+        return cells
 
 
 @dataclass(frozen=True)
 class Header:
-    """`date` and `time` are the positions of their columns."""
+    """Two header rows as they stand there; `date` and `time` are the positions of their columns."""
 
+    rows: tuple[str, str]
     delimiter: str
     width: int
     ends_open: bool
     date: int
     time: int
     units: list[Unit]
+    columns: Columns
 
 
 class Meaning:
@@ -68,7 +105,9 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
     for number, line in enumerate(lines, 1):
         text, ended_before, ended = clean(line), ended, is_ended(line)
         if upper:
-            header, upper = join(upper, text, meaning, number, origin), ""
+            if header is None or header.rows != (upper, text):
+                header = join(upper, text, meaning, number, origin)
+            upper = ""
         elif _is_first_row(text, meaning):
             upper = text
         elif header is not None and text.strip():
@@ -105,24 +144,27 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
         raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
     if "Date" not in below or "Time" not in below:
         raise origin.refuse(number, "no Date and Time in the second header row", "record again")
-    return Header(delimiter, len(pairs), ends_open, below.index("Date"), below.index("Time"), _units(pairs, meaning))
+    units, places, scales = _units(pairs, meaning)
+    date, time = below.index("Date"), below.index("Time")
+    return Header((upper, lower), delimiter, len(pairs), ends_open, date, time, units, Columns(places, scales))
 
 
-def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> list[Unit]:
+def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> tuple[list[Unit], list[int], list[float]]:
+    """The units, and of all their columns one after the other the places in the row and the factors to base units."""
     columns: dict[str, list[tuple[int, Column]]] = {}
     for index, pair in enumerate(pairs):
         if pair != ("", "") and pair[1] not in ("Date", "Time"):
             column = meaning.column(*pair)
             columns.setdefault(column.path, []).append((index, column))
-    return [
-        Unit(
-            path,
-            tuple(column.metric for _, column in several),
-            tuple(index for index, _ in several),
-            tuple(column.scale for _, column in several),
-        )
-        for path, several in columns.items()
-    ]
+    units: list[Unit] = []
+    places: list[int] = []
+    scales: list[float] = []
+    for path, several in columns.items():
+        cells = slice(len(places), len(places) + len(several))
+        units.append(Unit(path, tuple(column.metric for _, column in several), cells))
+        places += [index for index, _ in several]
+        scales += [column.scale for _, column in several]
+    return units, places, scales
 
 
 def _filled(above: list[str], below: list[str]) -> list[str]:
@@ -146,28 +188,27 @@ def _row(
         origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
         return
     t_ns = origin.now(stamp, sample)
+    found = header.columns.read(cells)
     for unit in header.units:
-        printed = [cells[place] for place in unit.places]
-        values = _plain(printed, unit.scales)
-        if values is not None:
-            yield Reading(t_ns, unit.path, unit.metrics, values)
-            continue
-        parsed = [scaled(parse_cell(cell), scale) for cell, scale in zip(printed, unit.scales, strict=True)]
-        absent = any(value is None for value, _ in parsed)
-        yield row(t_ns, unit.path, unit.metrics, meaning.check(unit.metrics, parsed) if absent else parsed)
+        values = found[unit.cells]
+        if any(value is None for value, _ in values):
+            values = meaning.check(unit.metrics, values)
+        yield row(t_ns, unit.path, unit.metrics, values)
 
 
-def _plain(printed: list[str], scales: tuple[float, ...]) -> list[float] | None:
-    """Values in base units where every cell is of digits and a point; None when one is not that simple.
+def _decimals(printed: list[str], exponents: list[str]) -> list[float] | None:
+    """Values in base units where every cell is of digits and one point; None when one is not that simple.
 
     `2.11e9` is 2110000000 Hz; 2.11 times 10^9 is not.
     """
-    if "".join(printed).strip("0123456789. ") or max(map(len, printed)) > LONGEST_PLAIN:
+    joined = "".join(printed)
+    if (
+        joined.count(".") != len(printed)
+        or joined.strip("0123456789. ")
+        or max(map(len, printed), default=0) > LONGEST_PLAIN
+    ):
         return None
     try:
-        return [
-            float(cell.rstrip() + _EXPONENTS[scale]) if "." in cell else scaled((int(cell), ""), scale)[0] or 0
-            for cell, scale in zip(printed, scales, strict=True)
-        ]
-    except (ValueError, KeyError):
+        return list(map(float, map(add, printed, exponents)))
+    except ValueError:
         return None

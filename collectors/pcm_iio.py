@@ -238,6 +238,8 @@ def _whole(block: list[str], shape: _Shape, piece: _Piece, stamps: Stamps, origi
     cells = _cells(block, layout)
     if layout is not piece.layout or len(cells) != shape.cells or shape.names(cells) != shape.named:
         return None
+    if layout.dated and "\r" in "".join(shape.times(cells)):
+        return None  # a line torn inside its time
     printed = shape.values(cells)
     digits = "".join(printed)
     if not (digits.isdecimal() and digits.isascii() and all(printed)):

@@ -17,6 +17,8 @@ from .sample import Kind, Metric, Reading, row
 
 NAME = "pcm-pcie"
 
+_HEADER = re.compile(r"Skt\s*([|,;])")
+_SOCKET = re.compile(r"\d+|\*")
 _CLASS = re.compile(r"\s*\((Total|Miss|Hit|Aggregate)\)\s*$")
 _WORD = re.compile(r"-?\d+(?:\.\d+)?(?: [KMGT](?![A-Za-z]))?|[*]|\S+")
 _BYTES = {"PCIe Rd (B)": "pcie_read_bytes", "PCIe Wr (B)": "pcie_write_bytes"}
@@ -62,7 +64,7 @@ class _Table:
 
 def _header(line: str) -> _Table | None:
     """The columns after the socket's; CSV by its delimiter, text by its bars."""
-    match = re.match(r"Skt\s*([|,;])", line)
+    match = _HEADER.match(line)
     if match is None:
         return None
     cells = [cell.strip() for cell in line.rstrip("|").split(match[1])]
@@ -78,13 +80,13 @@ def _table(delimiter: str, columns: tuple[str, ...]) -> _Table:
 
 def _row(line: str, table: _Table, number: int, origin: Origin) -> tuple[str, tuple[Metric, ...], list[Cell]] | None:
     """Unit path, metrics and cells of one row; None for a line that is none (noted)."""
-    match = _CLASS.search(line)
+    match = _CLASS.search(line) if line.endswith(")") else None
     kind = match[1] if match else "Total"
     body = line[: match.start()] if match else line
-    cells = _WORD.findall(body) if table.delimiter == "|" else [cell.strip() for cell in body.split(table.delimiter)]
+    cells = _WORD.findall(body) if table.delimiter == "|" else list(map(str.strip, body.split(table.delimiter)))
     if len(cells) == len(table.columns) + 2 and not cells[-1]:
         cells.pop()  # a delimiter after the last value
-    if not re.fullmatch(r"\d+|\*", cells[0] if cells else ""):
+    if not _SOCKET.fullmatch(cells[0] if cells else ""):
         origin.leave_out(number, f"neither header nor row: {line[:60]!r}")
         return None
     if len(cells) - 1 > len(table.columns):

@@ -60,7 +60,7 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
             _no_row(line, number, origin)
             continue
         found = True
-        yield from _readings(item, origin)
+        yield _reading(item, origin)
     if not found:
         raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
 
@@ -93,7 +93,7 @@ def _metrics(event: str, unit: str) -> tuple[Metric, Metric]:
     return Metric(event, unit, Kind.INTERVAL), Metric(f"{event}.running_share", "1", Kind.GAUGE)
 
 
-def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
+def _reading(item: _Item, origin: Origin) -> Reading:
     unit, scale = _UNITS.get(item.unit, (item.unit, 1))
     why = _WHY.get(item.value)
     cell: Cell = (None, why) if why else scaled(parse_cell(item.value, wrapped=_LIMIT), scale)
@@ -102,7 +102,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
     share: Cell = (None, why) if why else _share(parse_cell(item.share))
     stamp = parse_cell(item.stamp)[0] if item.stamp else None
     t_ns = origin.now(None if stamp is None else round(stamp * 1e9))
-    yield row(t_ns, item.path, _metrics(item.event, unit), (cell, share))
+    return row(t_ns, item.path, _metrics(item.event, unit), (cell, share))
 
 
 def _share(percent: Cell) -> Cell:
@@ -137,6 +137,11 @@ def _named(kind: str, text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def _is_place(text: str) -> bool:
+    return bool(_PLACE.fullmatch(text)) and not _VALUE.fullmatch(text)
+
+
+@lru_cache(maxsize=4096)
 def _place(text: str) -> str:
     parts = [re.fullmatch(r"([A-Za-z]+)(\d+)", part) for part in text.split("-")]
     if all(part and part[1] in _PARTS for part in parts):
@@ -149,18 +154,18 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
 
     An event may contain the separator (uncore_iio/event=0x83,umask=0x1/): it ends where runtime and share begin.
     """
-    separator = max(";,\t|", key=lambda mark: (text.count(mark), mark == ";"))
+    separator = max(";,\t|", key=text.count)
     for mark in (";", separator):
-        cells = [cell.strip() for cell in text.split(mark)]
+        cells = list(map(str.strip, text.split(mark)))
         if len(cells) >= 5:
             break
     stamp = cells.pop(0) if _STAMP.fullmatch(cells[0]) and len(cells) > 1 and not _is_start(cells, events) else ""
     path = "system"
-    if cells and _PLACE.fullmatch(cells[0]) and not _VALUE.fullmatch(cells[0]):
+    if cells and _is_place(cells[0]):
         path = _place(cells.pop(0))
         if len(cells) > 2 and cells[0].isdigit() and _VALUE.fullmatch(cells[1]):
             cells.pop(0)
-    if len(cells) < 5 or not _VALUE.fullmatch(cells[0]) or _PLACE.fullmatch(cells[1]):
+    if len(cells) < 5 or not _VALUE.fullmatch(cells[0]) or (cells[1] and _PLACE.fullmatch(cells[1])):
         return None  # a place where the unit should be: the time before it was torn and would become the count
     end = next((i for i in range(3, len(cells) - 1) if cells[i].isdigit() and _SHARE.fullmatch(cells[i + 1])), None)
     if end is None:

@@ -283,3 +283,8 @@ def test_units_of_neohost():
         ("s", 1.2e-6),
         ("%", 55.5),
     ]
+
+
+def test_a_suffix_in_the_csv_of_pcm_is_no_number():
+    text = "System,System,System\nDate,Time,C0res%\n2026-11-20,15:42:30.406,  30 M \n2026-11-20,15:42:31.406,95.00\n"
+    assert values(read_text("pcm", text), "system", "core_c0_residency") == [None, pytest.approx(0.95)]

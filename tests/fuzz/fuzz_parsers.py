@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Mutates outputs of tools (mutations.py) and feeds them to their parsers.
 
-    python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N
+    python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N [--record FILE]
+
+N are seconds of the fuzzing process's CPU time for each parser, whatever else runs on the machine. With a record, what
+was fuzzed before (by the same command, interrupted, or by another) counts: each parser goes on up to N.
 
 A finding is a crash (anything but ParseError), a hang (one text costs more than 2 s of CPU time), an absence without
 a reason, or an invented value: a number in a reading that stands nowhere in the text, in no unit. Prints a line per
@@ -10,6 +13,7 @@ finding.
 """
 
 import argparse
+import json
 import math
 import random
 import re
@@ -30,6 +34,7 @@ from pollscope.collectors.parsing import ParseError
 from pollscope.collectors.sample import Sample, tidy
 
 HANG_S = 2
+PIECE_S = 20.0
 SMALL_BYTES, LARGEST_BYTES = 6000, 40_000
 LARGE_SHARE = 0.03
 FOLDERS = {
@@ -113,23 +118,48 @@ def _printed_numbers(text: str) -> set[str]:
 
 
 def _is_printed(value: float, printed: set[str]) -> bool:
-    return math.isfinite(value) and any(_key(abs(value) / scale) in printed for scale in SCALES)
+    # scaling rounds: a number just at the edge between two keys may fall to either side
+    return math.isfinite(value) and any(
+        _key(abs(value) / scale * nudge) in printed for scale in SCALES for nudge in (1, 1 + 1e-12, 1 - 1e-12)
+    )
 
 
-def fuzz(parser: str, seconds: float, seed: int) -> Iterator[tuple[str, str]]:
-    """Texts with findings; the number of texts is printed at the end."""
-    source, texts, count = random.Random(f"{seed} {parser}"), seeds(parser), Counter[str]()
-    over, began = time.monotonic() + seconds, time.process_time()
-    while time.monotonic() < over:
+def fuzz(parser: str, seconds: float, seed: int, record: Path | None) -> Iterator[tuple[str, str]]:
+    """Texts with findings; what the record has of the parser counts towards the seconds."""
+    done = recorded(parser, record)
+    while (left_s := seconds - done["cpu_s"]) > 0:
+        piece = Counter[str]()
+        began = time.process_time()
+        yield from _fuzz_piece(parser, min(left_s, PIECE_S), random.Random(f"{seed} {parser} {done}"), piece)
+        spent = {"cpu_s": time.process_time() - began, **piece}
+        done.update(spent)
+        if record is not None:
+            with record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"parser": parser, **spent}) + "\n")
+    print(f"{parser}: {done['texts']} texts, {done['taken']} taken, {done['cpu_s']:.0f} s of CPU time", flush=True)
+
+
+def recorded(parser: str, record: Path | None) -> Counter[str]:
+    """CPU seconds, texts and texts taken of a parser so far."""
+    done = Counter[str]()
+    if record is not None and record.exists():
+        for line in record.read_text(encoding="utf-8").splitlines():
+            piece = json.loads(line)
+            if piece.pop("parser") == parser:
+                done.update(piece)
+    return done
+
+
+def _fuzz_piece(parser: str, seconds: float, source: random.Random, count: Counter[str]) -> Iterator[tuple[str, str]]:
+    texts, over = seeds(parser), time.process_time() + seconds
+    while time.process_time() < over:
         size = LARGEST_BYTES if source.random() < LARGE_SHARE else SMALL_BYTES
         text = mutate(source, source.choice(texts)[:size], texts)
         finding = _finding(parser, text, source.choice(LABELS.get(parser, ("",))))
         count["texts"] += 1
-        count["refused"] += finding is None
+        count["taken"] += finding is not None
         if finding:
             yield finding, text
-    taken, cpu_s = count["texts"] - count["refused"], time.process_time() - began
-    print(f"{parser}: {count['texts']} texts, {taken} taken, {seconds:g} s, {cpu_s:.0f} s of CPU time", flush=True)
 
 
 def _finding(parser: str, text: str, label: str) -> str | None:
@@ -154,13 +184,14 @@ def _too_long(_number: int, _frame: FrameType | None) -> None:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parsers", nargs="*", default=sorted(PARSERS), metavar="PARSER")
-    arguments.add_argument("--seconds", type=float, default=5.0, help="for each parser")
+    arguments.add_argument("--seconds", type=float, default=5.0, help="CPU time for each parser")
+    arguments.add_argument("--record", type=Path, metavar="FILE", help="go on where it stopped, as this file says")
     arguments.add_argument("--seed", type=int, default=int(time.time()))
     given = arguments.parse_args()
     signal.signal(signal.SIGPROF, _too_long)
     print(f"seed {given.seed}")
     for parser in given.parsers:
-        for finding, text in fuzz(parser, given.seconds, given.seed):
+        for finding, text in fuzz(parser, given.seconds, given.seed, given.record):
             path = Path(f"finding-{parser}.txt")
             path.write_text(text, encoding="utf-8")
             print(f"{parser}: {finding} (text in {path})", file=sys.stderr)
