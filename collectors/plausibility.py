@@ -120,7 +120,7 @@ def _wrapped(window: Window) -> Iterator[Finding]:
 def _backwards(window: Window) -> Iterator[Finding]:
     for (source, path, metric), series in window.series.items():
         # powercap energy wraps by design at energy_range
-        if series.backwards and metric != "energy":
+        if series.backwards and not metric.endswith("energy"):
             text = f"{source} {path} {metric} went backwards {series.backwards} times: reset or wrapped meanwhile"
             yield Finding("backwards", Verdict.SUSPICIOUS, text, {"times": series.backwards})
 

@@ -19,6 +19,10 @@ _IDLE = re.compile(r"cpuidle/(state\d+)/(.+)")
 _POWERCAP = re.compile(r"/sys/class/powercap/([^/]+)/(.+)")
 _UNCORE = re.compile(r"/sys/devices/system/cpu/intel_uncore_frequency/(package_\d+_die_\d+|uncore\d+)/(.+)")
 _LIMIT = float(1 << 63)
+# Zones of powercap (kernel document power/powercap/powercap.rst; their names: drivers/powercap/intel_rapl_common.c)
+_ZONE = "powercap:"
+_PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
+_PARTS = {"core": "cores", "uncore": "graphics", "dram": "dram"}
 # file name -> (metric, unit, kind, scale to base units)
 _KNOWN: dict[str, tuple[str, str, Kind, float]] = {
     "scaling_cur_freq": ("frequency", "Hz", Kind.GAUGE, 1000),
@@ -54,6 +58,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: no such line in it.
     """
     found, t_ns = False, origin.now()
+    zones = _Zones()
     for number, text in numbered(lines, origin):
         match = _LINE.match(text)
         if match is None:
@@ -61,10 +66,55 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 origin.leave_out(number, f"no path=value: {text[:60]!r}")
             continue
         found = True
+        if zones.holds(match[1]):
+            yield from zones.readings(t_ns)
+            zones = _Zones()
         path, metric, scale = _meaning(match[1])
-        yield reading(t_ns, path, [_cell(metric, match[2], match[3], scale)])
+        cell = _cell(metric, match[2], match[3], scale)
+        if path.startswith(_ZONE):
+            zones.add(match[1], path, cell)
+        else:
+            yield reading(t_ns, path, [cell])
+    yield from zones.readings(t_ns)
     if not found:
         raise origin.refuse(0, "no path=value line in it", "record with: pollscope collect cpufreq --out FILE")
+
+
+class _Zones:
+    """What a snapshot says of powercap's zones, held back until their names are known: a file a zone names it."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._cells: list[tuple[str, tuple[Metric, Value, str]]] = []
+        self._names: dict[str, str] = {}
+
+    def holds(self, file: str) -> bool:
+        """Whether the file was there already: another snapshot begins."""
+        return file in self._seen
+
+    def add(self, file: str, path: str, cell: tuple[Metric, Value, str]) -> None:
+        self._seen.add(file)
+        self._cells.append((path, cell))
+        if cell[0].name == "name" and isinstance(cell[1], str):
+            self._names[path] = cell[1]
+
+    def readings(self, t_ns: int | None) -> Iterator[Reading]:
+        """The energy of a package goes to its socket; a zone without a name that is known keeps its own path."""
+        for path, (metric, value, reason) in self._cells:
+            unit, part = self._place(path)
+            name = f"{part}_{metric.name}" if part and metric.name.startswith("energy") else metric.name
+            yield reading(t_ns, unit if name != metric.name else path, [(metric._replace(name=name), value, reason)])
+
+    def _place(self, path: str) -> tuple[str, str]:
+        """Unit path and part of a zone: intel-rapl:1 named package-1 is of socket1, its zone dram of socket1 too."""
+        name = self._names.get(path, "")
+        package = _PACKAGE.fullmatch(name)
+        if package:
+            return f"socket{package[1]}" + (f"/die{package[2]}" if package[2] else ""), "package"
+        if name == "psys":
+            return "system", "platform"
+        above, part = self._names.get(path.rpartition(":")[0], ""), _PARTS.get(name, "")
+        return (self._place(path.rpartition(":")[0])[0], part) if part and _PACKAGE.fullmatch(above) else (path, "")
 
 
 def _cell(metric: Metric, mark: str, text: str, scale: float) -> tuple[Metric, Value, str]:

@@ -173,6 +173,33 @@ def test_rapl_wraps_are_left_to_the_reader():
     assert reason(readings, "powercap:intel-rapl:0:0", "energy") == "Permission denied"
 
 
+def test_rapl_zones_are_those_of_their_sockets():
+    zones = {
+        "0": "package-0",
+        "0:0": "dram",
+        "0:1": "core",
+        "1": "package-1-die-1",
+        "1:0": "dram",
+        "2": "psys",
+        "3": "odd",
+    }
+    snapshot = "".join(
+        f"/sys/class/powercap/intel-rapl:{zone}/energy_uj={1000000 * (index + 1)}\n"
+        f"/sys/class/powercap/intel-rapl:{zone}/max_energy_range_uj=262143328850\n"
+        f"/sys/class/powercap/intel-rapl:{zone}/name={name}\n"
+        for index, (zone, name) in enumerate(zones.items())
+    )
+    readings = read_text("sysfs", snapshot + snapshot.replace("000000\n", "500000\n"))
+    assert values(readings, "socket0", "package_energy") == [1.0, 1.5]
+    assert values(readings, "socket0", "package_energy_range") == [262143.32885] * 2
+    assert values(readings, "socket0", "dram_energy") == [2.0, 2.5]
+    assert values(readings, "socket0", "cores_energy") == [3.0, 3.5]
+    assert values(readings, "socket1/die1", "package_energy") == [4.0, 4.5]
+    assert values(readings, "socket1/die1", "dram_energy") == [5.0, 5.5]
+    assert values(readings, "system", "platform_energy") == [6.0, 6.5]
+    assert values(readings, "powercap:intel-rapl:3", "energy") == [7.0, 7.5]
+
+
 @pytest.fixture
 def pmus(tmp_path):
     for name in ("uncore_iio_0", "uncore_iio_3", "uncore_imc_1", "dmar0", "cpu"):

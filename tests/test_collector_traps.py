@@ -7,7 +7,7 @@ import pytest
 from collector_samples import FIXTURES, needs_fixtures, read_file, read_text, reason, values
 
 from pollscope.collectors import pcm_iio, turbostat
-from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.parsing import Origin, ParseError, scaled
 from pollscope.collectors.sample import Kind
 
 
@@ -288,3 +288,47 @@ def test_units_of_neohost():
 def test_a_suffix_in_the_csv_of_pcm_is_no_number():
     text = "System,System,System\nDate,Time,C0res%\n2026-11-20,15:42:30.406,  30 M \n2026-11-20,15:42:31.406,95.00\n"
     assert values(read_text("pcm", text), "system", "core_c0_residency") == [None, pytest.approx(0.95)]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 400, "-1", "1.5"])
+def test_a_setting_of_mlxconfig_that_is_no_register_stays_text(number):
+    """int() refuses 5000 digits with an error of its own."""
+    (found,) = read_text("mlxconfig", f"  LOG_MAX_OUTSTANDING_WQE  {number}\n")
+    assert (found.metrics[0].unit, found.values[0]) == ("", number)
+
+
+def test_a_choice_of_mlxconfig_with_an_endless_number_stays_text():
+    (found,) = read_text("mlxconfig", f"  CQE_COMPRESSION  AGGRESSIVE({'9' * 5000})\n")
+    assert [metric.name for metric in found.metrics] == ["CQE_COMPRESSION"]
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("command", ["/ethdev/stats", "/ethdev/link_status", "/mempool/info"])
+def test_no_number_of_dpdk_telemetry_is_not_a_value(command, value):
+    """Python's JSON takes NaN and Infinity, which are no numbers to compare or to store."""
+    readings = read_text("dpdk-telemetry", f'{{"{command}": {{"ipackets": {value}}}}}\n', f"{command},0")
+    assert {number for each in readings for number in each.values} == {None}
+    assert all(set(each.reasons) == set(range(len(each.metrics))) for each in readings)
+
+
+def test_a_scaled_number_of_perf_keeps_its_decimals():
+    """0.85 MiB, 2.11 GHz and 12.5 ms times a power of ten are what was printed, without the rounding of a product."""
+    row = "2109.99;msec;task-clock;2109990000;100.00;2.110;GHz\n0.07;Joules;power/energy-pkg/;1000;100.00;;\n"
+    readings = read_text("perf", row)
+    assert values(readings, "system", "task-clock") == [2.10999]
+    assert values(readings, "system", "power/energy-pkg/") == [0.07]
+    assert [scaled((printed, ""), scale)[0] for printed, scale in ((2.11, 10**9), (1.1, 10**6), (50.01, 0.01))] == [
+        2110000000.0,
+        1100000.0,
+        0.5001,
+    ]
+    assert scaled((7, ""), 10**6) == (7000000, "")
+
+
+def test_a_share_that_is_glued_to_the_run_time_is_no_share():
+    """perf before commit df936cad printed event-runtime and pcnt-running without anything in between."""
+    row = '{"counter-value" : "12", "unit" : "", "event" : "cycles", "pcnt-running" : 3805731510100.00}\n'
+    readings = read_text("perf", row)
+    assert values(readings, "system", "cycles") == [12]
+    assert values(readings, "system", "cycles.running_share") == [None]
+    assert "no share" in reason(readings, "system", "cycles.running_share")
