@@ -12,6 +12,8 @@ from gen_node import LIMIT_S, Generator, running_generator
 
 from pollscope.node import NodeClient
 
+pytestmark = pytest.mark.measure
+
 PORTS = {"net_crossover0_a": 1, "net_crossover0_b": 4, "net_crossover1_a": 1, "net_crossover1_b": 1}  # name: RX queues
 
 

@@ -10,6 +10,8 @@ from gen_node import RECEIVES, SENDS, Generator, running_generator
 
 from pollscope.node import NodeRefused
 
+pytestmark = pytest.mark.measure
+
 
 @pytest.fixture(scope="module")
 def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:

@@ -11,6 +11,8 @@ from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator, running_generator
 from hdrh.histogram import HdrHistogram
 from scipy import stats
 
+pytestmark = pytest.mark.measure
+
 LINK_BPS = 100e9  # of net_crossover
 IMIX = [{"bytes": 64, "weight": 7}, {"bytes": 570, "weight": 4}, {"bytes": 1518, "weight": 1}]
 
