@@ -57,8 +57,12 @@ class PollingCollector(Collector):
         self._thread.start()
 
     def _poll(self, interval_ns: int) -> None:
-        """Snapshots on a fixed grid: one that was late does not shift the next; the last one is taken at the stop."""
-        began, next_ns, failures = time.thread_time_ns(), time.monotonic_ns(), 0
+        """Snapshots at multiples of the interval on the clock; the first one at once, the last one at the stop.
+
+        Collectors of one interval wake up together: what is measured is interrupted once, and the second of them finds
+        caches that the first has filled. One that was late does not shift the next.
+        """
+        began, failures = time.thread_time_ns(), 0
         while failures < _ALLOWED_FAILURES:
             over = self._over.is_set()
             try:
@@ -71,8 +75,8 @@ class PollingCollector(Collector):
             self._cpu_ns = time.thread_time_ns() - began
             if over:
                 return
-            next_ns = max(next_ns + interval_ns, time.monotonic_ns())
-            self._over.wait(None if self.once else (next_ns - time.monotonic_ns()) / 1e9)
+            now_ns = time.monotonic_ns()
+            self._over.wait(None if self.once else (interval_ns - now_ns % interval_ns) / 1e9)
         self._trouble = f"gave up after {failures} failures: {self._trouble}"
 
     def _take(self) -> None:
