@@ -27,6 +27,8 @@ _QUEUES = tuple(
         r"(?P<dir>rx|tx)(?P<queue>\d+)_(?P<name>.+)",  # mlx5, virtio since 6.x
         r"(?P<dir>rx|tx)q(?P<queue>\d+): (?P<name>.+)",  # sfc
         r"queue_(?P<queue>\d+)_(?P<dir>rx|tx)_(?P<name>.+)",  # ena
+        r"(?P<dir>rx|tx)_q-(?P<queue>\d+)_(?P<name>.+)",  # idpf
+        r"(?P<dir>rx|tx)_(?P<name>[^\[\]]+)\[(?P<queue>\d+)\]",  # gve
         r"\[(?P<queue>\d+)\]: (?P<dir>rx|tx)_(?P<name>.+)",  # bnxt, qede
     )
 )

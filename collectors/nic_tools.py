@@ -83,15 +83,17 @@ def _json(lines: Iterable[str], origin: Origin) -> Any:
 
 
 def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Rows `NAME VALUE` of `mlxconfig -d DEVICE query` (with -e: NAME DEFAULT CURRENT NEXT; the current value counts).
+    """Rows `NAME VALUE` of every device of `mlxconfig -d DEVICE query` (with -e: NAME DEFAULT CURRENT NEXT; the current
+    value counts).
 
     Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
 
     Raises:
         ParseError: no row in it.
     """
-    cells: list[tuple[Metric, Value, str]] = []
-    column = 1
+    path = f"device:{origin.label}" if origin.label else "device"
+    devices: dict[str, list[tuple[Metric, Value, str]]] = {}
+    column, complaint = 1, ""
     for _, text in numbered(lines, origin):
         words = text.replace("*", " ").split()
         if "Default" in words and "Current" in words:
@@ -99,10 +101,15 @@ def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         if words and words[0] == "RO":
             words = words[1:]
         if len(words) > column and re.fullmatch(r"[A-Z][A-Z0-9_]{2,}(?:\[\d+\])?", words[0]):
-            cells.extend(_config_cells(words[0], words[column]))
-    if not cells:
-        raise origin.refuse(1, "no configuration row in it", "record with: mlxconfig -d DEVICE query")
-    yield reading(origin.now(), f"device:{origin.label}" if origin.label else "device", cells)
+            devices.setdefault(path, []).extend(_config_cells(words[0], words[column]))
+        elif len(words) == 2 and words[0] == "Device:" and not origin.label:
+            path = f"device:{words[1]}"
+        elif words and words[0] == "-E-":
+            complaint = f": {text.strip()[:120]}"
+    if not devices:
+        raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE query")
+    for device, cells in devices.items():
+        yield reading(origin.now(), device, cells)
 
 
 def _config_cells(name: str, text: str) -> Iterator[tuple[Metric, Value, str]]:
@@ -114,6 +121,8 @@ def _config_cells(name: str, text: str) -> Iterator[tuple[Metric, Value, str]]:
             None,
             f"an array: query {name}{text.removeprefix('Array')}",
         )
+    elif text == "N/A":
+        yield Metric(name, "", Kind.STATE), None, "mlxconfig: N/A"
     elif number:
         yield Metric(name, "1", Kind.STATE), int(text, 16 if text.startswith("0x") else 10), ""
     elif choice:
@@ -140,13 +149,14 @@ def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Readi
             continue
         if len(words) == 1 and text.strip().endswith(":"):
             device = text.strip().rstrip(":")
-        elif words[0] in ("reporter", "name") and len(words) >= 2:
-            reporter = words[1]
-        elif words[0] == "state" and device and reporter:
+            continue
+        if words[0] in ("reporter", "name") and len(words) >= 2:
+            reporter, words = words[1], words[2:]
+        if words and words[0] == "state" and device and reporter:
             found = True
             pairs = dict(zip(words[::2], words[1::2], strict=False))
             yield _reporter(device, reporter, pairs, origin)
-        else:
+        elif words:
             origin.leave_out(number, f"no line of devlink health: {text[:60]!r}")
     if not found:
         raise origin.refuse(1, "no reporter in it", "record with: devlink -j health show")

@@ -227,7 +227,7 @@ _FAILURES = [
         (r"event syntax error", "perf does not know an event", "see 'perf list'; name events by the CPU's generation"),
         (r"Cannot find metric or group", "perf does not know a metric", "name the events themselves"),
         (
-            r"perf_event_paranoid|No permission to enable",
+            r"perf_event_paranoid|No permission to enable|Access to performance monitoring",
             "no permission to count",
             "run as root or lower perf_event_paranoid",
         ),

@@ -34,11 +34,23 @@ _WHY = {
     "<not supported>": "perf: <not supported>: this machine has no counter for the event",
 }
 _STAMP = re.compile(r"\s*\d+\.\d{9}")
-_PLACE = re.compile(r"CPUs?\d+|S\d+(?:-D\d+)?(?:-CLS\d+)?(?:-C(?:PU)?\d+)?|D\d+|N\d+|.+-\d+")
+_PLACE = re.compile(r"CPUs?\d+|S\d+(?:-D\d+)?(?:-CLS\d+|-L\d+-ID\d+)?(?:-C(?:PU)?\d+)?|D\d+|N\d+|.+-\d+")
 _VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
 _SHARE = re.compile(r"\d{1,3}\.\d\d")
-_PARTS = {"S": "socket", "D": "die", "CLS": "cluster", "C": "core", "CPU": "cpu", "CPUs": "cpu", "N": "node"}
-_JSON_PLACES = ("socket", "die", "cluster", "core", "cpu", "node")
+_SEPARATOR = re.compile(r"[;,\t|]")
+_DECIMAL_COMMA = re.compile(r"(?:^|;)\s*\d+,\d+\s*;")
+_PARTS = {
+    "L": "level",
+    "ID": "cache",
+    "S": "socket",
+    "D": "die",
+    "CLS": "cluster",
+    "C": "core",
+    "CPU": "cpu",
+    "CPUs": "cpu",
+    "N": "node",
+}
+_JSON_PLACES = ("socket", "die", "cluster", "cache", "core", "cpu", "node")
 # 2^63 and not 2^47: TSC-like events (msr/tsc/) really are that large; perf itself extends counters to 64 bits.
 _LIMIT = float(1 << 63)
 _MOST_PERCENT = 110
@@ -74,7 +86,18 @@ def _no_row(line: str, number: int, origin: Origin) -> None:
         raise origin.refuse(
             number, "human-readable text of perf stat (depends on the locale)", "record with -j or -x';'"
         )
-    origin.leave_out(number, f"no row of perf stat: {line[:60]!r}")
+    if _DECIMAL_COMMA.search(line):
+        raise origin.refuse(number, f"decimal commas of a locale: {line[:60]!r}", "record with LC_ALL=C")
+    if not _is_metric_only(line):
+        origin.leave_out(number, f"no row of perf stat: {line[:60]!r}")
+
+
+def _is_metric_only(line: str) -> bool:
+    """Further metrics of the event above (`insn per cycle`) stand on lines of their own, without a count."""
+    if line.startswith("{"):
+        return '"metric-value"' in line
+    cells = [cell.strip() for cell in _SEPARATOR.split(line)]
+    return len(cells) > 5 and not any(cells[-6:-2]) and bool(_VALUE.fullmatch(cells[-2])) and bool(cells[-1])
 
 
 class _Item(NamedTuple):

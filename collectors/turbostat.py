@@ -7,7 +7,7 @@ its load.
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
@@ -17,12 +17,14 @@ NAME = "turbostat"
 
 _PLACES = ("Package", "Die", "Node", "Core", "CPU")
 # Numbers of the CPU, time stamps, and how long turbostat itself took: nothing that was counted.
-_NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC"}
+_NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC", "L3", "Module"}
 _PACKAGE = re.compile(
-    r"Pkg.*|PkgWatt|CorWatt|GFXWatt|RAMWatt|SysWatt|PKG_%|RAM_%|UncMHz|UMHz\d.*|GFX.*|Totl%C0|Any%C0|SAM.*"
+    r"Pkg.*|Cor(?:Watt|_J)|GFX.*|RAM(?:Watt|_J)|Sys(?:Watt|_J)|PKG_%|RAM_%|UncMHz|UMHz\d.*|Totl%C0|Any%C0|CPUGFX%|"
+    r"SAM.*|Die%c\d+|CPU%LPI|SYS%LPI"
 )
 _CPU = re.compile(r"\d+|-", re.ASCII)
-_CORE = re.compile(r"CPU%c\d+|Core.*|Mod%c\d+")
+_CORE = re.compile(r"CPU%c\d+|Core.*|Cor(?:Watt|_J)|Mod%c\d+")
+_REFERENCES = re.compile(r"(LLC|L2)([kM])RPS")
 _MHZ = re.compile(r".*MHz|UMHz\d.*")
 _NAMES = {
     "Avg_MHz": "average_frequency",
@@ -36,6 +38,11 @@ _NAMES = {
     "CoreTmp": "core_temperature",
     "PkgTmp": "package_temperature",
     "CoreThr": "core_throttle_events",
+    "Pkg_J": "package_energy",
+    "Cor_J": "cores_energy",
+    "RAM_J": "dram_energy",
+    "GFX_J": "graphics_energy",
+    "Sys_J": "platform_energy",
     "PkgWatt": "package_power",
     "CorWatt": "cores_power",
     "RAMWatt": "dram_power",
@@ -45,7 +52,6 @@ _NAMES = {
     "RAM_%": "dram_throttled_share",
     "UncMHz": "uncore_frequency",
     "LLC%hit": "llc_hit_share",
-    "LLCkRPS": "llc_references",
 }
 # Residencies may exceed 100 % by rounding; a share far above is an overflow (PKG_% of 894601.29 was seen).
 _MOST_PERCENT = 110.0
@@ -112,7 +118,7 @@ class _Table:
 def _table(header: list[str]) -> _Table:
     places = {name: index for index, name in enumerate(header) if name in _PLACES}
     columns = [
-        _Column(index, _place(name, places), *_meaning(name))
+        _Column(index, _place(name, header), *_meaning(name))
         for index, name in enumerate(header)
         if name not in places and name not in _NO_COUNTERS
     ]
@@ -152,10 +158,12 @@ def _in_base_units(cell: Cell, column: _Column) -> Cell:
     return cell if column.scale == 1 else scaled(cell, column.scale)
 
 
-def _place(column: str, places: Container[str]) -> str:
-    if _PACKAGE.fullmatch(column):
+def _place(column: str, header: list[str]) -> str:
+    """Whose the column is. Where a core has a power meter of its own (AMD), CorWatt stands left of the package's."""
+    after_package = not {"PkgWatt", "Pkg_J"} & set(header[header.index(column) :])
+    if _PACKAGE.fullmatch(column) and (after_package or not column.startswith("Cor")):
         return "Package"
-    return "Core" if _CORE.fullmatch(column) and "Core" in places else "CPU"
+    return "Core" if _CORE.fullmatch(column) and "Core" in header else "CPU"
 
 
 def _path(place: str, where: dict[str, str]) -> str:
@@ -178,10 +186,15 @@ def _meaning(column: str) -> tuple[Metric, float, bool]:
         return Metric(name or slug(column), "W", Kind.GAUGE), 1, False
     if column.endswith("Tmp"):
         return Metric(name or slug(column), "degC", Kind.GAUGE), 1, False
-    if column == "LLCkRPS":
-        return Metric("llc_references", "1/s", Kind.RATE), 1000, False
+    if column.endswith("_J"):
+        return Metric(name or slug(column), "J", Kind.INTERVAL), 1, False
+    references = _REFERENCES.fullmatch(column)
+    if references:
+        scale = 1000 if references[2] == "k" else 10**6
+        return Metric(f"{references[1].lower()}_references", "1/s", Kind.RATE), scale, False
     if column == "IPC":
         return Metric("instructions_per_cycle", "1", Kind.GAUGE), 1, False
+    column = column.replace("+", " plus").replace("-", " minus")  # C1+, C1-: a deeper, a shallower state was better
     return Metric(name or f"{slug(column)}_entries", "1", Kind.INTERVAL), 1, False
 
 

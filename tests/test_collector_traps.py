@@ -6,7 +6,7 @@ import json
 import pytest
 from collector_samples import FIXTURES, needs_fixtures, read_file, read_text, reason, values
 
-from pollscope.collectors import pcm_iio, turbostat
+from pollscope.collectors import pcm_iio, perf_stat, turbostat
 from pollscope.collectors.parsing import Origin, ParseError, scaled
 from pollscope.collectors.sample import Kind
 
@@ -332,3 +332,87 @@ def test_a_share_that_is_glued_to_the_run_time_is_no_share():
     assert values(readings, "system", "cycles") == [12]
     assert values(readings, "system", "cycles.running_share") == [None]
     assert "no share" in reason(readings, "system", "cycles.running_share")
+
+
+def test_turbostat_prints_energy_demotions_and_references():
+    header = "Core\tCPU\tAvg_MHz\tBusy%\tLLCMRPS\tC1\tC1+\tC1-\tL3\tPkg_J\tCor_J\n"
+    readings = read_text(
+        "turbostat", header + "-\t-\t1\t1.00\t2\t7\t5\t3\t-\t20.5\t10.5\n0\t0\t1\t1.00\t2\t7\t5\t3\t0\t20.5\t10.5\n"
+    )
+    assert values(readings, "cpu0", "llc_references") == [2e6]
+    assert [values(readings, "cpu0", f"c1{sign}_entries") for sign in ("", "_plus", "_minus")] == [[7], [5], [3]]
+    assert values(readings, "socket0", "package_energy") == [20.5]
+    assert values(readings, "socket0", "cores_energy") == [10.5]
+    assert values(readings, "cpu0", "l3_entries") == []
+
+
+def test_turbostat_of_a_core_with_its_own_power_meter():
+    header = "Package\tCore\tCPU\tAvg_MHz\tBusy%\tCorWatt\tPkgWatt\n"
+    readings = read_text("turbostat", header + "0\t0\t0\t1\t1.00\t3.5\t90.5\n0\t1\t1\t1\t1.00\t4.5\n")
+    assert values(readings, "socket0/core0", "cores_power") == [3.5]
+    assert values(readings, "socket0/core1", "cores_power") == [4.5]
+    assert values(readings, "socket0", "package_power") == [90.5]
+
+
+def test_perf_lines_with_further_metrics_are_no_trouble():
+    origin = Origin("metrics")
+    text = "200,,instructions,500,100.00,2.00,insn per cycle\n,,,,,0.50,stalled cycles per insn\n"
+    text += "     1.000921300,,,,,,0.50,stalled cycles per insn\n"
+    text += '{"metric-value" : "0.5", "metric-unit" : "stalled cycles per insn"}\n'
+    assert len(list(perf_stat.parse(iter(text.splitlines(keepends=True)), origin))) == 1
+    assert origin.problems.count == 0
+
+
+def test_perf_of_a_shared_cache():
+    readings = read_text("perf", "S0-D0-L3-ID4,2,17,,cycles,100,100.00,,\n")
+    assert values(readings, "socket0/die0/level3/cache4", "cycles") == [17]
+
+
+def test_perf_with_decimal_commas_is_refused():
+    with pytest.raises(ParseError, match="decimal commas"):
+        read_text("perf", "12,74;Joules;power/energy-pkg/;1000;100,00;;\n")
+
+
+def test_mlxconfig_of_two_devices():
+    text = "".join(
+        f"Device #{number}:\nDevice:  4b:00.{number}\nConfigurations:  Next Boot\n"
+        f"   NUM_OF_VFS  {number}\n   BOOT_VLAN  N/A\n"
+        for number in (0, 1)
+    )
+    readings = read_text("mlxconfig", text)
+    assert [values(readings, f"device:4b:00.{number}", "NUM_OF_VFS") for number in (0, 1)] == [[0], [1]]
+    assert values(readings, "device:4b:00.0", "BOOT_VLAN") == [None]
+    with pytest.raises(ParseError, match="Failed to open device"):
+        read_text("mlxconfig", "-E- Failed to open device: 4b:00.0. No such device\n")
+
+
+def test_devlink_before_reporter_was_a_word():
+    readings = read_text("devlink", "pci/0000:03:00.0:\n  name tx state healthy error 1 recover 2\n")
+    assert values(readings, "device:pci/0000:03:00.0/reporter:tx", "health_recovers") == [2]
+
+
+@pytest.mark.parametrize(
+    ("line", "queue", "name"),
+    [
+        ("rx_posted_desc[3]: 512", "rx_queue3", "posted_desc"),
+        ("tx_q-11_bytes: 512", "tx_queue11", "bytes"),
+        ("rx_queue_63_bytes: 512", "rx_queue63", "bytes"),
+        ("rx_64_bytes_phy: 512", None, "rx_64_bytes_phy"),
+    ],
+)
+def test_queues_of_further_drivers(line, queue, name):
+    readings = read_text("ethtool", f"NIC statistics:\n     {line}\n", "eth0")
+    assert values(readings, f"port:eth0/{queue}" if queue else "port:eth0", name) == [512]
+
+
+@pytest.mark.parametrize("parser", ["pcm-memory", "pcm", "pcm-pcie", "pcm-iio", "turbostat", "perf"])
+def test_line_ends_of_another_system_change_nothing(parser):
+    text = {
+        "pcm-memory": ",,SKT0,System\nDate,Time,Ch0Read,Read\n2026-11-20,15:42:30.396,1.25,95.00\n",
+        "pcm": "System,System,System,\nDate,Time,IPC,\n\n2026-11-20,15:42:30.406,1.25,\n",
+        "pcm-pcie": "Skt,PCIRdCur,ItoM\n0,1,2(Total)\n",
+        "pcm-iio": (IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,5,6\n") * 3,
+        "turbostat": "Core\tCPU\tAvg_MHz\tBusy%\n0\t0\t12\t1.00\n",
+        "perf": "1.000921300;S0;1;0.85;MiB;uncore_imc_0/cas_count_read/;1000921300;100.00;;\n",
+    }[parser]
+    assert read_text(parser, text.replace("\n", "\r\n")) == read_text(parser, text)
