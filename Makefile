@@ -17,7 +17,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint format bench figures vm-test chroot-test machine-test lock clean clean-host ready ready-dev programs
+.PHONY: help build run test lint format bench figures vm-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +72,7 @@ figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
 	@mkdir -p out
 	@$(POLLSCOPE) figures $(RUNS) --out out/figures
 
-vm-test: ready ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
+vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(POLLSCOPE)
 
 lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed
@@ -87,6 +87,9 @@ clean-host: ## give back what the set-up changed on this host for measuring (hug
 
 ready:
 	@playbooks/bootstrap
+
+ready-vm:
+	@playbooks/bootstrap --vm
 
 ready-dev:
 	@playbooks/bootstrap --dev

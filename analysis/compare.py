@@ -10,6 +10,7 @@ from pollscope.derive import current_table
 from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
 from pollscope.run_folder import RunFolder
+from pollscope.spec.model import KNOB_PREFIX
 
 # What is compared when nothing is named: the results, not the description of the set-up.
 DEFAULT_METRICS = (
@@ -21,6 +22,8 @@ DEFAULT_METRICS = (
     "latency_p50_ns",
     "latency_p99_ns",
     "ipc",
+    "iotlb_lookups_per_s",
+    "iotlb_misses_per_s",
 )
 
 
@@ -67,11 +70,17 @@ def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -
         UsageError: an unknown metric, or a factor that the run did not sweep.
     """
     table = measured(current_table(run))
-    if factor not in factors(table):
-        swept = ", ".join(factors(table)) or "none"
-        raise UsageError(f"'{factor}' is no factor of this run", str(run.path), f"its factors: {swept}")
+    factor = _swept(factor, factors(table), run)
     found = [each for metric in _chosen(metrics) for each in _levels(samples(table, metric), factor, metric)]
     return _not_empty(found, f"no metric was measured at two levels of {factor}")
+
+
+def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
+    """The factor of a name; a knob may be named without its prefix."""
+    for factor in (name, f"{KNOB_PREFIX}{name}"):
+        if factor in swept:
+            return factor
+    raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
 
 
 def _levels(found: Sequence[Sample], factor: str, metric: str) -> Iterator[Difference]:

@@ -61,6 +61,11 @@ class HostFacts:
         return any("crossover" in driver for driver in drivers) or (not drivers and self.testbed_name == "loopback")
 
     @property
+    def emulated(self) -> bool:
+        """Whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
+        return self.testbed.get("emulated") is True
+
+    @property
     def port_drivers(self) -> list[str]:
         """Drivers of the node's ports."""
         ports = self.hello.get("ports")

@@ -156,6 +156,12 @@ def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             "Packets moved over net_crossover, a virtual NIC: a core plays the DMA engine, so PCIe, DDIO and line rate "
             "have no part in the results.",
         )
+    if facts.emulated:
+        yield Caution(
+            "emulated machines",
+            "Both hosts were virtual machines made by pollscope: NIC, root port and IOMMU are an emulator's. Times and "
+            "rates are the emulator's, the IOTLB is an emulated one, and an emulated root port has no DDIO behind it.",
+        )
     yield from _threads(facts)
     yield from _clocks(facts)
 

@@ -188,7 +188,8 @@ def _section(run: RunFolder, number: int) -> RunSection:
 def _mark(run: RunFolder, table: pd.DataFrame) -> str:
     if bool(table["modelled"].any()):
         return "modelled"
-    return "emulated NIC" if HostFacts(run.meta).virtual_nic else "hardware"
+    facts = HostFacts(run.meta)
+    return "emulated machines" if facts.emulated else "emulated NIC" if facts.virtual_nic else "hardware"
 
 
 def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:

@@ -15,6 +15,7 @@ from .nic_tool_collectors import DevlinkHealth, MlxConfig, NeoHost
 from .pci_state import PcieState
 from .pcm import Pcm, PcmIio, PcmMemory, PcmPcie, PcmPower
 from .perf import AmdIommuPmu, Perf, PerfCorunner, Uncore, VtdPmu
+from .qemu_vtd import QemuVtd
 from .turbostat_tool import Turbostat
 from .vtd_latency import VtdLatency
 
@@ -30,6 +31,7 @@ _ALL: tuple[Callable[..., Collector], ...] = (
     VtdPmu,
     AmdIommuPmu,
     VtdLatency,
+    QemuVtd,
     Ethtool,
     DpdkTelemetry,
     NeoHost,

@@ -37,7 +37,7 @@ _DRAM_WRITE: tuple[Way, ...] = (
     ("perf-uncore", ["dram_write_schedule0", "dram_write_schedule1"]),
     ("pcm", ["memory_write"]),
 )
-_IOMMU_COLLECTORS = ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu")
+_IOMMU_COLLECTORS = ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu", "qemu-vtd")
 _LLC_COLLECTORS = ("pcm-pcie", "perf-uncore")
 _NIC_COLLECTORS = ("ethtool", "dpdk-telemetry")
 

@@ -4,6 +4,7 @@
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ from pollscope.collectors.knobs import Outcome
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock, start_ticks
 from pollscope.testbeds import make_testbed, vm_knobs, vm_pair
+from pollscope.testbeds.inventory import load_inventory
 from pollscope.testbeds.ssh import Remote
-from pollscope.testbeds.vm_image import Recipe
+from pollscope.testbeds.vm_clock import tsc_khz
+from pollscope.testbeds.vm_image import Recipe, clear_leftovers, process_mark
 from pollscope.testbeds.vm_machine import Machine, Shape
 
 SHAPE = Shape(cpus=2, memory_mib=2048, accelerator="tcg")
@@ -133,7 +136,7 @@ def test_stop_ends_what_start_started(tmp_path: Path) -> None:
 
 
 class Dut:
-    """Answers the scripts of the knobs as a machine does."""
+    """Answers the scripts of the knobs, and the play `iommu`, as a machine does."""
 
     def __init__(self) -> None:
         self.boot: str | None = None
@@ -146,26 +149,23 @@ class Dut:
             return "", "Connection refused"
         if text.startswith("[ ! -e /etc/default"):
             return ("" if self.boot is None else "there\n"), ""
-        if "echo 'GRUB_CMDLINE_LINUX=" in text:
-            self.boot = next(line for line in text.splitlines() if "GRUB_CMDLINE_LINUX=" in line)
-        elif text == vm_knobs._CLEAR_BOOT:
-            self.boot = None
-        elif text == vm_knobs._GIVE_BACK_DDIO:
+        if text == vm_knobs._GIVE_BACK_DDIO:
             if self.journal is None:
                 return "", ""
             self.register, old, self.journal = self.journal, self.journal, None
             return f"{old:02x}\n", ""
-        elif "180.b=" in text:
+        if "180.b=" in text:
             self.journal = self.register if self.journal is None else self.journal
             self.register = 0x80 if "180.b=80:80" in text else 0x00
         elif text == vm_knobs._SHOW_DDIO:
             return f"{self.register:02x}\n", ""
         return "", ""
 
-    def reboot(self, ask: str) -> str:
+    def play(self, mode: str) -> None:
+        if self.lost:
+            raise HostError("Connection refused")
         self.reboots, self.register = self.reboots + 1, 0
-        found = [kind for words, kind in vm_knobs.IOMMU.values() if self.boot and f" {words}\"'" in self.boot]
-        return (found or ["DMA-FQ"])[0] + "\n"
+        self.boot = None if mode == "default" else mode
 
 
 @pytest.fixture
@@ -176,13 +176,14 @@ def dut(monkeypatch: pytest.MonkeyPatch) -> Dut:
 
 
 def knobs_of(dut: Dut, folder: Path) -> vm_knobs.VmKnobs:
-    return vm_knobs.VmKnobs("test", HostLock("test", folder / "lock"), Remote(host="127.0.0.1"), dut.reboot)
+    return vm_knobs.VmKnobs("test", HostLock("test", folder / "lock"), Remote(host="127.0.0.1"), dut.play)
 
 
 def test_modes_that_stay_cost_no_reboot(dut: Dut, tmp_path: Path) -> None:
     with knobs_of(dut, tmp_path) as knobs:
-        for mode in ("off", "off", "strict", "strict"):
+        for mode in ("off", "off", "passthrough", "passthrough"):
             knobs.apply({"iommu": mode})
+        assert dut.boot == "pt"
         assert dut.reboots == 2
     assert dut.boot is None
     assert dut.reboots == 3
@@ -214,11 +215,50 @@ def test_what_a_lost_connection_left_is_given_back_by_the_next(dut: Dut, tmp_pat
     assert dut.journal is None
 
 
-def test_a_mode_that_does_not_come_is_an_error(dut: Dut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    knobs = knobs_of(dut, tmp_path)
-    monkeypatch.setattr(knobs, "_reboot", lambda ask: "DMA-FQ\n")
-    with knobs, pytest.raises(HostError, match="asked for off"):
+def test_a_mode_that_did_not_come_is_asked_for_again(dut: Dut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with knobs_of(dut, tmp_path) as knobs:
+        dut.lost = True
+        with pytest.raises(HostError, match="Connection refused"):
+            knobs.apply({"iommu": "off"})
+        dut.lost = False
         knobs.apply({"iommu": "off"})
+        assert dut.boot == "off"
+
+
+def test_the_inventory_of_the_machines_is_one_that_the_plays_take(tmp_path: Path) -> None:
+    machines = made(tmp_path), Machine("generator", "dut", tmp_path)
+    (tmp_path / "generator.port").write_text("2202\n")
+    path = tmp_path / "inventory.yml"
+    path.write_text(json.dumps(vm_pair.inventory_of(machines, 384)))
+    inventory = load_inventory(path)
+    assert inventory.hosts["vm-dut"]["ansible_port"] == 2201
+    assert inventory.hosts["vm-generator"]["ansible_port"] == 2202
+    assert inventory.pairs[0].dut == "vm-dut"
+
+
+def test_folders_of_ended_builds_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
+    mine = tmp_path / f"making-{process_mark(os.getpid())}-abc"
+    ended = [tmp_path / name for name in (f"making-{os.getpid()}-1-abc", "making-k3jx0")]
+    for folder in (mine, *ended):
+        (folder / "root").mkdir(parents=True)
+    said: list[str] = []
+    clear_leftovers(tmp_path, said.append)
+    assert list(tmp_path.iterdir()) == [mine]
+    assert len(said) == 2
+
+
+def test_the_last_line_of_a_console_without_its_colours(tmp_path: Path) -> None:
+    machine = made(tmp_path)
+    assert machine.last_words() == ""
+    machine.console.write_bytes(b"one\n[\x1b[0;32m  OK  \x1b[0m] Reached \xe2\x80\xa6 target.\r\n\r\n")
+    assert machine.last_words() == "[  OK  ] Reached  target."
+
+
+def test_the_tsc_is_as_fast_as_the_kernel_says() -> None:
+    said = re.search(r"^cpu MHz\s*: ([\d.]+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    found = [tsc_khz() for _ in range(3)]
+    assert max(found) - min(found) < max(found) / 1000
+    assert said is None or 0.1 < found[0] / (float(said[1]) * 1000) < 10
 
 
 @pytest.mark.parametrize("settings", [{"governor": "x"}, {"iommu": "$(reboot)"}, {"ddio": "maybe"}])

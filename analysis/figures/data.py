@@ -79,6 +79,8 @@ class FigureData:
             return "MODELLED: computed by a simulation, not measured"
         if HostFacts(self.run.meta).virtual_nic:
             return "emulated NIC (net_crossover), measured on a real CPU"
+        if HostFacts(self.run.meta).emulated:
+            return "emulated machines: no measure of any hardware"
         return "measured on hardware"
 
     @property

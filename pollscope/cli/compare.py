@@ -11,13 +11,15 @@ from pollscope.errors import UsageError
 EXAMPLES = (
     "pollscope compare results/s-f8-poll-rate/A results/s-f8-poll-rate/B",
     "pollscope compare results/s-f5-polling-tax/A --by queues --metric tax_share",
+    "pollscope compare results/i-iommu/A --by iommu",
 )
 
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by.")],
     by: Annotated[
-        str | None, typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor with its first one.")
+        str | None,
+        typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob with the first."),
     ] = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.")

@@ -18,7 +18,7 @@ from pollscope.node import NodeClient
 from pollscope.spec import lcores
 from pollscope.testbeds.base import Params, State
 from pollscope.testbeds.pair_config import PairConfig, PairHost
-from pollscope.testbeds.pair_session import NO_COMPANY, PairSession
+from pollscope.testbeds.pair_session import NO_COMPANY, Options, PairSession
 from pollscope.testbeds.ssh import CONNECT_LIMIT_S, ssh_command
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
@@ -31,7 +31,8 @@ class PairTestbed:
     shared_tsc = False
     modelled = False
 
-    def __init__(self, file: Path, config: PairConfig, kind: str = "pair") -> None:
+    def __init__(self, file: Path, config: PairConfig, kind: str = "pair", options: Options | None = None) -> None:
+        self._options: Options = options or {}
         self.name, self.file, self.config, self.kind = file.stem, file, config, kind
         # This host measures nothing, so only runs on the same pair keep each other out.
         lock = default_lock_path()
@@ -87,7 +88,7 @@ class PairTestbed:
         self.check()
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), log)
         try:
-            return PairSession(self.config, dut, self._start("gen", self.config.generator, 1, log))
+            return PairSession(self.config, dut, self._start("gen", self.config.generator, 1, log), self._options)
         except BaseException:
             dut.close()
             raise

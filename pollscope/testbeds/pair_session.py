@@ -30,6 +30,7 @@ LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 GRACE_S = 30.0
 
 
+Options = Mapping[str, Mapping[str, object]]
 NO_COMPANY = "co-runners and spinning cores are placed by the topology of this host, not of another one"
 
 
@@ -92,10 +93,11 @@ class PairSession:
         config: of the pair.
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
+        options: of collectors of this host that see the two.
     """
 
-    def __init__(self, config: PairConfig, dut: NodeClient, generator: NodeClient) -> None:
-        self._config, self._dut, self._generator = config, dut, generator
+    def __init__(self, config: PairConfig, dut: NodeClient, generator: NodeClient, options: Options) -> None:
+        self._config, self._dut, self._generator, self._options = config, dut, generator, options
         self._configured: dict[str, Any] = {}
 
     @property
@@ -118,9 +120,9 @@ class PairSession:
         return facts
 
     @property
-    def collector_options(self) -> Mapping[str, Mapping[str, object]]:
-        """None: collectors of this host see neither node."""
-        return {}
+    def collector_options(self) -> Options:
+        """Those of collectors of this host that see the two; for a pair of real hosts there are none."""
+        return self._options
 
     def company(self, params: Params) -> Company:
         """Never: raises HostError."""

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pollscope.errors import HostError
+from pollscope.hostlock import start_ticks
+from pollscope.testbeds.vm_clock import tsc_khz
 
 # What is slow to install in an emulated machine is in the image; the compiler builds the node.
 PACKAGES = (
@@ -30,7 +32,15 @@ DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
 BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
 BUILD_LIMIT_S = 1800
 PATIENCE_S = 900
-KERNEL_WORDS = f"console=ttyS0 quiet rootdelay={PATIENCE_S}"
+# Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
+# run an emulated machine for longer than the kernel's own checks allow: that of the timer ended in a panic, and the
+# TSC, which is this host's, was taken for one of 147 MHz, so that every time-out came 18 times too early.
+# (`rootdelay` is no remedy for a late disk: the initramfs of Debian sleeps as long in any case.)
+KERNEL_WORDS = "console=ttyS0 no_timer_check tsc=nowatchdog nowatchdog mitigations=off panic=10 loglevel=5"
+UNWANTED_MODULES = (
+    *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
+    *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
+)
 _GRUB_MODULES = "biosdisk part_msdos ext2 configfile normal linux serial terminal echo test search search_label"
 _APPS = Path(__file__).resolve().parent.parent.parent / "apps"
 
@@ -39,6 +49,9 @@ _FILES = {
     # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
     "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={PATIENCE_S}\n"
     f"DefaultDeviceTimeoutSec={PATIENCE_S}\n",
+    # Loaded by name, the driver of the disk needs no event that udev may lose; a small one is read in less time.
+    "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
+    "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\next4\n",
     "etc/hostname": "pollscope-vm\n",
     "etc/machine-id": "",
     "etc/systemd/network/10-management.network": "[Match]\nDriver=virtio_net\n[Network]\nDHCP=ipv4\n",
@@ -46,8 +59,10 @@ _FILES = {
     "etc/ssh/sshd_config.d/pollscope.conf": "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\n"
     "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 3\n",
     "etc/modules-load.d/pollscope.conf": "vfio-pci\nmsr\n",
+    # Drivers that udev would load for what no trial needs.
+    "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in UNWANTED_MODULES),
     "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_DISTRIBUTOR=pollscope\nGRUB_CMDLINE_LINUX_DEFAULT=""\n'
-    f'GRUB_CMDLINE_LINUX="{KERNEL_WORDS}"\nGRUB_TERMINAL="serial console"\nGRUB_DISABLE_OS_PROBER=true\n'
+    'GRUB_CMDLINE_LINUX="WORDS"\nGRUB_TERMINAL="serial console"\nGRUB_DISABLE_OS_PROBER=true\n'
     "GRUB_DISABLE_LINUX_UUID=true\nGRUB_DISABLE_RECOVERY=true\nGRUB_DISABLE_SUBMENU=y\n",
 }
 # update-grub needs the disk that it runs from, so the first menu is written by hand; the machine's own replaces it.
@@ -84,13 +99,17 @@ class Recipe:
         sources = [
             f"{path.relative_to(_APPS)} {path.read_text()}" for path in sorted(_APPS.rglob("*")) if path.is_file()
         ]
-        return (
-            self.cache / f"disk-{self.release}-{_digest([self.system.name, Path(__file__).read_text(), *sources])}.img"
-        )
+        parts = [self.system.name, Path(__file__).read_text(), _processor(), *sources]
+        return self.cache / f"disk-{self.release}-{_digest(parts)}.img"
 
 
 def _digest(parts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    """The model, since an image knows the frequency of this host's TSC."""
+    return next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
 
 
 def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
@@ -103,7 +122,7 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         return recipe.disk
     _require_tools()
     recipe.cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="making-", dir=recipe.cache) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"making-{process_mark(os.getpid())}-", dir=recipe.cache) as folder:
         work = Path(folder)
         if not recipe.system.exists():
             say(f"making a Debian {recipe.release} with {len(PACKAGES)} packages and what they need (some minutes)")
@@ -119,6 +138,24 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
             old.unlink()
         (work / "disk.img").rename(recipe.disk)
     return recipe.disk
+
+
+def process_mark(pid: int) -> str:
+    """Pid and start time: no other process ever has both."""
+    return f"{pid}-{start_ticks(pid) or 0}"
+
+
+def clear_leftovers(cache: Path, say: Callable[[str], None]) -> None:
+    """Removes the working folders of builds whose process is gone (killed, or the host went down)."""
+    mounts = Path("/proc/self/mounts").read_text()
+    for folder in sorted(cache.glob("making-*")):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and folder.name.startswith(f"making-{process_mark(int(pid))}-"):
+            continue
+        if f" {folder.resolve()}/" in mounts:
+            raise HostError("something is mounted below a folder of an ended build", str(folder), "umount it")
+        say(f"removing {folder.name}, which an ended build left")
+        shutil.rmtree(folder)
 
 
 def _require_tools() -> None:
@@ -173,9 +210,10 @@ def _build_node(root: Path) -> None:
 
 
 def _configure(root: Path) -> None:
+    words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"
     for name, text in _FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (root / name).write_text(text.replace("WORDS", words))
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
     wanted = root / "etc/systemd/system/multi-user.target.wants"
@@ -184,12 +222,16 @@ def _configure(root: Path) -> None:
     link.unlink(missing_ok=True)
     link.symlink_to("/lib/systemd/system/systemd-networkd.service")
     # Neither updates nor checks of the disk shall disturb a measurement.
+    # No first boot: what it would do (the cache of the linker among it) was done by the packages, at full speed.
+    for name in ("etc/.updated", "var/.updated"):
+        (root / name).touch()
     for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "fstrim.timer", "man-db.timer"):
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    _run("chroot", root, "update-initramfs", "-u", "-k", "all")
     version = next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
     grub = root / "boot/grub"
     grub.mkdir(exist_ok=True)
-    (grub / "grub.cfg").write_text(_MENU.format(version=version, device=ROOT_DEVICE, words=KERNEL_WORDS))
+    (grub / "grub.cfg").write_text(_MENU.format(version=version, device=ROOT_DEVICE, words=words))
     shutil.copytree(root / "usr/lib/grub/i386-pc", grub / "i386-pc", ignore=shutil.ignore_patterns("*.img", "*.image"))
 
 

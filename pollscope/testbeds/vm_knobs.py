@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The knobs of the DUT of a vm-pair: the mode of its IOMMU, by boot parameter and reboot, and DDIO's bit.
 
-Each change is preceded by a file on the machine that says how to undo it (a journal for DDIO, for the IOMMU the file
-with the boot parameters itself), so that what a lost connection or a killed run left is given back by the next run or
-`testbed up`.
+Each change is preceded by a journal on the machine that says how to undo it (for the IOMMU, that of the role), so that
+what a lost connection or a killed run left is given back by the next run or `testbed up`.
 """
 
 import re
@@ -18,28 +17,14 @@ from pollscope.testbeds.ssh import Remote
 from pollscope.testbeds.vm_machine import NIC, run_there
 
 SCRIPT_LIMIT_S = 240.0
-# Boot parameters (kernel documentation, admin-guide/kernel-parameters), and the type of a group's default domain that
-# shows them; no group at all with the IOMMU off.
-IOMMU = {
-    "off": ("intel_iommu=off", "none"),
-    "passthrough": ("intel_iommu=on iommu=pt", "identity"),
-    "lazy": ("intel_iommu=on iommu.passthrough=0 iommu.strict=0", "DMA-FQ"),
-    "strict": ("intel_iommu=on iommu.passthrough=0 iommu.strict=1", "DMA"),
-}
+# The play's name of each mode. There is no `lazy`: under a virtual IOMMU the kernel is always strict.
+IOMMU = {"off": "off", "passthrough": "pt", "strict": "strict"}
+AS_IT_WAS = "default"
 DDIO = {"on": "80", "off": "00"}
 VALUES: Mapping[str, Mapping[str, object]] = {"iommu": IOMMU, "ddio": DDIO}
 
-_DROP_IN = "/etc/default/grub.d/zz-pollscope-iommu.cfg"
-_SET_BOOT = f"""\
-set -eu
-mkdir -p /etc/default/grub.d
-echo 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {{words}}"' >{_DROP_IN}
-update-grub >/dev/null 2>&1
-sync
-"""
-_CLEAR_BOOT = f"set -eu; rm -f {_DROP_IN}; update-grub >/dev/null 2>&1; sync\n"
-_HAS_BOOT = f"[ ! -e {_DROP_IN} ] || echo there\n"
-_GROUP_TYPE = f"cat /sys/bus/pci/devices/{NIC}/iommu_group/type 2>/dev/null || echo none\n"
+# Of the role `iommu`: it is there while a mode is set.
+_HAS_BOOT = "[ ! -e /etc/default/grub.d/zz-pollscope-iommu.cfg ] || echo there\n"
 _JOURNAL = "/var/lib/pollscope/testbed-ddio"
 # PERFCTRLSTS_0 stands at 0x180 of the root port, bit 7 is Use_Allocating_Flow_Wr (docs/knobs.md). QEMU's port
 # (1b36:000c) keeps the bit and does nothing with it; another port is refused here.
@@ -84,11 +69,12 @@ class VmKnobs:
         what: who is at work, for the message that another one gets.
         lock: of the testbed.
         dut: how the DUT is reached.
-        reboot: reboots the DUT and makes it ready again; gets what is to be asked before the NIC leaves the kernel.
+        set_mode: runs the play `iommu` on the DUT, which sets boot parameters, reboots, reads the mode back and makes
+            the machine ready again.
     """
 
-    def __init__(self, what: str, lock: HostLock, dut: Remote, reboot: Callable[[str], str]) -> None:
-        self._what, self._lock, self._dut, self._reboot = what, lock, dut, reboot
+    def __init__(self, what: str, lock: HostLock, dut: Remote, set_mode: Callable[[str], None]) -> None:
+        self._what, self._lock, self._dut, self._set_mode = what, lock, dut, set_mode
         self._iommu: str | None = None  # what this session set; None: what the machine has by itself
         self._ddio: str | None = None
         self.restored_first: list[Outcome] = []
@@ -130,12 +116,9 @@ class VmKnobs:
     def _set_iommu(self, mode: str) -> None:
         if mode == self._iommu:
             return
-        words, group_type = IOMMU[mode]
-        self._ask(_SET_BOOT.format(words=words))
-        self._iommu, self._ddio = mode, None
-        seen = self._reboot(_GROUP_TYPE).strip()
-        if seen != group_type:
-            raise HostError(f"knob iommu: asked for {mode}, but the group of {NIC} shows {seen}", str(self._dut))
+        self._iommu, self._ddio = None, None
+        self._set_mode(IOMMU[mode])
+        self._iommu = mode
 
     def _set_ddio(self, value: str) -> None:
         if value != self._ddio:
@@ -162,9 +145,9 @@ class VmKnobs:
     def _give_back_iommu(self) -> str:
         if not self._ask(_HAS_BOOT).strip():
             return ""
-        self._ask(_CLEAR_BOOT)
         self._iommu = None
-        return f"rebooted with its own boot parameters; group type {self._reboot(_GROUP_TYPE).strip()}"
+        self._set_mode(AS_IT_WAS)
+        return "rebooted with its own boot parameters"
 
     def snapshot(self) -> dict[str, dict[str, str]]:
         """Knob -> target -> value as the machine shows it now."""

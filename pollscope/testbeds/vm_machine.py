@@ -8,6 +8,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -68,6 +69,17 @@ class Machine:
     def console(self) -> Path:
         """What the machine wrote on its serial line."""
         return self._file("console")
+
+    @property
+    def monitor(self) -> Path:
+        """The socket of QEMU's machine protocol."""
+        return self._file("monitor")
+
+    def last_words(self) -> str:
+        """The last line on its console; empty when there is none."""
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[^ -~]", "", line).strip() for line in text[-4096:].splitlines()]
+        return next((line for line in reversed(lines) if line), "")
 
     @property
     def remote(self) -> Remote:
@@ -131,10 +143,10 @@ class Machine:
             *(["nice", "-n", str(shape.nice)] if shape.nice else []),
             # Without a VGA BIOS, GRUB waits for ever before its menu.
             *(QEMU, "-name", f"pollscope-{self.name}", "-nodefaults", "-vga", "std", "-display", "none"),
-            *("-machine", "q35,kernel-irqchip=split", "-accel", accelerator),
+            *("-machine", "q35,kernel-irqchip=split,sata=off,smbus=off", "-accel", accelerator),
             *("-cpu", "host" if shape.accelerator == "kvm" else "max"),
             *("-smp", str(shape.cpus), "-m", str(shape.memory_mib)),
-            *("-serial", f"file:{self.console}", "-monitor", f"unix:{self._file('monitor')},server=on,wait=off"),
+            *("-serial", f"file:{self.console}", "-qmp", f"unix:{self.monitor},server=on,wait=off"),
             *("-device", "intel-iommu,intremap=on,caching-mode=on"),
             *("-drive", f"file={self._file('disk')},if=virtio,format=qcow2,cache=unsafe"),
             *("-netdev", f"user,id=management,restrict=on,{forward}", "-device", "virtio-net-pci,netdev=management"),

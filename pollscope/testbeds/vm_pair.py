@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,48 +24,29 @@ from pollscope.hostlock import HostLock
 from pollscope.knob_points import knob_settings
 from pollscope.spec.model import KNOB_PREFIX
 from pollscope.testbeds.base import Params, State
+from pollscope.testbeds.inventory import Inventory, load_inventory
 from pollscope.testbeds.pair import PairTestbed
 from pollscope.testbeds.pair_config import PairConfig, PairHost, Ports
 from pollscope.testbeds.pair_session import PairSession
+from pollscope.testbeds.plays import run_play
 from pollscope.testbeds.ssh import Remote
-from pollscope.testbeds.vm_image import Recipe, provide_image
+from pollscope.testbeds.vm_image import Recipe, clear_leftovers, provide_image
 from pollscope.testbeds.vm_knobs import VmKnobs, knob_refusal
 from pollscope.testbeds.vm_machine import (
     NIC,
-    PROBE_LIMIT_S,
     QEMU,
     Accelerator,
     Machine,
     Shape,
     make_user_key,
-    run_there,
 )
 
 FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
 # An emulated machine on a busy host took four minutes to its login prompt.
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-BOOT_LIMIT_S, BOOT_LOOK_S = 900.0, 2.0
-PREPARE_LIMIT_S = 180.0
+BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
 # With KVM the login prompt comes within 15 s; hosts are known on which it never does.
 KVM_LIMIT_S = 40.0
-
-# Constant text for the shell of the machines: hugepages, and the NIC to vfio-pci. Without an IOMMU VFIO wants consent;
-# it is given because a machine has nothing but this testbed in it.
-_PREPARE = """\
-set -eu
-pages=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
-echo {pages} >$pages
-[ "$(cat $pages)" = {pages} ] || {{ echo "only $(cat $pages) hugepages of {pages}" >&2; exit 1; }}
-modprobe vfio-pci
-device=/sys/bus/pci/devices/{nic}
-[ -e $device/iommu_group ] || echo Y >/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
-echo vfio-pci >$device/driver_override
-[ "$(basename "$(readlink $device/driver)")" = vfio-pci ] || {{
-    [ ! -e $device/driver ] || echo {nic} >$device/driver/unbind
-    echo {nic} >/sys/bus/pci/drivers_probe
-}}
-[ "$(basename "$(readlink $device/driver)")" = vfio-pci ] || {{ echo "{nic} was not taken by vfio-pci" >&2; exit 1; }}
-"""
+HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
 class VmPairConfig(BaseModel):
@@ -98,7 +79,9 @@ class VmPairTestbed:
     @property
     def _pair(self) -> PairTestbed:
         dut, generator = (self._host(machine) for machine in self.machines)
-        return PairTestbed(self.file, PairConfig(kind="pair", dut=dut, generator=generator), self.kind)
+        # The DUT's IOMMU is a part of its QEMU, which runs on this host.
+        options = {"qemu-vtd": {"monitor": str(self.machines[0].monitor)}}
+        return PairTestbed(self.file, PairConfig(kind="pair", dut=dut, generator=generator), self.kind, options)
 
     def _host(self, machine: Machine) -> PairHost:
         # Plans are made without machines, too; they need no address.
@@ -108,7 +91,7 @@ class VmPairTestbed:
 
     def knobs(self, what: str, restore_first: bool) -> VmKnobs:
         """The DUT's; what an ended run left is always given back, since nobody else uses the machine."""
-        return VmKnobs(what, HostLock(what, self._pair.lock_path), self.machines[0].remote, self._reboot_dut)
+        return VmKnobs(what, HostLock(what, self._pair.lock_path), self.machines[0].remote, self._set_mode)
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
@@ -149,7 +132,10 @@ class VmPairTestbed:
         _require_qemu()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with HostLock(f"testbed up {self.name}", vm_folder() / f"{self.name}.lock"):
-            disk = provide_image(self._recipe, _say)
+            clear_leftovers(vm_folder(), _say)
+            # Disks of machines that are there lie on the image that they were made from, whatever was changed since.
+            made = all(machine.made for machine in self.machines)
+            disk = self._recipe.disk if made else provide_image(self._recipe, _say)
             make_user_key(self.folder)
             shape = self._shape(disk)
             started = [machine for machine in self.machines if machine.pid() is None]
@@ -158,8 +144,8 @@ class VmPairTestbed:
                     machine.make(disk)
                     machine.start(shape)
                 self._wait()
-                for machine in self.machines:
-                    self._prepare(machine)
+                _say("making them ready (playbooks/provision.yml)")
+                run_play("provision", self.inventory(), log=self.folder / "provision.log")
                 with self.knobs(f"testbed up {self.name}", restore_first=True) as knobs:
                     for outcome in knobs.restored_first:
                         _say(f"given back: {outcome}")
@@ -205,37 +191,49 @@ class VmPairTestbed:
 
     def _wait(self) -> None:
         _say("waiting until the machines answer")
-        deadline = time.monotonic() + BOOT_LIMIT_S
+        deadline, next_word = time.monotonic() + BOOT_LIMIT_S, time.monotonic() + BOOT_WORD_S
         for machine in self.machines:
             while reason := machine.answers():
+                where = f"{machine.name}: its console, {machine.console}, ends with: {machine.last_words()}"
                 if machine.pid() is None:
-                    raise HostError(f"QEMU of {machine.name} ended", str(machine.console))
+                    raise HostError("QEMU ended", where)
                 if time.monotonic() > deadline:
-                    raise HostError(f"{machine.name} does not answer: {reason}", str(machine.console))
+                    raise HostError(f"does not answer: {reason}", where)
+                if time.monotonic() > next_word:
+                    _say(f"{machine.name} boots: {machine.last_words()}")
+                    next_word = time.monotonic() + BOOT_WORD_S
                 time.sleep(BOOT_LOOK_S)
 
-    def _prepare(self, machine: Machine) -> None:
-        """Hugepages and VFIO."""
-        script = _PREPARE.format(pages=self.config.hugepages, nic=NIC)
-        _, reason = run_there(machine.remote, ["sh", "-s"], PREPARE_LIMIT_S, script)
-        if reason:
-            raise HostError(reason, f"{machine.name} {machine.remote}")
+    def inventory(self) -> Inventory:
+        """Both machines for the plays: hugepages, and the NIC to VFIO; packages and the node are in the image."""
+        path = self.folder / "inventory.yml"
+        path.write_text(json.dumps(inventory_of(self.machines, self.config.hugepages), indent=2) + "\n")
+        return load_inventory(path)
 
-    def _reboot_dut(self, ask: str) -> str:
-        """Reboots the DUT and makes it ready again; `ask` is a script whose output, before that, is returned."""
-        dut = self.machines[0]
-        before, reason = run_there(dut.remote, ["cat", _BOOT_ID], PREPARE_LIMIT_S)
-        if reason:
-            raise HostError(reason, f"{dut.name} {dut.remote}")
-        run_there(dut.remote, ["systemctl", "reboot"], PREPARE_LIMIT_S)  # the connection may end before the answer
-        deadline = time.monotonic() + BOOT_LIMIT_S
-        if not _until(lambda: run_there(dut.remote, ["cat", _BOOT_ID], PROBE_LIMIT_S)[0] not in ("", before), deadline):
-            raise HostError(f"{dut.name} did not come back from its reboot", str(dut.console))
-        said, reason = run_there(dut.remote, ["sh", "-s"], PREPARE_LIMIT_S, ask)
-        if reason:
-            raise HostError(reason, f"{dut.name} {dut.remote}")
-        self._prepare(dut)
-        return said
+    def _set_mode(self, mode: str) -> None:
+        """The IOMMU mode of the DUT, by the play: boot parameters, reboot, hugepages and VFIO again."""
+        run_play("iommu", self.inventory(), {"mode": mode}, options=["--limit", "dut"], log=self.folder / "iommu.log")
+
+
+def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
+    """An inventory of the two (docs/playbooks.md)."""
+    remotes = {machine.name: machine.remote for machine in machines}
+    one = next(iter(remotes.values()))
+    common = {
+        "ansible_host": one.host,
+        "ansible_user": one.user,
+        "ansible_ssh_private_key_file": one.key,
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={one.known_hosts} -o StrictHostKeyChecking=yes",
+        "pollscope_nics": [NIC],
+        "pollscope_roles": ["iommu", "hugepages", "vfio"],
+        "hugepages_wanted_pages": pages,
+        "hugepages_memory_share": HUGEPAGES_SHARE,
+        "iommu_reboot_timeout_s": int(BOOT_LIMIT_S),
+        # Nothing but this testbed is in a machine, so DMA may go unchecked there while the IOMMU is off.
+        "vfio_no_iommu_consent": True,
+    }
+    groups = {name: {"hosts": {f"vm-{name}": {"ansible_port": remote.port}}} for name, remote in remotes.items()}
+    return {"all": {"vars": common}, **groups}
 
 
 def vm_folder() -> Path:
