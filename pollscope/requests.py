@@ -115,6 +115,7 @@ def _generator(params: Params, wiring: Wiring) -> dict[str, Any]:
         "rx_port": wiring.gen_rx if params["generator_receives"] else None,
         "target_port": wiring.dut_rx,
         "frame": frame_mix(params["frame"]),
+        "routes": params["routes"],  # destinations outside the DUT's table would be dropped there
         **{name: params[name] for name in same},
         "arrivals": params["arrivals"],
         "seed": params["arrivals_seed"],

@@ -15,8 +15,12 @@ from run_helpers import Cli
 from pollscope.collectors.knobs import Outcome
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock, start_ticks
+from pollscope.plan import make_plan
+from pollscope.requests import configure_request
+from pollscope.spec.load import load_file
 from pollscope.testbeds import make_testbed, vm_knobs, vm_pair
 from pollscope.testbeds.inventory import load_inventory
+from pollscope.testbeds.pair_session import split_request, wiring
 from pollscope.testbeds.ssh import Remote
 from pollscope.testbeds.vm_clock import tsc_khz
 from pollscope.testbeds.vm_image import Recipe, clear_leftovers, process_mark
@@ -274,3 +278,13 @@ def test_two_runs_on_one_pair_keep_each_other_out(dut: Dut, tmp_path: Path) -> N
 
 def test_the_file_that_is_shipped_loads() -> None:
     assert make_testbed("vm-pair").kind == "vm-pair"
+
+
+def test_the_generator_is_told_the_routes_of_the_dut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path))
+    testbed = make_testbed("vm-pair")
+    assert isinstance(testbed, vm_pair.VmPairTestbed)
+    spec = load_file(Path(__file__).resolve().parent.parent / "experiments/sanity/pair.yaml").spec
+    params = make_plan(spec, testbed.refusal).trials[0].point.params
+    dut, generator = split_request(configure_request(params, wiring(testbed._pair.config, params)))
+    assert dut["dut"]["routes"] == generator["gen"]["routes"] == 1024
