@@ -24,7 +24,7 @@ from pollscope.testbeds.ssh import Remote, ssh_command
 
 QEMU = "qemu-system-x86_64"
 NIC = "0000:01:00.0"  # where the first device behind the first root port comes to lie
-PROBE_LIMIT_S = 10.0
+PROBE_LIMIT_S = 30.0  # an emulated machine on a busy host takes seconds for a login
 STOP_LIMIT_S = 10.0
 Accelerator = Literal["kvm", "tcg"]
 

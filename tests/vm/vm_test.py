@@ -21,10 +21,26 @@ sys.path.insert(0, str(CHECKOUT))
 
 from pollscope.run_folder import RunFolder, read_run  # noqa: E402
 from pollscope.testbeds import make_testbed  # noqa: E402
+from pollscope.testbeds.inventory import Inventory  # noqa: E402
+from pollscope.testbeds.plays import PlayResult, run_play  # noqa: E402
+from pollscope.testbeds.vm_machine import run_there  # noqa: E402
 from pollscope.testbeds.vm_pair import VmPairTestbed  # noqa: E402
 
 POLLSCOPE = sys.argv[1] if len(sys.argv) > 1 else str(CHECKOUT / ".venv/bin/pollscope")
 FIRST_TRIAL_LIMIT_S = 600.0
+SNAPSHOT_LIMIT_S = 120.0
+# State that the roles of the machines set, and their journals; names of modules without their use counts.
+SNAPSHOT = """\
+device=/sys/bus/pci/devices/0000:01:00.0
+echo driver $(basename "$(readlink $device/driver)") override $(cat $device/driver_override)
+echo pages $(cat /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages)
+echo interfaces $(ls /sys/class/net)
+echo modules $(lsmod | grep -o '^vfio[a-z0-9_]*' | sort)
+grep hugetlbfs /proc/mounts
+cat /proc/cmdline /etc/default/grub.d/* 2>/dev/null
+cksum /boot/grub/grub.cfg
+find /var/lib/pollscope -type f 2>/dev/null | sort
+"""
 passed: list[str] = []
 
 
@@ -90,6 +106,44 @@ def pull_the_plug(testbed: VmPairTestbed) -> None:
     complete(folder)
 
 
+def play(name: str, inventory: Inventory, *options: str) -> PlayResult:
+    """Runs a play on both machines."""
+    begin = time.monotonic()
+    result = run_play(name, inventory, options=options)
+    print(
+        f"$ playbooks/play {name} {' '.join(options)}: {len(result.changes)} changes, {time.monotonic() - begin:.0f} s"
+    )
+    return result
+
+
+def snapshot(testbed: VmPairTestbed) -> list[str]:
+    """What the plays touch, on each machine."""
+    found = []
+    for machine in testbed.machines:
+        text, reason = run_there(machine.remote, ["sh", "-s"], SNAPSHOT_LIMIT_S, SNAPSHOT)
+        assert not reason, f"{machine.name}: {reason}"
+        found.append(text)
+    return found
+
+
+def provisioning(testbed: VmPairTestbed) -> None:
+    """Check mode, converge, again, verify and revert: what was there before is there after."""
+    inventory = testbed.inventory()
+    play("revert", inventory)
+    bare = snapshot(testbed)
+    assert all("driver e1000e" in each and "pages 0" in each for each in bare), bare
+    assert play("provision", inventory, "--check").changes
+    assert snapshot(testbed) == bare, "check mode changed something"
+    assert play("provision", inventory).changes
+    assert snapshot(testbed) != bare
+    assert not play("provision", inventory).changes, "the second run changed something"
+    assert not play("verify", inventory).changes
+    assert play("revert", inventory).changes
+    after = snapshot(testbed)
+    assert after == bare, f"not as before:\n{bare}\n{after}"
+    play("provision", inventory)
+
+
 def nothing_left(testbed: VmPairTestbed) -> None:
     """No process, file or mount of the machines is there."""
     assert not testbed.folder.exists()
@@ -113,6 +167,8 @@ def main() -> None:
             pids = [machine.pid() for machine in testbed.machines]
             pollscope("testbed", "up", "vm-pair")
             assert pids == [machine.pid() for machine in testbed.machines]
+        with step("provisioning"):
+            provisioning(testbed)
         with step("sanity across the pair"):
             complete(run("sanity/pair.yaml"))
         with step("the plug of the DUT is pulled in a trial"):
@@ -120,12 +176,12 @@ def main() -> None:
         with step("IOMMU off, passing through, strict"):
             folder = run("intrahost/i-iommu.yaml", "--quick")
             complete(folder)
-            pollscope("compare", folder, "--by", "knob.iommu", "--metric", "rx_pps")
+            pollscope("compare", folder, "--by", "iommu")
         with step("DDIO's bit on and off"):
             folder = run("intrahost/i-f7-ddio.yaml", "--quick")
             found = complete(folder)
             assert found.meta["knobs_before"] == found.meta["knobs_after"]
-            pollscope("compare", folder, "--by", "knob.ddio", "--metric", "rx_pps")
+            pollscope("compare", folder, "--by", "ddio")
     finally:
         pollscope("testbed", "down", "vm-pair")
     with step("nothing is left"):
