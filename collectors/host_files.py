@@ -44,7 +44,9 @@ class SysfsCollector(PollingCollector):
         readable = [path for path in paths if os.access(path, os.R_OK)]
         if not paths:
             return Availability(False, self.why_absent)
-        return Availability(bool(readable), f"{len(readable)} files" if readable else f"{paths[0]}: no permission")
+        if not readable:
+            return Availability(False, f"{paths[0]}: no permission")
+        return Availability(True, f"{len(readable)} files below {os.path.commonpath(readable)}")
 
     def _paths(self) -> list[str]:
         return sorted(str(path) for pattern in self.patterns for path in Path("/").glob(pattern.lstrip("/")))

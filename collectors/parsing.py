@@ -112,11 +112,11 @@ def clean(line: str) -> str:
     return _ESCAPES.sub(" ", line.rstrip("\r\n")).replace("\r", " ")
 
 
-def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED, human: bool = True) -> Cell:
-    """One printed number, or None and why not. Understands K/M/G/T suffixes (powers of 1000) and a trailing %.
+def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED, human: bool = False) -> Cell:
+    """One printed number, or None and why not. Understands a trailing %, and with `human` the suffixes K, M, G, T
+    (powers of 1000), which only some outputs have: elsewhere they are damage.
 
-    Integers stay integers. With `negative` numbers below zero are data, -1 included; without `human` a suffix is not
-    expected here, and refused.
+    Integers stay integers. With `negative` numbers below zero are data, -1 included.
     """
     text = text.strip()
     if len(text) <= LONGEST_PLAIN and text.isascii():

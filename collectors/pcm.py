@@ -21,11 +21,9 @@ class PcmCollector(ToolCollector):
     package = "pcm"
 
     def probe(self) -> Availability:
-        availability = super().probe()
-        if not availability.available:
-            return availability
+        # first what no package changes: under a hypervisor it would be installed for nothing
         reason = _obstacle()
-        return Availability(not reason, reason or availability.reason)
+        return Availability(False, reason) if reason else super().probe()
 
 
 def _obstacle() -> str:

@@ -61,7 +61,7 @@ class Columns:
             return self.read(row)
         cells: list[Cell] = list(zip(values, repeat(""), strict=False))
         for index in self._odd:
-            cells.insert(index, scaled(parse_cell(row[self._places[index]], human=False), self._scales[index]))
+            cells.insert(index, scaled(parse_cell(row[self._places[index]]), self._scales[index]))
         return cells
 
 

@@ -333,7 +333,7 @@ def _slow_row(
         origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
         return
     part, stack = _paths(found, layout, number, origin)
-    cells = [parse_cell(cell) for cell in printed]
+    cells = [parse_cell(cell, human=True) for cell in printed]
     if line.endswith("\n") and "-" not in found[-1]:
         layout.known[layout.delimiter.join(found[layout.socket : -1])] = part, stack, line.count("-")
     yield row(t_ns, part, layout.bandwidth, cells[:narrow])
@@ -394,7 +394,7 @@ def _box_row(
     cells: list[str], place: tuple[int | None, str, tuple[Metric, ...], int], number: int, origin: Origin
 ) -> Iterator[Reading]:
     t_ns, stack, metrics, width = place
-    values = [parse_cell(cell) for cell in cells[1:]]
+    values = [parse_cell(cell, human=True) for cell in cells[1:]]
     if len(values) > len(metrics):
         raise origin.refuse(number, f"the row has {len(values)} values, its header {len(metrics)}", "record as CSV")
     if len(values) not in (width, len(metrics)):

@@ -97,7 +97,7 @@ def _row(line: str, table: _Table, number: int, origin: Origin) -> tuple[str, tu
         origin.leave_out(number, f"the row has {len(cells) - 1} of {len(table.columns)} values: cut off")
         return None
     path = "system" if cells[0] == "*" else f"socket{int(cells[0])}"
-    values = list(map(parse_cell, cells[1:]))
+    values = [parse_cell(cell, human=True) for cell in cells[1:]]
     for index in table.without_hit if kind == "Hit" else ():
         values[index] = None, "this processor counts no hits of this event; the tool prints 0"
     return path, table.metrics[kind], values

@@ -334,6 +334,15 @@ def test_a_share_that_is_glued_to_the_run_time_is_no_share():
     assert "no share" in reason(readings, "system", "cycles.running_share")
 
 
+def test_a_suffix_stands_only_where_the_tool_prints_one():
+    power = read_text("pcm-power", "S1CH2; CKE Off Residency: 159.33M%; Self-refresh Residency: 5.00%\n")
+    assert values(power, "socket1/channel2", "cke_off_residency_share") == [None]
+    assert values(power, "socket1/channel2", "self_refresh_residency_share") == [0.05]
+    iostat = read_text("perf-iostat", " port  Inbound Read(MB)  Inbound Write(MB)\n0000:5d  1  3M\n")
+    assert values(iostat, "rootport:0000:5d", "dma_write") == [None]
+    assert values(iostat, "rootport:0000:5d", "dma_read") == [1 << 20]
+
+
 def test_turbostat_prints_energy_demotions_and_references():
     header = "Core\tCPU\tAvg_MHz\tBusy%\tLLCMRPS\tC1\tC1+\tC1-\tL3\tPkg_J\tCor_J\n"
     readings = read_text(

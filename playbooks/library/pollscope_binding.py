@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope_devices import Devices
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, run_state
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, report, run_state
 from ansible.module_utils.pollscope_kinds import KernelModule, Run, Text, run
 
 DOCUMENTATION = r"""
@@ -160,13 +160,13 @@ def main() -> None:
     )
     devices = Devices()
     kinds: dict[str, Kind] = {"module": KernelModule(), "no_iommu": NoIommu(), "binding": Binding(devices)}
-    try:
+
+    def act() -> list[str]:
         absent = module.params["state"] == "absent"
         items = [] if absent else items_for(devices, module.params["devices"], module.params["no_iommu_consent"])
-        lines = run_state(module, kinds, items)
-    except (Refused, OSError) as refused:
-        module.fail_json(msg=str(refused))
-    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+        return run_state(module, kinds, items)
+
+    report(module, act)
 
 
 if __name__ == "__main__":

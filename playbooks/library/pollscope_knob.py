@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import Refused, one_line
+from ansible.module_utils.pollscope_journal import Refused, one_line, report
 
 DOCUMENTATION = r"""
 module: pollscope_knob
@@ -142,11 +142,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        lines = act(module)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
-    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+    report(module, lambda: act(module))
 
 
 if __name__ == "__main__":

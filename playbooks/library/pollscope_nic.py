@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope_devices import Devices
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, run_state
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, report, run_state
 from ansible.module_utils.pollscope_kinds import Run, run
 
 DOCUMENTATION = r"""
@@ -142,11 +142,7 @@ def main() -> None:
         "firmware": Firmware(),
     }
     given = {**module.params, **{name: _without_none(module.params[name]) for name in ("rings", "pause")}}
-    try:
-        lines = run_state(module, kinds, [] if given["state"] == "absent" else items_for(devices, given))
-    except (Refused, OSError) as refused:
-        module.fail_json(msg=str(refused))
-    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+    report(module, lambda: run_state(module, kinds, [] if given["state"] == "absent" else items_for(devices, given)))
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Journal, Refused, boot_id, journal_path
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Journal, Refused, boot_id, journal_path, report
 
 DOCUMENTATION = r"""
 module: pollscope_packages
@@ -196,11 +196,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        lines = act(module)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
-    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+    report(module, lambda: act(module))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 """Ansible module: kernel values, files, folders, modules and mounts, set with a journal and given back exactly."""
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Refused, run_state
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
 from ansible.module_utils.pollscope_kinds import common_kinds
 
 DOCUMENTATION = r"""
@@ -38,11 +38,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     items = [Item(each["kind"], each["target"], each["value"]) for each in module.params["items"]]
-    try:
-        lines = run_state(module, common_kinds(), items)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
-    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
+    report(module, lambda: run_state(module, common_kinds(), items))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ back. The file is removed with its last entry.
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -318,6 +318,15 @@ def run_state(module: Any, kinds: Mapping[str, Kind], items: Iterable[Item]) -> 
         if module.params["state"] == "absent":
             return ledger.give_back(dry=module.check_mode)
         return ledger.converge(items, dry=module.check_mode)
+
+
+def report(module: Any, act: Callable[[], Sequence[str]]) -> None:
+    """Acts and ends the module with the lines of what was changed, or with why it cannot be done."""
+    try:
+        lines = act()
+    except (Refused, OSError) as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
 
 
 def state_folder() -> Path | None:

@@ -90,13 +90,13 @@ def _print(window: Window) -> None:
 
 def _value(series: Series) -> str:
     if not series.count:
-        return series.text or f"absent: {series.reason}"
-    rate = series.per_second()
+        return series.text or (f"absent: {series.reason}" if series.reason else "(empty)")
+    rate, unit = series.per_second(), "" if series.unit == "1" else f" {series.unit}"
     if series.kind in (Kind.COUNTER, Kind.INTERVAL) and rate is not None:
         return f"{rate:.6g} {series.unit}/s"
     if series.kind is Kind.COUNTER:
-        return f"{series.last:.15g} {series.unit} (counter)"
-    return f"{series.total / series.count:.6g} {series.unit}"
+        return f"{series.last:.15g}{unit} (counter)"
+    return f"{series.total / series.count:.6g}{unit}"
 
 
 def _report(outcomes: dict[str, Outcome], window: Window) -> None:
