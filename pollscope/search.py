@@ -18,11 +18,10 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
-
 from pollscope.units import human_rate, human_time
 
 if TYPE_CHECKING:
+    from pollscope.mlrsearch import Bounds
     from pollscope.spec.model import Spec
 
 # So often a trial with too many unsent packets is made; a host that takes a core away now and then spares one of them.
@@ -39,8 +38,6 @@ BACK_OFF = 0.98
 LOWEST_SHARE = 1e-3
 # CSIT decides about a load by 21 trials of 1 s.
 DURATION_SUM_WINDOWS = 21
-# Coarser targets in front of the final one, and growth of steps while a bound is sought: CSIT's values.
-PRECEDING_TARGETS, EXPANSION = 2, 2
 # The expected number of trials comes from a search on a model whose capacity varies by this share from trial to trial.
 MODEL_NOISE, MODEL_RATE_PPS, MODEL_SEED = 0.004, 1e6, 1
 
@@ -167,7 +164,7 @@ def search(settings: Settings, measure: Measure) -> Found:
     return Found("found", goals, "", highest)
 
 
-class _Trials(AbstractMeasurer):  # type: ignore[misc]
+class _Trials:
     """Trials for the package: only those that stand for their load, and no more than the time allows."""
 
     def __init__(self, settings: Settings, measure: Measure) -> None:
@@ -201,20 +198,14 @@ class _Trials(AbstractMeasurer):  # type: ignore[misc]
         """Mean share of a load that was really sent."""
         return fmean(self._sent_shares[load_pps])
 
-    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
-        """The package's question."""
-        counts = self.good(intended_load)
+    def loss(self, load_pps: float) -> tuple[int, int]:
+        """Packets sent at a load, and those of them that were lost."""
+        counts = self.good(load_pps)
         if counts.sent == 0:
-            text = f"no packet was sent at {human_rate(intended_load)}: the window is too short"
+            text = f"no packet was sent at {human_rate(load_pps)}: the window is too short"
             raise _Ended("generator-bound", text)
-        self._sent_shares.setdefault(intended_load, []).append(1 - counts.unsent_share)
-        # Offered and lost only: with the intended count the package would take unsent packets for lost ones.
-        return MeasurementResult(
-            intended_duration=intended_duration,
-            intended_load=intended_load,
-            offered_count=counts.sent,
-            loss_count=counts.lost,
-        )
+        self._sent_shares.setdefault(load_pps, []).append(1 - counts.unsent_share)
+        return counts.sent, counts.lost
 
 
 def _behind(load_pps: float, tried: Sequence[Counts]) -> str:
@@ -252,36 +243,14 @@ def _highest(settings: Settings, trials: _Trials) -> float:
 
 
 def _search_between(settings: Settings, highest: float, trials: _Trials) -> tuple[GoalFound, ...]:
-    goals = {ratio: _goal(settings, ratio) for ratio in settings.loss_ratios}
-    config = Config(
-        goals=list(goals.values()),
-        min_load=highest * LOWEST_SHARE,
-        max_load=highest,
-        search_duration_max=float("inf"),  # by the clock; _Trials counts trial time instead
-        warmup_duration=0.0,
-    )
-    found = MultipleLossRatioSearch(config=config).search(measurer=trials, debug=lambda _text: None)
-    return tuple(_goal_found(ratio, found[goal], highest, trials) for ratio, goal in goals.items())
+    from pollscope.mlrsearch import search_between  # takes 1 to 2 s, which runs without a search do not need
+
+    found = search_between(settings, highest * LOWEST_SHARE, highest, trials.loss)
+    return tuple(_goal_found(bounds, highest, trials) for bounds in found)
 
 
-def _goal(settings: Settings, loss_ratio: float) -> SearchGoal:
-    return SearchGoal(
-        loss_ratio=loss_ratio,
-        exceed_ratio=settings.exceed_ratio,
-        relative_width=settings.width,
-        initial_trial_duration=settings.window_ns / 1e9,
-        final_trial_duration=settings.window_ns / 1e9,
-        duration_sum=settings.duration_sum_ns / 1e9,
-        preceding_targets=PRECEDING_TARGETS,
-        expansion_coefficient=EXPANSION,
-        fail_fast=False,
-    )
-
-
-def _goal_found(ratio: float, result: GoalResult, highest: float, trials: _Trials) -> GoalFound:
-    low, high = (
-        None if bound is None else float(bound) for bound in (result.relevant_lower_bound, result.relevant_upper_bound)
-    )
+def _goal_found(bounds: "Bounds", highest: float, trials: _Trials) -> GoalFound:
+    ratio, low, high = bounds.loss_ratio, bounds.lower_pps, bounds.upper_pps
     loss = f"a loss ratio of {100 * ratio:g} %"
     if low is None:
         lowest = human_rate(highest * LOWEST_SHARE)
@@ -290,7 +259,7 @@ def _goal_found(ratio: float, result: GoalResult, highest: float, trials: _Trial
         reason = f"the highest rate of the search, {human_rate(highest)}, was forwarded with at most {loss}"
         return GoalFound(ratio, None, low, None, reason)
     # In packets that were really sent: a load of which 1 % was left unsent was forwarded to 99 % only.
-    return GoalFound(ratio, float(result.conditional_throughput) * trials.sent_share(low), low, high)
+    return GoalFound(ratio, bounds.throughput_pps * trials.sent_share(low), low, high)
 
 
 @cache
