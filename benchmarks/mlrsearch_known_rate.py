@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The search for the maximum throughput on a DUT whose rate is known.
 
-The DUT waits 8320 cycles on the TSC with each packet. What a packet costs beside them is measured apart, by saturating
-the same DUT with half of that wait. So the known rate is tsc_hz / (8320 + own cycles), times the share of the time that
+The DUT waits 52000 cycles on the TSC with each packet. What a packet costs beside them is measured apart, by saturating
+the same DUT with half of that wait. So the known rate is tsc_hz / (52000 + own cycles), times the share of the time that
 the host left to the DUT's core, as the node recorded it in the trials of that search (their median). One run of
-SEARCHES searches (7, some 40 s each).
+SEARCHES searches (7, about a minute each).
 
     ratio throughput_loss_0_5   rate found at a loss ratio of 0.5 % over the known rate
     ratio throughput_loss_0     rate found without loss over the known rate
     ratio loss_explained        what the trials below the known rate should have lost by the gaps recorded in them,
                                 over what they lost
 
-The ring holds what arrives in 6.8 ms, longer than most gaps of a host, and 0.34 % of what arrives in a window: so little
-can overload hide in it. A gap lets packets lie until the ring is full; what comes then is lost. The expected loss comes
+The ring holds what arrives in 10 ms, longer than most gaps of a host, and 0.34 % of what arrives in a window: no more
+overload can hide in it. A gap lets packets lie until the ring is full; what comes then is lost. The expected loss comes
 from playing the recorded stretches of each trial on a ring of that size with the known service time. Needs two idle
 cores.
 
@@ -38,11 +38,11 @@ from pollscope.derive import derive_trial
 from pollscope.run_folder import read_run
 from pollscope.search_trials import counts_of
 
-EXTRA_CYCLES, BURST, RING = 8320, 8, 2048
+EXTRA_CYCLES, BURST, RING = 52_000, 8, 512
 RATE_TOLERANCE, EXPLAINED = 0.01, (0.5, 2.0)
 # With fewer lost packets than this a share of them says nothing.
-FEWEST_LOST = 1000
-HEAD = "format: 1\nrow: S-F5\ntrial: {warmup: 5 ms, drain: 200 ms, window: 2 s}\nquick: {}\n"
+FEWEST_LOST = 100
+HEAD = "format: 1\nrow: S-F5\ntrial: {warmup: 5 ms, drain: 200 ms, window: 3 s}\nquick: {}\n"
 COMMON = f"workload: io, burst: {BURST}, rx_desc: {RING}, longest: 64"
 HALF = f"""\
 name: half
@@ -55,7 +55,7 @@ name: search
 title: known rate
 parameters: {{{COMMON}, extra_cycles: {EXTRA_CYCLES} cycles, load_of_max: 50 %}}
 repeats: {{count: 1}}
-maximum: {{method: mlrsearch, repeats: REPEATS, duration_sum: 5 s, most_unsent: 10 %}}
+maximum: {{method: mlrsearch, repeats: REPEATS, duration_sum: 7500 ms, most_unsent: 10 %}}
 """
 Record = Mapping[str, Any]
 
@@ -98,7 +98,7 @@ def gaps(trial: Record, service_cycles: float) -> list[tuple[int, int]]:
 
 def expected_loss(trial: Record, service_cycles: float) -> float:
     """Packets that do not fit into the ring while the DUT does nothing in its recorded gaps, and else serves it."""
-    lcore, window = trial["result"]["dut"]["lcores"][0], trial["result"]["window"]
+    lcore = trial["result"]["dut"]["lcores"][0]
     now, end = lcore["window"]["start_tsc"], lcore["window"]["end_tsc"]
     arriving = trial["result"]["gen"]["lcores"][0]["sent"] / (end - now)
     long = gaps(trial, service_cycles)
