@@ -16,18 +16,16 @@ Prints, each the median over N trials with its 95 % interval:
 Exit status 1 when a median is off by more than 5 %.
 """
 
-import sys
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from dut_node import DutNode, dut_node
-from ratio import print_ratio
+from ratio import between, main_of
 
-from pollscope.errors import PollscopeError
 from pollscope.histogram import parse_histogram
 
-TRIALS = 25
+TRIALS = 19
 WINDOW_S, PPS = 2.0, 8e3
 PROBABILITY, HICCUP_NS = 0.01, 100_000
 BAND = 0.1
@@ -78,29 +76,17 @@ def found_hiccups(with_them: Delays, without: tuple[Delays, Delays]) -> tuple[fl
     return float(excess[best] / left_there), float(with_them.ns[np.searchsorted(with_them.share, middle)])
 
 
-def measure(node: DutNode) -> dict[str, list[float]]:
+def measure() -> dict[str, list[float]]:
     """Ratios of found over known."""
     ratios: dict[str, list[float]] = {"share": [], "count": [], "size": []}
-    bare = trial(node, None)
-    for seed in range(TRIALS):
-        delayed = trial(node, seed)
-        before, bare = bare, trial(node, None)
-        share, size_ns = found_hiccups(delayed, (before, bare))
-        ratios["share"].append(share / PROBABILITY)
-        ratios["count"].append(share / delayed.injected)
-        ratios["size"].append(size_ns / HICCUP_NS)
-    return ratios
-
-
-def main() -> int:
     with dut_node(feed="wire") as node:
-        ratios = measure(node)
-    estimates = [print_ratio(f"hiccup_{name}", values) for name, values in ratios.items()]
-    return 0 if all(abs(estimate.value - 1) <= TOLERANCE for estimate in estimates) else 1
+        for delayed, before, after in between(TRIALS, lambda: trial(node, None), lambda seed: trial(node, seed)):
+            share, size_ns = found_hiccups(delayed, (before, after))
+            ratios["share"].append(share / PROBABILITY)
+            ratios["count"].append(share / delayed.injected)
+            ratios["size"].append(size_ns / HICCUP_NS)
+    return {f"hiccup_{name}": values for name, values in ratios.items()}
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"hiccup_recovery: {error}")
+    main_of(measure, TOLERANCE)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The search for the maximum throughput on a DUT whose rate is known.
 
-The DUT waits 52000 cycles on the TSC with each packet. What a packet costs beside them is measured apart, by saturating
-the same DUT with half of that wait. So the known rate is tsc_hz / (52000 + own cycles), times the share of the time that
-the host left to the DUT's core, as the node recorded it in the trials of that search (their median). One run of
-SEARCHES searches (7, about a minute each).
+The DUT waits 52000 cycles on the TSC with each packet. What a packet costs beside them (less than 1 %) is measured
+apart, by saturating the same DUT with half of that wait. So the known rate is tsc_hz / (52000 + own cycles), times the
+share of the time that the host left to the DUT's core, as the node recorded it in the trials of that search (their
+median). One run of SEARCHES searches (7, about a minute each).
 
     ratio throughput_loss_0_5   rate found at a loss ratio of 0.5 % over the known rate
     ratio throughput_loss_0     rate found without loss over the known rate

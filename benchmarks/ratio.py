@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one way in which programs of this folder print a figure."""
+"""What programs of this folder have in common: taking turns, and the one way in which they print a figure."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn, TypeVar
 
 from pollscope.analysis.statistics import Estimate, median_estimate
+from pollscope.errors import PollscopeError
+
+T = TypeVar("T")
 
 
 def print_ratio(name: str, ratios: Sequence[float]) -> Estimate:
@@ -11,3 +16,22 @@ def print_ratio(name: str, ratios: Sequence[float]) -> Estimate:
     estimate = median_estimate(ratios)
     print(f"ratio {name} {estimate.value:.4f} {estimate.low:.4f} {estimate.high:.4f} {estimate.n}", flush=True)
     return estimate
+
+
+def between(rounds: int, plain: Callable[[], T], changed: Callable[[int], T]) -> Iterator[tuple[T, T, T]]:
+    """`changed` of every round, and `plain` before and after it, so that drift cancels; one plain serves both sides."""
+    before = plain()
+    for each in range(rounds):
+        found = changed(each)
+        after = plain()
+        yield found, before, after
+        before = after
+
+
+def main_of(measure: Callable[[], Mapping[str, Sequence[float]]], tolerance: float) -> NoReturn:
+    """Prints what `measure` found and ends: with 1 when a median is off 1 by more than the tolerance."""
+    try:
+        estimates = [print_ratio(name, ratios) for name, ratios in measure().items()]
+    except PollscopeError as error:
+        sys.exit(f"{sys.argv[0]}: {error}")
+    sys.exit(0 if all(abs(estimate.value - 1) <= tolerance for estimate in estimates) else 1)

@@ -252,7 +252,7 @@ def _unsent_share(trial: Trial) -> float:
 def _loss_share(trial: Trial) -> float:
     _require_receiver(trial)
     sent = nonzero(trial.gen_sum("total", "sent"), "the generator sent nothing")
-    return 1 - trial.gen_sum("total", "rx_packets") / sent
+    return 1 - (trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")) / sent
 
 
 @metric("reordered_share")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pollscope.knob_points import knob_settings
+from pollscope.requests import DUT_SEEDS
 from pollscope.search import expected_trials, settings_of
 from pollscope.spec import lcores
 from pollscope.spec.checks import read_level
@@ -101,8 +102,9 @@ class Plan:
 
 
 def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What distinguishes two configurations of the node: all parameters but the offered load and the DUT's company."""
-    return tuple(value for name, value in params.items() if name not in LOAD_PARAMETERS | COMPANY_PARAMETERS)
+    """What distinguishes two configurations: all parameters but the offered load, the DUT's company and its seeds."""
+    left_out = LOAD_PARAMETERS | COMPANY_PARAMETERS | set(DUT_SEEDS)
+    return tuple(value for name, value in params.items() if name not in left_out)
 
 
 def make_plan(spec: Spec, refusal: Refusal) -> Plan:

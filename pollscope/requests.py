@@ -9,6 +9,8 @@ from pollscope.spec import lcores
 from pollscope.spec.fields import delays_ns, frame_mix
 
 Params = Mapping[str, Any]
+# What is drawn by chance in the DUT has these seeds.
+DUT_SEEDS = ("service_seed", "hiccup_seed")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ def configure_request(params: Params, wiring: Wiring) -> dict[str, Any]:
     """The `configure` request of a point, without `cmd`."""
     request = {"ports": _ports(params, wiring), "dut": _dut(params, wiring)}
     return {**request, "gen": _generator(params, wiring)} if lcores.has_generator(params) else request
+
+
+def with_seeds_of(params: Params, repeat: int) -> Params:
+    """The parameters with other random streams for each repeat, so that repeats are no copies of each other."""
+    return {**params, **{name: params[name] + repeat for name in DUT_SEEDS}}
 
 
 def _ports(params: Params, wiring: Wiring) -> list[dict[str, Any]]:
@@ -65,8 +72,8 @@ def _dut_ports(params: Params, wiring: Wiring) -> dict[str, Any]:
     if params["workload"] == "tx":
         traffic = {"frame": frame_mix(params["frame"]), "flows": params["flows"], "routes": params["routes"]}
         return {"tx_port": wiring.dut_tx, **traffic}
-    routes = {"routes": params["routes"]} if params["workload"] == "l3fwd-lpm" else {}
-    return {"rx_port": wiring.dut_rx, "tx_port": wiring.dut_tx, **routes}
+    own = {"l3fwd-lpm": "routes", "encap": "encapsulation"}.get(params["workload"])
+    return {"rx_port": wiring.dut_rx, "tx_port": wiring.dut_tx, **({own: params[own]} if own else {})}
 
 
 def _rings(params: Params, wiring: Wiring) -> dict[str, Any]:

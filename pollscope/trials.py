@@ -15,7 +15,7 @@ from pollscope.host.company import Company, has_company, runs_dut
 from pollscope.node import NodeLost
 from pollscope.path_floor import PathFloors
 from pollscope.plan import Trial, configuration_key
-from pollscope.requests import rate_request
+from pollscope.requests import rate_request, with_seeds_of
 from pollscope.store import utc_now
 from pollscope.testbeds import Session, Testbed
 from pollscope.testbeds.base import Measured
@@ -100,7 +100,7 @@ class TrialMaker:
         self._left = {}
         params = trial.point.params
         floor = self._floors.of(session, params) if runs_dut(params) else {}
-        config, calibration = self._configured(session, params)
+        config, calibration = self._configured(session, with_seeds_of(params, trial.repeat))
         times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
         watch = _Watch(session)
         rate = rate_request(params, maximum_pps)

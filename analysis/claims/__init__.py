@@ -3,6 +3,7 @@
 
 from pollscope.analysis.claims.evaluate import evaluate_run
 from pollscope.analysis.claims.model import Claim, load_claims
+from pollscope.analysis.claims.tables import judge_tables
 from pollscope.analysis.claims.verdict import Number, Verdict, VerdictKind
 
-__all__ = ["Claim", "Number", "Verdict", "VerdictKind", "evaluate_run", "load_claims"]
+__all__ = ["Claim", "Number", "Verdict", "VerdictKind", "evaluate_run", "judge_tables", "load_claims"]

@@ -149,15 +149,46 @@ class Claim(Model):
         return self
 
 
+class TableClaim(Model):
+    """A statement that follows from a table of the paper itself; nothing is measured for it."""
+
+    id: str = Field(pattern=r"^[A-Z][A-Za-z0-9.-]*\.[a-z0-9-]+$")
+    row: str
+    statement: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    quantity: Literal["reads", "tag_share", "rate_ratio", "latency_growth"] = Field(
+        description="of analysis/littles_law.py, Outstanding"
+    )
+    tx_cores: int = Field(description="column of the table")
+    predicate: Within
+    paper: str | None = None
+
+    @property
+    def metric(self) -> str:
+        """What is compared; no name of the metric dictionary."""
+        return self.quantity
+
+
 class ClaimFile(Model):
     """One file of claims."""
 
     paper: str | None
     claims: list[Claim]
+    tables: list[TableClaim] = []
 
 
 def parse_claims(text: str, name: str) -> list[Claim]:
-    """Read claims from YAML text.
+    """Read the claims that runs are judged by from YAML text.
+
+    Raises:
+        UsageError: the first thing that is wrong, with file, line and key.
+    """
+    file = parse_file(text, name)
+    return [claim.model_copy(update={"paper": file.paper}) for claim in file.claims]
+
+
+def parse_file(text: str, name: str) -> ClaimFile:
+    """Read a file of claims from YAML text.
 
     Raises:
         UsageError: the first thing that is wrong, with file, line and key.
@@ -167,11 +198,11 @@ def parse_claims(text: str, name: str) -> list[Claim]:
         file = ClaimFile.model_validate(document.data)
     except ValidationError as error:
         raise _one_line(document, error) from None
-    identifiers = [claim.id for claim in file.claims]
+    identifiers = [*(claim.id for claim in file.claims), *(claim.id for claim in file.tables)]
     twice = {identifier for identifier in identifiers if identifiers.count(identifier) > 1}
     if twice:
         raise UsageError(f"the claim '{min(twice)}' is there twice", name)
-    return [claim.model_copy(update={"paper": file.paper}) for claim in file.claims]
+    return file
 
 
 def _one_line(document: documents.Document, error: ValidationError) -> UsageError:
@@ -190,8 +221,22 @@ def load_claims() -> tuple[Claim, ...]:
     Raises:
         UsageError: a file is wrong.
     """
-    files: list[Path] = sorted((data_folder("data") / "claims").glob("*.yaml"))
-    return tuple(claim for file in files for claim in parse_claims(file.read_text(encoding="utf-8"), str(file)))
+    return tuple(claim for file in _files() for claim in parse_claims(file.read_text(encoding="utf-8"), str(file)))
+
+
+@cache
+def load_table_claims() -> tuple[TableClaim, ...]:
+    """All claims on the papers' own tables (data/claims, key `tables`).
+
+    Raises:
+        UsageError: a file is wrong.
+    """
+    files = [parse_file(path.read_text(encoding="utf-8"), str(path)) for path in _files()]
+    return tuple(claim.model_copy(update={"paper": file.paper}) for file in files for claim in file.tables)
+
+
+def _files() -> list[Path]:
+    return sorted((data_folder("data") / "claims").glob("*.yaml"))
 
 
 def is_load(factor: str) -> bool:

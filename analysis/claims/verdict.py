@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pollscope.analysis.claims.model import Claim
+from pollscope.analysis.claims.model import Claim, TableClaim
 
 
 class VerdictKind(StrEnum):
@@ -40,9 +40,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim judged by one run."""
+    """A claim judged by one run, or a statement on a paper's table by that table (`run_id` then says so)."""
 
-    claim: Claim
+    claim: Claim | TableClaim
     run_id: str
     finding: Finding
     differs: list[str]

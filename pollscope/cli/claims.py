@@ -3,36 +3,51 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pollscope.cli.words import JsonFlag
+from pollscope.errors import UsageError
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
 
-EXAMPLES = ("pollscope claims results/s-f5-polling-tax/20261120T162617Z-1a2b3c", "pollscope claims results/*/* --json")
+EXAMPLES = (
+    "pollscope claims results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
+    "pollscope claims results/*/* --json",
+    "pollscope claims --paper intrahost",
+)
 
 
 def claims(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN...]", help="Run folders.")] = None,
+    paper: Annotated[
+        Literal["socc19", "corec", "hyperplane", "intrahost"] | None, typer.Option(help="Claims of this paper only.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Judges the papers' claims by runs: agrees, disagrees, inconclusive, or not measurable here.
 
-    Every verdict comes with the numbers behind it and with what differs from the paper's testbed. The exit code is 0
-    whatever the verdicts are.
+    Every verdict comes with the numbers behind it and with what differs from the paper's testbed. With --paper,
+    statements on that paper's own tables are judged as well; they need no run. The exit code is 0 whatever the verdicts
+    are.
     """
-    from pollscope.analysis.claims import evaluate_run
+    from pollscope.analysis.claims import evaluate_run, judge_tables
     from pollscope.run_folder import read_run
 
-    verdicts = [evaluate_run(run) for run in [read_run(path) for path in runs]]
+    if not runs and paper is None:
+        raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
+    places = list(runs or [])
+    judged = [evaluate_run(run) for run in [read_run(path) for path in places]]
+    verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]
+    if paper is not None and (tables := judge_tables(paper)):
+        places, verdicts = [Path(paper), *places], [tables, *verdicts]
     if as_json:
         plain = [verdict.to_json() for of_run in verdicts for verdict in of_run]
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
-    for path, of_run in zip(runs, verdicts, strict=True):
+    for path, of_run in zip(places, verdicts, strict=True):
         _show(path, of_run)
 
 

@@ -68,6 +68,9 @@ class Parameters(Model):
     workload: Literal["io", "drop", "l3fwd-lpm", "encap", "tx", "rx"] = Field(
         default="l3fwd-lpm", description="what is done with a packet"
     )
+    encapsulation: Literal["gre-ipv6", "ipip"] = Field(
+        default="gre-ipv6", description="encap: GRE in IPv6, or IPv4 in IPv4"
+    )
     routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
     extra_cycles: Cycles = Field(
         default=0,
@@ -78,14 +81,14 @@ class Parameters(Model):
     )
     service_long_cycles: Cycles | None = Field(default=None, description="bimodal: extra TSC cycles of a long packet")
     service_long_probability: Probability | None = Field(default=None, description="bimodal: share of long packets")
-    service_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the extra cycles")
+    service_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the extra cycles; repeat k: seed + k")
     hiccup_probability: Probability = Field(default=0.0, description="probability that a packet is held up")
     hiccup_distribution: Literal["fixed", "exponential", "list"] = Field(
         default="fixed", description="how long a hiccup lasts: hiccup_delay, that on average, one of hiccup_delays"
     )
     hiccup_delay: Nanoseconds | None = Field(default=None, description="fixed, exponential: a hiccup, or their mean")
     hiccup_delays: Delays | None = Field(default=None, description="list: drawn from these with equal probability")
-    hiccup_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the hiccups")
+    hiccup_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the hiccups; repeat k: seed + k")
     burst: int = Field(default=32, ge=1, le=512, description="packets asked for in one poll")
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judging statements of a paper by the paper's own table: whether the text follows from its numbers."""
+
+from pollscope.analysis.claims.model import TableClaim, load_table_claims
+from pollscope.analysis.claims.verdict import Finding, Number, Verdict, VerdictKind
+from pollscope.analysis.littles_law import Outstanding, paper_scaling
+
+FROM_TABLE = "the paper's table"
+NOTHING_MEASURED = "Computed from the paper's table 1 (analysis/littles_law.py); nothing was measured here."
+
+
+def judge_tables(paper: str) -> list[Verdict]:
+    """A verdict for every statement on a table of this paper; none when it has no such statement."""
+    columns = {each.point.tx_cores: each for each in paper_scaling()}
+    chosen = [claim for claim in load_table_claims() if claim.paper == paper]
+    return [Verdict(claim, FROM_TABLE, _finding(claim, columns[claim.tx_cores]), []) for claim in chosen]
+
+
+def _finding(claim: TableClaim, column: Outstanding) -> Finding:
+    value = float(getattr(column, claim.quantity))
+    low, high = claim.predicate.low, claim.predicate.high
+    agrees = (low is None or value >= low) and (high is None or value <= high)
+    kind = VerdictKind.AGREES if agrees else VerdictKind.DISAGREES
+    text = f"{value:.4g}, stated {_range(low, high)}"
+    number = Number(f"{claim.quantity} at {claim.tx_cores} TX cores", value, None, None, 1, text)
+    return Finding(kind, NOTHING_MEASURED, [number])
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"at most {high:g}"
+    return f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
