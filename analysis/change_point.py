@@ -19,7 +19,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 Values = npt.NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def early_change(values: Sequence[float]) -> ChangePoint | None:
     series = np.asarray(values, dtype=float)
     if len(series) < FEWEST_VALUES or np.ptp(series) == 0:
         return None
-    scores = _normal_scores(stats.rankdata(series)[None, :])
+    scores = _normal_scores(_ranks(series)[None, :])
     found = _statistics(scores)[0]
     best = int(np.argmax(np.abs(found)))
     count = best + FEWEST_BEFORE
@@ -71,8 +71,15 @@ def early_change(values: Sequence[float]) -> ChangePoint | None:
     return change if abs(change.change) >= SMALLEST_CHANGE else None
 
 
+def _ranks(series: Values) -> Values:
+    """Ranks from 1 on; equal values share their mean rank."""
+    _, place, count = np.unique(series, return_inverse=True, return_counts=True)
+    ranks: Values = (np.cumsum(count) - (count - 1) / 2)[place]
+    return ranks
+
+
 def _normal_scores(ranks: Values) -> Values:
-    scores: Values = stats.norm.ppf(ranks / (ranks.shape[1] + 1))
+    scores: Values = special.ndtri(ranks / (ranks.shape[1] + 1))
     return scores
 
 
@@ -80,7 +87,7 @@ def _statistics(scores: Values) -> Values:
     """Sums of normal scores before every cut from FEWEST_BEFORE to the middle, standardised; one row per series."""
     n = scores.shape[1]
     cuts = np.arange(FEWEST_BEFORE, n // 2 + 1)
-    variance = (stats.norm.ppf(np.arange(1, n + 1) / (n + 1)) ** 2).sum() / (n * (n - 1))
+    variance = (special.ndtri(np.arange(1, n + 1) / (n + 1)) ** 2).sum() / (n * (n - 1))
     sums: Values = np.cumsum(scores, axis=1)[:, cuts - 1] / np.sqrt(cuts * (n - cuts) * variance)
     return sums
 

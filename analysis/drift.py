@@ -7,7 +7,7 @@ from datetime import datetime
 from statistics import median
 
 import pandas as pd
-from scipy import stats
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
 from pollscope.analysis.samples import measured
 from pollscope.analysis.statistics import trend
@@ -78,4 +78,4 @@ def _move(when: Sequence[float], values: Sequence[float], length: float) -> floa
     middle = median(values)
     if middle == 0 or len(set(when)) < 2:
         return None
-    return float(stats.theilslopes(values, when).slope) * length / abs(middle)
+    return float(scipy.stats.theilslopes(values, when).slope) * length / abs(middle)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
+from scipy import special
 
 Sample = npt.NDArray[np.float64]
 
@@ -66,14 +67,14 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
         return Estimate(mean, -math.inf, math.inf, 1, "one value")
     if np.ptp(sample) == 0:
         return Estimate(mean, mean, mean, n, "all equal")
-    if n >= NORMALITY_MIN_N and stats.shapiro(sample).pvalue < NORMALITY_P:
+    if n >= NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < NORMALITY_P:
         return _bootstrap_mean(sample)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * stats.sem(sample))
+    half = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) * sample.std(ddof=1) / math.sqrt(n))
     return Estimate(mean, mean - half, mean + half, n, "Student t")
 
 
 def _bootstrap_mean(sample: Sample) -> Estimate:
-    result = stats.bootstrap(
+    result = scipy.stats.bootstrap(
         (sample,),
         np.mean,
         confidence_level=CONFIDENCE,
@@ -89,8 +90,8 @@ def median_estimate(values: Sequence[float]) -> Estimate:
     sample, n = np.sort(np.asarray(values, dtype=float)), len(values)
     median = float(np.median(sample))
     # Largest rank k with P(fewer than k values below the median) <= 2.5 %; 0 when even the extremes cover too little.
-    rank = int(stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
-    if stats.binom.cdf(rank - 1, n, 0.5) > (1 - CONFIDENCE) / 2:
+    rank = int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
+    if scipy.stats.binom.cdf(rank - 1, n, 0.5) > (1 - CONFIDENCE) / 2:
         rank -= 1
     if rank < 1:
         return Estimate(median, -math.inf, math.inf, n, "too few values for an interval of the median")
@@ -120,7 +121,7 @@ def ratio_estimate(numerator: Sequence[float], denominator: Sequence[float]) -> 
     variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
     if variances[0] + ratio**2 * variances[1] == 0:  # nothing varies, or zeros over something
         return Estimate(ratio, ratio, ratio, n, "all equal")
-    t = float(stats.t.ppf((1 + CONFIDENCE) / 2, _welch_degrees(variances, ratio, len(above), len(below))))
+    t = float(special.stdtrit(_welch_degrees(variances, ratio, len(above), len(below)), (1 + CONFIDENCE) / 2))
     g = t**2 * variances[1] / below.mean() ** 2
     if g >= 1:
         return Estimate(ratio, -math.inf, math.inf, n, "Fieller, unbounded")
@@ -170,7 +171,7 @@ def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend:
         return Trend(0.0, 1.0, pairs)
     # Continuity correction: S moves in steps of two.
     z = float(np.sign(score) * max(0.0, abs(score) - 1) / math.sqrt(variance))
-    return Trend(z, float(2 * stats.norm.sf(abs(z))), pairs)
+    return Trend(z, float(2 * special.ndtr(-abs(z))), pairs)
 
 
 def _kendall_score(x: Sample, y: Sample) -> float:
@@ -213,8 +214,8 @@ class Line:
 
 def line(x: Sequence[float], y: Sequence[float]) -> Line:
     """Straight line through at least three points with at least two different x."""
-    fit = stats.linregress(x, y)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * fit.stderr)
+    fit = scipy.stats.linregress(x, y)
+    half = float(special.stdtrit(len(x) - 2, (1 + CONFIDENCE) / 2) * fit.stderr)
     return Line(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 
