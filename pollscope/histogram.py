@@ -139,8 +139,10 @@ class Histogram:
     def encoded(self) -> bytes:
         """The histogram in HdrHistogram's V2 compressed form, base64, as other tools read it."""
         result = HdrHistogram(self.layout.lowest, self.layout.highest, self.layout.significant_digits)
-        for index, count in self.counts.items():
-            result.record_value(result.get_value_from_index(index), count)
+        for index, count in self.counts.items():  # record_value() would look for the index of its value
+            result.counts[index] = count
+        if self.counts:
+            result.set_internal_tacking_values(min(self.counts), max(self.counts), sum(self.counts.values()))
         return bytes(result.encode())
 
 

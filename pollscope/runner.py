@@ -15,7 +15,7 @@ from pollscope.plan import Plan, Trial, search_trial
 from pollscope.progress import Progress
 from pollscope.record import NotMeasured
 from pollscope.search import Counts, search, settings_of
-from pollscope.search_trials import counts_of, search_json
+from pollscope.search_trials import counts_of, hidden_overload, search_json
 from pollscope.spec.points import Point
 from pollscope.steady import steadiness_flags
 from pollscope.store import RunWriter
@@ -184,6 +184,8 @@ class Runner:
                 self.warnings.append(
                     f"no result of the search at '{maximum.point.id}', {found.outcome}: {found.reason}"
                 )
+            if hidden := hidden_overload(maximum.point.params, settings, found):
+                self.warnings.append(f"search at '{maximum.point.id}': {hidden}")
         self._writer.append(record)
         self._keep(record, _metrics_of(record))
 

@@ -47,6 +47,19 @@ def _missed_by_generator(trial: Trial) -> float:
         return 0.0  # the port does not tell; then every packet that is not back counts as the DUT's loss
 
 
+def hidden_overload(params: Mapping[str, Any], settings: Settings, found: Found) -> str | None:
+    """A sentence when the RX rings hold more than the search is precise: so much overload shows no loss."""
+    rates = [goal.throughput_pps for goal in found.goals if goal.throughput_pps]
+    held = params["queues"] * params["rx_desc"]
+    share = held / (min(rates) * settings.window_ns / NS_PER_S) if rates else 0.0
+    if share <= settings.width:
+        return None
+    return (
+        f"the RX rings hold {held} packets, {100 * share:.2g} % of what arrives in a window at the rate found: so much overload "
+        f"shows no loss, but the search is to be precise to {100 * settings.width:g} % (longer maximum.window, smaller rx_desc)"
+    )
+
+
 def search_json(settings: Settings, found: Found, trials: Sequence[str]) -> dict[str, Any]:
     """The part `search` of the record of a search (docs/store-format.md)."""
     return {
