@@ -55,8 +55,9 @@ def hidden_overload(params: Mapping[str, Any], settings: Settings, found: Found)
     if share <= settings.width:
         return None
     return (
-        f"the RX rings hold {held} packets, {100 * share:.2g} % of what arrives in a window at the rate found: so much overload "
-        f"shows no loss, but the search is to be precise to {100 * settings.width:g} % (longer maximum.window, smaller rx_desc)"
+        f"the RX rings hold {held} packets, {100 * share:.2g} % of what arrives in a window at the rate found: so much "
+        f"overload shows no loss, but the search is to be precise to {100 * settings.width:g} % "
+        "(longer maximum.window, smaller rx_desc)"
     )
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from pollscope.analysis.claims.evaluate import evaluate_run
+from pollscope.analysis.claims.evaluate import evaluate_run, rows_of
+from pollscope.analysis.claims.model import load_claims
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.quality import steadiness
 from pollscope.analysis.samples import Sample, factors, level_text, measured, samples
@@ -34,6 +35,8 @@ METRICS = (
     "corunner_bytes_per_s",
     "corunner_frequency_hz",
 )
+# Shown as well when claims of the run's rows are about them.
+OF_CLAIMS = ("tx_pps",)
 # With more points than this the table would not fit a screen; the report has them all.
 MOST_ROWS = 60
 MOST_REASONS = 5
@@ -47,7 +50,7 @@ def show_summary(outcome: Outcome, console: Console | None = None) -> None:
     run = read_run(outcome.folder)
     if outcome.ok + outcome.flagged:
         data = measured(current_table(run))
-        screen.print(_table(data, str(run.meta["title"])))
+        screen.print(_table(data, str(run.meta["title"]), _metrics_of(rows_of(run))))
     for each in throughputs(run):
         line = f"search: {each.label}, loss ratio {100 * each.loss_ratio:g} %: {each.text}"
         screen.print(f"{line}; {each.reason}" if each.reason else line, markup=False, soft_wrap=True)
@@ -65,9 +68,15 @@ def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
         screen.print(f"{word}: and {len(lines) - MOST_REASONS} more, see run.json", markup=False)
 
 
-def _table(data: pd.DataFrame, title: str) -> Table:
+def _metrics_of(rows: Sequence[str]) -> list[str]:
+    """What the table shows of these rows: the usual metrics, with the sent rate first where a row is about that."""
+    claimed = {claim.metric for claim in load_claims() if claim.row in rows}
+    return [*(name for name in OF_CLAIMS if name in claimed), *METRICS]
+
+
+def _table(data: pd.DataFrame, title: str, wanted: Sequence[str]) -> Table:
     names = factors(data)
-    shown = [name for name in METRICS if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
+    shown = [name for name in wanted if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
     per_metric = {name: {_key(sample, names): sample for sample in samples(data, name)} for name in shown}
     keys = list(dict.fromkeys(key for by_key in per_metric.values() for key in by_key))
     table = Table(title=title, caption=_caption(len(keys)))

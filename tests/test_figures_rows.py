@@ -84,7 +84,7 @@ def test_single_core_rates_are_drawn_by_size(tmp_path: Path) -> None:
     for word in (
         "a core that only sends",
         "a core that only receives",
-        "SoCC'19: no size reaches 100",
+        "SoCC'19: below 100",
         "Dropped at the RX",
     ):
         assert word in text

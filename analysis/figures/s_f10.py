@@ -105,7 +105,10 @@ def _reference(axes: Axes, data: FigureData, shape: str, name: str) -> None:
     for sample in _of(data.samples("tx_pps"), shape):
         x, y = float(sample.levels["queues"]), sample.estimate.value / MILLION
         axes.plot(x, y, "D", ms=5, mfc=PAPER, mec=LINES[1], mew=1.2, zorder=6)
-        axes.annotate(name, (x, y), (5, 8), textcoords="offset points", ha="right", fontsize=7.5, color=LINES[1])
+        words = axes.annotate(
+            name, (x, y), (-8, -2), textcoords="offset points", ha="right", fontsize=7.5, color=LINES[1], zorder=5
+        )
+        words.set_bbox({"fc": PAPER, "ec": "none", "pad": 1})  # the line of the other shape may run behind them
         axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * y))
 
 

@@ -82,7 +82,7 @@ def _line_rate(axes: Axes) -> None:
     if not axes.lines:
         return
     rate = stated("socc19", "S-F12")["line_rate_bps"] / GIGA
-    name = f"{short_name('socc19')}: no size reaches {rate:g}"
+    name = f"{short_name('socc19')}: below {rate:g}"
     reference = axes.axhline(rate, color=INK, lw=1.1, ls=(0, (3, 2)), label=name)
     axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * rate))
     axes.legend(handles=[reference], loc="upper left")
