@@ -224,3 +224,16 @@ assert not point.exists() and not journal.path.exists()
     if "unshare" in done.stderr or "no hugepages" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
+
+
+def test_verify_compares_and_changes_nothing(module: ModuleType, tmp_path: Path) -> None:
+    tree = Tree(tmp_path, {"node0": 100})
+    parameters = {"wanted_pages": 101, "memory_share": 0.25}
+    with pytest.raises(module.Refused, match="there are 100 hugepages of 2 MB, should be 101"):
+        module.verify(module.Host(tree.root), parameters)
+    assert module.verify(module.Host(tree.root), {**parameters, "wanted_pages": 100}) == []
+    (tree.root / "proc/mounts").write_text("")
+    with pytest.raises(module.Refused, match="not mounted"):
+        module.verify(module.Host(tree.root), {**parameters, "wanted_pages": 100})
+    assert tree.pages("node0") == 100
+    assert not tree.journal.exists()

@@ -23,10 +23,11 @@ short_description: Reserve 2 MB hugepages with a journal, and give them back exa
 description:
   - With C(present), raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow,
     and mounts hugetlbfs when there is no mount of that page size. A larger reservation is left alone.
+  - With C(verified), fails when there are fewer pages or no mount; changes nothing.
   - With C(absent), puts back the counts of before and unmounts what was mounted.
   - A host that refuses hugepages is a warning, not a failure, because everything also runs without them.
 options:
-  state: {type: str, choices: [present, absent], default: present, description: Reserve or give back.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: What to do with pages.}
   wanted_pages: {type: int, required: true, description: Pages of 2 MB in all.}
   memory_share: {type: float, required: true, description: Largest share of the memory to reserve.}
   mount_point: {type: path, required: true, description: Where hugetlbfs is mounted if it is not mounted yet.}
@@ -256,9 +257,28 @@ def present(host: Host, journal: Journal, parameters: dict[str, Any]) -> list[st
     """Reserve and mount; returns the lines that say what was changed."""
     if not host.folders:
         raise Refused("this kernel shows no 2 MB hugepages")
-    most_pages = int(host.memory_bytes() * parameters["memory_share"]) // PAGE_BYTES
-    raised = raise_pages(host, journal, min(parameters["wanted_pages"], most_pages))
+    raised = raise_pages(host, journal, allowed_pages(host, parameters))
     return [line for line in (raised, mount(host, journal, Path(parameters["mount_point"]))) if line]
+
+
+def allowed_pages(host: Host, parameters: dict[str, Any]) -> int:
+    """The wanted pages, as far as the share of the memory allows."""
+    most_pages = int(host.memory_bytes() * parameters["memory_share"]) // PAGE_BYTES
+    return min(int(parameters["wanted_pages"]), most_pages)
+
+
+def verify(host: Host, parameters: dict[str, Any]) -> list[str]:
+    """Compares; there is nothing to say when it is as wanted.
+
+    Raises:
+        Refused: fewer pages than wanted, or no mount.
+    """
+    there, wanted = sum(host.counts().values()), allowed_pages(host, parameters)
+    if there < wanted:
+        raise Refused(f"there are {there} hugepages of 2 MB, should be {wanted}")
+    if not host.has_mount():
+        raise Refused("hugetlbfs is not mounted")
+    return []
 
 
 def absent(host: Host, journal: Journal) -> list[str]:
@@ -275,7 +295,7 @@ def main() -> None:
     """Read the parameters, act, report."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
             "wanted_pages": {"type": "int", "required": True},
             "memory_share": {"type": "float", "required": True},
             "mount_point": {"type": "path", "required": True},
@@ -283,11 +303,16 @@ def main() -> None:
         }
     )
     host, journal = Host(Path("/")), Journal(Path(module.params["journal"]))
-    give_back = module.params["state"] == "absent"
+    state = module.params["state"]
+    acts = {
+        "present": lambda: present(host, journal, module.params),
+        "absent": lambda: absent(host, journal),
+        "verified": lambda: verify(host, module.params),
+    }
     try:
-        lines = absent(host, journal) if give_back else present(host, journal, module.params)
+        lines = acts[state]()
     except Refused as refused:
-        if give_back:
+        if state != "present":
             module.fail_json(msg=str(refused))
         module.warn(str(refused))
         lines = []
