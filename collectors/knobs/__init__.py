@@ -10,6 +10,7 @@ with KnobSession("run S-F5", restore_first=False) as session:      # holds the h
 
 from pollscope.collectors.knobs.base import Availability, Knob, NotStuck, Refused
 from pollscope.collectors.knobs.giveback import Outcome, Policy
+from pollscope.collectors.knobs.holding import Holding, NotGivenBack
 from pollscope.collectors.knobs.host import Host
 from pollscope.collectors.knobs.registry import NAMES, knobs_of, parse_setting, pick, split_key
 from pollscope.collectors.knobs.session import (
@@ -17,7 +18,6 @@ from pollscope.collectors.knobs.session import (
     ChangedUnderUs,
     KnobSession,
     LeftBehind,
-    NotGivenBack,
     apply,
     left_behind,
     read_values,
@@ -30,6 +30,7 @@ __all__ = [
     "Availability",
     "Change",
     "ChangedUnderUs",
+    "Holding",
     "Host",
     "Knob",
     "KnobSession",

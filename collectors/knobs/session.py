@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pollscope import __version__
 from pollscope.collectors.knobs.base import Knob, Refused
 from pollscope.collectors.knobs.giveback import Outcome, Policy, give_back
+from pollscope.collectors.knobs.holding import Holding
 from pollscope.collectors.knobs.host import Host
 from pollscope.collectors.knobs.journal import Entry, Header, Journal, Phase, load
 from pollscope.collectors.knobs.registry import knobs_of, pick, split_key
@@ -25,10 +24,6 @@ class LeftBehind(HostError):
 
 class ChangedUnderUs(HostError):
     """Someone else changed a value since it was set."""
-
-
-class NotGivenBack(HostError):
-    """At the end some values could not be given back; they stay in the journal."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ def left_behind(host: Host) -> str:
     return f"{who} did not give back: {names}"
 
 
-class KnobSession:
+class KnobSession(Holding):
     """Sets knobs, and gives back at the end what was there, in reverse order.
 
     Holds the host lock from entering to leaving. The journal is made at the first change, so a run that turns no knob
@@ -81,6 +76,8 @@ class KnobSession:
         HostError: another run holds the host. LeftBehind: an earlier run left a journal behind.
     """
 
+    remedy = "pollscope knob restore"
+
     def __init__(self, what: str, host: Host | None = None, restore_first: bool = False, by_hand: bool = False) -> None:
         base = host or Host()
         self.lock = HostLock(what, base.lock_path)
@@ -91,29 +88,18 @@ class KnobSession:
         self._journal: Journal | None = None
         self._touched: set[int] = set()
 
-    def __enter__(self) -> Self:
-        self.lock.acquire()
-        try:
-            self.host = replace(self.host, inherited=(self.lock.descriptor,))
-            self.knobs = knobs_of(self.host)
-            self._settle_the_past()
-        except BaseException:
-            self.lock.release()
-            raise
-        return self
+    def begin(self) -> None:
+        """Settles the past; what the host then starts inherits the lock."""
+        self.host = replace(self.host, inherited=(self.lock.descriptor,))
+        self.knobs = knobs_of(self.host)
+        self._settle_the_past()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self, error: BaseException | None) -> list[Outcome]:
+        """Gives back, except what was set by hand without an error."""
         try:
-            outcomes = [] if self.by_hand and error is None else self.give_back()
+            return [] if self.by_hand and error is None else self.give_back()
         finally:
             self._close()
-            self.lock.release()
-        problems = [str(outcome) for outcome in outcomes if not outcome.settled]
-        # An error that is on its way says more; the journal stays and stops the next run.
-        if problems and error is None:
-            raise NotGivenBack("; ".join(problems), remedy="pollscope knob restore")
 
     def set(self, name: str, target: str | None, value: object) -> list[Change]:
         """Sets a knob on one target, or on all that it has; what has the value already is not touched.

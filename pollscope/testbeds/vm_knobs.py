@@ -7,10 +7,8 @@ what a lost connection or a killed run left is given back by the next run or `te
 
 import re
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Self
 
-from pollscope.collectors.knobs import Outcome
+from pollscope.collectors.knobs import Holding, Outcome
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock
 from pollscope.testbeds.ssh import Remote
@@ -62,7 +60,7 @@ def knob_refusal(settings: Mapping[str, object]) -> str | None:
     return None
 
 
-class VmKnobs:
+class VmKnobs(Holding):
     """Turns the DUT's knobs and gives them back at the end; has the lock of the testbed meanwhile.
 
     Args:
@@ -73,31 +71,22 @@ class VmKnobs:
             the machine ready again.
     """
 
+    remedy = "the next run or `testbed up` gives it back"
+
     def __init__(self, what: str, lock: HostLock, dut: Remote, set_mode: Callable[[str], None]) -> None:
-        self._what, self._lock, self._dut, self._set_mode = what, lock, dut, set_mode
+        self._what, self.lock, self._dut, self._set_mode = what, lock, dut, set_mode
+        self.place = str(dut)
         self._iommu: str | None = None  # what this session set; None: what the machine has by itself
         self._ddio: str | None = None
         self.restored_first: list[Outcome] = []
 
-    def __enter__(self) -> Self:
-        self._lock.acquire()
-        try:
-            self.restored_first = self.give_back()
-        except BaseException:
-            self._lock.release()
-            raise
-        return self
+    def begin(self) -> None:
+        """Gives back what an earlier run left."""
+        self.restored_first = self.give_back()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            outcomes = self.give_back()
-        finally:
-            self._lock.release()
-        problems = [str(outcome) for outcome in outcomes if not outcome.settled]
-        if problems and error is None:
-            raise HostError("; ".join(problems), str(self._dut), "the next run or `testbed up` gives it back")
+    def end(self, error: BaseException | None) -> list[Outcome]:
+        """Gives back, after an error too."""
+        return self.give_back()
 
     def apply(self, settings: Mapping[str, object]) -> list[object]:
         """Sets knobs, the IOMMU first, because its reboot resets the other.
