@@ -14,7 +14,7 @@ from typing import Any
 
 from pollscope.errors import HostError, TrialError
 from pollscope.host.company import Company
-from pollscope.node import NodeClient, NodeFailed, NodeLost
+from pollscope.node import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.requests import Wiring, configure_request
 from pollscope.testbeds.base import Measured, Params
 from pollscope.testbeds.pair_config import PairConfig
@@ -24,6 +24,7 @@ from pollscope.testbeds.ssh import LOST_STATUS
 DUT, GENERATOR = "dut/", "gen/"
 CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
 REQUEST_LIMIT_S = 20.0
+CALIBRATE_TRIES, CALIBRATE_PAUSE_S = 5, 0.5
 # Ports negotiate for seconds after they are started, and begin anew when the other end is.
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 # A trial may end this much later than planned before a node counts as hung.
@@ -177,9 +178,16 @@ class PairSession:
 
     def calibrate(self, params: Params) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
-        with self._telling("DUT"):
-            reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
-        return dict(reply["costs"])
+        for tries_left in reversed(range(CALIBRATE_TRIES)):
+            try:
+                with self._telling("DUT"):
+                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
+                return dict(reply["costs"])
+            except NodeRefused as error:
+                if not tries_left or "packets arrived" not in error.what:
+                    raise
+            time.sleep(CALIBRATE_PAUSE_S)  # what a trial before this one left between the hosts
+        raise AssertionError("BUG: the last try neither returned nor raised")
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each polling CPU; `role` says on which host."""
