@@ -2,7 +2,9 @@
 """Two runs, or the levels of one factor, side by side: ratios with intervals, and which differences exceed noise."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pandas as pd
 
 from pollscope.analysis.samples import Sample, factors, groups, level_text, measured, samples
 from pollscope.analysis.statistics import Estimate, ratio_estimate
@@ -31,7 +33,8 @@ DEFAULT_METRICS = (
 class Difference:
     """One metric at one point, on both sides.
 
-    `ratio` is second over first; a difference is `beyond_noise` when its interval leaves out 1.
+    `ratio` is second over first; `relative`: both are shares of their own baselines,
+    without a unit. A difference is `beyond_noise` when its interval leaves out 1.
     """
 
     metric: str
@@ -41,6 +44,7 @@ class Difference:
     first: Estimate
     second: Estimate
     ratio: Estimate
+    relative: bool = False
 
     @property
     def beyond_noise(self) -> bool:
@@ -81,6 +85,38 @@ def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
         if factor in swept:
             return factor
     raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
+
+
+def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
+    """Differences between the first pair of a run and each other, every trial as a ratio to its pair's own baseline.
+
+    A trial is divided by the last baseline before it on the same pair, so the baseline's own noise is in the interval.
+
+    Raises:
+        UsageError: the run had one pair, or no baseline.
+    """
+    table = current_table(run)
+    if "factor.pair" not in table.columns:
+        raise UsageError("this run had no several pairs", str(run.path), "a testbed of kind pairs")
+    pairs = list(dict.fromkeys(table["factor.pair"].dropna()))
+    if not (table["kind"] == "baseline").any():
+        raise UsageError("pairs are compared with their own baselines; this run has none", str(run.path), "baseline")
+    found = []
+    for metric in _chosen(metrics):
+        sides = [{each.label(): each for each in samples(_relative(table, pair, metric), metric)} for pair in pairs]
+        for pair, other in zip(pairs[1:], sides[1:], strict=True):
+            names = f"pair {pairs[0]}", f"pair {pair}"
+            both = [label for label in sides[0] if label in other]
+            found += [replace(_difference(metric, at, names, sides[0][at], other[at]), relative=True) for at in both]
+    return _not_empty(found, "no metric was measured on two pairs and in their baselines")
+
+
+def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
+    """The measured trials of a pair, a metric of each divided by that of the last baseline before it."""
+    own = table[table["factor.pair"] == pair]
+    column = f"metric.{metric}"
+    baseline = own[column].where((own["kind"] == "baseline") & own["status"].isin(["ok", "flagged"])).ffill()
+    return measured(own.assign(**{column: own[column] / baseline.where(baseline != 0)}))
 
 
 def _levels(found: Sequence[Sample], factor: str, metric: str) -> Iterator[Difference]:
@@ -124,8 +160,9 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _row(each: Difference) -> tuple[str, ...]:
     metric = metric_dictionary()[each.metric]
-    first = f"{each.first_name}: {metric.text(each.first.value)}"
-    second = f"{each.second_name}: {metric.text(each.second.value)}"
+    show = (lambda value: f"{value:.4g} of its baseline") if each.relative else metric.text
+    first = f"{each.first_name}: {show(each.first.value)}"
+    second = f"{each.second_name}: {show(each.second.value)}"
     return each.metric, each.point, first, second, _ratio_text(each.ratio), "*" if each.beyond_noise else ""
 
 

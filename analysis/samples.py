@@ -97,8 +97,12 @@ def groups(found: Sequence[Sample], factor: str) -> Iterator[tuple[str, list[Sam
         yield label, sorted(members, key=lambda sample: _rank(sample.levels[factor]))
 
 
-def _rank(level: Level) -> float | str:
-    return level if isinstance(level, str) else float(level)
+def _rank(level: Level) -> tuple[float, str]:
+    """Numbers by value, `4 ways` by its number, other text after them."""
+    if not isinstance(level, str):
+        return float(level), ""
+    number, _, _ = level.partition(" ")
+    return (float(number), level) if number.isdecimal() else (math.inf, level)
 
 
 def absence(table: pd.DataFrame, metric: str) -> str:

@@ -25,11 +25,13 @@ from pollscope.collectors.window import LcoreCounts, Series, Window
 from pollscope.errors import HostError, PollscopeError, UsageError
 from pollscope.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
+from pollscope.testbeds.ends import End
 
 RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
 # A file name holds 255 bytes; the rest is for the hash, the attempt and the ending.
 _STEM_CHARACTERS = 160
 Options = Mapping[str, Mapping[str, object]]
+Made = tuple[Collector, CollectorUse]
 
 
 class RunCollectors:
@@ -43,44 +45,57 @@ class RunCollectors:
     def __init__(self, uses: Sequence[CollectorUse], folder: Path) -> None:
         self._uses, self._folder = list(uses), folder
 
-    def probe(self, options: Options) -> dict[str, dict[str, Any]]:
-        """Name -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
-        return {use.name: _probe(_make(use, options), use) for use in self._uses}
+    def probe(self, options: Options, ends: Sequence[End] = ()) -> dict[str, dict[str, Any]]:
+        """Name, or END/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
+        made = self._made(options, ends)
+        return {key_of(end, use.name): _probe(each, use) for end, several in made.items() for each, use in several}
 
-    def begin(self, trial: str, attempt: int, options: Options, cpus: Iterable[int]) -> "Collection":
-        """Starts all that can work here; `cpus` are left to what is measured, where there are others.
+    def _made(self, options: Options, ends: Sequence[End]) -> Mapping[str, Sequence[Made]]:
+        """The collectors of each host, by its name; "" is this host."""
+        if not ends:
+            return {"": [(_make(use, options), use) for use in self._uses]}
+        for end in ends:
+            end.clocks.readings.clear()
+        # One that has options from the session sees the nodes from this host.
+        here = [use for use in self._uses if use.name in options]
+        there = [use for use in self._uses if use not in here]
+        made = {end.name: [(_make_there(use, end), use) for use in there if end.name in use.ends] for end in ends}
+        return {**({"": [(_make(use, options), use) for use in here]} if here else {}), **made}
+
+    def begin(
+        self, trial: str, attempt: int, options: Options, cpus: Iterable[int], ends: Sequence[End] = ()
+    ) -> "Collection":
+        """Starts all that can work; `cpus` are left to what is measured, where there are others.
 
         Raises:
             HostError: the run folder cannot be written.
         """
         stem = file_stem(trial, attempt)
-        collection = Collection([(_make(use, options), use) for use in self._uses], self._folder, stem)
+        collection = Collection(self._made(options, ends), self._folder, stem)
         with _beside(set(cpus)):
             collection.start()
         return collection
 
 
 class Collection:
-    """The collectors of one trial."""
+    """The collectors of one trial, on this host or on the two of a pair."""
 
-    def __init__(self, collectors: Sequence[tuple[Collector, CollectorUse]], folder: Path, stem: str) -> None:
-        self._collectors = {collector.name: collector for collector, _ in collectors}
+    def __init__(self, made: Mapping[str, Sequence[Made]], folder: Path, stem: str) -> None:
         self._folder, self._stem = folder, stem
-        intervals_ns = {use.name: use.interval_ns for _, use in collectors}
-        required = [use.name for _, use in collectors if use.required]
         raw = folder / RAW_FOLDER / stem
-        self._session = Session(list(self._collectors.values()), raw, intervals_ns, required)
+        self._hosts = [_OneHost(end, several, raw / end) for end, several in made.items()]
 
     def start(self) -> None:
         """Starts them. What an earlier, killed trial of this name left in the folder is taken away first."""
         shutil.rmtree(self._folder / RAW_FOLDER / self._stem, ignore_errors=True)
         try:
-            self._session.start()
+            for host in self._hosts:
+                host.session.start()
         except OSError as error:
             where = str(self._folder / RAW_FOLDER)
             raise HostError(f"the folder of recordings cannot be made: {error.strerror}", where) from error
         except BaseException:  # Ctrl-C: what has been started is not left behind
-            self._session.stop()
+            self.stop()
             raise
 
     def mark(self, times: Mapping[str, int]) -> None:
@@ -90,13 +105,15 @@ class Collection:
             times: `warmup_ns`, `window_ns`.
         """
         now = time.monotonic_ns()
-        self._session.mark("warmup", now)
-        self._session.mark("window", now + times["warmup_ns"])
-        self._session.mark("drain", now + times["warmup_ns"] + times["window_ns"])
+        for host in self._hosts:
+            host.session.mark("warmup", now)
+            host.session.mark("window", now + times["warmup_ns"])
+            host.session.mark("drain", now + times["warmup_ns"] + times["window_ns"])
 
     def stop(self) -> None:
         """Stops them, the last started first."""
-        self._session.stop()
+        for host in reversed(self._hosts):
+            host.session.stop()
 
     def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Parses and keeps what was recorded; returns the trial's `collectors`, `plausibility`, `phases`, `samples`.
@@ -106,15 +123,17 @@ class Collection:
         Raises:
             HostError: the samples cannot be written.
         """
-        tally = _Tally(self._session)
-        path = self._keep(tally)
-        window = Window(tally.judged, self._session.outcomes.values(), node_counts(result))
-        self._fail_silent(tally)
-        findings = [
-            {"rule": each.rule, "verdict": each.verdict, "text": each.text, "numbers": dict(each.numbers)}
-            for each in judge(window)
-        ]
-        return {**self._kept(tally, path, means(window)), "plausibility": findings, **self._failure()}
+        path = self._keep()
+        collectors: dict[str, Any] = {}
+        findings: list[dict[str, Any]] = []
+        for host in self._hosts:
+            # What the node counted belongs to the host of the DUT.
+            counts = node_counts(result) if host.end in ("", "dut") else ()
+            window = Window(host.tally.judged, host.session.outcomes.values(), counts)
+            host.fail_silent()
+            collectors |= host.outcomes(means(window))
+            findings += host.findings(window)
+        return {**self._kept(collectors, path), "plausibility": findings, **self._failure()}
 
     def record_lost(self) -> dict[str, Any]:
         """What was recorded until the node was lost: no means and no verdicts, for there was no whole window.
@@ -124,33 +143,74 @@ class Collection:
         Raises:
             HostError: the samples cannot be written.
         """
-        stopped = [each.stopped_ns for each in self._session.outcomes.values() if each.stopped_ns]
-        stopped_ns = max(stopped, default=time.monotonic_ns())
-        self._session.marks = [mark for mark in self._session.marks if mark.t_ns < stopped_ns]
-        self._session.mark("lost", stopped_ns)
-        tally = _Tally(self._session)
-        return self._kept(tally, self._keep(tally), {})
+        outcomes = [each for host in self._hosts for each in host.session.outcomes.values()]
+        stopped_ns = max((each.stopped_ns for each in outcomes if each.stopped_ns), default=time.monotonic_ns())
+        for host in self._hosts:
+            host.session.marks = [mark for mark in host.session.marks if mark.t_ns < stopped_ns]
+            host.session.mark("lost", stopped_ns)
+        path = self._keep()
+        return self._kept({key: each for host in self._hosts for key, each in host.outcomes({}).items()}, path)
 
-    def _keep(self, tally: "_Tally") -> Path:
-        return _write_atomically(self._folder / SAMPLES_FOLDER / f"{self._stem}.parquet", tally.watch())
+    def _keep(self) -> Path:
+        samples = (sample for host in self._hosts for sample in host.samples())
+        return _write_atomically(self._folder / SAMPLES_FOLDER / f"{self._stem}.parquet", samples)
 
-    def _kept(self, tally: "_Tally", path: Path, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        outcomes = self._session.outcomes
+    def _kept(self, collectors: Mapping[str, Any], path: Path) -> dict[str, Any]:
         return {
-            "collectors": {name: _outcome(outcomes[name], tally, found.get(name, {})) for name in self._collectors},
-            "phases": [{"phase": mark.phase, "t_ns": mark.t_ns} for mark in self._session.marks],
+            "collectors": collectors,
+            "phases": [{"phase": mark.phase, "t_ns": mark.t_ns} for mark in self._hosts[0].session.marks],
             "samples": str(path.relative_to(self._folder)),
         }
 
-    def _fail_silent(self, tally: "_Tally") -> None:
-        for name, outcome in self._session.outcomes.items():
+    def _failure(self) -> dict[str, str]:
+        failed = [each for host in self._hosts for each in host.failures()]
+        return {"status": "failed", "reason": f"required collector {'; '.join(failed)}"} if failed else {}
+
+
+class _OneHost:
+    """The collectors of one host in one trial; `end` is "" for this one."""
+
+    def __init__(self, end: str, made: Sequence[Made], raw: Path) -> None:
+        self.end = end
+        self._collectors = {collector.name: collector for collector, _ in made}
+        intervals_ns = {use.name: use.interval_ns for _, use in made}
+        required = [use.name for _, use in made if use.required]
+        self.session = Session(list(self._collectors.values()), raw, intervals_ns, required)
+        self.tally = _Tally(self.session)
+
+    def samples(self) -> Iterator[Sample]:
+        """What was recorded; the unit path names the host."""
+        for sample in self.tally.watch():
+            yield sample._replace(unit_path=f"{self.end}/{sample.unit_path}") if self.end else sample
+
+    def outcomes(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """What became of each, with its means."""
+        outcomes = self.session.outcomes
+        return {
+            key_of(self.end, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
+            for name in self._collectors
+        }
+
+    def findings(self, window: Window) -> list[dict[str, Any]]:
+        """Whether the numbers of this host fit each other."""
+        host = f"{self.end}: " if self.end else ""
+        return [
+            {"rule": each.rule, "verdict": each.verdict, "text": f"{host}{each.text}", "numbers": dict(each.numbers)}
+            for each in judge(window)
+        ]
+
+    def fail_silent(self) -> None:
+        """A collector without a sample in the window has failed, unless that is its way."""
+        for name, outcome in self.session.outcomes.items():
             collector = self._collectors[name]
-            if outcome.status is Status.OK and not (tally.in_window.get(name) or collector.once or collector.sparse):
+            there = self.tally.in_window.get(name) or collector.once or collector.sparse
+            if outcome.status is Status.OK and not there:
                 outcome.status, outcome.reason = Status.FAILED, "gave no sample inside the measurement window"
 
-    def _failure(self) -> dict[str, str]:
-        failed = [f"{each.collector} {each.status}: {each.reason}" for each in self._session.failed_required()]
-        return {"status": "failed", "reason": f"required collector {'; '.join(failed)}"} if failed else {}
+    def failures(self) -> list[str]:
+        """Required collectors that did not deliver, with the reason."""
+        failed = self.session.failed_required()
+        return [f"{key_of(self.end, each.collector)} {each.status}: {each.reason}" for each in failed]
 
 
 class _Tally:
@@ -238,6 +298,17 @@ def _make(use: CollectorUse, options: Options) -> Collector:
     if use.replay is not None:
         return Replay(create(use.name), Path(use.replay))
     return create(use.name, **options.get(use.name, {}))
+
+
+def _make_there(use: CollectorUse, end: End) -> Collector:
+    from pollscope.testbeds.remote_collector import RemoteCollector
+
+    return _make(use, {}) if use.replay is not None else RemoteCollector(end, use.name)
+
+
+def key_of(end: str, name: str) -> str:
+    """How a collector is called in records: by its name, on a pair with its host's before it."""
+    return f"{end}/{name}" if end else name
 
 
 def _probe(collector: Collector, use: CollectorUse) -> dict[str, Any]:

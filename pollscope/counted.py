@@ -6,9 +6,10 @@ added. What none of them counted is absent, with what became of each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from pollscope.record import NS_PER_S, NotMeasured, Trial, nonzero
+from pollscope.record import NS_PER_S, NotMeasured, Part, Trial, nonzero
 
 Compute = Callable[[Trial], float]
 # One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
@@ -69,10 +70,7 @@ def _means(trial: Trial, collector: str) -> Mapping[str, Any]:
     Raises:
         NotMeasured: it was not in the run (no reason), or it gave nothing.
     """
-    try:
-        part = trial.part("collectors", collector)
-    except NotMeasured:
-        raise NotMeasured("") from None
+    part = _part(trial, collector)
     try:
         means = part["means"].value
     except NotMeasured:
@@ -81,6 +79,14 @@ def _means(trial: Trial, collector: str) -> Mapping[str, Any]:
         reason = part["reason"].text() if part["status"].text() != "ok" else "gave no value in the window"
         raise NotMeasured(f"is {part['status'].text()}: {reason}")
     return means
+
+
+def _part(trial: Trial, collector: str) -> Part:
+    """What the record says of a collector; on a pair, of that on the DUT."""
+    for key in (collector, f"dut/{collector}"):
+        with suppress(NotMeasured):
+            return trial.part("collectors", key)
+    raise NotMeasured("")
 
 
 def _added(trial: Trial, way: Way) -> float:
@@ -155,6 +161,12 @@ COUNTED: dict[str, Compute] = {
         _rate(*_each(_NIC_COLLECTORS, "nic.pcie_write_stalled_percent"))(trial) / 100
     ),
     "nic_pcie_latency_ns": lambda trial: _rate(("neohost", ["pcie_latency_mean"]))(trial) * NS_PER_S,
+    "nic_mtt_l0_miss_share": _share(
+        ["mtt_cache_l0_misses"],
+        ["mtt_cache_l0_hits", "mtt_cache_l0_misses"],
+        ["neohost"],
+        "counted no look-up of a translation",
+    ),
     "package_power_w": _total_of_units(("turbostat", ["package_power"]), ("pcm-power", ["package_power"])),
 }
 # For a co-runner that does not count itself.

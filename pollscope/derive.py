@@ -601,6 +601,7 @@ def _table_row(run: RunFolder, record: Mapping[str, object]) -> dict[str, object
         {"run_id": run.run_id, "row": run.meta["row"]}
         | {key: record[key] for key in KEYS[2:]}
         | {f"factor.{name}": level for name, level in factors.items()}
+        | ({"factor.pair": record["pair"]} if "pair" in record else {})
         | {f"metric.{name}": value for name, value in metrics.items()}
         | {f"absent.{name}": reason for name, reason in absences.items()}
     )

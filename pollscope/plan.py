@@ -5,10 +5,11 @@ A plan follows from the spec and its seed alone, so that a run that was interrup
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pollscope.errors import UsageError
 from pollscope.knob_points import knob_settings
 from pollscope.requests import DUT_SEEDS
 from pollscope.search import expected_trials, settings_of
@@ -24,6 +25,8 @@ Refusal = Callable[[Mapping[str, Any]], str | None]
 START_S = 4.0
 CONFIGURATION_S = 0.5
 TRIAL_OVERHEAD_S = 0.03
+# Knobs that are boot parameters (docs/knobs.md).
+REBOOT_KNOBS = ("iommu",)
 # What offered load and the generator are made of, and what runs beside the DUT: not part of the DUT's configuration.
 LOAD_PARAMETERS = frozenset(LOADS)
 COMPANY_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
@@ -37,6 +40,7 @@ class Trial:
         id: kind, point and repeat; unique in a plan.
         maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
         search_trials: for a maximum that is searched, how many trials of kind `search` that is expected to take.
+        pair: the pair that it runs on, where several share the trials.
     """
 
     id: str
@@ -48,6 +52,7 @@ class Trial:
     drain_ns: int
     maximum_of: str | None = None
     search_trials: int = 0
+    pair: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -107,16 +112,54 @@ def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(value for name, value in params.items() if name not in left_out)
 
 
-def make_plan(spec: Spec, refusal: Refusal) -> Plan:
+@dataclass(frozen=True)
+class Share:
+    """What one of several pairs takes of a spec's trials: of the blocks of repeats every `count`th.
+
+    Each pair so measures every point, its own maxima and its own baselines, and is compared with itself.
+    """
+
+    pair: str
+    index: int
+    count: int
+
+
+def plan_parts(spec: Spec, parts: Sequence[tuple[str, Refusal]]) -> list[Plan]:
+    """A plan for each of several pairs (name and refusal), or the one plan of a testbed.
+
+    Raises:
+        UsageError: the trials of this spec cannot be shared.
+    """
+    if len(parts) == 1:
+        return [make_plan(spec, parts[0][1])]
+    if spec.repeats.until is not None:
+        raise UsageError("several pairs share a fixed number of repeats", "repeats", "--set 'repeats={count: 6}'")
+    if spec.repeats.at_least < len(parts):
+        what = f"{spec.repeats.at_least} repeats cannot be shared by {len(parts)} pairs"
+        raise UsageError(what, "repeats.count", f"{len(parts)} or more, so that each pair measures every point")
+    return [make_plan(spec, refusal, Share(name, index, len(parts))) for index, (name, refusal) in enumerate(parts)]
+
+
+def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
     """Plans the trials of a spec on a testbed.
 
     Args:
         spec: the checked spec.
         refusal: why the testbed cannot host a point with these parameters; None when it can.
+        share: of the pair, where several share the trials.
     """
+    made = _whole_plan(spec, refusal, share)
+    if share is None:
+        return made
+    named = [replace(trial, id=f"{trial.id}@{share.pair}", pair=share.pair) for trial in made.trials]
+    return replace(made, trials=named)
+
+
+def _whole_plan(spec: Spec, refusal: Refusal, share: Share | None) -> Plan:
     points, left_out = _hosted(spec, refusal)
     baseline = _baseline_point(spec, refusal, left_out) if points else None
-    measured = [trial for repeat in range(spec.repeats.at_least) for trial in _block(spec, points, repeat)]
+    blocks = [repeat for repeat in range(spec.repeats.at_least) if not share or repeat % share.count == share.index]
+    measured = [trial for repeat in blocks for trial in _block(spec, points, repeat)]
     maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
     return Plan(spec, [*maxima, *_with_baselines(spec, measured, baseline)], left_out, points)
 
@@ -173,15 +216,22 @@ def _few_turns(spec: Spec, points: list[Point], repeat: int) -> list[Point]:
     Every other block goes through the levels backwards (ABBA): the last level of a block is the first of the next,
     and a host that drifts steadily favours none.
     """
-    keys = list(dict.fromkeys(_knob_key(point) for point in all_points(spec))) if knob_settings(spec.levels) else [""]
+    keys = list(dict.fromkeys(_knob_key(point) for point in all_points(spec))) if knob_settings(spec.levels) else []
     if spec.order.randomise:
         random.Random(f"{spec.order.seed} knobs").shuffle(keys)
-        keys = keys[::-1] if repeat % 2 else keys
-    return [point for key in keys for point in points if not keys[1:] or _knob_key(point) == key]
+    # A reboot takes minutes: its levels lie together, in the order in which they first appear.
+    reboots = list(dict.fromkeys(reboot for reboot, _ in keys))
+    keys.sort(key=lambda key: reboots.index(key[0]))
+    if spec.order.randomise and repeat % 2:
+        keys.reverse()
+    return [point for key in keys for point in points if _knob_key(point) == key] if keys[1:] else list(points)
 
 
-def _knob_key(point: Point) -> str:
-    return point_id(knob_settings(point.factors))
+def _knob_key(point: Point) -> tuple[str, str]:
+    """Levels of the knobs that need a reboot, and of all."""
+    settings = knob_settings(point.factors)
+    reboots = {name: level for name, level in settings.items() if name.partition("@")[0] in REBOOT_KNOBS}
+    return point_id(reboots), point_id(settings)
 
 
 def _trial(spec: Spec, kind: Kind, point: Point, repeat: int) -> Trial:
@@ -216,7 +266,8 @@ def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
     """
     load = {"saturate": True} if load_pps is None else {"saturate": None, "load_pps": load_pps}
     point = replace(maximum.point, params={**maximum.point.params, **load})
-    identifier = f"search:{point.id}:{maximum.repeat}.{step}"
+    on_pair = f"@{maximum.pair}" if maximum.pair else ""
+    identifier = f"search:{point.id}:{maximum.repeat}.{step}{on_pair}"
     return replace(maximum, id=identifier, kind="search", point=point, search_trials=0)
 
 

@@ -5,6 +5,7 @@ Nothing is drawn while a window is open: a screen that refreshes itself would ta
 """
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from pollscope.plan import Plan, Trial
+from pollscope.plan import Trial
 from pollscope.units import human_time
 
 # Without a terminal a line is printed at most this often.
@@ -23,14 +24,14 @@ class Progress:
     """Shows which trial runs and how long the rest takes; a bar on a terminal, plain lines elsewhere.
 
     Args:
-        plan: for the number of trials and their expected time.
+        trials: their number and their expected time count.
         console: where to draw; standard error by default, so that standard output stays for results.
     """
 
-    def __init__(self, plan: Plan, console: Console | None = None) -> None:
+    def __init__(self, trials: Sequence[Trial], console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
-        self._left_s = sum(trial.seconds for trial in plan.trials)
-        self._count, self._total = 0, len(plan.trials)
+        self._left_s = sum(trial.seconds for trial in trials)
+        self._count, self._total = 0, len(trials)
         self._said_at = 0.0
         self._spent_s = 0.0
         self._bar = Bar(

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run: from a loaded spec to a finished run folder, and from an interrupted run folder to the same."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from pollscope import __version__
@@ -11,7 +13,7 @@ from pollscope.derive import write_table
 from pollscope.errors import HostError, PollscopeError, UsageError
 from pollscope.metrics import metric_dictionary
 from pollscope.noise import host_warnings
-from pollscope.plan import LeftOut, Plan, make_plan
+from pollscope.plan import Plan, plan_parts
 from pollscope.progress import Progress
 from pollscope.run_folder import RunFolder, read_run
 from pollscope.runner import Runner
@@ -19,7 +21,7 @@ from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.model import Spec
 from pollscope.spec.points import point_id
 from pollscope.store import RunWriter, new_run_id, utc_now
-from pollscope.testbeds import Knobs, Session, Testbed, make_testbed
+from pollscope.testbeds import Knobs, Session, Testbed, knobs_of_part, make_testbed, parts_of
 from pollscope.trials import TrialMaker, collector_options
 
 if TYPE_CHECKING:
@@ -66,17 +68,17 @@ def start_run(
     spec = loaded.spec
     _check_testbed(spec, testbed, loaded.name)
     testbed.check()
-    plan = make_plan(spec, testbed.refusal)
+    plans = plan_parts(spec, [(part.name, part.refusal) for part in parts_of(testbed)])
     with testbed.knobs(f"run {spec.name}", restore_first) as knobs:
         _say_restored(knobs, say)
         run_id = new_run_id()
         folder = out / spec.name / run_id
-        meta = _first_meta(loaded, plan, testbed, run_id, knobs.snapshot())
+        meta = _first_meta(loaded, plans, testbed, run_id, knobs.snapshot())
         with RunWriter.create(folder, meta) as writer:
-            say(f"{spec.name}: {len(plan.trials)} trials into {folder}")
-            if not plan.points:
-                return _nothing_to_run(plan, testbed, writer)
-            return _Run(plan, testbed, writer, knobs, []).execute()
+            say(f"{spec.name}: {sum(len(plan.trials) for plan in plans)} trials into {folder}")
+            if not any(plan.points for plan in plans):
+                return _nothing_to_run(plans, testbed, writer)
+            return _Run(plans, testbed, writer, knobs, []).execute()
 
 
 def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> Outcome:
@@ -89,8 +91,13 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
     loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
     testbed = make_testbed(stored.meta["testbed"]["file"])
     testbed.check()
-    plan = make_plan(loaded.spec, _same_left_out(loaded.spec, stored))
-    if [trial.id for trial in plan.trials] != stored.meta["plan"][: len(plan.trials)]:
+    parts = parts_of(testbed)
+    plans = plan_parts(
+        loaded.spec,
+        [(part.name, _same_left_out(loaded.spec, stored, part.name if parts[1:] else None)) for part in parts],
+    )
+    trials = [trial.id for plan in plans for trial in plan.trials]
+    if trials != stored.meta["plan"][: len(trials)]:
         raise UsageError(
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
         )
@@ -101,9 +108,9 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
         _say_restored(knobs, say)
         if writer.torn:
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
-        if not plan.points:
-            return _nothing_to_run(plan, testbed, writer)
-        return _Run(plan, testbed, writer, knobs, stored.trials).execute()
+        if not any(plan.points for plan in plans):
+            return _nothing_to_run(plans, testbed, writer)
+        return _Run(plans, testbed, writer, knobs, stored.trials).execute()
 
 
 def _say_restored(knobs: Knobs, say: Callable[[str], None]) -> None:
@@ -111,9 +118,10 @@ def _say_restored(knobs: Knobs, say: Callable[[str], None]) -> None:
         say(f"given back first: {outcome}")
 
 
-def no_point_left(plan: Plan, testbed: str) -> HostError:
-    """The error of a plan without points, with the first reasons."""
-    reasons = "; ".join(list(dict.fromkeys(each.reason for each in plan.left_out))[:MOST_REASONS])
+def no_point_left(plans: Sequence[Plan], testbed: str) -> HostError:
+    """The error of plans without points, with the first reasons."""
+    every = dict.fromkeys(each.reason for plan in plans for each in plan.left_out)
+    reasons = "; ".join(list(every)[:MOST_REASONS])
     return HostError(f"no point is left: {reasons}", f"testbed {testbed}", "pollscope plan lists all of them")
 
 
@@ -124,21 +132,23 @@ def _check_testbed(spec: Spec, testbed: Testbed, name: str) -> None:
         )
 
 
-def _same_left_out(spec: Spec, stored: RunFolder) -> Callable[[Mapping[str, Any]], str | None]:
+def _same_left_out(spec: Spec, stored: RunFolder, pair: str | None) -> Callable[[Mapping[str, Any]], str | None]:
     # Free memory may have changed since; the run is completed as it was planned.
-    reasons = {entry["point"]: entry["reason"] for entry in stored.meta["left_out"]}
+    entries = [entry for entry in stored.meta["left_out"] if entry.get("pair") == pair]
+    reasons = {entry["point"]: entry["reason"] for entry in entries}
+    own = [trial for trial in stored.meta["plan"] if pair is None or trial.endswith(f"@{pair}")]
+    there = {trial.partition(":")[2].rpartition(":")[0] for trial in own}
 
     def refusal(params: Mapping[str, Any]) -> str | None:
         point = point_id({name: params[name] for name in spec.levels})
-        planned = any(trial.endswith(f":{point}:0") for trial in stored.meta["plan"])
-        return None if planned else reasons.get(point, reasons.get(f"baseline {point}"))
+        return None if point in there else reasons.get(point, reasons.get(f"baseline {point}"))
 
     return refusal
 
 
-def _nothing_to_run(plan: Plan, testbed: Testbed, writer: RunWriter) -> Outcome:
+def _nothing_to_run(plans: Sequence[Plan], testbed: Testbed, writer: RunWriter) -> Outcome:
     """A run without trials: claims and report then say for each row why it is not measurable here."""
-    error = no_point_left(plan, testbed.name)
+    error = no_point_left(plans, testbed.name)
     writer.update(
         status="complete", finished_utc=utc_now(), warnings=[error.what], knobs_after=writer.meta["knobs_before"]
     )
@@ -146,7 +156,7 @@ def _nothing_to_run(plan: Plan, testbed: Testbed, writer: RunWriter) -> Outcome:
 
 
 def _first_meta(
-    loaded: LoadedSpec, plan: Plan, testbed: Testbed, run_id: str, knobs: Mapping[str, Any]
+    loaded: LoadedSpec, plans: Sequence[Plan], testbed: Testbed, run_id: str, knobs: Mapping[str, Any]
 ) -> dict[str, Any]:
     spec = loaded.spec
     return {
@@ -162,8 +172,8 @@ def _first_meta(
         "overrides": loaded.overrides.to_json(),
         "testbed": testbed.describe(),
         "seed": spec.order.seed,
-        "plan": [trial.id for trial in plan.trials],
-        "left_out": [_left_out(each) for each in plan.left_out],
+        "plan": [trial.id for plan in plans for trial in plan.trials],
+        "left_out": _left_out(plans, testbed),
         **testbed.machine(),
         "node_hello": None,
         "noise": [],
@@ -178,8 +188,14 @@ def _first_meta(
     }
 
 
-def _left_out(each: LeftOut) -> dict[str, Any]:
-    return {"point": each.point, "reason": each.reason, "factors": each.factors}
+def _left_out(plans: Sequence[Plan], testbed: Testbed) -> list[dict[str, Any]]:
+    """The points left out; of several pairs with the pair's name."""
+    several = len(plans) > 1
+    return [
+        {"point": each.point, "reason": each.reason, "factors": each.factors} | ({"pair": part.name} if several else {})
+        for part, plan in zip(parts_of(testbed), plans, strict=True)
+        for each in plan.left_out
+    ]
 
 
 def _run_collectors(spec: Spec, folder: Path) -> "RunCollectors | None":
@@ -190,83 +206,144 @@ def _run_collectors(spec: Spec, folder: Path) -> "RunCollectors | None":
     return RunCollectors(spec.collectors, folder)
 
 
-class _Run:
-    """The part that is the same for a new run and for a resumed one."""
+class _Lane:
+    """One testbed that measures, with its own trials, nodes, knobs and maxima."""
 
     def __init__(
-        self, plan: Plan, testbed: Testbed, writer: RunWriter, knobs: Knobs, records: list[dict[str, Any]]
+        self, plan: Plan, testbed: Testbed, writer: RunWriter, knobs: Knobs, progress: Progress, stop: Event, log: Path
     ) -> None:
-        self._plan, self._testbed, self._writer, self._knobs = plan, testbed, writer, knobs
+        self.plan, self.testbed = plan, testbed
+        self.collectors = _run_collectors(plan.spec, writer.folder)
         most_cores = max(trial.point.params["cores"] for trial in plan.trials)
-        self._collectors = _run_collectors(plan.spec, writer.folder)
-        self._maker = TrialMaker(testbed, most_cores, writer.log, self._collectors)
-        self._progress = Progress(plan)
-        self._runner = Runner(plan, testbed, writer, self._maker, self._progress, knobs)
-        self._runner.remember(records)
+        self.maker = TrialMaker(testbed, most_cores, log, self.collectors)
+        self.runner = Runner(plan, testbed, writer, self.maker, progress, knobs, stop)
+
+    def open_first(self) -> tuple[Session, list[dict[str, Any]]]:
+        """The first session, and the noise of its CPUs."""
+        session = self.maker.session(self.plan.trials[0].point.params)
+        noise = session.noise(NOISE_NS)
+        self.runner.warnings += [*session.facts, *host_warnings(self.plan.spec.noise, noise)]
+        return session, noise
+
+    def probe_collectors(self, session: Session) -> dict[str, dict[str, Any]]:
+        """What the collectors say before the first trial.
+
+        Raises:
+            HostError: a required one cannot work.
+        """
+        if self.collectors is None:
+            return {}
+        every = [trial.point.params for trial in self.plan.trials]
+        accompanied = next((params for params in every if params["corunner"] != "none"), every[0])
+        found = self.collectors.probe(collector_options(session, accompanied), session.ends)
+        for name, each in found.items():
+            if each["required"] and not each["available"]:
+                raise HostError(f"the required collector {name} cannot work here: {each['reason']}")
+        return found
+
+
+class _Run:
+    """The part that is the same for a new run and for a resumed one; several pairs work side by side."""
+
+    def __init__(
+        self, plans: list[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, records: list[dict[str, Any]]
+    ) -> None:
+        self._writer, self._knobs, self._stop = writer, knobs, Event()
+        self._spec = plans[0].spec
+        self._progress = Progress([trial for plan in plans for trial in plan.trials])
+        parts = [(part, plan) for part, plan in zip(parts_of(testbed), plans, strict=True) if plan.trials]
+        self._lanes = [
+            _Lane(plan, part, writer, knobs_of_part(knobs, part.name), self._progress, self._stop, log)
+            for part, plan in parts
+            for log in [writer.log if len(plans) == 1 else writer.log.with_stem(f"node-{part.name}")]
+        ]
+        for lane in self._lanes:
+            lane.runner.remember(records)
 
     def execute(self) -> Outcome:
         try:
-            self._knobs.apply(self._plan.spec.knobs)
+            self._knobs.apply(self._spec.knobs)
             with self._progress:
-                self._open_first_session()
-                self._runner.run()
+                self._open_first_sessions()
+                self._run_lanes()
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
         except PollscopeError:
             self._finish("failed")
             raise
-        return self._finish("failed" if self._runner.failures() else "complete")
+        return self._finish("failed" if any(lane.runner.failures() for lane in self._lanes) else "complete")
 
-    def _open_first_session(self) -> None:
-        session = self._maker.session(self._plan.trials[0].point.params)
-        noise = session.noise(NOISE_NS)
-        self._writer.update(node_hello=session.hello, noise=noise, status="running", finished_utc=None)
-        self._runner.warnings += [*session.facts, *host_warnings(self._plan.spec.noise, noise)]
-        self._warn_of_build(session)
-        self._probe_collectors(session)
-
-    def _probe_collectors(self, session: Session) -> None:
-        if self._collectors is None:
+    def _run_lanes(self) -> None:
+        if len(self._lanes) == 1:
+            self._lanes[0].runner.run()
             return
-        every = [trial.point.params for trial in self._plan.trials]
-        accompanied = next((params for params in every if params["corunner"] != "none"), every[0])
-        found = self._collectors.probe(collector_options(session, accompanied))
-        self._writer.update(collectors=found)
-        for name, each in found.items():
-            if not each["available"]:
-                if each["required"]:
-                    raise HostError(f"the required collector {name} cannot work here: {each['reason']}")
-                self._progress.say(f"the collector {name} is absent: {each['reason']}")
+        with ThreadPoolExecutor(len(self._lanes)) as pool:
+            running = [pool.submit(lane.runner.run) for lane in self._lanes]
+            try:
+                wait(running)
+            except KeyboardInterrupt:
+                self._stop.set()  # trials that run end in order; leaving the block waits for them
+                raise
+        for each in running:
+            each.result()
 
-    def _warn_of_build(self, session: Session) -> None:
+    def _open_first_sessions(self) -> None:
+        opened = [(lane, *lane.open_first()) for lane in self._lanes]
+        several = {"pairs": {lane.testbed.name: session.hello for lane, session, _ in opened}} if opened[1:] else {}
+        noise = [
+            {**each, **({"pair": lane.testbed.name} if several else {})} for lane, _, found in opened for each in found
+        ]
+        hello = {**opened[0][1].hello, **several}
+        self._writer.update(node_hello=hello, noise=noise, status="running", finished_utc=None)
+        self._warn_of_build()
+        self._probe_collectors([(lane, session) for lane, session, _ in opened])
+
+    def _probe_collectors(self, opened: list[tuple[_Lane, Session]]) -> None:
+        if opened[0][0].collectors is None:
+            return
+        for index, (lane, session) in enumerate(opened):
+            found = lane.probe_collectors(session)
+            if index == 0:
+                self._writer.update(collectors=found)
+            for name, each in found.items():
+                if not each["available"]:
+                    self._progress.say(f"the collector {name} is absent: {each['reason']}")
+
+    def _warn_of_build(self) -> None:
         flags = self._writer.meta["build"].get("flags", {})
         if flags.get("buildtype") == "debug" or flags.get("b_sanitize") not in (None, "none", []):
-            self._runner.warnings.append(
+            self._lanes[0].runner.warnings.append(
                 "pollscope-node is a debug or sanitizer build: its costs are not those of a release"
             )
 
     def _finish(self, status: str) -> Outcome:
-        self._maker.close()
-        runner = self._runner
+        for lane in self._lanes:
+            lane.maker.close()
+        runners = [lane.runner for lane in self._lanes]
         kept = [f"knob not given back: {each}" for each in self._knobs.give_back() if not each.settled]
-        found = [*self._writer.meta["warnings"], *runner.warnings, *runner.flagged_warning(), *kept]
-        warnings = list(dict.fromkeys(found))
+        found = [text for runner in runners for text in (*runner.warnings, *runner.flagged_warning())]
+        warnings = list(dict.fromkeys([*self._writer.meta["warnings"], *found, *kept]))
         self._writer.update(
             status=status,
             finished_utc=utc_now(),
-            plan=runner.trial_ids(),
-            maxima=runner.maxima,
+            plan=[trial for runner in runners for trial in runner.trial_ids()],
+            maxima=self._maxima(),
             warnings=warnings,
             knobs_after=self._knobs.snapshot(),
         )
-        if runner.count("ok", "flagged"):
+        counts = {status: sum(runner.count(status) for runner in runners) for status in ("ok", "flagged", "failed")}
+        if counts["ok"] + counts["flagged"]:
             write_table(self._writer.folder)
-        return Outcome(
-            self._writer.folder,
-            runner.count("ok"),
-            runner.count("flagged"),
-            runner.count("failed"),
-            runner.failures(),
-            warnings,
-        )
+        failures = {trial: reason for runner in runners for trial, reason in runner.failures().items()}
+        return Outcome(self._writer.folder, counts["ok"], counts["flagged"], counts["failed"], failures, warnings)
+
+    def _maxima(self) -> dict[str, dict[str, Any]]:
+        """Point -> its maximum; of several pairs POINT@PAIR, for each has its own."""
+        if len(self._lanes) == 1:
+            return self._lanes[0].runner.maxima
+        return {
+            f"{point}@{lane.testbed.name}": maximum
+            for lane in self._lanes
+            for point, maximum in lane.runner.maxima.items()
+        }

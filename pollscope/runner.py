@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from threading import Event
 from typing import Any
 
 from pollscope.analysis.statistics import relative_half_width
@@ -59,6 +60,7 @@ class Runner:
         maker: makes single trials.
         progress: told before each trial.
         knobs: turned to a point's levels before its trial.
+        stop: when set, no further trial is begun (KeyboardInterrupt).
     """
 
     def __init__(
@@ -69,9 +71,10 @@ class Runner:
         maker: TrialMaker,
         progress: Progress,
         knobs: Knobs,
+        stop: Event | None = None,
     ) -> None:
         self._plan, self._testbed, self._writer, self._maker = plan, testbed, writer, maker
-        self._progress, self._knobs = progress, knobs
+        self._progress, self._knobs, self._stop = progress, knobs, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, Record] = {}
         self._lost_in_a_row = 0
@@ -146,6 +149,8 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
+        if self._stop is not None and self._stop.is_set():
+            raise KeyboardInterrupt
         if trial.search_trials:
             self._search(trial)
         else:

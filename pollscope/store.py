@@ -8,6 +8,7 @@ never sees half of it, whatever kills the writer.
 import json
 import os
 import secrets
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,7 @@ class RunWriter:
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
         self._trials = (folder / TRIALS_FILE).open("ab")
+        self._one = threading.Lock()  # several pairs append to one file
 
     @classmethod
     def create(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
@@ -79,9 +81,11 @@ class RunWriter:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
-        self._trials.write(json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n")
-        self._trials.flush()
-        os.fsync(self._trials.fileno())
+        line = json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with self._one:
+            self._trials.write(line)
+            self._trials.flush()
+            os.fsync(self._trials.fileno())
 
     def update(self, **changes: Any) -> None:
         """Replaces keys of run.json, atomically."""

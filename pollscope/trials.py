@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from pollscope.corunner import Beside, CorunnerLost, workers
 from pollscope.errors import TrialError
-from pollscope.host.activity import read_activity
 from pollscope.host.company import Company, has_company, runs_dut
 from pollscope.node import NodeLost
 from pollscope.path_floor import PathFloors
@@ -102,7 +101,7 @@ class TrialMaker:
         floor = self._floors.of(session, params) if runs_dut(params) else {}
         config, calibration = self._configured(session, with_seeds_of(params, trial.repeat))
         times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
-        watch = _Watch(session)
+        watch = session.watch()
         rate = rate_request(params, maximum_pps)
         measured, collected = self._collected(session, trial, attempt, _Trial(f"t{self._count}", times, rate))
         maximum = {} if maximum_pps is None else {"maximum_pps": maximum_pps}
@@ -130,7 +129,8 @@ class TrialMaker:
         if self.collectors is None:
             return self._accompanied(session, params, company, ask)
         busy = (*session.measuring_cpus, *company.cpus)
-        collection = self.collectors.begin(trial.id, attempt, collector_options(session, params), busy)
+        options = collector_options(session, params)
+        collection = self.collectors.begin(trial.id, attempt, options, busy, session.ends)
         try:
             collection.mark(ask.times)
             measured, beside = self._accompanied(session, params, company, ask)
@@ -169,22 +169,6 @@ class TrialMaker:
         return self._calibrations[key]
 
 
-class _Watch:
-    """What else runs on the measuring CPUs, from now on."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._before, self._waits = read_activity(session.measuring_cpus), session.waits_ns()
-
-    def record(self) -> Record:
-        """The `host` of the trial's record."""
-        if not self._session.measuring_cpus:
-            return {"absent": "generator and DUT run on other hosts, whose counters are not read during a trial"}
-        host = read_activity(self._session.measuring_cpus).since(self._before)
-        waits = self._session.waits_ns().items()
-        return {**host, "waits_ns": {str(lcore): ns - self._waits.get(lcore, 0) for lcore, ns in waits}}
-
-
 def collector_options(session: Session, params: Mapping[str, Any]) -> dict[str, Mapping[str, object]]:
     """What collectors have to be told about the nodes of a point and the co-runner beside them."""
     corunner = session.company(params).corunner if has_company(params) else None
@@ -217,6 +201,7 @@ def _plain(trial: Trial, attempt: int, testbed: Testbed) -> Record:
         "testbed": testbed.name,
         "modelled": testbed.modelled,
         "flags": [],
+        **({} if trial.pair is None else {"pair": trial.pair}),
     }
 
 

@@ -96,6 +96,8 @@ def answer(request, last, fault):
     elif command == "read":
         whole = result(last["trial"], last["window_ns"], fault)
         say(id=request["id"], ok=True, **(limited(whole, last) if "capacity" in FAULTS else whole))
+    elif command == "links":
+        say(id=request["id"], ok=True, links={})
     elif command == "noise":
         say(id=request["id"], ok=True, noise=noise(request))
     elif command == "calibrate":
@@ -109,7 +111,8 @@ def main():
         log.write(f"{os.getpid()}\n")
     misbehave(FAULTS.get("hello"))
     protocol = 99 if FAULTS.get("hello") == "old" else 1
-    say(event="hello", protocol=protocol, version="fake", dpdk="fake", tsc_hz=TSC_HZ, ports=[], lcores=[], absent={})
+    identity = {"version": "fake", "dpdk": "fake", "pid": os.getpid(), "hugepages": True}
+    say(event="hello", protocol=protocol, tsc_hz=TSC_HZ, ports=[], lcores=[], absent={}, **identity)
     last = {}
     for line in sys.stdin:
         request = json.loads(line)

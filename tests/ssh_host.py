@@ -4,9 +4,11 @@
 import contextlib
 import os
 import pwd
+import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,3 +107,14 @@ def _wait(port: int, log: Path) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"sshd does not answer: {log.read_text()}")
+
+
+def agent_program(path: Path, state: Path, before: str = "") -> Path:
+    """`pollscope` as one host of a pair has it: this interpreter, and a state folder (journal, lock) of its own."""
+    run = "from pollscope.cli import main; main()"
+    path.write_text(
+        f"#!/bin/sh\nexport POLLSCOPE_STATE_DIR={shlex.quote(str(state))}\n{before}\n"
+        f'exec {shlex.quote(sys.executable)} -c {shlex.quote(run)} "$@"\n'
+    )
+    path.chmod(0o755)
+    return path

@@ -182,7 +182,7 @@ def test_status_of_a_pair(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
         ("parameters.organisation=scale-up", "needs 2 DUT cores"),
         ("parameters.queues=2", "needs 2 RX queues"),
         ("parameters.dma=swap", "virtual NIC"),
-        ("factors.knob.governor=[performance]", "knobs of another host"),
+        ("factors.knob.governor=[performance]", "there is no program"),
     ],
 )
 def test_points_that_a_pair_cannot_host(cli: Cli, sshd: SshHost, build_dir: Path, setting: str, reason: str) -> None:

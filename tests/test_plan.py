@@ -229,3 +229,20 @@ def test_dots_in_the_name_of_a_knob_belong_to_it() -> None:
     spec = load_text(HEAD + "parameters: {load_pps: 0}\n", "x.yaml", Overrides(settings=settings)).spec
     assert spec.levels == {"knob.mrrs@0000:17:00.0": (256,), "queues": (3,)}
     assert spec.knobs == {"aspm@0000:17:00.0": "off"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reboots_are_few_when_two_knobs_are_swept(seed: int) -> None:
+    """One reboot for each mode of the IOMMU and block, less one where a block begins with the mode of the last."""
+    plan = plan_of(
+        "parameters: {load_pps: 0}\n"
+        'factors: {knob.ddio: ["on", "off"], knob.iommu: ["off", passthrough, strict], burst: [8, 32]}\n'
+        f"repeats: {{count: 4}}\norder: {{seed: {seed}}}\n"
+    )
+    modes = [trial.point.factors["knob.iommu"] for trial in plan.trials]
+    reboots = 1 + sum(first != second for first, second in pairwise(modes))
+    assert len(plan.trials) == 4 * 12
+    assert reboots == 4 * 3 - 3
+    for block in range(4):
+        points = Counter(trial.point.id for trial in plan.trials[12 * block : 12 * block + 12])
+        assert set(points.values()) == {1}

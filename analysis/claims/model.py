@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pollscope.collectors.knobs.registry import NAMES
 from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
 from pollscope.places import data_folder
 from pollscope.spec import document as documents
-from pollscope.spec.model import LOADS, Parameters
+from pollscope.spec.model import KNOB_PREFIX, LOADS, Parameters
 
 # In a claim the factor `load` stands for whichever load factor the run has swept.
 LOAD = "load"
@@ -140,7 +141,7 @@ class Claim(Model):
     def _known_names(self) -> Self:
         if self.metric not in metric_dictionary().metrics:
             raise ValueError(f"no metric is called '{self.metric}'")
-        known = {*Parameters.model_fields, LOAD}
+        known = {*Parameters.model_fields, LOAD, *(f"{KNOB_PREFIX}{name}" for name in NAMES)}
         factors = {*self.where, getattr(self.predicate, "factor", LOAD)}
         if not factors <= known:
             raise ValueError(f"no parameter is called '{sorted(factors - known)[0]}'")

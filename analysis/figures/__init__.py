@@ -11,6 +11,7 @@ from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.figures import (
     files,
     h_f3,
+    i_f4,
     i_ll,
     s_f5,
     s_f6,
@@ -62,6 +63,10 @@ FIGURES = {
         PaperFigure("H-F3a", "hyperplane", h_f3.TITLE_SHAPES, h_f3.draw_shapes, False),
         PaperFigure("H-F3b", "hyperplane", h_f3.TITLE_GROWTH, h_f3.draw_growth, False),
         PaperFigure("H-F3c", "hyperplane", h_f3.TITLE_DISTRIBUTION, h_f3.draw_distribution, False),
+        PaperFigure("I-F4", "intrahost", i_f4.TITLE_RATE, i_f4.draw_rate, False),
+        PaperFigure("I-F5", "intrahost", i_f4.TITLE_KEY, i_f4.draw_key, False),
+        PaperFigure("I-F6", "intrahost", i_f4.TITLE_ALL, i_f4.draw_all, False),
+        PaperFigure("I-WAYS", "intrahost", i_f4.TITLE_WAYS, i_f4.draw_ways, False),
     )
 }
 

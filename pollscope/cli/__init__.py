@@ -34,6 +34,7 @@ COMMANDS = {
     "collect": "Read counters of this host for some seconds.",
     "knob": "List, read, set and give back host state.",
     "testbed": "Bring a testbed up or down, or see its state.",
+    "agent": "Serve a runner on another host (started by it over SSH).",
 }
 
 EXAMPLES = """Examples:

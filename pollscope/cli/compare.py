@@ -19,7 +19,7 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by.")],
     by: Annotated[
         str | None,
-        typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob with the first."),
+        typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob, or the pairs."),
     ] = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.")
@@ -29,11 +29,16 @@ def compare(
 
     A difference counts when the interval of the ratio leaves out 1.
     """
-    from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
+    from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
     from pollscope.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
     folders = [read_run(path) for path in runs]
-    lines = compare_runs(folders[0], folders[1], metrics) if by is None else compare_levels(folders[0], by, metrics)
+    if by is None:
+        lines = compare_runs(folders[0], folders[1], metrics)
+    elif by == "pair":
+        lines = compare_pairs(folders[0], metrics)
+    else:
+        lines = compare_levels(folders[0], by, metrics)
     typer.echo(comparison_text(lines))

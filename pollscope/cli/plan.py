@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, specs_of
-from pollscope.plan import Plan, Trial, make_plan
+from pollscope.plan import Plan, Trial, plan_parts
 from pollscope.run import no_point_left
 from pollscope.spec import Overrides, load_file
-from pollscope.testbeds import DEFAULT, make_testbed
+from pollscope.testbeds import DEFAULT, make_testbed, parts_of
 from pollscope.units import human_time
 
 EXAMPLES = (
@@ -35,13 +35,20 @@ def plan(
     empty, paths = [], specs_of([spec])
     for path in paths:
         loaded = load_file(path, Overrides(quick, tuple(settings or ())))
-        made = make_plan(loaded.spec, chosen.refusal)
+        parts = parts_of(chosen)
+        plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in parts])
+        shown = [
+            (made, chosen.name if len(parts) == 1 else f"{chosen.name} {part.name}")
+            for part, made in zip(parts, plans, strict=True)
+        ]
         if as_json:
-            typer.echo(json.dumps(_as_json(made, chosen.name), indent=1))
+            found = [_as_json(*each) for each in shown]
+            typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))
         else:
-            _show(made, chosen.name)
-        if not made.points:
-            empty.append(no_point_left(made, chosen.name))
+            for each in shown:
+                _show(*each)
+        if not any(made.points for made in plans):
+            empty.append(no_point_left(plans, chosen.name))
     if len(empty) == len(paths):
         raise empty[0]
 

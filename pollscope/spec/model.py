@@ -214,6 +214,9 @@ class CollectorUse(Model):
     required: bool = Field(default=False, description="a trial in which it does not deliver has failed")
     interval_ns: IntervalNs = Field(default=1_000_000_000, alias="interval", description="about so often a sample")
     replay: str | None = Field(default=None, description="file of a recording that is played instead of the host")
+    ends: Annotated[tuple[Literal["dut", "generator"], ...], Field(strict=False, min_length=1)] = Field(
+        default=("dut", "generator"), description="on a pair: the hosts on which it runs"
+    )
 
 
 def _named(value: object) -> object:

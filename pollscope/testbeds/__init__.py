@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Testbeds: where trials run. One module per kind, one factory."""
 
+from collections.abc import Sequence
+
 from pollscope.testbeds.base import Knobs, Measured, Session, State, Testbed
 from pollscope.testbeds.config import config_path, load_config
 from pollscope.testbeds.loopback import LoopbackTestbed
 from pollscope.testbeds.pair import PairTestbed
 from pollscope.testbeds.pair_config import PairConfig
+from pollscope.testbeds.pairs import PairsConfig, PairsKnobs, PairsTestbed
 from pollscope.testbeds.vm_pair import VmPairConfig, VmPairTestbed
 
 DEFAULT = "loopback"
 
-__all__ = ["DEFAULT", "Knobs", "Measured", "Session", "State", "Testbed", "make_testbed"]
+__all__ = ["DEFAULT", "Knobs", "Measured", "Session", "State", "Testbed", "knobs_of_part", "make_testbed", "parts_of"]
+
+
+def parts_of(testbed: Testbed) -> Sequence[Testbed]:
+    """The testbeds that measure: a testbed itself, or each of several pairs."""
+    return testbed.parts if isinstance(testbed, PairsTestbed) else (testbed,)
+
+
+def knobs_of_part(knobs: Knobs, part: str) -> Knobs:
+    """The knobs of one of `parts_of`, by its name."""
+    return knobs.parts[part] if isinstance(knobs, PairsKnobs) else knobs
 
 
 def make_testbed(name: str) -> Testbed:
@@ -23,4 +36,6 @@ def make_testbed(name: str) -> Testbed:
     config = load_config(path)
     if isinstance(config, PairConfig):
         return PairTestbed(path, config)
+    if isinstance(config, PairsConfig):
+        return PairsTestbed(path, config)
     return VmPairTestbed(path, config) if isinstance(config, VmPairConfig) else LoopbackTestbed(path, config)

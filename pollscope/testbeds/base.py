@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pollscope.collectors.knobs import Outcome
 from pollscope.host.company import Company
 from pollscope.node import NodeClient
+
+if TYPE_CHECKING:
+    from pollscope.testbeds.ends import End
 
 Params = Mapping[str, Any]
 
@@ -55,6 +58,13 @@ class Knobs(Protocol):
         """Knob -> target -> value, as it is now."""
 
 
+class Watch(Protocol):
+    """What else runs on the measuring CPUs since it was made."""
+
+    def record(self) -> dict[str, Any]:
+        """The `host` of a trial's record."""
+
+
 class Session(Protocol):
     """Nodes that run. Every method may raise NodeLost; the session is then ended and a new one opened."""
 
@@ -77,8 +87,12 @@ class Session(Protocol):
     def suits(self, params: Params) -> bool:
         """Whether these nodes can take this configuration without being started again."""
 
-    def waits_ns(self) -> dict[int, int]:
-        """How long each spinning lcore has had to wait for its CPU so far; empty where the kernel does not say."""
+    @property
+    def ends(self) -> "Sequence[End]":
+        """The hosts on which collectors run, when they are others; empty: this host."""
+
+    def watch(self) -> Watch:
+        """What else runs on the measuring CPUs, from now on."""
 
     def configure(self, params: Params) -> dict[str, Any]:
         """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""

@@ -11,6 +11,7 @@ from pollscope.places import data_folder
 from pollscope.spec import document as documents
 from pollscope.spec.checks import plain_message
 from pollscope.testbeds.pair_config import PairConfig
+from pollscope.testbeds.pairs import PairsConfig
 from pollscope.testbeds.vm_pair import VmPairConfig
 
 
@@ -51,8 +52,13 @@ def config_path(name: str) -> Path:
     raise UsageError("there is no such testbed", name, f"known: {known}; or give the path of a file")
 
 
-Config = LoopbackConfig | PairConfig | VmPairConfig
-_MODELS: dict[str, type[Config]] = {"loopback": LoopbackConfig, "pair": PairConfig, "vm-pair": VmPairConfig}
+Config = LoopbackConfig | PairConfig | PairsConfig | VmPairConfig
+_MODELS: dict[str, type[Config]] = {
+    "loopback": LoopbackConfig,
+    "pair": PairConfig,
+    "pairs": PairsConfig,
+    "vm-pair": VmPairConfig,
+}
 
 
 def load_config(path: Path) -> Config:

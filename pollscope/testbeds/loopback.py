@@ -11,6 +11,7 @@ from pollscope.collectors.knobs import Host, KnobSession
 from pollscope.corunner import company_refusal
 from pollscope.errors import HostError
 from pollscope.host import cpus as processors
+from pollscope.host.activity import read_activity
 from pollscope.host.company import Company, place_company
 from pollscope.host.cpus import Cpu
 from pollscope.host.facts import build_facts, host_facts
@@ -26,6 +27,7 @@ from pollscope.spec import lcores
 from pollscope.testbeds.base import Measured, Params, State
 from pollscope.testbeds.config import LoopbackConfig
 from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
+from pollscope.testbeds.ends import End
 from pollscope.units import human_size
 
 HUGEPAGE_BYTES = 2 << 20
@@ -275,6 +277,20 @@ def _cautions(roles: Roles, memory: Memory) -> list[str]:
     return cautions
 
 
+class LocalWatch:
+    """What else runs on some CPUs of this host, and how long lcores wait there."""
+
+    def __init__(self, cpus: Sequence[int], waits_ns: Callable[[], Mapping[int, int]]) -> None:
+        self._cpus, self._waits_ns = cpus, waits_ns
+        self._before, self._waited = read_activity(cpus), waits_ns()
+
+    def record(self) -> dict[str, Any]:
+        """The differences since it was made."""
+        host = read_activity(self._cpus).since(self._before)
+        waits = self._waits_ns().items()
+        return {**host, "waits_ns": {str(lcore): ns - self._waited.get(lcore, 0) for lcore, ns in waits}}
+
+
 class LoopbackSession:
     """A running node that plays both roles."""
 
@@ -323,6 +339,11 @@ class LoopbackSession:
         return _cautions(self._roles, self._memory)
 
     @property
+    def ends(self) -> Sequence[End]:
+        """None: collectors run here."""
+        return ()
+
+    @property
     def collector_options(self) -> Mapping[str, Mapping[str, object]]:
         """The node among all DPDK applications of the host."""
         return {"dpdk-telemetry": {"file_prefix": self._prefix}}
@@ -332,8 +353,11 @@ class LoopbackSession:
         wanted = {name: params[name] for name in start_parameters(params)}
         return wanted == self._at_start and set(self._roles_of(params).measuring) <= set(self._places.by_cpu)
 
-    def waits_ns(self) -> dict[int, int]:
-        """How long generator and DUT lcores have had to wait for their CPUs so far."""
+    def watch(self) -> "LocalWatch":
+        """What else runs on the CPUs of generator and DUT, from now on."""
+        return LocalWatch(self.measuring_cpus, self._waits_ns)
+
+    def _waits_ns(self) -> dict[int, int]:
         return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
 
     def configure(self, params: Params) -> dict[str, Any]:

@@ -4,21 +4,23 @@
 import shutil
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pollscope.collectors.knobs import Host, KnobSession
-from pollscope.errors import HostError
+from pollscope.errors import HostError, UsageError
 from pollscope.host.company import has_company
 from pollscope.host.facts import absent, host_facts
-from pollscope.hostlock import default_lock_path
+from pollscope.hostlock import HostLock, default_lock_path
 from pollscope.knob_points import knob_settings
 from pollscope.node import NodeClient
 from pollscope.spec import lcores
 from pollscope.testbeds.base import Params, State
+from pollscope.testbeds.ends import End
 from pollscope.testbeds.pair_config import PairConfig, PairHost
+from pollscope.testbeds.pair_knobs import PairKnobs
 from pollscope.testbeds.pair_session import NO_COMPANY, Options, PairSession
+from pollscope.testbeds.pktgen import GeneratorClient, Pktgen
+from pollscope.testbeds.pktgen import refusal as pktgen_refusal
 from pollscope.testbeds.ssh import CONNECT_LIMIT_S, ssh_command
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
@@ -33,24 +35,39 @@ class PairTestbed:
 
     def __init__(self, file: Path, config: PairConfig, kind: str = "pair", options: Options | None = None) -> None:
         self._options: Options = options or {}
-        self.name, self.file, self.config, self.kind = file.stem, file, config, kind
+        self.file, self.config, self.kind = file, config, kind
+        self.named(file.stem)
+
+    def named(self, name: str) -> Self:
+        """The same under another name, by which locks and nodes are told apart."""
+        self.name, config = name, self.config
+        self._key = name if name == self.file.stem else f"{self.file.stem}-{name}"
         # This host measures nothing, so only runs on the same pair keep each other out.
         lock = default_lock_path()
-        self.lock_path = lock.with_name(f"{lock.stem}-{self.name}{lock.suffix}")
+        self.lock_path = lock.with_name(f"{lock.stem}-{self._key}{lock.suffix}")
+        self.ends = (
+            End("dut", config.dut, self._prefix("dut")),
+            End("generator", config.generator, self._prefix("gen")),
+        )
+        self._knob_refusals: dict[str, str | None] = {}
+        return self
+
+    def _prefix(self, role: str) -> str:
+        return f"pollscope-{self._key}-{role}"
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
         hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
         return {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), **hosts}
 
-    def knobs(self, what: str, restore_first: bool) -> KnobSession:
-        """None that a spec may turn: `refusal` names them. Keeps two runs on one pair apart."""
-        return KnobSession(what, replace(Host(), lock_path=self.lock_path), restore_first)
+    def knobs(self, what: str, restore_first: bool) -> PairKnobs:
+        """Those of the hosts that the file names; keeps other runs off both hosts."""
+        return PairKnobs(what, HostLock(what, self.lock_path), self.ends, self.config.knobs, restore_first)
 
     def machine(self) -> dict[str, Any]:
-        """Absent, but for this machine, which conducts: those of the two others are not asked for yet."""
-        reason = "the machines that measure are others; node_hello tells what their nodes know of them"
-        return {"host": absent(reason), "build": absent(reason), "conductor": host_facts()}
+        """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
+        dut, generator = (_facts_of(end) for end in self.ends)
+        return {**dut, "generator": generator, "conductor": host_facts()}
 
     def refusal(self, params: Params) -> str | None:
         """Why this pair cannot take a point; None when it can."""
@@ -66,8 +83,26 @@ class PairTestbed:
             return f"feed={params['feed']} and dma={params['dma']} are properties of the virtual NIC net_crossover"
         if has_company(params):
             return NO_COMPANY
-        if knobs := knob_settings(params):
-            return f"knobs of another host cannot be turned: {', '.join(knobs)}"
+        if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
+            return reason
+        return self._knob_refusal(knob_settings(params))
+
+    def _knob_refusal(self, settings: Params) -> str | None:
+        """What the hosts whose knobs are turned say to these values; asked once for each combination."""
+        key = repr(dict(settings))
+        if key not in self._knob_refusals:
+            self._knob_refusals[key] = self._asked_refusal(dict(settings)) if settings else None
+        return self._knob_refusals[key]
+
+    def _asked_refusal(self, settings: Params) -> str | None:
+        for end in self.ends:
+            if end.name in self.config.knobs:
+                try:
+                    reply = end.ask("knobs_refusal", settings=settings, root=end.host.knob_root)
+                except (HostError, UsageError) as error:
+                    return f"{', '.join(f'knob {name}' for name in settings)}: {error}"
+                if reply["refusal"]:
+                    return f"{end}: {reply['refusal']}"
         return None
 
     def check(self) -> None:
@@ -88,13 +123,22 @@ class PairTestbed:
         self.check()
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), log)
         try:
-            return PairSession(self.config, dut, self._start("gen", self.config.generator, 1, log), self._options)
+            return PairSession(self.config, dut, self._start_generator(log), self.ends, self._options)
         except BaseException:
             dut.close()
             raise
 
+    def _start_generator(self, log: Path) -> GeneratorClient:
+        host, pktgen = self.config.generator, self.config.pktgen
+        if pktgen is None:
+            return self._start("gen", host, 1, log)
+        names = host.ports.tx, host.ports.rx
+        client = Pktgen(host.ssh, host.eal_arguments(self._prefix("gen"), 1), pktgen, names, log)
+        client.wait_hello()
+        return client
+
     def _start(self, role: str, host: PairHost, cpus: int, log: Path) -> NodeClient:
-        command = ssh_command(host.ssh, host.eal_command(f"pollscope-{self.name}-{role}", cpus))
+        command = ssh_command(host.ssh, host.eal_command(self._prefix(role), cpus))
         said = _Tail(log)
         for tries_left in reversed(range(OPEN_TRIES)):
             client = NodeClient(command, log)
@@ -117,10 +161,21 @@ class PairTestbed:
 
     def status(self) -> State:
         """Whether both hosts answer and have the node program."""
-        both = (("DUT", self.config.dut), ("generator", self.config.generator))
-        asked = [(role, host.ssh, _probe(host)) for role, host in both]
+        pktgen, generator = self.config.pktgen, self.config.generator
+        program = generator.program if pktgen is None else pktgen.program
+        both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
+        asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
         facts = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
         return State(not any(answer for _, _, answer in asked), facts)
+
+
+def _facts_of(end: End) -> dict[str, Any]:
+    """`host` and `build` of one host, or why they are not known."""
+    try:
+        reply = end.ask("facts", program=end.host.program)
+    except HostError as error:
+        return {"host": absent(str(error)), "build": absent(str(error))}
+    return {"host": reply["host"], "build": reply["build"]}
 
 
 class _Tail:
@@ -137,9 +192,9 @@ class _Tail:
         return lines[-1].strip() if lines else error.what
 
 
-def _probe(host: PairHost) -> str:
+def _probe(host: PairHost, program: str) -> str:
     """Why a host is not ready; empty when it is."""
-    command = ssh_command(host.ssh, ["test", "-x", host.program])
+    command = ssh_command(host.ssh, ["test", "-x", program])
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * CONNECT_LIMIT_S
@@ -151,4 +206,4 @@ def _probe(host: PairHost) -> str:
     if done.returncode == 0:
         return ""
     said = done.stderr.strip().splitlines()
-    return said[-1] if said else f"there is no program {host.program}"
+    return said[-1] if said else f"there is no program {program}"

@@ -2,10 +2,11 @@
 """The file of a `pair` testbed: two hosts, what runs on each, and the NIC ports that join them."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pollscope.testbeds.pktgen import PktgenConfig
 from pollscope.testbeds.ssh import Remote
 
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -13,6 +14,8 @@ PortName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", e
 # `net_memif0,role=server`: a device that EAL makes; no option of EAL begins without a dash.
 Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
 Program = Annotated[str, Field(pattern=r"^/\S+$")]
+
+EndName = Literal["dut", "generator"]
 
 
 class Ports(BaseModel):
@@ -35,14 +38,25 @@ class PairHost(BaseModel):
     main_cpu: int = Field(ge=0, description="CPU of the lcore that speaks the protocol; it sleeps during trials")
     cpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1, description="CPUs of the lcores that poll")]
     program: Program = "/usr/local/bin/pollscope-node"
+    pollscope: Program | None = Field(
+        default="/opt/pollscope/current/bin/pollscope",
+        description="collectors and knobs there, of this version; null: none are asked for",
+    )
+    knob_root: str | None = Field(
+        default=None, description="a folder there with sys, proc, dev and state whose knobs are turned instead"
+    )
     vdevs: Annotated[tuple[Vdev, ...], Field(strict=False)] = ()
     memory_mib: int | None = Field(default=None, ge=256, description="take so much memory without hugepages")
     iova: Literal["auto", "pa", "va"] = "auto"
 
     def eal_command(self, prefix: str, cpus: int) -> list[str]:
         """Program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
+        return [self.program, *self.eal_arguments(prefix, cpus)]
+
+    def eal_arguments(self, prefix: str, cpus: int) -> list[str]:
+        """EAL arguments of a program whose lcore 0 does not poll."""
         lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
-        command = [self.program, "--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
+        command = ["--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
         command += self._devices()
         if self.iova != "auto":
             command += ["--iova-mode", self.iova]
@@ -65,3 +79,14 @@ class PairConfig(BaseModel):
     kind: Literal["pair"]
     dut: PairHost
     generator: PairHost
+    driver: Literal["pollscope-node", "pktgen-dpdk"] = "pollscope-node"
+    pktgen: PktgenConfig | None = Field(default=None, description="for the driver pktgen-dpdk")
+    knobs: Annotated[tuple[EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
+        "dut",
+    )
+
+    @model_validator(mode="after")
+    def _pktgen_is_described(self) -> Self:
+        if (self.driver == "pktgen-dpdk") != (self.pktgen is not None):
+            raise ValueError("driver pktgen-dpdk and the key pktgen go together")
+        return self

@@ -8,7 +8,7 @@ the warm-up, traffic flows all through the DUT's window; it is checked with the 
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from pollscope.host.company import Company
 from pollscope.node import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.requests import Wiring, configure_request
 from pollscope.testbeds.base import Measured, Params
+from pollscope.testbeds.ends import End
+from pollscope.testbeds.pair_activity import PairWatch
 from pollscope.testbeds.pair_config import PairConfig
+from pollscope.testbeds.pktgen import GeneratorClient
 from pollscope.testbeds.ssh import LOST_STATUS
 
 # One port name may stand on both hosts, so records say whose it is.
@@ -94,11 +97,20 @@ class PairSession:
         config: of the pair.
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
+        ends: agents on both hosts, for collectors and for what else runs there.
         options: of collectors of this host that see the two.
     """
 
-    def __init__(self, config: PairConfig, dut: NodeClient, generator: NodeClient, options: Options) -> None:
-        self._config, self._dut, self._generator, self._options = config, dut, generator, options
+    def __init__(
+        self,
+        config: PairConfig,
+        dut: NodeClient,
+        generator: GeneratorClient,
+        ends: Sequence[End],
+        options: Options,
+    ) -> None:
+        self._config, self._dut, self._generator = config, dut, generator
+        self.ends, self._options = ends, options
         self._configured: dict[str, Any] = {}
 
     @property
@@ -137,9 +149,11 @@ class PairSession:
         """Whether these nodes can take this configuration: any, as long as both connections are there (no reboot)."""
         return self._dut.alive and self._generator.alive
 
-    def waits_ns(self) -> dict[int, int]:
-        """Empty: the kernels that know are others."""
-        return {}
+    def watch(self) -> PairWatch:
+        """What else runs on the polling CPUs of both hosts, from now on."""
+        polling = {"dut": len(self._config.dut.cpus), "generator": 1}
+        nodes: dict[str, GeneratorClient] = {"dut": self._dut, "generator": self._generator}
+        return PairWatch(self.ends, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
     def configure(self, params: Params) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
@@ -171,7 +185,7 @@ class PairSession:
                 raise NodeFailed(f"no link after {LINK_LIMIT_S:g} s: {', '.join(down)}", remedy="is the cable in?")
             time.sleep(LINK_LOOK_S)
 
-    def _links_down(self, role: str, client: NodeClient) -> list[str]:
+    def _links_down(self, role: str, client: GeneratorClient) -> list[str]:
         with self._telling(role):
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
@@ -199,7 +213,7 @@ class PairSession:
             found += [{"role": role, **each} for each in reply["noise"]]
         return found
 
-    def _nodes(self) -> list[tuple[str, NodeClient, int]]:
+    def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
     def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
@@ -240,6 +254,7 @@ class PairSession:
 
     def _run(self, start: Mapping[str, Any]) -> int:
         """Runs the trial on both; returns how much later the generator can have started, in ns."""
+        held = {end: end.connection for end in self.ends if end.holds_knobs}
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
             self._dut.request(
@@ -250,6 +265,7 @@ class PairSession:
                 self._generator.request("start", REQUEST_LIMIT_S, **start)
             skew_ns = time.monotonic_ns() - asked_ns
             self._wait("generator", self._generator, _planned_s(start) + GRACE_S)
+            self._require_ends(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
                 self._release()
@@ -257,7 +273,13 @@ class PairSession:
         self._release()
         return skew_ns
 
-    def _wait(self, role: str, client: NodeClient, limit_s: float) -> None:
+    def _require_ends(self, held: Mapping[End, int]) -> None:
+        """An agent that went away has given knobs back in mid-trial."""
+        for end, connection in held.items():
+            if end.connection != connection:
+                raise NodeFailed("the agent's connection was lost in the trial: its knobs were given back", str(end))
+
+    def _wait(self, role: str, client: GeneratorClient, limit_s: float) -> None:
         with self._telling(role):
             event = client.wait_event(("done", "failed"), limit_s)
         if event["event"] == "failed":

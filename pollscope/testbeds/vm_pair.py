@@ -87,7 +87,7 @@ class VmPairTestbed:
         # Plans are made without machines, too; they need no address.
         remote = machine.remote if machine.made else Remote(host="127.0.0.1")
         cpus = tuple(range(1, self.config.cpus))
-        return PairHost(ssh=remote, ports=Ports(rx=NIC, tx=NIC, queues=1), main_cpu=0, cpus=cpus)
+        return PairHost(pollscope=None, ssh=remote, ports=Ports(rx=NIC, tx=NIC, queues=1), main_cpu=0, cpus=cpus)
 
     def knobs(self, what: str, restore_first: bool) -> VmKnobs:
         """The DUT's; what an ended run left is always given back, since nobody else uses the machine."""

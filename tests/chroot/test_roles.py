@@ -52,9 +52,11 @@ class Bench:
             "pollscope_apps_archive": "nowhere.tar.gz",
             "cpu_isolation_reboot": False,
             "iommu_reboot": False,
+            "hugepages_reboot": False,
             **variables,
         }
-        assert not common["cpu_isolation_reboot"] and not common["iommu_reboot"], "the reboot would be this machine's"
+        reboots = [name for name in common if name.endswith("_reboot") and common[name]]
+        assert not reboots, "the reboot would be this machine's"
         path = self.folder / "inventory.yml"
         groups = {"all": {"vars": common}, "dut": {"hosts": {"there": {}}}, "generator": {"hosts": {"there": {}}}}
         path.write_text(json.dumps(groups))
@@ -139,6 +141,21 @@ def test_boot_parameters_come_and_go(bench: Bench) -> None:
         bench.play("verify", ["cpu_isolation"], cpu_isolation_cpus="2-3")
     bench.play("revert", ["cpu_isolation"])
     assert menu(bench) == before
+
+
+def test_pages_of_1_gb_at_boot_come_and_go(bench: Bench) -> None:
+    """Only the boot parameters: the kernel is this host's, so no number of pages may be changed."""
+    wanted = {"hugepages_boot_1g": 4, "hugepages_wanted_pages": 0}
+    before = menu(bench)
+    changed = cycle(bench, "hugepages", **wanted)
+    assert "/etc/default/grub.d/zz-pollscope-hugepages.cfg" in changed
+    assert menu(bench) == before
+    bench.play("provision", ["hugepages"], **wanted)
+    line = next(line for line in menu(bench).splitlines() if "vmlinuz" in line and "linux" in line.split()[0])
+    assert line.endswith("hugepagesz=1G hugepages=4")
+    bench.play("provision", ["hugepages"], **{**wanted, "hugepages_boot_1g": 0})
+    assert menu(bench) == before
+    bench.play("revert", ["hugepages"], **wanted)
 
 
 def test_a_grub_that_fails_leaves_the_old_menu(bench: Bench) -> None:

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several pairs that share the trials of one spec: each trial runs on one of them, and each has one trial at a time."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollscope.collectors.knobs import Outcome
+from pollscope.testbeds.base import Knobs, Params, Session, State
+from pollscope.testbeds.pair import PairTestbed
+from pollscope.testbeds.pair_config import PairConfig, PairHost
+
+PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+
+
+class NamedPair(BaseModel):
+    """One of the pairs: what a file of a pair has, without its kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    dut: PairHost
+    generator: PairHost
+
+
+class PairsConfig(BaseModel):
+    """The file of several pairs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["pairs"]
+    pairs: dict[PairName, NamedPair] = Field(min_length=2, description="name -> pair")
+
+
+class PairsTestbed:
+    """Several pairs; `parts` are the testbeds that measure."""
+
+    # What a spec says of pairs holds for each of them.
+    kind = "pair"
+    shared_tsc = False
+    modelled = False
+
+    def __init__(self, file: Path, config: PairsConfig) -> None:
+        self.name, self.file = file.stem, file
+        self.parts = tuple(_part(file, name, pair) for name, pair in config.pairs.items())
+
+    def describe(self) -> dict[str, Any]:
+        """For run.json; each pair under its name."""
+        pairs = {part.name: part.describe() for part in self.parts}
+        return {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), "pairs": pairs}
+
+    def knobs(self, what: str, restore_first: bool) -> "PairsKnobs":
+        """Of each pair its own."""
+        return PairsKnobs({part.name: part.knobs(what, restore_first) for part in self.parts})
+
+    def machine(self) -> dict[str, Any]:
+        """The machines of the first pair, and those of each under its name."""
+        found = {part.name: part.machine() for part in self.parts}
+        return {**next(iter(found.values())), "pairs": found}
+
+    def refusal(self, params: Params) -> str | None:
+        """Why no pair can take a point; None when one can."""
+        reasons = [(part.name, part.refusal(params)) for part in self.parts]
+        return None if None in [reason for _, reason in reasons] else "; ".join(f"{n}: {r}" for n, r in reasons)
+
+    def check(self) -> None:
+        """As each pair's."""
+        for part in self.parts:
+            part.check()
+
+    def open(self, params: Params, most_cores: int, log: Path) -> Session:
+        """Never: its parts are opened."""
+        raise AssertionError("BUG: several pairs were opened as one")
+
+    def up(self) -> State:
+        """As a pair's."""
+        return self.status()
+
+    def down(self) -> State:
+        """As a pair's."""
+        return self.status()
+
+    def status(self) -> State:
+        """Whether all hosts answer."""
+        states = [(part.name, part.status()) for part in self.parts]
+        facts = [f"{name}: {fact}" for name, state in states for fact in state.facts]
+        return State(all(state.ready for _, state in states), facts)
+
+
+def _part(file: Path, name: str, pair: NamedPair) -> PairTestbed:
+    part = PairTestbed(file, PairConfig(kind="pair", dut=pair.dut, generator=pair.generator))
+    return part.named(name)
+
+
+class PairsKnobs:
+    """The knobs of several pairs; `parts` turns those of one."""
+
+    def __init__(self, parts: Mapping[str, Knobs]) -> None:
+        self.parts = dict(parts)
+        self._held = ExitStack()
+
+    @property
+    def restored_first(self) -> Sequence[Outcome]:
+        """Of all pairs."""
+        return [outcome for part in self.parts.values() for outcome in part.restored_first]
+
+    def __enter__(self) -> Self:
+        with ExitStack() as taken:
+            for part in self.parts.values():
+                taken.enter_context(part)
+            self._held = taken.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.__exit__(kind, error, trace)
+
+    def apply(self, settings: Mapping[str, object]) -> list[object]:
+        """On every pair."""
+        return [change for part in self.parts.values() for change in part.apply(settings)]
+
+    def give_back(self) -> list[Outcome]:
+        """On every pair."""
+        return [outcome for part in self.parts.values() for outcome in part.give_back()]
+
+    def snapshot(self) -> dict[str, dict[str, str]]:
+        """Knob -> PAIR/TARGET -> value."""
+        found: dict[str, dict[str, str]] = {}
+        for name, part in self.parts.items():
+            for knob, values in part.snapshot().items():
+                found.setdefault(knob, {}).update({f"{name}/{target}": value for target, value in values.items()})
+        return found

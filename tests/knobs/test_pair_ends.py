@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectors, knobs and facts of the two hosts of a pair, over a real sshd."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from knob_tree import Tree
+from pair_hosts import SPEC, pair_config, written
+from run_helpers import Cli, assert_complete
+from ssh_host import SshHost, running_sshd
+
+from pollscope.analysis.collected import deliveries
+from pollscope.run_folder import read_run
+from pollscope.testbeds.ends import Clock, Clocks
+
+LOAD = "collectors:\n  - {name: kernel-load, interval: 50 ms}\n"
+KNOBS = "knobs: {numa_balancing: off}\n"
+SWEEP = SPEC.replace("burst: [8, 32]", "knob.governor: [performance, powersave]")
+DYING_PERF = f"""\
+#!{sys.executable}
+import time
+for _ in range(3):
+    print('{{"interval": 0.1, "cpu": "0", "counter-value": "5.0", "unit": "", "event": "page-faults"}}', flush=True)
+    time.sleep(0.05)
+raise SystemExit("perf: the counters are gone")
+"""
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
+        yield host
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    (tmp_path / "cli").mkdir()
+    return Cli(tmp_path / "cli")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "tree")
+
+
+def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
+    done = cli("run", cli.spec(SPEC + LOAD + "  - {name: cpu-settings, ends: [dut]}\n"), "--testbed", testbed)
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    names = {"dut/kernel-load", "generator/kernel-load", "dut/cpu-settings"}
+    assert set(run.meta["collectors"]) == names
+    for trial in run.trials:
+        assert {name: each["status"] for name, each in trial["collectors"].items()} == dict.fromkeys(names, "ok")
+        table = pd.read_parquet(run.path / trial["samples"])
+        assert {path.split("/")[0] for path in table["unit_path"]} == {"dut", "generator"}
+        _start, window, drain = (phase["t_ns"] for phase in trial["phases"])
+        load = table[table["source"] == "kernel-load"]
+        for end in ("dut", "generator"):
+            inside = load[load["unit_path"].str.startswith(f"{end}/") & load["t_ns"].between(window, drain - 1)]
+            assert trial["collectors"][f"{end}/kernel-load"]["samples_in_window"] == len(inside) > 0
+            assert trial["collectors"][f"{end}/kernel-load"]["means"]["context_switches"]["value"] > 0
+        # Both hosts are this one, so the clocks are the same but for what the comparison errs.
+        clocks = [each["clock"] for each in trial["host"]["ends"].values()]
+        assert all(abs(clock["offset_ns"]) <= clock["error_at_most_ns"] for clock in clocks)
+    assert {each.name for each in deliveries(run)} == names
+    assert not sshd.connections()
+
+
+def test_facts_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
+    assert cli("run", cli.spec(SPEC), "--testbed", testbed).returncode == 0
+    run = cli.only_run()
+    assert run.meta["host"]["kernel"] == run.meta["generator"]["host"]["kernel"] == os.uname().release
+    assert run.meta["conductor"]["kernel"] == os.uname().release
+    for trial in run.trials:
+        assert trial["host"]["steal_ticks"] >= 0
+        assert set(trial["host"]["ends"]) == {"dut", "generator"}
+        assert trial["host"]["ends"]["dut"]["interrupts"].keys() == {"1"}
+    with_table = pd.read_parquet(run.path / "results.parquet")
+    assert with_table["metric.steal_ticks"].notna().all()
+
+
+def test_a_collector_that_dies_there_is_reported_as_here(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "perf").write_text(DYING_PERF)
+    (tools / "perf").chmod(0o755)
+    config = pair_config(sshd, tmp_path, {"before": f"export PATH={tools}:$PATH"})
+    spec = cli.spec(
+        SPEC + LOAD + "  - {name: perf, interval: 100 ms, ends: [dut]}\n  - {name: pcm, ends: [generator]}\n"
+    )
+    done = cli("run", spec, "--testbed", written(tmp_path / "two.yaml", config))
+    assert done.returncode == 0, done.stderr
+    for trial in cli.only_run().trials:
+        assert trial["collectors"]["dut/perf"]["status"] == "failed"
+        assert "the counters are gone" in trial["collectors"]["dut/perf"]["reason"]
+        assert trial["collectors"]["generator/pcm"]["status"] == "absent"
+        assert trial["collectors"]["dut/kernel-load"]["status"] == "ok"
+
+
+def test_a_required_collector_that_is_not_there_ends_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
+    done = cli("run", cli.spec(SPEC + "collectors: [{name: pcm, required: true}]\n"), "--testbed", testbed)
+    assert done.returncode == 3
+    assert "the required collector dut/pcm cannot work here" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["absent", "old"])
+def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp_path: Path, wrong: str) -> None:
+    config = pair_config(sshd, tmp_path)
+    program = Path(config["generator"]["pollscope"])
+    if wrong == "absent":
+        program.unlink()
+    else:
+        hello = '{"event": "hello", "protocol": 1, "pollscope": "0.0.1"}'
+        program.write_text(f"#!/bin/sh\necho '{hello}'\nexec cat\n")
+    done = cli("run", cli.spec(SPEC + LOAD), "--testbed", written(tmp_path / "two.yaml", config))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    reason = {"absent": "there is no program", "old": "is pollscope 0.0.1"}[wrong]
+    assert reason in run.meta["generator"]["host"]["absent"]
+    for trial in run.trials:
+        assert trial["collectors"]["dut/kernel-load"]["status"] == "ok"
+        assert trial["collectors"]["generator/kernel-load"]["status"] == "absent"
+        assert reason in trial["collectors"]["generator/kernel-load"]["reason"]
+        assert reason in trial["host"]["absent"]
+
+
+def agents_of(folder: Path) -> list[int]:
+    """Agents whose state is in `folder`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"POLLSCOPE_STATE_DIR={folder}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
+    spec = cli.spec((SPEC + LOAD).replace("window: 500 ms", "window: 3 s"))
+    process = cli.start("run", spec, "--testbed", testbed)
+    wait_until(lambda: any(cli.folder.glob("results/*/*/collectors/*")))
+    for pid in agents_of(tmp_path / "dut" / "state"):
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=250)
+    assert process.returncode == 0, [err, *(trial.get("reason") for trial in cli.only_run().trials)]
+    first, second = cli.only_run().trials
+    assert first["collectors"]["dut/kernel-load"]["status"] == "failed"
+    assert first["collectors"]["generator/kernel-load"]["status"] == "ok"
+    assert second["collectors"]["dut/kernel-load"]["status"] == "ok"
+
+
+def wait_until(there: object, limit_s: float = 150.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not there():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+
+
+def test_knobs_of_the_dut_are_turned_and_given_back(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
+    before = tree.picture()
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
+    done = cli("run", cli.spec(SWEEP + KNOBS), "--testbed", testbed)
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert {trial["factors"]["knob.governor"] for trial in run.trials} == {"performance", "powersave"}
+    assert run.meta["knobs_before"] == run.meta["knobs_after"]
+    assert any(target.startswith("dut/") for target in run.meta["knobs_before"]["governor"])
+    assert tree.picture() == before
+
+
+def test_knobs_are_given_back_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
+    before = tree.picture()
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
+    spec = cli.spec((SWEEP + KNOBS).replace("window: 500 ms", "window: 3 s"))
+    process = cli.start("run", spec, "--testbed", testbed)
+    wait_until(lambda: tree.picture() != before)
+    wait_until(lambda: len(sshd.connections()) >= 4)
+    for pid in sshd.connections():
+        os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=250)
+    assert "Traceback" not in err
+    assert tree.picture() == before
+    done = cli("run", "--resume", cli.run_folders()[0])
+    assert done.returncode == 0, done.stderr
+    assert_complete(cli.only_run())
+    assert tree.picture() == before
+
+
+def test_a_killed_controller_leaves_nothing_set(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
+    before = tree.picture()
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
+    process = cli.start(
+        "run", cli.spec((SWEEP + KNOBS).replace("window: 500 ms", "window: 30 s")), "--testbed", testbed
+    )
+    wait_until(lambda: tree.picture() != before)
+    process.kill()
+    process.communicate()
+    wait_until(lambda: tree.picture() == before)
+
+
+def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
+    cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree
+) -> None:
+    before = tree.picture()
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
+    process = cli.start(
+        "run", cli.spec((SWEEP + KNOBS).replace("window: 500 ms", "window: 30 s")), "--testbed", testbed
+    )
+    wait_until(lambda: tree.picture() != before)
+    process.kill()
+    for pid in agents_of(tmp_path / "dut" / "state"):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
+    if tree.picture() == before:
+        pytest.skip("the agent was faster than the signal")
+    refused = cli("run", cli.spec(SPEC, "plain.yaml"), "--testbed", testbed)
+    assert refused.returncode == 3
+    assert len(refused.stderr.splitlines()) == 1
+    assert "did not give back: " in refused.stderr
+    done = cli("run", cli.spec(SPEC, "plain.yaml"), "--testbed", testbed, "--restore-first")
+    assert done.returncode == 0, done.stderr
+    assert tree.picture() == before
+
+
+def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    """The second controller has another lock of its own: it is the hosts that refuse it."""
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
+    process = cli.start("run", cli.spec(SPEC.replace("window: 500 ms", "window: 30 s")), "--testbed", testbed)
+    wait_until(lambda: (tmp_path / "dut/state/host.lock").exists() and cli.run_folders())
+    (tmp_path / "other").mkdir()
+    other = Cli(tmp_path / "other")
+    refused = other("run", other.spec(SPEC), "--testbed", testbed)
+    process.kill()
+    process.communicate()
+    assert refused.returncode == 3
+    assert len(refused.stderr.splitlines()) == 1
+    assert "this host is in use by pid" in refused.stderr
+    assert "dut" in refused.stderr
+    assert not other.run_folders()
+
+
+def test_points_whose_knobs_the_host_lacks_are_left_out(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
+    spec = cli.spec(SPEC.replace("burst: [8, 32]", "knob.governor: [performance, schedutil]"))
+    done = cli("plan", spec, "--testbed", testbed)
+    assert done.returncode == 0, done.stderr
+    assert "knob.governor=performance" in done.stdout
+    assert "left out  knob.governor=schedutil: dut" in done.stdout
+
+
+def test_clocks_that_drift_apart_are_joined() -> None:
+    clocks = Clocks([Clock(1_000, 500, 1), Clock(11_000, 600, 1)])
+    assert clocks.here_ns(1_500) == 1_000
+    assert clocks.here_ns(11_600) == 11_000
+    assert clocks.here_ns(6_550) == 6_000
+
+
+def test_records_of_a_resumed_run_are_readable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
+    assert cli("run", cli.spec(SPEC + LOAD), "--testbed", testbed).returncode == 0
+    done = cli("run", "--resume", cli.run_folders()[0])
+    assert done.returncode == 0, done.stderr
+    assert read_run(cli.run_folders()[0]).meta["status"] == "complete"
+    assert cli("report", cli.run_folders()[0], "--out", "report.html").returncode == 0
+    assert "generator/kernel-load" in (cli.folder / "report.html").read_text()

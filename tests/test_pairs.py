@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several pairs that share a spec: two pairs of fake nodes over a real sshd, and what is made of their runs."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pair_hosts import SPEC, host_config, written
+from run_helpers import Cli, assert_complete
+from ssh_host import SshHost, running_sshd
+
+from pollscope.plan import plan_parts
+from pollscope.spec import load_text
+
+SHARED = SPEC.replace("count: 1", "count: 4").replace("window: 500 ms", "window: 100 ms")
+BASELINE = "baseline: {point: {burst: 8}, metric: rx_pps, every: 2}\n"
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
+        yield host
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    (tmp_path / "cli").mkdir()
+    return Cli(tmp_path / "cli")
+
+
+def pairs_file(sshd: SshHost, folder: Path, faults: dict[str, dict[str, str]] | None = None) -> Path:
+    """Two pairs; `faults` of the DUTs' nodes by pair."""
+    pairs: dict[str, Any] = {}
+    for name in ("first", "second"):
+        place, wrong = folder / name, (faults or {}).get(name)
+        dut = host_config(sshd, place, "dut", faults=wrong)
+        pairs[name] = {"dut": dut, "generator": host_config(sshd, place, "generator")}
+    return written(folder / "both.yaml", {"kind": "pairs", "pairs": pairs})
+
+
+def test_pairs_share_the_blocks_of_a_spec(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = pairs_file(sshd, tmp_path, {"second": {"jitter": "on"}})
+    done = cli("run", cli.spec(SHARED + BASELINE), "--testbed", testbed)
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    measured = [trial for trial in run.trials if trial["kind"] == "measure"]
+    assert Counter(trial["pair"] for trial in measured) == {"first": 4, "second": 4}
+    assert {(trial["pair"], trial["repeat"] % 2) for trial in measured} == {("first", 0), ("second", 1)}
+    assert {trial["pair"] for trial in run.trials if trial["kind"] == "baseline"} == {"first", "second"}
+    table = pd.read_parquet(run.path / "results.parquet")
+    assert set(table["factor.pair"]) == {"first", "second"}
+    assert set(run.meta["pairs"]) == set(run.meta["node_hello"]["pairs"]) == {"first", "second"}
+    shown = cli("compare", run.path, "--by", "pair", "--metric", "rx_pps")
+    assert shown.returncode == 0, shown.stderr
+    assert "pair first: 1 of its baseline" in shown.stdout
+    assert "pair second:" in shown.stdout
+
+
+def test_pairs_work_side_by_side(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    """Trials of the two overlap in time; those of one pair never do."""
+    testbed = pairs_file(sshd, tmp_path)
+    spec = cli.spec(SHARED.replace("window: 100 ms", "window: 2 s"))
+    assert cli("run", spec, "--testbed", testbed).returncode == 0
+    spans: dict[str, list[tuple[int, int]]] = {"first": [], "second": []}
+    for trial in cli.only_run().trials:
+        begin_ns = trial["started_monotonic_ns"]
+        spans[trial["pair"]].append((begin_ns, begin_ns + 2_200_000_000))
+    for own in spans.values():
+        assert all(before[1] <= after[0] for before, after in zip(sorted(own), sorted(own)[1:], strict=False))
+    assert any(a[0] < b[1] and b[0] < a[1] for a in spans["first"] for b in spans["second"])
+
+
+def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = pairs_file(sshd, tmp_path)
+    process = cli.start("run", cli.spec(SHARED.replace("window: 100 ms", "window: 1 s")), "--testbed", testbed)
+    deadline = time.monotonic() + 150
+    while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert cli.only_run().meta["status"] == "interrupted"
+    made = {trial["trial"] for trial in cli.only_run().trials if trial["status"] != "failed"}
+    done = cli("run", "--resume", cli.run_folders()[0])
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert made <= set(run.meta["plan"])
+    assert not sshd.connections()
+
+
+def test_a_pair_that_stays_away_ends_the_run_before_it_begins(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    testbed = pairs_file(sshd, tmp_path)
+    config = json.loads(testbed.read_text())
+    config["pairs"]["second"]["dut"]["ssh"]["key"] = "/nonexistent/key"
+    testbed.write_text(json.dumps(config))
+    done = cli("run", cli.spec(SHARED), "--testbed", testbed)
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "Permission denied" in done.stderr
+    assert not cli.run_folders()
+    status = cli("testbed", "status", testbed)
+    assert status.returncode == 3
+    assert "second: DUT" in status.stdout
+
+
+def test_every_pair_has_its_own_maxima_and_whole_blocks() -> None:
+    text = SHARED.replace("load_pps: 0", "load_of_max: 50 %")
+    spec = load_text(text, "x.yaml").spec
+    plans = plan_parts(spec, [("first", lambda _: None), ("second", lambda _: None)])
+    for plan, name in zip(plans, ("first", "second"), strict=True):
+        assert all(trial.id.endswith(f"@{name}") and trial.pair == name for trial in plan.trials)
+        assert sum(trial.kind == "maximum" for trial in plan.trials) == 2 * spec.maximum.repeats
+        assert Counter(trial.repeat for trial in plan.trials if trial.kind == "measure") == (
+            {0: 2, 2: 2} if name == "first" else {1: 2, 3: 2}
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("count: 4", "count: 1"), "1 repeats cannot be shared by 2 pairs"),
+        (("{count: 4}", "{until: {metric: rx_pps, within: 5 %}}"), "share a fixed number of repeats"),
+    ],
+)
+def test_what_pairs_cannot_share(cli: Cli, sshd: SshHost, tmp_path: Path, change: tuple[str, str], reason: str) -> None:
+    done = cli("plan", cli.spec(SHARED.replace(*change)), "--testbed", pairs_file(sshd, tmp_path))
+    assert done.returncode == 2
+    assert reason in done.stderr
+
+
+def test_the_example_of_several_pairs_is_a_testbed(cli: Cli) -> None:
+    done = cli("plan", cli.spec(SHARED), "--testbed", "pairs.example")
+    assert done.returncode == 0, done.stderr
+    assert "@first" in done.stdout
+    assert "@second" in done.stdout
