@@ -19,7 +19,7 @@ from ssh_host import SshHost, running_sshd
 from pollscope.plan import plan_parts
 from pollscope.spec import load_text
 
-SHARED = SPEC.replace("count: 1", "count: 4").replace("window: 500 ms", "window: 100 ms")
+SHARED = SPEC.replace("count: 1", "count: 4").replace("window: 2 s", "window: 100 ms")
 BASELINE = "baseline: {point: {burst: 8}, metric: rx_pps, every: 2}\n"
 
 

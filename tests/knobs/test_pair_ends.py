@@ -148,7 +148,7 @@ def agents_of(folder: Path) -> list[int]:
 
 def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    spec = cli.spec((SPEC + LOAD).replace("window: 500 ms", "window: 3 s"))
+    spec = cli.spec((SPEC + LOAD).replace("window: 2 s", "window: 3 s"))
     process = cli.start("run", spec, "--testbed", testbed)
     wait_until(lambda: any(cli.folder.glob("results/*/*/collectors/*")))
     for pid in agents_of(tmp_path / "dut" / "state"):
@@ -184,7 +184,7 @@ def test_knobs_of_the_dut_are_turned_and_given_back(cli: Cli, sshd: SshHost, tmp
 def test_knobs_are_given_back_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    spec = cli.spec((SWEEP + KNOBS).replace("window: 500 ms", "window: 3 s"))
+    spec = cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 3 s"))
     process = cli.start("run", spec, "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     wait_until(lambda: len(sshd.connections()) >= 4)
@@ -202,9 +202,7 @@ def test_knobs_are_given_back_after_a_lost_connection(cli: Cli, sshd: SshHost, t
 def test_a_killed_controller_leaves_nothing_set(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    process = cli.start(
-        "run", cli.spec((SWEEP + KNOBS).replace("window: 500 ms", "window: 30 s")), "--testbed", testbed
-    )
+    process = cli.start("run", cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 30 s")), "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     process.kill()
     process.communicate()
@@ -216,9 +214,7 @@ def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
 ) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    process = cli.start(
-        "run", cli.spec((SWEEP + KNOBS).replace("window: 500 ms", "window: 30 s")), "--testbed", testbed
-    )
+    process = cli.start("run", cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 30 s")), "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     process.kill()
     for pid in agents_of(tmp_path / "dut" / "state"):
@@ -238,7 +234,7 @@ def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
 def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     """The second controller has another lock of its own: it is the hosts that refuse it."""
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    process = cli.start("run", cli.spec(SPEC.replace("window: 500 ms", "window: 30 s")), "--testbed", testbed)
+    process = cli.start("run", cli.spec(SPEC.replace("window: 2 s", "window: 30 s")), "--testbed", testbed)
     wait_until(lambda: (tmp_path / "dut/state/host.lock").exists() and cli.run_folders())
     (tmp_path / "other").mkdir()
     other = Cli(tmp_path / "other")
