@@ -87,6 +87,10 @@ def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
         if held is not None:
             yield held
             held = None
+        if line.endswith("\n") and "\r" not in line and "\x1b" not in line:  # nothing to clean: nearly every line
+            ended = True
+            yield number, line[:-1]
+            continue
         if is_ended(line):
             ended = True
         elif ended:

@@ -19,7 +19,7 @@ NAME = "pcm-pcie"
 
 _HEADER = re.compile(r"Skt\s*([|,;])")
 _SOCKET = re.compile(r"\d+|\*")
-_CLASS = re.compile(r"\s*\((Total|Miss|Hit|Aggregate)\)\s*$")
+_CLASSES = ("(Total)", "(Miss)", "(Hit)", "(Aggregate)")
 _WORD = re.compile(r"-?\d+(?:\.\d+)?(?: [KMGT](?![A-Za-z]))?|[*]|\S+")
 _BYTES = {"PCIe Rd (B)": "pcie_read_bytes", "PCIe Wr (B)": "pcie_write_bytes"}
 # Ice Lake and later (they have ItoMCacheNear) count no hits of these; the tool prints 0 (COLLECTORS 1.2).
@@ -80,9 +80,8 @@ def _table(delimiter: str, columns: tuple[str, ...]) -> _Table:
 
 def _row(line: str, table: _Table, number: int, origin: Origin) -> tuple[str, tuple[Metric, ...], list[Cell]] | None:
     """Unit path, metrics and cells of one row; None for a line that is none (noted)."""
-    match = _CLASS.search(line) if line.endswith(")") else None
-    kind = match[1] if match else "Total"
-    body = line[: match.start()] if match else line
+    body, _, kind = line.rpartition("(") if line.endswith(_CLASSES) else (line, "", "Total")
+    body, kind = body.rstrip(), kind.rstrip(")")
     cells = _WORD.findall(body) if table.delimiter == "|" else list(map(str.strip, body.split(table.delimiter)))
     if len(cells) == len(table.columns) + 2 and not cells[-1]:
         cells.pop()  # a delimiter after the last value
