@@ -48,14 +48,14 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
         for _, rows in data.groupby("point", sort=False)
         if len(rows) >= FEWEST_REPEATS
     ]
-    length = max((minutes[trial] for trial in data["trial"]), default=0.0)
+    found = trend(groups)
+    if found.p > LARGEST_P:
+        return None
+    length = max(minutes[trial] for trial in data["trial"])
     moves = [move for when, values in groups if (move := _move(when, values, length)) is not None]
-    if not moves:
+    if not moves or abs(median(moves)) < SMALLEST_MOVE:
         return None
-    found, move = trend(groups), median(moves)
-    if found.p > LARGEST_P or abs(move) < SMALLEST_MOVE:
-        return None
-    return Drift(move, length, found.p, len(groups))
+    return Drift(median(moves), length, found.p, len(groups))
 
 
 def _minutes(run: RunFolder) -> dict[str, float]:
