@@ -4,7 +4,6 @@
 Also a program, with pollscope's exit codes: `playbooks/play NAME -i INVENTORY [-e KEY=VALUE]... [--check]`.
 """
 
-import argparse
 import json
 import os
 import re
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollscope.errors import ExitCode, HostError, PollscopeError, UsageError
-from pollscope.testbeds.inventory import PLAYBOOKS, Inventory, load_inventory
+from pollscope.errors import HostError, UsageError
+from pollscope.testbeds.inventory import PLAYBOOKS, Inventory
 
 PLAYS = ("provision", "verify", "revert", "iommu", "ddio")
 # What a play cannot do without: play -> variable -> its values.
@@ -166,36 +165,3 @@ def _one_line(message: str, empty: str = "failed without a message") -> str:
 def _with_remedy(reason: str) -> str:
     remedy = next((remedy for sign, remedy in _REMEDIES if sign in reason), "")
     return f"{reason} ({remedy})" if remedy else reason
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one play and says what it did; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="playbooks/play", description="Run a play on the hosts of an inventory.")
-    parser.add_argument("name", metavar="PLAY", choices=PLAYS, help=", ".join(PLAYS))
-    parser.add_argument("-i", "--inventory", required=True, type=Path, help="see configs/testbeds/inventory-*.yml")
-    parser.add_argument("-e", dest="variables", metavar="KEY=VALUE", action="append", default=[], help="a variable")
-    parser.add_argument("--check", action="store_true", help="say what would change, change nothing")
-    parser.add_argument("--limit", metavar="HOST", help="only this host")
-    given = parser.parse_args(arguments)
-    options = [*(["--check"] if given.check else []), *(["--limit", given.limit] if given.limit else [])]
-    try:
-        pairs = [each.partition("=") for each in given.variables]
-        result = run_play(
-            given.name, load_inventory(given.inventory), {key: value for key, _, value in pairs}, options=options
-        )
-    except PlayFailed as failed:
-        for host, reason in failed.reasons.items():
-            print(f"pollscope: {host}: {reason}", file=sys.stderr)
-        return ExitCode.HOST
-    except PollscopeError as error:
-        print(f"pollscope: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("pollscope: interrupted", file=sys.stderr)
-        return ExitCode.INTERRUPTED
-    print("\n".join(result.changes) or "nothing to change")
-    return ExitCode.DONE
-
-
-if __name__ == "__main__":
-    sys.exit(main())
