@@ -182,6 +182,7 @@ def test_order_within_flows() -> None:
     metrics, _ = derive_trial(record)
     expected = {
         "duplicated_share": 10 / 10_000,
+        "loss_share": 12 / 10_002,  # a second copy makes up for no loss
         "reordered_share": 4 / 9990,
         "reordered_by_3_share": 2 / 9990,
         "reordering_extent_mean": 13 / 4,

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a point's parameters become in a `configure` request."""
+
+from typing import Any
+
+import pytest
+
+from pollscope.requests import Wiring, configure_request, with_seeds_of
+from pollscope.spec.model import Parameters
+
+WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
+
+
+def params(**changes: Any) -> dict[str, Any]:
+    return {**Parameters().model_dump(), **changes}
+
+
+@pytest.mark.parametrize("encapsulation", ["gre-ipv6", "ipip"])
+def test_encapsulation_reaches_the_workload_that_has_one(encapsulation: str) -> None:
+    encap = configure_request(params(workload="encap", encapsulation=encapsulation), WIRING)["dut"]
+    assert encap["encapsulation"] == encapsulation
+    assert "encapsulation" not in configure_request(params(workload="io"), WIRING)["dut"]
+
+
+def test_every_repeat_draws_its_own_delays_and_the_traffic_stays() -> None:
+    first, second = (with_seeds_of(params(hiccup_seed=7, service_seed=9), repeat) for repeat in (0, 1))
+    assert (first["hiccup_seed"], first["service_seed"]) == (7, 9)
+    changed = {name for name in first if first[name] != second[name]}
+    assert changed == {"hiccup_seed", "service_seed"}
