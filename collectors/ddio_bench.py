@@ -6,7 +6,7 @@ They are published reference measurements (SKX, 11 ways), used to check the dire
 
 from collections.abc import Iterable, Iterator
 
-from .parsing import Origin, clean, parse_cell, scaled
+from .parsing import Origin, clean, parse_cell, scaled, without_mark
 from .sample import Kind, Metric, Reading, reading
 
 _HIT = Metric("hit_share", "1", Kind.GAUGE)
@@ -19,7 +19,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: a row that does not begin with a number of ways, or no row.
     """
     found = False
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(without_mark(lines, origin), 1):
         # a finished result file, not a log that grows: its last line needs no newline
         text = clean(line)
         ways, *rates = text.split() or [""]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from .parsing import Origin, clean, parse_cell
+from .parsing import Origin, clean, parse_cell, without_mark
 from .sample import Kind, Metric, Reading, Value, absent, reading
 
 NAME = "dpdk-telemetry"
@@ -41,7 +41,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: a line that is not a JSON object.
     """
     found = False
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(without_mark(lines, origin), 1):
         text = clean(line).strip()
         if not text:
             continue

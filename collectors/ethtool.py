@@ -10,6 +10,7 @@ outbound_pci_stalled_rd/_wr of mlx5 are gauges (percent of the last second); the
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from .parsing import Origin, numbered, parse_cell, slug
@@ -23,15 +24,26 @@ _LINE = re.compile(r"\s*(\S.*?): (-?\d+)\s*", re.ASCII)
 _QUEUES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
-        r"(?P<dir>rx|tx)(?:-|_queue_)(?P<queue>\d+)[._](?P<name>.+)",  # i40e, iavf, sfc, ice, ixgbe, virtio before 6.x
+        r"(?P<dir>rx|tx)-(?P<queue>\d+)[._-](?P<name>.+)",  # i40e, iavf, sfc, liquidio
+        r"(?P<dir>rx|tx)_queue_(?P<queue>\d+)[._](?P<name>.+)",  # ice, ixgbe, igb, netvsc, veth, virtio before 6.x
         r"(?P<dir>rx|tx)(?P<queue>\d+)_(?P<name>.+)",  # mlx5, virtio since 6.x
-        r"(?P<dir>rx|tx)q(?P<queue>\d+): (?P<name>.+)",  # sfc
-        r"queue_(?P<queue>\d+)_(?P<dir>rx|tx)_(?P<name>.+)",  # ena
+        r"(?P<dir>rx|tx)q_?(?P<queue>\d+)(?:: |_)(?P<name>.+)",  # sfc, octeontx2, hns3, hinic, mvpp2
+        r"(?:queue_|rvec_|q)(?P<queue>\d+)_(?P<dir>rx|tx)_(?P<name>.+)",  # ena, nfp, stmmac, macb
         r"(?P<dir>rx|tx)_q-(?P<queue>\d+)_(?P<name>.+)",  # idpf
         r"(?P<dir>rx|tx)_(?P<name>[^\[\]]+)\[(?P<queue>\d+)\]",  # gve
-        r"\[(?P<queue>\d+)\]: (?P<dir>rx|tx)_(?P<name>.+)",  # bnxt, qede
+        r"\[(?P<queue>\d+)\]: (?P<dir>rx|tx)_(?P<name>.+)",  # bnxt, bnx2x
+        r"(?P<queue>\d+): (?P<name>(?P<dir>rx|rcv|tx|xmit)_.+)",  # qede
+        r"Queue\[(?P<queue>\d+)\] (?P<name>(?P<dir>In|Out)\w+)",  # atlantic
+        r"(?P<dir>Rx|Tx) ring +(?P<queue>\d+) (?P<name>.+)",  # enetc
     )
 )
+# mana, ionic: `rx_7_bytes`. Other drivers have sizes of packets there (rx_64_bytes), which do not begin with 0.
+_NUMBERED = re.compile(r"(rx|tx)_(\d+)_(.+)", re.ASCII)
+# vmxnet3: a heading with the queue's number; what is indented below it belongs to the queue.
+_HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
+_DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
+# not rx_64_bytes_phy: packets of that size
+_BYTES = re.compile(r"(?:^|(?<!\d)[._ ])(?:bytes|octets)(?:$|[._ ])|Octets(?:Dma)?$")
 _GAUGES = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
 
 # normalised name -> names by driver, the first present wins. "port" counters come before "netdev" ones.
@@ -42,6 +54,7 @@ _NORMALISED: dict[str, tuple[str, ...]] = {
         "rx_unicast.nic+rx_multicast.nic+rx_broadcast.nic",
         "port_rx_packets",
         "rx_total_frames",
+        "frames_rx_ok",
         "rx_packets",
     ),
     "nic.tx_packets": (
@@ -50,10 +63,11 @@ _NORMALISED: dict[str, tuple[str, ...]] = {
         "tx_unicast.nic+tx_multicast.nic+tx_broadcast.nic",
         "port_tx_packets",
         "tx_total_frames",
+        "frames_tx_ok",
         "tx_packets",
     ),
-    "nic.rx_bytes": ("rx_bytes_phy", "port.rx_bytes", "rx_bytes.nic", "port_rx_bytes", "rx_bytes"),
-    "nic.tx_bytes": ("tx_bytes_phy", "port.tx_bytes", "tx_bytes.nic", "port_tx_bytes", "tx_bytes"),
+    "nic.rx_bytes": ("rx_bytes_phy", "port.rx_bytes", "rx_bytes.nic", "port_rx_bytes", "octets_rx_ok", "rx_bytes"),
+    "nic.tx_bytes": ("tx_bytes_phy", "port.tx_bytes", "tx_bytes.nic", "port_tx_bytes", "octets_tx_ok", "tx_bytes"),
     # no descriptor posted when the packet came: the host is too slow
     "nic.rx_no_descriptor": (
         "rx_out_of_buffer",
@@ -61,6 +75,7 @@ _NORMALISED: dict[str, tuple[str, ...]] = {
         "rx_no_dma_resources",
         "rx_no_buffer_count",
         "rx_total_ring_discards",
+        "hc_rx_discards_no_wqe",
     ),
     # the port's own buffer overflowed: back-pressure from PCIe or the host
     "nic.rx_port_discards": (
@@ -80,6 +95,7 @@ _NORMALISED: dict[str, tuple[str, ...]] = {
         "rx_flow_control_xoff",
         "rx_pause_frames",
         "port_rx_pause",
+        "frames_rx_pause",
     ),
     "nic.tx_pause": (
         "tx_global_pause",
@@ -89,6 +105,7 @@ _NORMALISED: dict[str, tuple[str, ...]] = {
         "tx_flow_control_xoff",
         "tx_pause_frames",
         "port_tx_pause",
+        "frames_tx_pause",
     ),
     "nic.pcie_read_stalled_percent": ("outbound_pci_stalled_rd",),
     "nic.pcie_write_stalled_percent": ("outbound_pci_stalled_wr",),
@@ -108,7 +125,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     path = f"port:{origin.label}" if origin.label else "port"
     units: dict[str, list[tuple[Metric, Value, str]]] = {path: []}
     names: dict[str, Value] = {}
-    last = ""
+    last, listing = "", _Listing()
     for number, text in numbered(lines, origin):
         match = _LINE.fullmatch(text)
         if match is None:
@@ -116,7 +133,10 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 last = text.strip()
                 origin.leave_out(number, f"no counter: {last[:60]!r}")
             continue
-        where, metric = _place(match[1])
+        if match[1].endswith("Queue#"):
+            listing.begin(text)
+            continue
+        where, metric = listing.place(text, match[1])
         value, reason = parse_cell(match[2], wrapped=_LIMIT)
         units.setdefault(f"{path}/{where}" if where else path, []).append((metric, value, reason))
         if not where:
@@ -129,13 +149,46 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         yield reading(t_ns, unit, cells)
 
 
+@dataclass
+class _Listing:
+    """What the lines so far say of the names that come: the queue under whose heading they are indented, and the
+    counters `rx_0_NAME`, after which `rx_7_NAME` is one of queue 7.
+    """
+
+    heading: str = ""
+    indent: int = 0
+    first_queues: set[str] = field(default_factory=set)
+
+    def begin(self, text: str) -> None:
+        """A heading."""
+        match = _HEADING.fullmatch(text)
+        self.heading = f"{_DIRECTIONS[match[2]]}_queue{match[3]}" if match else ""
+        self.indent = len(match[1]) if match else 0
+
+    def place(self, text: str, name: str) -> tuple[str, Metric]:
+        """Queue (empty: the port itself) and the counter as it is called there."""
+        if self.heading:
+            if len(text) - len(text.lstrip()) > self.indent:
+                return self.heading, _metric(name)
+            self.heading = ""
+        where, metric = _place(name)
+        match = _NUMBERED.fullmatch(name) if not where else None
+        if match is None:
+            return where, metric
+        if match[2] == "0":
+            self.first_queues.add(f"{match[1]}_{match[3]}")
+        known = f"{match[1]}_{match[3]}" in self.first_queues
+        return (f"{match[1]}_queue{match[2]}", _metric(match[3])) if known else (where, metric)
+
+
 @lru_cache(maxsize=16384)
 def _place(name: str) -> tuple[str, Metric]:
     """Queue (empty: the port itself) and the counter as it is called there."""
     for pattern in _QUEUES:
         match = pattern.fullmatch(name)
         if match:
-            return f"{match['dir']}_queue{match['queue']}", _metric(match["name"].removeprefix(f"{match['dir']}_"))
+            direction = _DIRECTIONS[match["dir"]]
+            return f"{direction}_queue{match['queue']}", _metric(match["name"].removeprefix(f"{direction}_"))
     return "", _metric(name)
 
 
@@ -145,7 +198,7 @@ def _metric(name: str) -> Metric:
 
 
 def _unit(name: str) -> str:
-    return "B" if re.search(r"(?:^|[._])(?:bytes|octets)(?:$|[._])", name) else "1"
+    return "B" if _BYTES.search(name) else "1"
 
 
 def _normalised(names: dict[str, Value]) -> Iterator[tuple[Metric, Value, str]]:

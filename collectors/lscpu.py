@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .parsing import Origin, slug
+from .parsing import Origin, slug, without_mark
 from .sample import Kind, Metric, Reading, Value, reading
 
 
@@ -16,7 +16,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: not the JSON of lscpu.
     """
     try:
-        document: Any = json.loads("".join(lines))
+        document: Any = json.loads("".join(without_mark(lines, origin)))
         fields = list(_fields(document["lscpu"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise origin.refuse(1, "not the JSON of lscpu", "record with: lscpu -J") from None

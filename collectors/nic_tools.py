@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Outputs of NVIDIA's and the kernel's NIC tools: NEO-Host (JSON), mlxconfig/mstconfig (table), devlink health (JSON
-or text).
+"""Outputs of NVIDIA's and the kernel's NIC tools: NEO-Host (JSON or table), mlxconfig/mstconfig (table), devlink
+health (JSON or text).
 """
 
 import json
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .parsing import Cell, Origin, clean, numbered, parse_cell, scaled, slug
+from .parsing import Cell, Origin, ParseError, clean, numbered, parse_cell, scaled, slug, without_mark
 from .sample import Kind, Metric, Reading, Value, reading
 
 _LIMIT = float(1 << 63)
@@ -18,7 +18,11 @@ _READABLE_UNITS = {
     "gbps": ("B/s", 1e9 / 8),
     "mhz": ("Hz", 1e6),
     "%": ("%", 1),
+    "packets/seconds": ("1/s", 1),
+    "mpps": ("1/s", 1e6),
 }
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+_TABLE_VALUE = re.compile(r"(\S+)(?:\s*\[([^\]]*)\])?")
 _NEOHOST = {
     "level_0_mtt_cache_hit": "mtt_cache_l0_hits",
     "level_0_mtt_cache_miss": "mtt_cache_l0_misses",
@@ -41,17 +45,56 @@ _NEOHOST = {
 
 
 def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """One JSON document of `get_device_performance_counters --output-format=JSON`; `origin.label` is the device.
+    """What `get_device_performance_counters` prints, as JSON (--output-format=JSON) or as a table; with --run-loop one
+    after the other. `origin.label` is the device.
 
     Raises:
-        ParseError: no JSON, or JSON without counters and analysis.
+        ParseError: neither is in it, or JSON that is cut off.
     """
-    document = _json(lines, origin)
-    entries = [*_entries(document, "counters", "counter"), *_entries(document, "analysis", "analysisAttribute")]
-    if not entries:
+    text = "\n".join(clean(line) for line in without_mark(lines, origin))
+    first = text.find("{")
+    samples = _neohost_tables(text) if "|| Counter Name" in text else _neohost_documents(text, first, origin)
+    path, found = f"device:{origin.label}" if origin.label else "device", False
+    for sample, entries in enumerate(samples):
+        if entries:
+            found = True
+            yield reading(origin.now(None, sample), path, (_neohost_cell(entry) for entry in entries))
+    if not found:
         raise origin.refuse(1, "no counters and no analysis in it", "record with --get-analysis --output-format=JSON")
-    path = f"device:{origin.label}" if origin.label else "device"
-    yield reading(origin.now(), path, (_neohost_cell(entry) for entry in entries))
+
+
+def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[dict[str, Any]]]:
+    """The counters and the analysis of every document."""
+    if start < 0:
+        raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
+    end = 0
+    while start >= 0:
+        try:
+            document, end = _decoded(text, start, origin)
+        except ParseError:
+            if not end:
+                raise
+            origin.leave_out(1 + text.count("\n", 0, start), "the last document is cut off")
+            return
+        yield [*_entries(document, "counters", "counter"), *_entries(document, "analysis", "analysisAttribute")]
+        start = text.find("{", end)
+
+
+def _neohost_tables(text: str) -> Iterator[list[dict[str, Any]]]:
+    """The two halves of every table; rows of the right one stand beside rows of the left one and mean others.
+
+    || Level 0 MTT Cache Hit || 3,495,893 ||| PCIe Avg Latency || 800 [NS] ||
+    """
+    for table in text.split("|| Counter Name")[1:]:
+        rows = [half.split("||") for line in table.split("\n")[1:] for half in _halves(line)]
+        pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
+        yield [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
+
+
+def _halves(line: str) -> list[str]:
+    """The two halves of a row, without the bars in front of them."""
+    left, bars, right = line.strip().partition("|||")
+    return [left[2:] + bars[1:], right] if left.startswith("||") else []
 
 
 def _entries(document: Any, group: str, item: str) -> Iterator[dict[str, Any]]:
@@ -64,19 +107,25 @@ def _entries(document: Any, group: str, item: str) -> Iterator[dict[str, Any]]:
 
 def _neohost_cell(entry: dict[str, Any]) -> tuple[Metric, Value, str]:
     name = slug(entry["name"])
-    text = str(entry.get("value", "")).replace(",", "")
+    text = str(entry.get("value", ""))
+    text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
     unit, scale = _READABLE_UNITS.get(str(entry.get("units", "")).strip("[] ").lower(), ("1", 1))
     metric = Metric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
     return metric, *scaled(parse_cell(text, wrapped=_LIMIT), scale)
 
 
 def _json(lines: Iterable[str], origin: Origin) -> Any:
-    text = "\n".join(clean(line) for line in lines)
+    text = "\n".join(clean(line) for line in without_mark(lines, origin))
     start = text.find("{")
     if start < 0:
         raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
+    return _decoded(text, start, origin)[0]
+
+
+def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
+    """The document that begins at `start`, and where it ends."""
     try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
+        return json.JSONDecoder().raw_decode(text, start)
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         line = getattr(error, "lineno", 1)
         raise origin.refuse(line, "broken or cut off JSON", "record with the tool's JSON option") from None
@@ -138,7 +187,7 @@ def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Readi
     Raises:
         ParseError: neither JSON with health nor reporters in the text.
     """
-    kept = list(lines)
+    kept = list(without_mark(lines, origin))
     if "".join(kept).lstrip().startswith("{"):
         yield from _devlink_json(_json(kept, origin), origin)
         return

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 
 from pollscope.errors import UsageError
 
@@ -28,6 +29,8 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.AS
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])", re.ASCII)
 _MISSING = re.compile(r"|n/?a|-1(?:\.0*)?|[+-]?nan%?|[+-]?inf|-2147483648|---?|\(null\)", re.ASCII | re.IGNORECASE)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# the second: the mark of UTF-16 where it was decoded as UTF-8 with errors="replace"
+_MARK, _NO_UTF8 = "\ufeff", ("\ufffd\ufffd", "\ufffe")
 _SCALE = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -80,10 +83,23 @@ class Origin:
         return None if self.interval_ns is None else sample * self.interval_ns
 
 
+def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
+    """The lines without the byte-order mark that some systems put in front of a text.
+
+    Raises:
+        ParseError: the text is UTF-16 (what PowerShell makes of `>`), read as UTF-8.
+    """
+    iterator = iter(lines)
+    first = next(iterator, "")
+    if first.startswith(_NO_UTF8) and "\0" in first:
+        raise origin.refuse(1, "the text is UTF-16", "convert it: iconv -f UTF-16 -t UTF-8")
+    return chain((first.removeprefix(_MARK),), iterator) if first else iterator
+
+
 def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
     """Numbers and cleans lines; leaves out a last line that was cut off (the lines before it ended with a newline)."""
     held, ended = None, False
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(without_mark(lines, origin), 1):
         if held is not None:
             yield held
             held = None

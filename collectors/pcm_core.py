@@ -58,11 +58,20 @@ _LOWER: dict[str, tuple[str, str, Kind, float]] = {
     "TotalQPIin": ("upi_in", "B", _COUNT, _MILLION),
     "TotalQPIout": ("upi_out", "B", _COUNT, _MILLION),
     "UPItoMC": ("upi_to_memory_ratio", "1", _GAUGE, 1),
+    "QPItoMC": ("upi_to_memory_ratio", "1", _GAUGE, 1),
+    "Power Plane 0 Energy (Joules)": ("cores_energy", "J", _COUNT, 1),
+    "Power Plane 1 Energy (Joules)": ("graphics_energy", "J", _COUNT, 1),
+    "IO": ("io_memory_traffic", "B", _COUNT, _BILLION),
+    "IA": ("core_memory_traffic", "B", _COUNT, _BILLION),
+    "GT": ("graphics_memory_traffic", "B", _COUNT, _BILLION),
 }
 _RESIDENCY = re.compile(r"C(\d+)res%")
 _SKT = re.compile(r"SKT\s*(\d+)")
 _CORE = re.compile(r"Core\s*(\d+)\s*\(Socket\s*(\d+)\)")
 _SOCKET = re.compile(r"Socket\s*(\d+)")
+_DIE = re.compile(r"SKT\s*(\d+)\.(\d+)")  # --die
+_DIE_FREQUENCY = re.compile(r"UncFREQ Die (\d+) \(Ghz\)")
+_LINK = re.compile(r"SKT\s*(\d+)(?:data(In)|traffic(Out))( \(percent\))?")
 _STATES = re.compile(r"(System|SKT\s*(\d+)) (Core|Pack|Package) C-States?")
 _CORE_NUMBERS = {"l3_hit_share", "l2_hit_share", "l3_misses", "l2_misses"}
 
@@ -72,9 +81,13 @@ class _Columns(Meaning):
     first_row_starts = ("System,System,", "System,,")
 
     def column(self, upper: str, lower: str) -> Column:
-        socket = _SKT.fullmatch(lower)
+        socket, die, link = _SKT.fullmatch(lower), _DIE_FREQUENCY.fullmatch(upper), _LINK.fullmatch(upper)
+        if socket and die:
+            return _known(f"socket{socket[1]}/die{die[1]}", "UncFREQ (Ghz)")
         if socket:
             return _known(f"socket{socket[1]}", upper)
+        if link:
+            return _link(link, lower)
         states = _STATES.fullmatch(upper)
         residency = _RESIDENCY.fullmatch(lower)
         if residency:
@@ -92,10 +105,21 @@ class _Columns(Meaning):
         return [dead if name in _CORE_NUMBERS else cell for name, cell in zip(names, cells, strict=True)]
 
 
+def _link(link: re.Match[str], name: str) -> Column:
+    """A UPI link, whose name stands below `SKT0dataIn` and `SKT0trafficOut`, in bytes and in percent of what it can."""
+    metric = f"{slug(name)}_{(link[2] or link[3]).lower()}"
+    if link[4]:
+        return Column(f"socket{link[1]}", Metric(f"{metric}_share", "1", Kind.GAUGE), 0.01)
+    return Column(f"socket{link[1]}", Metric(metric, "B", Kind.INTERVAL), _MILLION)
+
+
 def _path(upper: str) -> str:
     core = _CORE.fullmatch(upper)
     if core:
         return f"socket{core[2]}/core{core[1]}"
+    die = _DIE.fullmatch(upper)
+    if die:
+        return f"socket{die[1]}/die{die[2]}"
     socket = _SOCKET.fullmatch(upper) or _SKT.match(upper)
     return f"socket{socket[1]}" if socket else "system"
 

@@ -2,11 +2,22 @@
 """The CSV of `pcm` and `pcm-memory`: two header rows, of which only the pair of names makes a column unique."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from operator import add
 
-from .parsing import LONGEST_PLAIN, Cell, Origin, Stamps, clean, is_ended, parse_cell, recognise_failure, scaled
+from .parsing import (
+    LONGEST_PLAIN,
+    Cell,
+    Origin,
+    Stamps,
+    clean,
+    is_ended,
+    parse_cell,
+    recognise_failure,
+    scaled,
+    without_mark,
+)
 from .sample import Metric, Reading, row
 
 DELIMITERS = ",;\t"
@@ -98,11 +109,12 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
     """Reads rows under the latest pair of header rows; blank lines mean nothing.
 
     Raises:
-        ParseError: no header, a header that is not unique or not rectangular, a row of another width.
+        ParseError: no header, a header that is not unique or not rectangular, a row that is longer than it, or rows
+            of which none is as long.
     """
     header: Header | None = None
-    upper, stamps, sample, ended = "", Stamps(), 0, False
-    for number, line in enumerate(lines, 1):
+    upper, ended, rows = "", False, _Rows(meaning)
+    for number, line in enumerate(without_mark(lines, origin), 1):
         text, ended_before, ended = clean(line), ended, is_ended(line)
         if upper:
             if header is None or header.rows != (upper, text):
@@ -114,12 +126,12 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
             if not ended and ended_before and not header.ends_open:
                 origin.leave_out(number, "the last line is cut off")
                 return
-            yield from _row(text, header, (meaning, stamps, sample), number, origin)
-            sample += 1
+            yield from rows.read(text, header, number, origin)
         elif text.strip():
             failure = recognise_failure(text)
             if failure:
                 raise origin.refuse(number, *failure)
+    rows.refuse_if_all_are_short(origin)
     if header is None:
         raise origin.refuse(0, f"no pair of {meaning.tool} header rows in it", f"record with: {meaning.tool} 1.0 -csv")
 
@@ -176,24 +188,41 @@ def _filled(above: list[str], below: list[str]) -> list[str]:
     return [*filled, *above[len(filled) :]]
 
 
-def _row(
-    text: str, header: Header, state: tuple[Meaning, Stamps, int], number: int, origin: Origin
-) -> Iterator[Reading]:
-    meaning, stamps, sample = state
-    cells = text.split(header.delimiter)
-    if len(cells) > header.width:
-        raise origin.refuse(number, f"the row has {len(cells)} cells, its header {header.width}", "record again")
-    stamp = stamps.ns(cells[header.date], cells[header.time]) if len(cells) == header.width else None
-    if stamp is None:
-        origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
-        return
-    t_ns = origin.now(stamp, sample)
-    found = header.columns.read(cells)
-    for unit in header.units:
-        values = found[unit.cells]
-        if any(value is None for value, _ in values):
-            values = meaning.check(unit.metrics, values)
-        yield row(t_ns, unit.path, unit.metrics, values)
+@dataclass
+class _Rows:
+    """The rows so far: how many, how many of them were left out, and where the first of these stood."""
+
+    meaning: Meaning
+    stamps: Stamps = field(default_factory=Stamps)
+    sample: int = 0
+    left_out: int = 0
+    first_left_out: int = 0
+
+    def read(self, text: str, header: Header, number: int, origin: Origin) -> Iterator[Reading]:
+        """The readings of a row; none of one that is torn."""
+        cells = text.split(header.delimiter)
+        if len(cells) > header.width:
+            raise origin.refuse(number, f"the row has {len(cells)} cells, its header {header.width}", "record again")
+        stamp = self.stamps.ns(cells[header.date], cells[header.time]) if len(cells) == header.width else None
+        self.sample += 1
+        if stamp is None:
+            self.left_out += 1
+            self.first_left_out = self.first_left_out or number
+            origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
+            return
+        t_ns = origin.now(stamp, self.sample - 1)
+        found = header.columns.read(cells)
+        for unit in header.units:
+            values = found[unit.cells]
+            if any(value is None for value, _ in values):
+                values = self.meaning.check(unit.metrics, values)
+            yield row(t_ns, unit.path, unit.metrics, values)
+
+    def refuse_if_all_are_short(self, origin: Origin) -> None:
+        """Before 202207 inactive channels were left out of the rows but not of the header, which says not which."""
+        if self.left_out == self.sample > 1:
+            what = "no row is as wide as its header, with date and time"
+            raise origin.refuse(self.first_left_out, what, "record with pcm 202207 or later")
 
 
 def _decimals(printed: list[str], exponents: list[str]) -> list[float] | None:

@@ -16,7 +16,7 @@ from itertools import chain, islice, repeat, takewhile
 from operator import itemgetter
 from types import MappingProxyType
 
-from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug
+from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug, without_mark
 from .sample import Kind, Metric, Reading, reading, row
 
 NAME = "pcm-iio"
@@ -42,9 +42,10 @@ _NAMES = {
     "VT-d Mem Read": ("iommu_memory_accesses", "1/s"),
     "IOMMU Mem Access": ("iommu_memory_accesses", "1/s"),
 }
+_TRAFFIC = ("IB ", "OB ")
 _HEADER = re.compile(r"(?:Date(?P<d1>\W+)Time\W+)?Socket(?P<d2>[^\w ]+)(?:Root Port[^\w ]+)?Name[^\w ]")
 _STACK = re.compile(r"IIO Stack\s+(\d+)\s*-\s*(.*)")
-_PART = re.compile(r"Part(\d+)\b")
+_PART = re.compile(r"Part(\d+)\b|Total")  # Total: a set of events that PCM counts for the whole stack
 _SOCKET = re.compile(r"Socket(\d+)")
 # below a box: |0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom ...; Part: 0, 1
 _DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|.*;\s*Part:\s*([\d, ]+)")
@@ -61,11 +62,12 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     Raises:
         ParseError: no header, a header that is broken, or a row that is longer than its header.
     """
-    return chain.from_iterable(_parts(iter(lines), origin))
+    return chain.from_iterable(_parts(lines, origin))
 
 
-def _parts(lines: Iterator[str], origin: Origin) -> Iterator[Iterable[Reading]]:
+def _parts(text_lines: Iterable[str], origin: Origin) -> Iterator[Iterable[Reading]]:
     """What `parse` chains: a generator in between would cost more than a reading."""
+    lines = without_mark(text_lines, origin)
     for number, line in enumerate(lines, 1):
         text = clean(line)
         if _HEADER.match(text):
@@ -116,14 +118,16 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
     # Versions 202109 to 202203 forgot the name of the column Part; their rows have it.
     first = cells.index("Part") + 1 if "Part" in cells else name + 1
     metrics = tuple(_metric(cell) for cell in cells[first:])
-    width = sum(cell.startswith(("IB ", "OB ")) for cell in cells[first:])
+    width = sum(cell.startswith(_TRAFFIC) for cell in cells[first:])
     return _Layout(
         header, match["d2"], cells[0] == "Date", cells.index("Socket"), name, metrics[:width], metrics[width:], {}
     )
 
 
 def _metric(column: str) -> Metric:
-    name, unit = _NAMES.get(column.removesuffix("(bytes)").strip(), (slug(column), "1/s"))
+    # traffic of peers too (IB P2P write): IIO counts it in bytes
+    unknown = slug(column), "B/s" if column.startswith(_TRAFFIC) else "1/s"
+    name, unit = _NAMES.get(column.removesuffix("(bytes)").strip(), unknown)
     return Metric(name, unit, Kind.RATE)
 
 
@@ -187,6 +191,7 @@ class _Shape:
     """
 
     layout: _Layout
+    lines: int
     cells: int
     names: Callable[[list[str]], tuple[str, ...]]
     named: tuple[str, ...]
@@ -226,7 +231,8 @@ def _shape(block: list[str], layout: _Layout) -> _Shape | None:
         return None
     cells, named = _cells(block, layout), itemgetter(*names, at)
     columns = map(list, zip(*plan, strict=True))
-    return _Shape(layout, len(cells), named, named(cells), itemgetter(*value_at), itemgetter(*times), *columns)
+    values, when = itemgetter(*value_at), itemgetter(*times)
+    return _Shape(layout, len(block), len(cells), named, named(cells), values, when, *columns)
 
 
 def _whole(block: list[str], shape: _Shape, piece: _Piece, stamps: Stamps, origin: Origin) -> list[Reading] | None:
@@ -235,8 +241,10 @@ def _whole(block: list[str], shape: _Shape, piece: _Piece, stamps: Stamps, origi
     Every value is of the digits 0 to 9 alone: int() would take more.
     """
     layout = shape.layout
+    if layout is not piece.layout or len(block) != shape.lines:
+        return None
     cells = _cells(block, layout)
-    if layout is not piece.layout or len(cells) != shape.cells or shape.names(cells) != shape.named:
+    if len(cells) != shape.cells or shape.names(cells) != shape.named:
         return None
     if layout.dated and "\r" in "".join(shape.times(cells)):
         return None  # a line torn inside its time
@@ -350,7 +358,7 @@ def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tupl
             number, f"no socket or part in {row[layout.socket]!r}, {row[layout.name + 1]!r}", "record again"
         )
     stack = f"socket{socket[1]}/{_stack(row[layout.name])}"
-    return f"{stack}/part{part[1]}", stack
+    return f"{stack}/part{part[1]}" if part[1] else stack, stack
 
 
 def _stack(name: str) -> str:
@@ -372,7 +380,7 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
         cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
         if cells[0].startswith("IIO Stack"):
             stack, metrics = f"socket{socket}/{_stack(cells[0])}", tuple(_metric(cell) for cell in cells[1:])
-            width = sum(cell.startswith(("IB ", "OB ")) for cell in cells[1:])
+            width = sum(cell.startswith(_TRAFFIC) for cell in cells[1:])
             if stack in seen:
                 seen, samples = set(), samples + 1
                 t_ns = origin.now(None, samples)
@@ -402,6 +410,7 @@ def _box_row(
         return
     match = _PART.match(cells[0])
     assert match is not None, "BUG: only called with a part's row"
-    yield row(t_ns, f"{stack}/part{match[1]}", metrics[:width], values[:width])
+    part = f"{stack}/part{match[1]}" if match[1] else stack
+    yield row(t_ns, part, metrics[:width], values[:width])
     if len(values) > width:
         yield row(t_ns, stack, metrics[width:], values[width:])

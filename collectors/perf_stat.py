@@ -3,8 +3,8 @@
 
 Every event is two metrics: its count over the interval, in base units (perf prints uncore_imc traffic already in
 MiB), and `EVENT.running_share`, the share of the time for which the event was on a counter (below 1 the kernel has
-scaled the count). `<not counted>` and `<not supported>` are absences. The human-readable text depends on the locale
-and is refused.
+scaled the count). `<not counted>` and `<not supported>` are absences. A cgroup (-G) is a unit of its own. Totals behind
+intervals (--summary) are left out. The human-readable text depends on the locale and is refused.
 """
 
 import json
@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled
+from .perf_metrics import MetricTable
 from .sample import Kind, Metric, Reading, row
 
 NAME = "perf"
@@ -62,19 +63,31 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
     Raises:
         ParseError: text output, perf's own error message, or rows that are neither JSON nor separated values.
     """
-    found = False
+    found = counted = stamped = False
+    table = MetricTable(origin, json_path, cell_path)
     for number, text in numbered(lines, origin):
         line = text.strip()
         if not line or line.startswith("#"):
             continue
-        item = _from_json(line, number, origin) if line.startswith("{") else _from_cells(text, events)
-        if item is None:
-            _no_row(line, number, origin)
-            continue
-        found = True
-        yield _reading(item, origin)
+        metrics = table.row(line)
+        item = None if metrics else _item(line, text, events, number, origin)
+        if metrics:
+            found = True
+            yield metrics
+        elif item is None:
+            if counted or not table.begin(line):
+                _no_row(line, number, origin)
+        elif stamped and not item.stamp:
+            origin.leave_out(number, f"a total, no interval: {line[:60]!r}")
+        else:
+            found, counted, stamped = True, True, bool(item.stamp)
+            yield _reading(item, origin)
     if not found:
         raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
+
+
+def _item(line: str, text: str, events: Sequence[str], number: int, origin: Origin) -> "_Item | None":
+    return _from_json(line, number, origin) if line.startswith("{") else _from_cells(text, events)
 
 
 def _no_row(line: str, number: int, origin: Origin) -> None:
@@ -139,18 +152,33 @@ def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
     try:
         fields: Any = json.loads(line)
     except (json.JSONDecodeError, RecursionError, ValueError):
+        if line.startswith('{"unit" : '):
+            raise origin.refuse(
+                number, "--metric-only -j of this perf parts the metrics from their names", "record with -x';'"
+            ) from None
         raise origin.refuse(
             number, f"broken JSON: {line[:60]!r}", "record again, without mixing perf's outputs"
         ) from None
     if not isinstance(fields, dict) or "event" not in fields or "counter-value" not in fields:
         return None
-    path = "/".join([_named(kind, str(fields[kind])) for kind in _JSON_PLACES if kind in fields]) or "system"
-    if "thread" in fields:
-        path = f"thread:{fields['thread']}"
+    path = json_path(fields)
     stamp, value, unit, event, share = [
         str(fields.get(key, "")) for key in ("interval", "counter-value", "unit", "event", "pcnt-running")
     ]
     return _Item(stamp, path, value, unit, event, share)
+
+
+def json_path(fields: dict[str, Any]) -> str:
+    """Unit path of a JSON row."""
+    path = "/".join([_named(kind, str(fields[kind])) for kind in _JSON_PLACES if kind in fields]) or "system"
+    if "thread" in fields:
+        path = f"thread:{fields['thread']}"
+    return f"{path}/cgroup:{fields['cgroup']}" if fields.get("cgroup") else path
+
+
+def cell_path(text: str) -> str:
+    """Unit path of the cell that names a place; empty when it is none."""
+    return _place(text) if _is_place(text) else ""
 
 
 @lru_cache(maxsize=4096)
@@ -173,7 +201,7 @@ def _place(text: str) -> str:
 
 
 def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
-    """Fields: [time] [place [counters]] value unit event [variance%] runtime share [metric unit].
+    """Fields: [time] [place [counters]] value unit event [cgroup] [variance%] runtime share [metric unit].
 
     An event may contain the separator (uncore_iio/event=0x83,umask=0x1/): it ends where runtime and share begin.
     """
@@ -194,8 +222,22 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
     if end is None:
         return None
     name_end = end - 1 if cells[end - 1].endswith("%") and end > 3 else end
-    event = mark.join(cells[2:name_end])
-    return _Item(stamp, path, cells[0], cells[1], event, cells[end + 1]) if event else None
+    event, cgroup = _event(cells[2:name_end], mark, events)
+    if not event or event.endswith("%"):  # a row of a metric group has no event
+        return None
+    return _Item(stamp, f"{path}/cgroup:{cgroup}" if cgroup else path, cells[0], cells[1], event, cells[end + 1])
+
+
+def _event(cells: list[str], mark: str, events: Sequence[str]) -> tuple[str, str]:
+    """Event and cgroup (-G): an event holds separators only between slashes. Empty when more cells follow it."""
+    whole = mark.join(cells)
+    if len(cells) == 1 or whole in events:
+        return whole, ""
+    ends = (end for end in range(1, len(cells)) if mark.join(cells[:end]).count("/") % 2 == 0)
+    end = next(ends, len(cells))
+    if end == len(cells):
+        return whole, ""
+    return (mark.join(cells[:end]), cells[end]) if end == len(cells) - 1 else ("", "")
 
 
 def _is_start(cells: list[str], events: Sequence[str]) -> bool:

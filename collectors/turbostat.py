@@ -20,9 +20,11 @@ _PLACES = ("Package", "Die", "Node", "Core", "CPU")
 _NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC", "L3", "Module"}
 _PACKAGE = re.compile(
     r"Pkg.*|Cor(?:Watt|_J)|GFX.*|RAM(?:Watt|_J)|Sys(?:Watt|_J)|PKG_%|RAM_%|UncMHz|UMHz\d.*|Totl%C0|Any%C0|CPUGFX%|"
-    r"SAM.*|Die%c\d+|CPU%LPI|SYS%LPI"
+    r"SAM.*|CPU%LPI|SYS%LPI"
 )
+_DIE = re.compile(r"Die%c\d+")
 _CPU = re.compile(r"\d+|-", re.ASCII)
+_SUMMARY = re.compile(r"-?\d+(?:\.\d+)?%?|0x[0-9a-f]+", re.ASCII)
 _CORE = re.compile(r"CPU%c\d+|Core.*|Cor(?:Watt|_J)|Mod%c\d+")
 _REFERENCES = re.compile(r"(LLC|L2)([kM])RPS")
 _MHZ = re.compile(r".*MHz|UMHz\d.*")
@@ -53,9 +55,15 @@ _NAMES = {
     "UncMHz": "uncore_frequency",
     "LLC%hit": "llc_hit_share",
 }
+# columns that every turbostat has under one of these names: they tell a header from the text in front of it
+_KNOWN = re.compile(
+    r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|C\d\w*%?|POLL%?|CPU%c\d+|Pkg%pc\d+|CoreTmp|CoreThr|PkgTmp|"
+    r"(?:Pkg|Cor|GFX|RAM|Sys)(?:Watt|_J)|(?:PKG|RAM)_%|(?:LLC|L2)(?:[kM]RPS|%hit)|(?:Mod|Die)%c\d+"
+)
+_NAME = re.compile(r"[A-Za-z]\S*")
 # Residencies may exceed 100 % by rounding; a share far above is an overflow (PKG_% of 894601.29 was seen).
 _MOST_PERCENT = 110.0
-_HARDWARE = {"CPU": "core", "Pkg": "package", "Mod": "module"}
+_HARDWARE = {"CPU": "core", "Pkg": "package", "Mod": "module", "Die": "die"}
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
@@ -68,12 +76,12 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     sample, t_ns = -1, None
     for number, text in numbered(lines, origin):
         cells = list(map(str.strip, text.split("\t"))) if "\t" in text else text.split()
-        if "CPU" in cells and ("Avg_MHz" in cells or "Busy%" in cells):
+        if _is_header(cells):
             if table is None or cells != table.header:
                 table = _table(_checked_header(cells, number, origin))
             sample += 1
             t_ns = origin.now(None, sample)
-        elif table is not None and len(cells) > table.first and _CPU.fullmatch(cells[table.first]):
+        elif table is not None and table.is_row(cells):
             yield from _row(table, cells, t_ns, number, origin)
         elif table is None and (failure := recognise_failure(text)):
             raise origin.refuse(number, *failure)
@@ -81,6 +89,18 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
     if table is None:
         raise origin.refuse(0, "no turbostat header in it", "record with: turbostat -q -i 1 -o FILE")
+
+
+def _is_header(cells: list[str]) -> bool:
+    """With --show any columns may be left, with --Summary none of places: then every one must be known."""
+    if not cells or not _NAME.match(cells[0]):
+        return False
+    known = [bool(_KNOWN.fullmatch(cell)) for cell in cells]
+    if "CPU" in cells:
+        return any(known)
+    return all(
+        each or _PACKAGE.fullmatch(cell) or cell in _NO_COUNTERS for each, cell in zip(known, cells, strict=True)
+    )
 
 
 def _checked_header(cells: list[str], number: int, origin: Origin) -> list[str]:
@@ -107,12 +127,20 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Table:
-    """A header; `first` is its first place: options put the time in front of package, core and CPU."""
+    """A header; `first` is its first place: options put the time in front of package, core and CPU; None without
+    places (--Summary).
+    """
 
     header: list[str]
-    first: int
+    first: int | None
     places: dict[str, int]
     columns: list[_Column]
+
+    def is_row(self, cells: list[str]) -> bool:
+        """Whether the cells are a row below this header."""
+        if self.first is None:
+            return len(cells) == len(self.header) and all(map(_SUMMARY.fullmatch, cells))
+        return len(cells) > self.first and bool(_CPU.fullmatch(cells[self.first]))
 
 
 def _table(header: list[str]) -> _Table:
@@ -122,7 +150,7 @@ def _table(header: list[str]) -> _Table:
         for index, name in enumerate(header)
         if name not in places and name not in _NO_COUNTERS
     ]
-    return _Table(header, min(places.values()), places, columns)
+    return _Table(header, min(places.values(), default=None), places, columns)
 
 
 def _row(table: _Table, cells: list[str], t_ns: int | None, number: int, origin: Origin) -> Iterator[Reading]:
@@ -130,11 +158,11 @@ def _row(table: _Table, cells: list[str], t_ns: int | None, number: int, origin:
         raise origin.refuse(
             number, f"the row has {len(cells)} cells, its header {len(table.header)}", "use --show to choose columns"
         )
-    where = {name: cells[index] for name, index in table.places.items() if index < len(cells)}
+    where = {name: cells[index] for name, index in table.places.items() if index < len(cells)} or {"CPU": "-"}
     if not _CPU.fullmatch(where.get("CPU", "")):
         origin.leave_out(number, f"the row names no CPU: {' '.join(cells)[:60]!r}")
         return
-    paths = {place: _path(place, where) for place in ("Package", "Core", "CPU")}
+    paths = {place: _path(place, where) for place in ("Package", "Die", "Core", "CPU")}
     units: dict[str, tuple[list[Metric], list[Cell]]] = {path: ([], []) for path in paths.values()}
     for column in table.columns:
         if column.index >= len(cells):
@@ -160,6 +188,8 @@ def _in_base_units(cell: Cell, column: _Column) -> Cell:
 
 def _place(column: str, header: list[str]) -> str:
     """Whose the column is. Where a core has a power meter of its own (AMD), CorWatt stands left of the package's."""
+    if _DIE.fullmatch(column):
+        return "Die" if "Die" in header else "Package"
     after_package = not {"PkgWatt", "Pkg_J"} & set(header[header.index(column) :])
     if _PACKAGE.fullmatch(column) and (after_package or not column.startswith("Cor")):
         return "Package"
@@ -170,9 +200,10 @@ def _path(place: str, where: dict[str, str]) -> str:
     if where["CPU"] == "-":
         return "system"
     package = f"socket{where.get('Package', '0')}"
-    if place == "Package":
-        return package
-    return f"{package}/core{where.get('Core', '')}" if place == "Core" else f"cpu{where['CPU']}"
+    die = f"{package}/die{where['Die']}" if "Die" in where else package  # a core's number is unique on its die
+    return {"Package": package, "Die": die, "Core": f"{die}/core{where.get('Core', '')}"}.get(
+        place, f"cpu{where['CPU']}"
+    )
 
 
 def _meaning(column: str) -> tuple[Metric, float, bool]:
@@ -200,7 +231,7 @@ def _meaning(column: str) -> tuple[Metric, float, bool]:
 
 def _residency(column: str) -> str:
     """C6% is what the kernel asked for, CPU%c6 and Pkg%pc6 what the hardware did."""
-    hardware = re.fullmatch(r"(CPU|Pkg|Mod)%p?(c\d+)", column)
+    hardware = re.fullmatch(r"(CPU|Pkg|Mod|Die)%p?(c\d+)", column)
     if hardware:
         return f"{_HARDWARE[hardware[1]]}_{hardware[2]}_residency"
     return f"{slug(column.replace('%', ''))}_requested_residency"

@@ -148,8 +148,9 @@ TABLE = [
     (
         "pcm-memory/codegen/*text_default_clx_6ch.txt",
         "pcm-memory",
-        130,
+        258,
         [
+            ("socket1", "imc31_nm_read_hit_rate", [0, 0]),
             ("socket0/channel5", "dram_read", [2361.93e6, 2362.93e6]),
             ("socket1", "dram_write", [16.5e6, 16.5e6]),
             ("system", "memory_total", [21685.07e6, None]),
@@ -185,8 +186,12 @@ TABLE = [
     (
         "pcm-memory/codegen/*text_default_gnr_12ch.txt",
         "pcm-memory",
-        126,
-        [("socket0", "dram_write", [14880e6, 14880e6]), ("system", "memory_total", [43676.13e6, None])],
+        130,
+        [
+            ("socket0", "nm_hit_rate", [0, 0]),
+            ("socket0", "dram_write", [14880e6, 14880e6]),
+            ("system", "memory_total", [43676.13e6, None]),
+        ],
     ),
     ("pcm-pcie/codegen/*csv_icx.csv", "pcm-pcie", 4, [("socket1", "itomcachenear", [3290, 4002])]),
     (

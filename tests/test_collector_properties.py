@@ -72,6 +72,13 @@ def test_a_sample_read_whole_is_the_same_as_read_row_by_row(place, length, harm,
         assert whole == outcome()
 
 
+def test_two_rows_on_one_line_are_no_rows():
+    header = "Date,Time,Socket,Name,Part,IB write,IB read,OB read,OB write\n"
+    row = "2026-11-20,10:00:00.000,Socket0,IIO Stack 0 - PCIe0,Part1,2,20,3,4"
+    with pytest.raises(ParseError, match="text:9: the row has 13 values, its header 4"):
+        read_text("pcm-iio", f"{header}{row}\n{row}\n" * 2 + f"{header}{row}\n{row},{row}\n" + f"{header}{row}\n")
+
+
 @given(delimiter=st.sampled_from(",;\t"), pad=st.integers(0, 5), numbers=st.lists(COUNT, min_size=4, max_size=4))
 def test_delimiter_and_padding_change_nothing(delimiter, pad, numbers):
     cells = ["Socket1", "IIO Stack 7  - PCIe3", "Part2 (2nd x8/3rd x4)", *(f"{number:{pad}d}" for number in numbers)]

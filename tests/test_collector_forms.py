@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Forms that options, versions and drivers give to the tools' outputs: the small texts of tests/collectors, read off by
+eye, and what is refused.
+"""
+
+import pytest
+from collector_samples import OWN, read_file, read_text, reason, values
+
+from pollscope.collectors import perf_stat
+from pollscope.collectors.parsing import Origin, ParseError
+
+TABLE = [
+    ("perf.cgroups.csv", "socket0/cgroup:system.slice/dut.service", "task-clock", [0.15236]),
+    (
+        "perf.cgroups.csv",
+        "socket0/cgroup:system.slice/dut.service",
+        "uncore_iio_0/event=0x83,umask=0x1/",
+        [17],
+    ),
+    ("perf.cgroups.csv", "socket0/cgroup:user.slice", "cycles", [300]),
+    ("perf.cgroups.csv", "socket0", "cycles", [None]),
+    ("perf.cgroups.json", "socket0/cgroup:user.slice", "context-switches", [2513]),
+    ("perf.cgroups.json", "socket0", "context-switches", [41]),
+    ("perf.metric-only.csv", "socket0", "insn per cycle", [0.5, None]),
+    ("perf.metric-only.csv", "socket1", "insn per cycle", [1.75]),
+    ("perf.metric-only.csv", "socket1", "branch-misses of all branches", [0.75]),
+    ("perf.metric-only.json", "cpu3", "insn per cycle", [0.5, 0.52]),
+    ("perf.metric-only.json", "cpu3", "tma_retiring", [12.5, 12.6]),
+    ("perf.metric-only.json", "cpu3", "GHz", [None, 2.1]),
+    ("perf.repeats.csv", "socket0/die0/core0", "task-clock", [0.15236]),
+    ("perf.repeats.csv", "socket0/die0/core1", "context-switches", [154]),
+    ("perf.repeats.csv", "socket0/die0/level3/cache1", "page-faults", [77]),
+    ("perf.repeats.csv", "thread:worker-7-15087", "page-faults", [3]),
+    ("ethtool.mana.txt", "port:mana/rx_queue1", "bytes", [128000]),
+    ("ethtool.mana.txt", "port:mana/tx_queue0", "tso_bytes", [1500]),
+    ("ethtool.mana.txt", "port:mana", "nic.rx_no_descriptor", [17]),
+    ("ethtool.ionic.txt", "port:ionic/rx_queue1", "pkts", [2000]),
+    ("ethtool.ionic.txt", "port:ionic/tx_queue0", "pkts", [500]),
+    ("ethtool.ionic.txt", "port:ionic", "tx_pripause_0_1us_count", [9]),
+    ("ethtool.ionic.txt", "port:ionic", "nic.rx_packets", [3010]),
+    ("ethtool.ionic.txt", "port:ionic", "nic.rx_bytes", [192640]),
+    ("ethtool.ionic.txt", "port:ionic", "nic.rx_pause", [4]),
+    ("ethtool.vmxnet3.txt", "port:vmxnet3/tx_queue0", "TSO pkts tx", [11]),
+    ("ethtool.vmxnet3.txt", "port:vmxnet3/tx_queue1", "ucast bytes tx", [64000]),
+    ("ethtool.vmxnet3.txt", "port:vmxnet3/rx_queue0", "pkts rx OOB", [3]),
+    ("ethtool.vmxnet3.txt", "port:vmxnet3", "tx timeout count", [2]),
+    ("ethtool.drivers.txt", "port:drivers", "rx_64_bytes", [7]),
+    ("ethtool.drivers.txt", "port:drivers/tx_queue3", "packets", [101]),
+    ("ethtool.drivers.txt", "port:drivers/rx_queue2", "pktnum", [102]),
+    ("ethtool.drivers.txt", "port:drivers/tx_queue0", "frames", [103]),
+    ("ethtool.drivers.txt", "port:drivers/rx_queue5", "desc_enqueue", [104]),
+    ("ethtool.drivers.txt", "port:drivers/tx_queue4", "pkts", [105]),
+    ("ethtool.drivers.txt", "port:drivers/rx_queue6", "bytes", [106]),
+    ("ethtool.drivers.txt", "port:drivers/rx_queue1", "rcv_pkts", [107]),
+    ("ethtool.drivers.txt", "port:drivers/tx_queue1", "xmit_pkts", [108]),
+    ("ethtool.drivers.txt", "port:drivers/rx_queue9", "InPackets", [109]),
+    ("ethtool.drivers.txt", "port:drivers/tx_queue9", "OutPackets", [110]),
+    ("ethtool.drivers.txt", "port:drivers/rx_queue8", "frames", [111]),
+    ("neohost.table.txt", "device:table", "mtt_cache_l0_hits", [3495893]),
+    ("neohost.table.txt", "device:table", "mtt_cache_l0_misses", [253014]),
+    ("neohost.table.txt", "device:table", "rx_bandwidth", [0.2118e9 / 8]),
+    ("neohost.table.txt", "device:table", "pcie_latency_mean", [1800e-9]),
+    ("neohost.table.txt", "device:table", "pcie_stalled_reads", [12]),
+    ("neohost.table.txt", "device:table", "pcie_inbound_bw_utilization", [87.4336]),
+    ("neohost.table.txt", "device:table", "tx_packet_rate_bottleneck", [117.8848e6]),
+    ("neohost.table.txt", "device:table", "line_transmitted_loop_back", [5]),
+    ("turbostat.summary.txt", "system", "package_power", [150.25]),
+    ("turbostat.summary.txt", "system", "busy_share", [0.6]),
+    ("turbostat.summary.txt", "system", "c6_entries", [300]),
+    ("turbostat.dies.txt", "socket0/die0/core3", "core_temperature", [54]),
+    ("turbostat.dies.txt", "socket0/die1/core3", "core_temperature", [53]),
+    ("turbostat.dies.txt", "socket0/die1", "die_c6_residency", [0.13]),
+    ("turbostat.dies.txt", "socket0", "package_power", [150.25]),
+    ("pcm.dies.csv", "socket0", "instructions_per_cycle", [1.5, 1.5]),
+    ("pcm.dies.csv", "socket0/die0", "instructions_per_cycle", [1.1, 1.2]),
+    ("pcm.dies.csv", "socket0/die1", "instructions_per_cycle", [1.9, 2.0]),
+    ("pcm.dies.csv", "socket0/die1", "uncore_frequency", [1.8e9, 1.8e9]),
+    ("pcm.dies.csv", "socket0", "upi0_in", [12.5e6, 13.5e6]),
+    ("pcm.dies.csv", "socket0", "upi0_in_share", [0.07, 0.08]),
+    ("pcm.dies.csv", "socket0", "upi0_out", [3.25e6, 3.5e6]),
+    ("pcm-memory.ranks.csv", "socket0/channel1/rank1", "dram_read", [1.5e6]),
+    ("pcm-memory.ranks.csv", "socket0/channel0/rank1", "dram_write", [7.25e6]),
+    ("pcm-memory.ranks.txt", "socket0/channel2/rank1", "dram_read", [12.5e6]),
+    ("pcm-memory.ranks.txt", "socket0/channel2/rank1", "dram_write", [7.25e6]),
+    ("pcm-memory.cxl.csv", "socket0", "pmm_mm_bw_dram_bw", [0.4]),
+    ("pcm-memory.cxl.csv", "socket0/cxl_port1", "cxl_mem_write", [3.5e6]),
+    ("pcm-memory.cxl.csv", "socket0/cxl_port0", "cxl_cache_host_to_device", [2.5e6]),
+    ("pcm-memory.cxl.csv", "system", "cxl_read", [4.5e6]),
+    ("pcm-memory.cxl.txt", "socket0/channel0", "dram_write", [7.25e6]),
+    ("pcm-memory.cxl.txt", "socket0/cxl_port0", "cxl_mem_write", [1.5e6]),
+    ("pcm-memory.cxl.txt", "socket0/cxl_port1", "cxl_cache_host_to_device", [4.5e6]),
+    ("pcm-memory.hbm.txt", "socket0/channel0", "dram_write", [7.25e6]),
+    ("pcm-memory.hbm.txt", "socket0/channel1", "dram_write", []),
+    ("pcm-memory.hbm.txt", "socket0/edc0", "hbm_write", [88.25e6]),
+    ("pcm-memory.hbm.txt", "socket0/edc1", "hbm_read", [55.5e6]),
+    ("pcm-memory.hbm.txt", "socket0", "dram_read", [12.5e6]),
+    ("pcm-memory.hbm.txt", "socket0", "hbm_total", [287.5e6]),
+    ("pcm-memory.hbm.txt", "system", "memory_read", [167.5e6]),
+    ("pcm-iio.peers.csv", "socket0/stack1:PCIe1/part0", "ib_p2p_write", [5, 105, 205]),
+    ("pcm-iio.totals.csv", "socket1/stack1:PCIe1", "iotlb_lookups", [1001, 2001, 3001]),
+]
+
+
+@pytest.mark.parametrize(("name", "unit_path", "metric", "wanted"), TABLE)
+def test_the_form_gives_its_numbers(name, unit_path, metric, wanted):
+    parser, *label, _ = name.split(".")
+    found = values(read_file(parser, OWN / name, "".join(label)), unit_path, metric)
+    assert found == [None if value is None else pytest.approx(value) for value in wanted]
+
+
+def test_units_of_forms():
+    def unit(name, metric):
+        parser = name.partition(".")[0]
+        return {m.unit for reading in read_file(parser, OWN / name) for m in reading.metrics if m.name == metric}
+
+    assert unit("pcm-iio.peers.csv", "ib_p2p_write") == {"B/s"}
+    assert unit("pcm-memory.cxl.csv", "pmm_mm_bw_dram_bw") == {"1"}
+    assert unit("ethtool.vmxnet3.txt", "ucast bytes tx") == {"B"}
+    assert unit("ethtool.drivers.txt", "rx_65_to_127_bytes") == {"1"}
+    assert unit("ethtool.drivers.txt", "InOctets") == {"B"}
+    assert unit("perf.metric-only.csv", "branch-misses of all branches") == {"%"}
+
+
+IIO = "Socket,Name,Part,IB write,IB read,OB read,OB write\nSocket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4\n"
+MARKED = {
+    "pcm-iio": IIO,
+    "pcm-memory": ",,SKT0,System\nDate,Time,Ch0Read,Read\n2026-11-20,15:42:30.396,1.25,95.00\n",
+    "pcm": "System,System,System,\nDate,Time,IPC,\n\n2026-11-20,15:42:30.406,1.25,\n",
+    "pcm-pcie": "Skt,PCIRdCur,ItoM\n0,1,2\n",
+    "turbostat": "Package\tCore\tCPU\tAvg_MHz\n1\t0\t0\t12\n",
+    "perf": '{"counter-value" : "12", "unit" : "", "event" : "cycles", "pcnt-running" : 100.00}\n',
+    "neohost": '{"counters": [{"counter": {"name": "ICM Cache Miss", "value": 3}}]}\n',
+    "dpdk-telemetry": '{"/ethdev/stats": {"ipackets": 5}}\n',
+    "lscpu": '{"lscpu": [{"field": "Model:", "data": "106"}]}\n',
+    "ddio-bench": "2 64.9\n",
+    "devlink": '{"health": {"pci/0000:3b:00.0": [{"reporter": "tx", "state": "healthy", "error": 1}]}}\n',
+}
+
+
+@pytest.mark.parametrize("parser", sorted(MARKED))
+def test_a_byte_order_mark_changes_nothing(parser):
+    assert read_text(parser, "\ufeff" + MARKED[parser]) == read_text(parser, MARKED[parser])
+
+
+@pytest.mark.parametrize("parser", sorted(MARKED))
+def test_utf_16_is_refused(parser):
+    text = MARKED[parser].encode("utf-16").decode(errors="replace")
+    with pytest.raises(ParseError, match="UTF-16") as error:
+        read_text(parser, text)
+    assert error.value.where == "text:1"
+
+
+@pytest.mark.parametrize("form", ["summary,", "", "json"])
+def test_totals_behind_intervals_are_no_interval(form):
+    """perf stat -I --summary adds the sums of all intervals, with --no-csv-summary and in JSON without a word."""
+    row = "12;;cycles;1000;100.00;;\n"
+    rows = f"     1.000921300;{row}{form}{row}"
+    if form == "json":
+        row = '"counter-value" : "12", "unit" : "", "event" : "cycles"}\n'
+        rows = f'{{"interval" : 1.000921300, {row}{{{row}'
+    origin = Origin("perf")
+    readings = list(perf_stat.parse(iter(rows.splitlines(keepends=True)), origin))
+    assert [(reading.t_ns, reading.values[0]) for reading in readings] == [(1000921300, 12)]
+    assert origin.problems.count == 1
+
+
+def test_a_metric_that_perf_left_out_takes_its_row_with_it():
+    readings = read_file("perf", OWN / "perf.metric-only.csv")
+    assert values(readings, "socket0", "GHz") == [2.113, None]
+    torn = [reading for reading in readings if reading.t_ns == 2000708803]
+    assert "was not counted" in reason(torn, "socket0", "insn per cycle")
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "unit_path"),
+    [
+        ("insn per cycle,GHz,", "0.50,2.1,", "system"),
+        ("insn per cycle;GHz;", "0.50;2.1;", "system"),
+        (" time,socket,cpus,insn per cycle;GHz;", "     1.000157454;S1;2;0.50;2.1;", "socket1"),
+        ("socket,cpusinsn per cycle,GHz,", "S1,2,0.50,2.1,", "socket1"),
+        ("node,insn per cycle,GHz,", "N1,2,0.50,2.1,", "node1"),
+        ("core,ctrs,insn per cycle,GHz,", "S0-D0-C7,2,0.50,2.1,", "socket0/die0/core7"),
+        ("comm-pid,insn per cycle,GHz,", "dut-411,0.50,2.1,", "thread:dut-411"),
+        ("cpu,insn per cycle,GHz,", "CPU4,0.50,2.1,", "cpu4"),
+    ],
+)
+def test_headers_of_metrics(header, row, unit_path):
+    readings = read_text("perf", f"{header}\n{row}\n{header}\n{row}\n")
+    assert values(readings, unit_path, "insn per cycle") == [0.5, 0.5]
+    assert values(readings, unit_path, "GHz") == [2.1, 2.1]
+
+
+@pytest.mark.parametrize(
+    "row", ["S0,2,0.50,", "S0,2,0.50,2.1,3,", "S0,2,,mygroup0.50,2.1,", "S0,2,0.50,x,", "0.50,2.1,", "S0,2,0.50,2.1"]
+)
+def test_a_row_that_does_not_fit_its_metrics_is_left_out(row):
+    """perf 6.1 glues the name of a cgroup to the first metric."""
+    text = f"socket,cpus,insn per cycle,GHz,\nS1,2,0.25,2.0,\n{row}\n"
+    assert [reading.unit_path for reading in read_text("perf", text)] == ["socket1"]
+
+
+def test_metrics_without_names_are_refused():
+    text = '{"unit" : "insn per cycle"}{"unit" : "GHz"}\n{"metric-value" : "0.50"}{"metric-value" : "2.1"}\n'
+    with pytest.raises(ParseError, match="parts the metrics from their names") as error:
+        read_text("perf", text)
+    assert (error.value.where, error.value.remedy) == ("text:1", "record with -x';'")
+
+
+def test_two_metrics_of_one_name_are_absent():
+    readings = read_text("perf", '{"insn per cycle" : "0.5", "insn per cycle" : "0.7", "GHz" : "2.1"}\n')
+    assert values(readings, "system", "insn per cycle") == [None, None]
+    assert values(readings, "system", "GHz") == [2.1]
+
+
+@pytest.mark.parametrize("row", ["S0,2,,0.12%,1000,100.00,12.5,%  tma_retiring\n", "S0;2;;0.12%;1000;100.00;;\n"])
+def test_a_metric_group_has_no_event(row):
+    good = "S0,2,5,,cycles,1000,100.00,,\n"
+    assert [reading.values[0] for reading in read_text("perf", good + row)] == [5]
+
+
+def test_neohost_in_a_loop():
+    document = '{"counters": [{"counter": {"name": "ICM Cache Miss", "value": %d}}]}\n'
+    text = document % 3 + "\x1b[2J" + document % 4
+    assert values(read_text("neohost", text), "device", "icm_cache_misses") == [3, 4]
+    assert values(read_text("neohost", text + document[:30]), "device", "icm_cache_misses") == [3, 4]
+    table = (OWN / "neohost.table.txt").read_text(encoding="utf-8")
+    assert values(read_text("neohost", table + "\x1b[2J" + table), "device", "icm_cache_misses") == []
+    assert values(read_text("neohost", table + "\x1b[2J" + table), "device", "pcie_stalled_reads") == [12, 12]
+
+
+@pytest.mark.parametrize(("printed", "value"), [("1,234", 1234), ("0,85", None), ("12,34", None), ("1,2345", None)])
+def test_only_thousands_have_commas_in_neohost(printed, value):
+    document = f'{{"counters": [{{"counter": {{"name": "ICM Cache Miss", "value": "{printed}"}}}}]}}'
+    assert values(read_text("neohost", document), "device", "icm_cache_misses") == [value]
+
+
+def test_rows_of_an_old_pcm_without_inactive_channels_are_refused():
+    header = ",,SKT0,SKT0,SKT0,SKT0,System\nDate,Time,Ch0Read,Ch0Write,Ch1Read,Ch1Write,Read\n"
+    row = "2022-03-20,15:51:15.577,  12.50,   7.25,  19.75\n"
+    with pytest.raises(ParseError, match="no row is as wide as its header") as error:
+        read_text("pcm-memory", header + row * 2)
+    assert (error.value.where, error.value.remedy) == ("text:3", "record with pcm 202207 or later")
+
+
+def test_turbostat_without_the_usual_columns():
+    readings = read_text("turbostat", "CPUs: 4, CPU Model: 106\nCPU\tPkgWatt\tNew_Thing\n-\t150.5\t7\n0\t150.5\t7\n")
+    assert values(readings, "socket0", "package_power") == [150.5]
+    with pytest.raises(ParseError, match="no turbostat header"):
+        read_text("turbostat", "New_Thing\tOther_Thing\n7\t8\n")
