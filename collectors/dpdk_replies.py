@@ -32,18 +32,23 @@ _NORMALISED = {
 }
 _LCORE = Metric("busy_share", "1", Kind.GAUGE)
 _LIMIT = float(1 << 63)
+_PROMPT = "-->"
+_SESSION = (_PROMPT, "Connecting to ", "Connected to application: ")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Reads replies, one a line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
 
+    A session of dpdk-telemetry.py is read too: its prompt names the request, and a reply may be spread over lines.
+
     Raises:
         ParseError: a line that is not a JSON object.
     """
-    found = False
-    for number, line in enumerate(without_mark(lines, origin), 1):
-        text = clean(line).strip()
-        if not text:
+    found, request = False, origin.label
+    for number, text in _joined(lines, origin):
+        if text.startswith(_PROMPT):
+            request = text.removeprefix(_PROMPT).strip()
+        if text.startswith(_SESSION):
             continue
         try:
             reply: Any = json.loads(text)
@@ -55,14 +60,33 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             raise origin.refuse(number, "the reply is no JSON object", "record whole replies of the telemetry socket")
         found = True
         for command, result in reply.items():
-            yield from _reply(command, result, origin)
+            yield from _reply(command, result, request, origin)
     if not found:
         raise origin.refuse(0, "no reply in it", "record whole replies of the telemetry socket")
 
 
-def _reply(command: str, result: Any, origin: Origin) -> Iterator[Reading]:
+def _joined(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
+    """Lines that are not blank; those of an indented document, from a brace alone to a brace alone, as one."""
+    held: list[str] = []
+    first = 0
+    for number, line in enumerate(without_mark(lines, origin), 1):
+        text = clean(line).rstrip()
+        if text == "{" and not held:
+            held, first = [text], number
+        elif held:
+            held.append(text)
+            if text == "}":
+                yield first, "".join(held)
+                held = []
+        elif text:
+            yield number, text.strip()
+    if held:
+        yield first, "".join(held)
+
+
+def _reply(command: str, result: Any, request: str, origin: Origin) -> Iterator[Reading]:
     t_ns = origin.now()
-    parameter = origin.label.partition(",")[2].partition(",")[0]
+    parameter = request.partition(",")[2].partition(",")[0]
     port = f"port{parameter}" if parameter.isdigit() else "port"
     if result is None:
         reason = "the application answers null: unknown to its DPDK version, wrong parameter, or no callback registered"

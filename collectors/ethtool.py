@@ -21,6 +21,7 @@ NAME = "ethtool"
 # Counters may have used all 64 bits; only a value in the last bit's half is a wrap or an error code.
 _LIMIT = float(1 << 63)
 _LINE = re.compile(r"\s*(\S.*?): (-?\d+)\s*", re.ASCII)
+_TITLE = re.compile(r"NIC statistics:|Standard stats for \S+:")  # the second with --all-groups
 _QUEUES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -43,7 +44,7 @@ _NUMBERED = re.compile(r"(rx|tx)_(\d+)_(.+)", re.ASCII)
 _HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
 _DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
 # not rx_64_bytes_phy: packets of that size
-_BYTES = re.compile(r"(?:^|(?<!\d)[._ ])(?:bytes|octets)(?:$|[._ ])|Octets(?:Dma)?$")
+_BYTES = re.compile(r"(?:^|(?<!\d)[._ ])(?:bytes|octets)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
 _GAUGES = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
 
 # normalised name -> names by driver, the first present wins. "port" counters come before "netdev" ones.
@@ -129,7 +130,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     for number, text in numbered(lines, origin):
         match = _LINE.fullmatch(text)
         if match is None:
-            if text.strip() and text.strip() != "NIC statistics:":
+            if text.strip() and not _TITLE.fullmatch(text.strip()):
                 last = text.strip()
                 origin.leave_out(number, f"no counter: {last[:60]!r}")
             continue

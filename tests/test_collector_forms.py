@@ -3,6 +3,8 @@
 eye, and what is refused.
 """
 
+import json
+
 import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
 
@@ -56,6 +58,7 @@ TABLE = [
     ("ethtool.drivers.txt", "port:drivers/rx_queue9", "InPackets", [109]),
     ("ethtool.drivers.txt", "port:drivers/tx_queue9", "OutPackets", [110]),
     ("ethtool.drivers.txt", "port:drivers/rx_queue8", "frames", [111]),
+    ("ethtool.groups.txt", "port:groups", "eth-mac-OctetsReceivedOK", [46339]),
     ("neohost.table.txt", "device:table", "mtt_cache_l0_hits", [3495893]),
     ("neohost.table.txt", "device:table", "mtt_cache_l0_misses", [253014]),
     ("neohost.table.txt", "device:table", "rx_bandwidth", [0.2118e9 / 8]),
@@ -118,6 +121,8 @@ def test_units_of_forms():
     assert unit("ethtool.vmxnet3.txt", "ucast bytes tx") == {"B"}
     assert unit("ethtool.drivers.txt", "rx_65_to_127_bytes") == {"1"}
     assert unit("ethtool.drivers.txt", "InOctets") == {"B"}
+    assert unit("ethtool.groups.txt", "eth-mac-OctetsReceivedOK") == {"B"}
+    assert unit("ethtool.groups.txt", "rx-rmon-etherStatsPkts65to127Octets") == {"1"}
     assert unit("perf.metric-only.csv", "branch-misses of all branches") == {"%"}
 
 
@@ -232,6 +237,19 @@ def test_neohost_in_a_loop():
 def test_only_thousands_have_commas_in_neohost(printed, value):
     document = f'{{"counters": [{{"counter": {{"name": "ICM Cache Miss", "value": "{printed}"}}}}]}}'
     assert values(read_text("neohost", document), "device", "icm_cache_misses") == [value]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_session_of_dpdk_telemetry(indent):
+    replies = [{"version": "DPDK 24.11.0", "pid": 7}, {"/ethdev/stats": {"ipackets": 5}}, {"/ethdev/stats": None}]
+    first, stats, nothing = (json.dumps(reply, indent=indent) for reply in replies)
+    text = f'Connecting to /var/run/dpdk/rte/dpdk_telemetry.v2\n{first}\nConnected to application: "dut"\n'
+    text += f"--> /ethdev/stats,1\n{stats}\n--> /ethdev/stats,9\n{nothing}\n--> quit\n"
+    readings = read_text("dpdk-telemetry", text)
+    assert values(readings, "port1", "ipackets") == [5]
+    assert values(readings, "application", "ethdev.stats") == [None]
+    with pytest.raises(ParseError, match="no JSON"):
+        read_text("dpdk-telemetry", text[:-30])
 
 
 def test_rows_of_an_old_pcm_without_inactive_channels_are_refused():
