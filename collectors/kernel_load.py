@@ -22,6 +22,7 @@ _STAT = {
     "procs_blocked": Metric("blocked", "1", Kind.GAUGE),
 }
 _CPU = re.compile(r"cpu(\d*)")
+_WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for the whole system
 _LIMIT = float(1 << 63)
 
 
@@ -79,13 +80,13 @@ def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, Metric, Cell]]:
-    """ERR and MIS have one number for the whole system; the words after the numbers name the device."""
+    """Of a row that ends before the last CPU nothing is taken; the words after the numbers name the device."""
     name = words[0].rstrip(":")
     numbers = words[1 : 1 + len(cpus)]
     counts = [word for word in numbers if word.isdigit()]
     prefix = "irq" if label == "interrupts" else "softirq"
     if len(counts) < len(cpus):
-        if counts:
+        if counts and name.upper() in _WITHOUT_CPU:
             yield "system", _metric(f"{prefix}:{name}"), parse_cell(counts[0], wrapped=_LIMIT)
         return
     device = words[-1] if name.isdigit() and len(words) > len(cpus) + 1 else ""

@@ -130,6 +130,8 @@ def test_kernel_load():
     readings = read_text("kernel-load", table, "interrupts")
     assert values(readings, "cpu2", "irq:24:mlx5_comp0") == [22]
     assert values(readings, "system", "irq:ERR") == [3]
+    cut = read_text("kernel-load", f"{table}LOC:          7\n  25:          8\n", "interrupts")
+    assert cut == readings
     with pytest.raises(ParseError, match="no header of CPUs"):
         read_text("kernel-load", "rubbish\n", "softirqs")
 
