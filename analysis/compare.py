@@ -28,6 +28,9 @@ DEFAULT_METRICS = (
     "iotlb_misses_per_s",
 )
 
+# A knob with more levels is a sweep, which a figure of its own shows better than sides do.
+FEW_LEVELS = 3
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -75,8 +78,20 @@ def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -
     """
     table = measured(current_table(run))
     factor = _swept(factor, factors(table), run)
-    found = [each for metric in _chosen(metrics) for each in _levels(samples(table, metric), factor, metric)]
-    return _not_empty(found, f"no metric was measured at two levels of {factor}")
+    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}")
+
+
+def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
+    """Knob -> differences between its levels, of the knobs that the run turned to a few: DDIO on and off."""
+    table = measured(current_table(run))
+    knobs = [name for name in factors(table) if name.startswith(KNOB_PREFIX)]
+    few = [name for name in knobs if 1 < table[f"factor.{name}"].nunique() <= FEW_LEVELS]
+    found = {name.removeprefix(KNOB_PREFIX): _of_levels(table, name, None) for name in few}
+    return {name: differences for name, differences in found.items() if differences}
+
+
+def _of_levels(table: pd.DataFrame, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
+    return [each for metric in _chosen(metrics) for each in _levels(samples(table, metric), factor, metric)]
 
 
 def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
@@ -123,7 +138,8 @@ def _levels(found: Sequence[Sample], factor: str, metric: str) -> Iterator[Diffe
     for label, members in groups(found, factor):
         first, *others = members
         for other in others:
-            names = tuple(f"{factor} {level_text(factor, sample.levels[factor])}" for sample in (first, other))
+            word = factor.removeprefix(KNOB_PREFIX)
+            names = tuple(f"{word} {level_text(factor, sample.levels[factor])}" for sample in (first, other))
             yield _difference(metric, label, (names[0], names[1]), first, other)
 
 
@@ -152,10 +168,6 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     ]
     count = sum(each.beyond_noise for each in differences)
     return "\n".join([*lines, f"{count} of {len(differences)} differences exceed noise (marked *)."])
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _row(each: Difference) -> tuple[str, ...]:

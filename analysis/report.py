@@ -17,7 +17,8 @@ from pollscope import __version__
 from pollscope.analysis.claims import Verdict, evaluate_run
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.collected import Delivery, MeansTable, deliveries, means_tables
-from pollscope.analysis.figures import figures_of, inline_svg
+from pollscope.analysis.compare import compare_knobs
+from pollscope.analysis.figures import figures_of, inline_comparison, inline_svg
 from pollscope.analysis.figures.files import font_face
 from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
 from pollscope.analysis.host_facts import HostFacts
@@ -172,7 +173,7 @@ def _section(run: RunFolder, number: int) -> RunSection:
         verdicts=verdicts,
         differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
         citation="; ".join(citation(paper) for paper in papers),
-        figures=_figures(run, number),
+        figures=[*_figures(run, number), *_comparisons(run, number)],
         tables=[found for title in TABLES if (found := _points(table, title)).rows],
         throughputs=throughputs(run),
         collectors=deliveries(run),
@@ -198,6 +199,17 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
         svg, caption = inline_svg(figure, run)
         prefix = f"r{number}-{figure.row.lower()}-"
         found.append(DrawnFigure(figure.row, figure.title, Markup(_embedded(svg, prefix, figure.title)), caption))
+    return found
+
+
+def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
+    """The sides of each knob that the run turned to a few levels."""
+    found = []
+    for knob, differences in compare_knobs(run).items():
+        title = f"Levels of {knob}, all else equal"
+        svg, caption = inline_comparison(differences, run)
+        drawn = Markup(_embedded(svg, f"r{number}-compare-{knob}-", title))
+        found.append(DrawnFigure(str(run.meta["row"]), title, drawn, caption))
     return found
 
 

@@ -83,8 +83,8 @@ def test_ways_are_compared_and_drawn_by_their_number(tmp_path: Path) -> None:
     found = compare_levels(run, "knob.ddio_ways", ["dram_write_bytes_per_s"])
     names = [(each.first_name, each.second_name) for each in found]
     assert names == [
-        ("knob.ddio_ways 2 ways", "knob.ddio_ways 6 ways"),
-        ("knob.ddio_ways 2 ways", "knob.ddio_ways 11 ways"),
+        ("ddio_ways 2 ways", "ddio_ways 6 ways"),
+        ("ddio_ways 2 ways", "ddio_ways 11 ways"),
     ]
     assert [round(each.ratio.value, 2) for each in found] == [0.33, 0.18]
     text = words(svg_of(run, "I-WAYS", tmp_path / "out"))

@@ -280,6 +280,7 @@ def test_commands_end_to_end(tmp_path: Path) -> None:
     assert {verdict["claim"] for verdict in verdicts} == {"S-F5.tax-at-full-load", "S-F5.tax-falls-with-queues"}
     assert "What differs from the paper's testbed:" in pollscope("claims", run, cwd=tmp_path).stdout
     assert "load_of_max 50 %" in pollscope("compare", run, "--by", "load_of_max", cwd=tmp_path).stdout
+    assert (tmp_path / f"figures/compare-load_of_max-{read_run(run).run_id}.png").exists()
     several = pollscope("report", run, run, cwd=tmp_path)
     assert several.stdout.strip() == "report.html"
 

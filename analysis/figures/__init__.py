@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures of the papers, drawn from run folders."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.compare import Difference
 from pollscope.analysis.figures import (
     files,
     h_f3,
@@ -24,6 +25,7 @@ from pollscope.analysis.figures import (
     s_f16,
     s_t42,
 )
+from pollscope.analysis.figures.comparison import draw_comparison
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.style import look
 from pollscope.analysis.littles_law import paper_scaling
@@ -124,3 +126,34 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> tuple[str, str]:
     data = figure_data(figure.row, run, figure.leaves_out_interruptions)
     with look():
         return files.svg_text(figure.draw(data), opaque=False), data.caption
+
+
+def save_comparison(
+    differences: Sequence[Difference], runs: Sequence[RunFolder], title: str, folder: Path, name: str
+) -> list[Path]:
+    """Draw a comparison into SVG, PDF and PNG files.
+
+    Args:
+        differences: at least one.
+        runs: the run, or the two, that they are from.
+        title: what is compared.
+        folder: for the files.
+        name: of the files, without their endings.
+    """
+    with look():
+        words = f"{title}.\n{comparison_caption(differences, runs)}"
+        return files.save(draw_comparison(differences), words, folder, name)
+
+
+def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> tuple[str, str]:
+    """A comparison as SVG without caption and fonts, for a page, and its caption."""
+    with look():
+        return files.svg_text(draw_comparison(differences), opaque=False), comparison_caption(differences, [run])
+
+
+def comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> str:
+    """How many differences are larger than noise, and what was measured where."""
+    count = sum(each.beyond_noise for each in differences)
+    verdict = f"{count} of {len(differences)} differences are larger than noise: the 95 % interval of their ratio"
+    about = [figure_data(str(run.meta["row"]), run, leaves_out_interruptions=False).caption for run in runs]
+    return " ".join([f"{verdict} leaves out 1.", *dict.fromkeys(about)])

@@ -13,6 +13,7 @@ from fontTools.ttLib import TTFont
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.style import FONT, PAPER, caption
+from pollscope.errors import HostError
 
 FORMATS = ("svg", "pdf", "png")
 PNG_DPI = 200
@@ -22,15 +23,24 @@ LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100)
 
 
 def save(figure: Figure, words: str, folder: Path, name: str) -> list[Path]:
-    """Write a figure with its caption in every format; returns the paths, SVG first."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a figure with its caption in every format; returns the paths, SVG first.
+
+    Raises:
+        HostError: a file cannot be written.
+    """
     caption(figure, words)
     paths = [folder / f"{name}.{kind}" for kind in FORMATS]
-    paths[0].write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
-    for path in paths[1:]:
-        # No date: the same data give the same file.
-        extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
-        figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths[0].write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
+        for path in paths[1:]:
+            # No date: the same data give the same file.
+            extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
+            figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
+    except OSError as error:
+        raise HostError(
+            f"cannot be written: {error.strerror}", str(folder), "choose another folder with --out"
+        ) from None
     return paths
 
 

@@ -11,7 +11,7 @@ from pollscope.errors import UsageError
 EXAMPLES = (
     "pollscope compare results/s-f8-poll-rate/A results/s-f8-poll-rate/B",
     "pollscope compare results/s-f5-polling-tax/A --by queues --metric tax_share",
-    "pollscope compare results/i-iommu/A --by iommu",
+    "pollscope compare results/i-iommu/A --by iommu --out figures",
 )
 
 
@@ -24,12 +24,15 @@ def compare(
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.")
     ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the figure goes.")] = Path("figures"),
 ) -> None:
     """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
 
-    A difference counts when the interval of the ratio leaves out 1.
+    A difference counts when the interval of the ratio leaves out 1. The same is drawn as SVG, PDF and PNG; the files'
+    paths are the last lines.
     """
     from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
+    from pollscope.analysis.figures import save_comparison
     from pollscope.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
@@ -42,3 +45,13 @@ def compare(
     else:
         lines = compare_levels(folders[0], by, metrics)
     typer.echo(comparison_text(lines))
+    title, name = _names([folder.run_id for folder in folders], by)
+    for path in save_comparison(lines, folders, title, out, name):
+        typer.echo(path)
+
+
+def _names(runs: list[str], by: str | None) -> tuple[str, str]:
+    """Title and file name of the figure."""
+    if by is None:
+        return f"Run {runs[1]} against run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
+    return f"Levels of {by}, all else equal", f"compare-{by}-{runs[0]}"

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figure of a comparison: both sides with intervals, and the ratios that are larger than noise."""
+
+import re
+from pathlib import Path
+
+import pytest
+import synthetic_run as synthetic
+from command_line import pollscope
+from test_figures import words
+
+from pollscope.analysis.compare import compare_knobs, compare_levels, compare_runs
+from pollscope.analysis.figures import save_comparison
+from pollscope.analysis.figures.comparison import draw_comparison
+from pollscope.analysis.report import report_html
+from pollscope.run_folder import RunFolder, read_run
+
+RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
+
+
+def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: str) -> RunFolder:
+    """Three trials a mode: strict forwards a fifth less, by far more than the trials differ."""
+    trials = [
+        synthetic.trial(f"{mode}:{repeat}", mode, repeat, {"knob.iommu": mode}, pps=RATES[mode] * (1 + repeat / 1000))
+        for mode in modes
+        for repeat in range(3)
+    ]
+    return read_run(synthetic.write_run(folder, trials, row="I-IOMMU", rows=["I-IOMMU"], **meta))
+
+
+def drawn(run: RunFolder, out: Path) -> str:
+    found = compare_levels(run, "iommu", ["rx_pps", "loss_share"])
+    return words(save_comparison(found, [run], "Levels of iommu", out, "sides")[0].read_text(encoding="utf-8"))
+
+
+def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
+    text = drawn(iommu_run(tmp_path / "run"), tmp_path / "out")
+    for word in ("iommu off", "iommu passthrough", "iommu strict", "Ratio to iommu off", "Received by the DUT", "0.8"):
+        assert word in text
+    assert "1 of 4 differences are larger than noise" in text
+    assert "absent, because the first is zero" in text, "nothing was lost, so there is no ratio of losses"
+    assert "3 trials a point" in text
+
+
+def test_only_what_exceeds_noise_is_filled(tmp_path: Path) -> None:
+    found = compare_levels(iommu_run(tmp_path / "run"), "iommu", ["rx_pps"])
+    _values, ratios = draw_comparison(found).axes
+    faces = [line.get_markerfacecolor() for line in ratios.lines if line.get_marker() not in ("None", "")]
+    edges = [line.get_markeredgecolor() for line in ratios.lines if line.get_marker() not in ("None", "")]
+    assert [face == edge for face, edge in zip(faces, edges, strict=True)] == [False, True]
+    weights = [text.get_fontweight() for text in ratios.texts]
+    assert weights == ["normal", "bold"]
+
+
+def test_whiskers_are_the_intervals(tmp_path: Path) -> None:
+    found = compare_levels(iommu_run(tmp_path / "run"), "iommu", ["rx_pps"])
+    values, ratios = draw_comparison(found).axes
+    spans = [list(line.get_xdata()) for line in values.lines if len(line.get_xdata()) == 2]
+    sides = [found[0].first, *(each.second for each in found)]
+    assert spans == [[side.low, side.high] for side in sides]
+    spans = [list(line.get_xdata()) for line in ratios.lines if len(line.get_xdata()) == 2][1:]
+    assert spans == [[each.ratio.low, each.ratio.high] for each in found]
+
+
+def test_one_trial_a_side_has_no_interval_and_is_hollow(tmp_path: Path) -> None:
+    trials = [synthetic.trial(mode, mode, 0, {"knob.iommu": mode}, pps=RATES[mode]) for mode in ("off", "strict")]
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, row="I-IOMMU"))
+    values, _ratios = draw_comparison(compare_levels(run, "iommu", ["rx_pps"])).axes
+    assert all(len(line.get_xdata()) == 1 and line.get_markerfacecolor() == "#ffffff" for line in values.lines)
+
+
+def test_two_runs_are_drawn(tmp_path: Path) -> None:
+    one = iommu_run(tmp_path / "one", run_id="first")
+    two = iommu_run(tmp_path / "two", run_id="second")
+    text = words(
+        save_comparison(compare_runs(one, two, ["rx_pps"]), [one, two], "t", tmp_path / "out", "x")[0].read_text()
+    )
+    assert "Ratio to first" in text
+    assert "0 of 3 differences are larger than noise" in text
+    assert "Run first." in text
+    assert "Run second." in text
+
+
+def test_the_command_prints_where_the_files_are(tmp_path: Path) -> None:
+    run = iommu_run(tmp_path / "run")
+    done = pollscope("compare", run.path, "--by", "iommu", "--out", "drawn", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    paths = done.stdout.splitlines()[-3:]
+    assert paths == [f"drawn/compare-iommu-{run.run_id}.{kind}" for kind in ("svg", "pdf", "png")]
+    assert all((tmp_path / path).stat().st_size > 1000 for path in paths)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    run = iommu_run(tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    done = pollscope("compare", run.path, "--by", "iommu", "--out", "file", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert "choose another folder with --out" in done.stderr
+
+
+@pytest.mark.parametrize(("modes", "figures"), [(("off", "strict"), 1), (("off",), 0)])
+def test_the_report_shows_the_levels_of_a_knob(tmp_path: Path, modes: tuple[str, ...], figures: int) -> None:
+    run = iommu_run(tmp_path / "run", modes)
+    assert len(compare_knobs(run)) == figures
+    page = report_html([run])
+    assert page.count("Levels of iommu, all else equal</h2>") == figures
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_knob_with_many_levels_is_no_comparison(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial(f"{ways}:{repeat}", f"{ways}", repeat, {"knob.ddio_ways": f"{ways} ways"})
+        for ways in (1, 2, 4, 8)
+        for repeat in range(2)
+    ]
+    assert compare_knobs(read_run(synthetic.write_run(tmp_path / "run", trials, row="I-WAYS"))) == {}
