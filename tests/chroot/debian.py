@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian systems of other releases, made by mmdebstrap from this host's own mirror, to run tests in."""
+"""Systems of other releases, made by mmdebstrap, to run tests in: Debian from this host's own mirror, and Ubuntu."""
 
 import os
 import shutil
@@ -11,6 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENTER = Path(__file__).with_name("enter")
+UBUNTU = "http://archive.ubuntu.com/ubuntu"
+UBUNTU_SUITES = ("noble",)
+# What a minimal system of Debian has anyway.
+UBUNTU_PACKAGES = ("apt", "ubuntu-keyring")
+# Debian 12 has no package of Ubuntu's keys.
+UBUNTU_KEYS = f"{UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb"
+UBUNTU_KEYS_SHA256 = "36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8"
 # The site's way to the network belongs to a machine as much as its cable: names, settings of pip, certificates (in the
 # place from which the package ca-certificates takes them when it is installed, and in the place where they end).
 SITE_FILES = (
@@ -142,14 +149,45 @@ def base_system(suite: str, packages: Sequence[str], cache: Path) -> Path:
 
 
 def _debootstrap(suite: str, packages: Sequence[str], root: Path) -> None:
-    # unstable's index is good for a week only, and a mirror that stands still for longer serves as well for a test.
-    validity = ['--aptopt=Acquire::Check-Valid-Until "false"'] if suite == "sid" else []
-    command = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={','.join(packages)}", *validity]
-    command += [suite, str(root), mirror()]
+    ubuntu = suite in UBUNTU_SUITES
+    wanted = [*packages, *(UBUNTU_PACKAGES if ubuntu else [])]
+    source = _ubuntu(root) if ubuntu else _debian(suite, root)
+    command = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={','.join(wanted)}", *source]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(root, ignore_errors=True)
         raise RuntimeError(f"mmdebstrap {suite}: {' | '.join(done.stderr.splitlines()[-5:])}")
+    if ubuntu:  # inside, the keys lie where the package puts them
+        (root / "etc/apt/sources.list").write_text("\n".join(_ubuntu_lines(suite, "")))
+
+
+def _debian(suite: str, root: Path) -> list[str]:
+    # unstable's index is good for a week only, and a mirror that stands still for longer serves as well for a test.
+    validity = ['--aptopt=Acquire::Check-Valid-Until "false"'] if suite == "sid" else []
+    return [*validity, suite, str(root), mirror()]
+
+
+def _ubuntu(root: Path) -> list[str]:
+    return [root.name, str(root), *_ubuntu_lines(root.name, f"[signed-by={_ubuntu_keys(root.parent)}] ")]
+
+
+def _ubuntu_lines(suite: str, options: str) -> list[str]:
+    return [f"deb {options}{UBUNTU} {pocket} main universe" for pocket in (suite, f"{suite}-updates")]
+
+
+def _ubuntu_keys(cache: Path) -> Path:
+    """The keys that sign Ubuntu's archive.
+
+    Raises:
+        NoChroot: this host does not reach Ubuntu's archive.
+    """
+    package = cache / UBUNTU_KEYS.rpartition("/")[2]
+    fetch = ["/usr/lib/apt/apt-helper", "download-file", UBUNTU_KEYS, str(package), f"SHA256:{UBUNTU_KEYS_SHA256}"]
+    for command in (fetch, ["dpkg-deb", "-x", str(package), str(cache / "keys")]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise NoChroot(f"Ubuntu's archive cannot be reached from here: {done.stderr.strip()}")
+    return cache / "keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
 @contextmanager

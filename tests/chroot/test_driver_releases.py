@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""net_crossover on the DPDK releases of Debian 12, 13 and unstable: headers fetched, built, suite and testpmd run."""
+"""net_crossover on the DPDK releases of Debian 12, 13 and unstable and Ubuntu 24.04: headers fetched, built, suite and
+testpmd run.
+"""
 
 import os
 import re
@@ -21,7 +23,7 @@ PACKAGES = [
     "libjansson-dev",
     "xz-utils",
 ]
-RELEASES = {"bookworm": "22.11", "trixie": "24.11", "sid": "25.11"}
+RELEASES = {"bookworm": "22.11", "noble": "23.11", "trixie": "24.11", "sid": "25.11"}
 SOURCES_VARIABLE = "POLLSCOPE_DPDK_SOURCES"  # a folder with dpdk_VERSION*.tar* for mirrors that carry no sources
 BUILD_LIMIT_S, RUN_LIMIT_S = 600, 300
 NOT_TO_BE_HAD = 3  # exit code of fetch-driver-sdk
