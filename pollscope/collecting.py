@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -63,16 +63,16 @@ class RunCollectors:
         return {**({"": [(_make(use, options), use) for use in here]} if here else {}), **made}
 
     def begin(
-        self, trial: str, attempt: int, options: Options, cpus: Iterable[int], ends: Sequence[End] = ()
+        self, trial: str, attempt: int, options: Options, cpus: Sequence[int], ends: Sequence[End] = ()
     ) -> "Collection":
-        """Starts all that can work; `cpus` are left to what is measured, where there are others.
+        """Starts all that can work; `cpus` are left to what is measured (see `room_beside`).
 
         Raises:
             HostError: the run folder cannot be written.
         """
         stem = file_stem(trial, attempt)
         collection = Collection(self._made(options, ends), self._folder, stem)
-        with _beside(set(cpus)):
+        with _beside(cpus):
             collection.start()
         return collection
 
@@ -352,12 +352,19 @@ def _write_atomically(path: Path, samples: Iterable[Sample]) -> Path:
     return path
 
 
+def room_beside(allowed: Set[int], busy: Sequence[int]) -> Set[int]:
+    """Where collectors run: beside the busy CPUs, or else on the first of them only, the generator's.
+
+    A generator that is held up sends later what it did not send; time that the DUT loses is in what is measured.
+    """
+    return (allowed - set(busy)) or (allowed - set(busy[1:])) or allowed
+
+
 @contextmanager
-def _beside(cpus: set[int]) -> Iterator[None]:
-    """Threads and tools that are started inside the block stay off these CPUs, if that leaves any."""
+def _beside(busy: Sequence[int]) -> Iterator[None]:
+    """Threads and tools that are started inside the block run where there is room."""
     before = os.sched_getaffinity(0)
-    if before - cpus:
-        os.sched_setaffinity(0, before - cpus)
+    os.sched_setaffinity(0, room_beside(before, busy))
     try:
         yield
     finally:
