@@ -16,10 +16,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 Values = npt.NDArray[np.float64]
 
@@ -79,15 +79,22 @@ def _ranks(series: Values) -> Values:
 
 
 def _normal_scores(ranks: Values) -> Values:
-    scores: Values = special.ndtri(ranks / (ranks.shape[1] + 1))
+    scores: Values = _scores_of_half_ranks(ranks.shape[1])[(2 * ranks).astype(int)]
     return scores
+
+
+@cache
+def _scores_of_half_ranks(n: int) -> Values:
+    """Normal scores of the ranks 0, 0.5, 1, ..., n; a mean of ranks is one of these."""
+    normal = NormalDist()
+    return np.array([-math.inf, *(normal.inv_cdf(half / (2 * (n + 1))) for half in range(1, 2 * n + 1))])
 
 
 def _statistics(scores: Values) -> Values:
     """Sums of normal scores before every cut from FEWEST_BEFORE to the middle, standardised; one row per series."""
     n = scores.shape[1]
     cuts = np.arange(FEWEST_BEFORE, n // 2 + 1)
-    variance = (special.ndtri(np.arange(1, n + 1) / (n + 1)) ** 2).sum() / (n * (n - 1))
+    variance = (_scores_of_half_ranks(n)[2::2] ** 2).sum() / (n * (n - 1))
     sums: Values = np.cumsum(scores, axis=1)[:, cuts - 1] / np.sqrt(cuts * (n - cuts) * variance)
     return sums
 
