@@ -39,6 +39,7 @@ _PLACE = re.compile(r"CPUs?\d+|S\d+(?:-D\d+)?(?:-CLS\d+|-L\d+-ID\d+)?(?:-C(?:PU)
 _VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
 _SHARE = re.compile(r"\d{1,3}\.\d\d")
 _SEPARATOR = re.compile(r"[;,\t|]")
+_TEXT_HEADER = re.compile(r"#\s+time\b.*\bcounts\b.*\bevents")
 _DECIMAL_COMMA = re.compile(r"(?:^|;)\s*\d+,\d+\s*;")
 _PARTS = {
     "L": "level",
@@ -67,7 +68,7 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
     table = MetricTable(origin, json_path, cell_path)
     for number, text in numbered(lines, origin):
         line = text.strip()
-        if not line or line.startswith("#"):
+        if not line or (line.startswith("#") and not _TEXT_HEADER.match(line)):
             continue
         metrics = table.row(line)
         item = None if metrics else _item(line, text, events, number, origin)
@@ -95,7 +96,7 @@ def _no_row(line: str, number: int, origin: Origin) -> None:
     failure = recognise_failure(line)
     if failure:
         raise origin.refuse(number, f"{failure[0]}: {line[:80]}", failure[1])
-    if line.startswith("Performance counter stats"):
+    if line.startswith("Performance counter stats") or _TEXT_HEADER.match(line):
         raise origin.refuse(
             number, "human-readable text of perf stat (depends on the locale)", "record with -j or -x';'"
         )

@@ -25,7 +25,8 @@ _PACKAGE = re.compile(
 _DIE = re.compile(r"Die%c\d+")
 _CPU = re.compile(r"\d+|-", re.ASCII)
 _SUMMARY = re.compile(r"-?\d+(?:\.\d+)?%?|0x[0-9a-f]+", re.ASCII)
-_CORE = re.compile(r"CPU%c\d+|Core.*|Cor(?:Watt|_J)|Mod%c\d+")
+# CPU%c1 is counted for a hardware thread, deeper states for its core
+_CORE = re.compile(r"CPU%c(?!1$)\d+|Core.*|Cor(?:Watt|_J)|Mod%c\d+")
 _REFERENCES = re.compile(r"(LLC|L2)([kM])RPS")
 _MHZ = re.compile(r".*MHz|UMHz\d.*")
 _NAMES = {

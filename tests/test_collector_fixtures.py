@@ -563,7 +563,7 @@ TABLE = [
     (
         "turbostat/turbostat_2s*.txt",
         "turbostat",
-        57,
+        45,
         [
             ("system", "package_power", [431.32, 223.32, 300.0]),
             ("cpu0", "busy_share", [0.5805] * 3),
@@ -575,12 +575,13 @@ TABLE = [
     (
         "turbostat/turbostat_nopackage*.txt",
         "turbostat",
-        28,
+        22,
         [
             ("system", "package_throttled_share", ["absent", 0]),
             ("system", "llc_hit_share", [0.8703, 0.9508]),
             ("cpu128", "interrupts", [2248, None]),
-            ("socket0/core0", "core_c1_residency", [0.03, 0.03, None, None]),
+            ("cpu0", "core_c1_residency", [0.03, None]),
+            ("cpu128", "core_c1_residency", [0.03, None]),
         ],
     ),
     (

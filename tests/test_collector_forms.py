@@ -204,6 +204,13 @@ def test_a_row_that_does_not_fit_its_metrics_is_left_out(row):
     assert [reading.unit_path for reading in read_text("perf", text)] == ["socket1"]
 
 
+def test_the_text_of_intervals_is_refused():
+    text = "#           time socket cpus             counts unit events\n     5.003532543 S0    1    4,263    cycles\n"
+    with pytest.raises(ParseError, match="human-readable text") as error:
+        read_text("perf", text)
+    assert error.value.where == "text:1"
+
+
 def test_metrics_without_names_are_refused():
     text = '{"unit" : "insn per cycle"}{"unit" : "GHz"}\n{"metric-value" : "0.50"}{"metric-value" : "2.1"}\n'
     with pytest.raises(ParseError, match="parts the metrics from their names") as error:
