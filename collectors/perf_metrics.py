@@ -21,6 +21,7 @@ _HEADER = re.compile(
     r"(?P<place>(?:core|die|cluster|cache|socket)[,;\t|](?:cpus|ctrs)[,;\t|]?|(?:cpu|comm-pid|node)[,;\t|])?"
     r"(?P<names>.*[A-Za-z].*)(?P<mark>[,;\t|])"
 )
+_MARKS = tuple(",;\t|")
 _STAMP = re.compile(r"\d+\.\d{9}")
 _VALUE = re.compile(r"\d+(?:\.\d*)?|\.\d+|", re.ASCII)
 _ALONE = {"cpu", "comm-pid"}  # places without a number of counters behind them
@@ -49,7 +50,7 @@ class MetricTable:
 
     def begin(self, line: str) -> bool:
         """Whether the line is a header; the rows below it are then understood."""
-        header = _HEADER.fullmatch(line)
+        header = _HEADER.fullmatch(line) if line.endswith(_MARKS) else None  # the pattern alone is slow on long lines
         names = [" ".join(name.split()) for name in header["names"].split(header["mark"])] if header else []
         if not header or not all(re.search("[A-Za-z]", name) for name in names):
             return False

@@ -70,13 +70,13 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
         line = text.strip()
         if not line or (line.startswith("#") and not _TEXT_HEADER.match(line)):
             continue
-        metrics = table.row(line)
+        metrics = table.row(text.lstrip(" "))
         item = None if metrics else _item(line, text, events, number, origin)
         if metrics:
             found = True
             yield metrics
         elif item is None:
-            if counted or not table.begin(line):
+            if counted or not table.begin(text.lstrip(" ")):
                 _no_row(line, number, origin)
         elif stamped and not item.stamp:
             origin.leave_out(number, f"a total, no interval: {line[:60]!r}")

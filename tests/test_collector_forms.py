@@ -181,6 +181,7 @@ def test_a_metric_that_perf_left_out_takes_its_row_with_it():
     [
         ("insn per cycle,GHz,", "0.50,2.1,", "system"),
         ("insn per cycle;GHz;", "0.50;2.1;", "system"),
+        ("cpu,insn per cycle\tGHz\t", "CPU4\t0.50\t2.1\t", "cpu4"),
         (" time,socket,cpus,insn per cycle;GHz;", "     1.000157454;S1;2;0.50;2.1;", "socket1"),
         ("socket,cpusinsn per cycle,GHz,", "S1,2,0.50,2.1,", "socket1"),
         ("node,insn per cycle,GHz,", "N1,2,0.50,2.1,", "node1"),
