@@ -43,8 +43,8 @@ _NUMBERED = re.compile(r"(rx|tx)_(\d+)_(.+)", re.ASCII)
 # vmxnet3: a heading with the queue's number; what is indented below it belongs to the queue.
 _HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
 _DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
-# not rx_64_bytes_phy: packets of that size
-_BYTES = re.compile(r"(?:^|(?<!\d)[._ ])(?:bytes|octets)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
+# not rx_64_bytes_phy, tx_1024_to_max_octets: packets of that size
+_BYTES = re.compile(r"(?:^|(?<!\d)(?<!max)[._ ])(?:bytes|octets|octetcount)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
 _GAUGES = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
 
 # normalised name -> names by driver, the first present wins. "port" counters come before "netdev" ones.

@@ -19,7 +19,7 @@ _PLACES = ("Package", "Die", "Node", "Core", "CPU")
 # Numbers of the CPU, time stamps, and how long turbostat itself took: nothing that was counted.
 _NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC", "L3", "Module"}
 _PACKAGE = re.compile(
-    r"Pkg.*|Cor(?:Watt|_J)|GFX.*|RAM(?:Watt|_J)|Sys(?:Watt|_J)|PKG_%|RAM_%|UncMHz|UMHz\d.*|Totl%C0|Any%C0|CPUGFX%|"
+    r"Pkg.*|Pk%pc\d+|Cor(?:Watt|_J)|GFX.*|RAM(?:Watt|_J)|Sys(?:Watt|_J)|PKG_%|RAM_%|UncMHz|UMHz\d.*|Totl%C0|Any%C0|CPUGFX%|"
     r"SAM.*|CPU%LPI|SYS%LPI"
 )
 _DIE = re.compile(r"Die%c\d+")
@@ -58,13 +58,14 @@ _NAMES = {
 }
 # columns that every turbostat has under one of these names: they tell a header from the text in front of it
 _KNOWN = re.compile(
-    r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|C\d\w*%?|POLL%?|CPU%c\d+|Pkg%pc\d+|CoreTmp|CoreThr|PkgTmp|"
+    r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|C\d\w*%?|POLL%?|CPU%c\d+|Pkg?%pc\d+|CoreTmp|CoreThr|PkgTmp|"
     r"(?:Pkg|Cor|GFX|RAM|Sys)(?:Watt|_J)|(?:PKG|RAM)_%|(?:LLC|L2)(?:[kM]RPS|%hit)|(?:Mod|Die)%c\d+"
 )
 _NAME = re.compile(r"[A-Za-z]\S*")
 # Residencies may exceed 100 % by rounding; a share far above is an overflow (PKG_% of 894601.29 was seen).
 _MOST_PERCENT = 110.0
-_HARDWARE = {"CPU": "core", "Pkg": "package", "Mod": "module", "Die": "die"}
+_REQUESTED = re.compile(r"(?!CPU|SYS|GFX|SAM)[A-Z]\w*[+-]?%")  # C6%, C1ACPI%, POLL%: the kernel's name of the state
+_HARDWARE = {"CPU": "core", "Pkg": "package", "Pk": "package", "Mod": "module", "Die": "die"}
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
@@ -232,7 +233,9 @@ def _meaning(column: str) -> tuple[Metric, float, bool]:
 
 def _residency(column: str) -> str:
     """C6% is what the kernel asked for, CPU%c6 and Pkg%pc6 what the hardware did."""
-    hardware = re.fullmatch(r"(CPU|Pkg|Mod|Die)%p?(c\d+)", column)
+    hardware = re.fullmatch(r"(CPU|Pkg?|Mod|Die)%p?(c\d+)", column)
     if hardware:
         return f"{_HARDWARE[hardware[1]]}_{hardware[2]}_residency"
+    if not _REQUESTED.fullmatch(column):
+        return f"{slug(column.replace('%', ' '))}_share"
     return f"{slug(column.replace('%', ''))}_requested_residency"

@@ -70,6 +70,11 @@ TABLE = [
     ("turbostat.summary.txt", "system", "package_power", [150.25]),
     ("turbostat.summary.txt", "system", "busy_share", [0.6]),
     ("turbostat.summary.txt", "system", "c6_entries", [300]),
+    ("turbostat.client.txt", "socket0", "package_c10_residency", [0.035]),
+    ("turbostat.client.txt", "socket0", "totl_c0_share", [0.2786]),
+    ("turbostat.client.txt", "socket0", "gfx_rc6_share", [0.962]),
+    ("turbostat.client.txt", "cpu4", "core_c1_residency", [0.2463]),
+    ("turbostat.client.txt", "cpu4", "c6_requested_residency", [0.011]),
     ("turbostat.dies.txt", "socket0/die0/core3", "core_temperature", [54]),
     ("turbostat.dies.txt", "socket0/die1/core3", "core_temperature", [53]),
     ("turbostat.dies.txt", "socket0/die1", "die_c6_residency", [0.13]),
@@ -121,6 +126,8 @@ def test_units_of_forms():
     assert unit("ethtool.vmxnet3.txt", "ucast bytes tx") == {"B"}
     assert unit("ethtool.drivers.txt", "rx_65_to_127_bytes") == {"1"}
     assert unit("ethtool.drivers.txt", "InOctets") == {"B"}
+    assert unit("ethtool.drivers.txt", "mmc_rx_octetcount_gb") == {"B"}
+    assert unit("ethtool.drivers.txt", "mmc_tx_1024_to_max_octets_gb") == {"1"}
     assert unit("ethtool.groups.txt", "eth-mac-OctetsReceivedOK") == {"B"}
     assert unit("ethtool.groups.txt", "rx-rmon-etherStatsPkts65to127Octets") == {"1"}
     assert unit("perf.metric-only.csv", "branch-misses of all branches") == {"%"}
