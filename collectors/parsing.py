@@ -182,7 +182,9 @@ def scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return value, ""
     if scale < 1:
-        return value / round(1 / scale), ""
+        quotient = value / round(1 / scale)
+        # 99.88 % is 0.9988, not 0.9987999999999999
+        return float(f"{quotient:.15g}") if isinstance(value, float) else quotient, ""
     # 2.11 GHz is 2110000000 Hz, not 2109999999.9999998: printed decimals leave room for this rounding.
     product = value * scale
     whole = float(round(product))

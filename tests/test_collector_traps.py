@@ -323,6 +323,8 @@ def test_a_scaled_number_of_perf_keeps_its_decimals():
         0.5001,
     ]
     assert scaled((7, ""), 10**6) == (7000000, "")
+    assert [scaled((printed, ""), 0.01)[0] for printed in (99.88, 7.84, 0.07)] == [0.9988, 0.0784, 0.0007]
+    assert scaled((123456789012345678, ""), 1e-9)[0] == 123456789.012345678
 
 
 def test_a_share_that_is_glued_to_the_run_time_is_no_share():
