@@ -12,9 +12,13 @@ T = TypeVar("T")
 
 
 def print_ratio(name: str, ratios: Sequence[float]) -> Estimate:
-    """Prints `ratio NAME MEDIAN LOW HIGH N` and returns the median with its 95 % interval."""
+    """Prints `ratio NAME MEDIAN LOW HIGH N` and returns the median with its 95 % interval.
+
+    Fewer than six values have no such interval: their extremes are printed.
+    """
     estimate = median_estimate(ratios)
-    print(f"ratio {name} {estimate.value:.4f} {estimate.low:.4f} {estimate.high:.4f} {estimate.n}", flush=True)
+    low, high = (estimate.low, estimate.high) if estimate.has_interval else (min(ratios), max(ratios))
+    print(f"ratio {name} {estimate.value:.4f} {low:.4f} {high:.4f} {estimate.n}", flush=True)
     return estimate
 
 

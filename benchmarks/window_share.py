@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Share of a run's wall time that lies inside measurement windows: 40 trials of 1 s, run as a user would.
 
-Prints `ratio window_share MEDIAN LOW HIGH N` (N runs; 95 % interval of the median by order statistics, which needs six
-runs, otherwise the extremes) and ends with 1 when the median is below the target. Needs two idle cores.
+Prints `ratio window_share MEDIAN LOW HIGH N` (N runs) and ends with 1 when the median is below the target. Needs two
+idle cores.
 
     benchmarks/window_share.py [RUNS]
 """
@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pollscope.analysis.statistics import median_estimate
+from ratio import print_ratio
+
 from pollscope.run_folder import read_run
 
 TARGET = 0.85
@@ -34,10 +35,7 @@ repeats: {count: 5}
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    shares = [share_of_one_run() for _ in range(runs)]
-    estimate = median_estimate(shares)
-    low, high = (estimate.low, estimate.high) if estimate.has_interval else (min(shares), max(shares))
-    print(f"ratio window_share {estimate.value:.4f} {low:.4f} {high:.4f} {runs}")
+    estimate = print_ratio("window_share", [share_of_one_run() for _ in range(runs)])
     return 0 if estimate.value >= TARGET else 1
 
 
