@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from itertools import chain, islice, repeat, takewhile
 from operator import itemgetter
 from types import MappingProxyType
+from typing import NamedTuple
 
-from .parsing import WRAPPED, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug, without_mark
+from .parsing import WRAPPED, Cell, Origin, Stamps, clean, numbered, parse_cell, recognise_failure, slug, without_mark
 from .sample import Kind, Metric, Reading, reading, row
 
 NAME = "pcm-iio"
@@ -84,7 +85,7 @@ def _parts(text_lines: Iterable[str], origin: Origin) -> Iterator[Iterable[Readi
 
 @dataclass(frozen=True)
 class _Layout:
-    """The columns of one header.
+    """The columns of one header; `columns.order` is None in every version so far: traffic first, then the IOMMU's.
 
     `known` maps what stands before the values to the unit paths of part and stack, and the number of minus signs in it.
     """
@@ -94,9 +95,38 @@ class _Layout:
     dated: bool
     socket: int
     name: int
+    columns: "_Columns"
+    known: dict[str, tuple[str, str, int]]
+
+    @property
+    def bandwidth(self) -> tuple[Metric, ...]:
+        return self.columns.bandwidth
+
+    @property
+    def iommu(self) -> tuple[Metric, ...]:
+        return self.columns.iommu
+
+
+class _Columns(NamedTuple):
+    """Traffic, which every row has, and what only the row of a first part has; `order`: where they stand in such a row,
+    None when they stand there one after the other.
+    """
+
     bandwidth: tuple[Metric, ...]
     iommu: tuple[Metric, ...]
-    known: dict[str, tuple[str, str, int]]
+    order: list[int] | None
+
+    def sorted(self, cells: list[Cell]) -> list[Cell]:
+        """The cells of a row: traffic first."""
+        return cells if self.order is None or len(cells) < len(self.order) else [cells[i] for i in self.order]
+
+
+def _columns(names: list[str]) -> _Columns:
+    traffic = [index for index, name in enumerate(names) if name.startswith(_TRAFFIC)]
+    order = [*traffic, *(index for index in range(len(names)) if index not in traffic)]
+    metrics = tuple(_metric(names[index]) for index in order)
+    in_order = order == sorted(order)
+    return _Columns(metrics[: len(traffic)], metrics[len(traffic) :], None if in_order else order)
 
 
 def _layout(header: str, number: int, origin: Origin) -> _Layout:
@@ -117,11 +147,9 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
     name = cells.index("Name")
     # Versions 202109 to 202203 forgot the name of the column Part; their rows have it.
     first = cells.index("Part") + 1 if "Part" in cells else name + 1
-    metrics = tuple(_metric(cell) for cell in cells[first:])
-    width = sum(cell.startswith(_TRAFFIC) for cell in cells[first:])
-    return _Layout(
-        header, match["d2"], cells[0] == "Date", cells.index("Socket"), name, metrics[:width], metrics[width:], {}
-    )
+    if first > name + 2:
+        raise origin.refuse(number, f"the column {cells[name + 1]!r} stands before Part", "use another pcm-iio")
+    return _Layout(header, match["d2"], cells[0] == "Date", cells.index("Socket"), name, _columns(cells[first:]), {})
 
 
 def _metric(column: str) -> Metric:
@@ -341,8 +369,8 @@ def _slow_row(
         origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
         return
     part, stack = _paths(found, layout, number, origin)
-    cells = [parse_cell(cell, human=True) for cell in printed]
-    if line.endswith("\n") and "-" not in found[-1]:
+    cells = layout.columns.sorted([parse_cell(cell, human=True) for cell in printed])
+    if line.endswith("\n") and "-" not in found[-1] and layout.columns.order is None:
         layout.known[layout.delimiter.join(found[layout.socket : -1])] = part, stack, line.count("-")
     yield row(t_ns, part, layout.bandwidth, cells[:narrow])
     if len(cells) > narrow:
@@ -369,8 +397,7 @@ def _stack(name: str) -> str:
 def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
     """The text output: a box per stack. Its numbers are cut to K, M, G by the tool."""
     socket, stack, samples = "0", "", 0
-    metrics: tuple[Metric, ...] = ()
-    width, seen = 0, set[str]()
+    columns, seen = _columns([]), set[str]()
     t_ns = origin.now(None, samples)
     for line, text in _continued(first, number, lines, origin):
         match = _SOCKET.fullmatch(text.strip())
@@ -379,8 +406,7 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
             continue
         cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
         if cells[0].startswith("IIO Stack"):
-            stack, metrics = f"socket{socket}/{_stack(cells[0])}", tuple(_metric(cell) for cell in cells[1:])
-            width = sum(cell.startswith(_TRAFFIC) for cell in cells[1:])
+            stack, columns = f"socket{socket}/{_stack(cells[0])}", _columns(cells[1:])
             if stack in seen:
                 seen, samples = set(), samples + 1
                 t_ns = origin.now(None, samples)
@@ -389,7 +415,7 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
             for part in re.findall(r"\d+", device[2]):
                 yield reading(t_ns, f"{stack}/part{part}", [(_BEHIND, device[1].lower(), "")])
         elif stack and _PART.match(cells[0]):
-            yield from _box_row(cells, (t_ns, stack, metrics, width), line, origin)
+            yield from _box_row(cells, (t_ns, stack, columns), line, origin)
 
 
 def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) -> Iterator[tuple[int, str]]:
@@ -399,18 +425,19 @@ def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) ->
 
 
 def _box_row(
-    cells: list[str], place: tuple[int | None, str, tuple[Metric, ...], int], number: int, origin: Origin
+    cells: list[str], place: tuple[int | None, str, _Columns], number: int, origin: Origin
 ) -> Iterator[Reading]:
-    t_ns, stack, metrics, width = place
-    values = [parse_cell(cell, human=True) for cell in cells[1:]]
-    if len(values) > len(metrics):
-        raise origin.refuse(number, f"the row has {len(values)} values, its header {len(metrics)}", "record as CSV")
-    if len(values) not in (width, len(metrics)):
-        origin.leave_out(number, f"the row has {len(values)} values, neither {width} nor {len(metrics)}: cut off")
+    t_ns, stack, columns = place
+    values = columns.sorted([parse_cell(cell, human=True) for cell in cells[1:]])
+    narrow, wide = len(columns.bandwidth), len(columns.bandwidth) + len(columns.iommu)
+    if len(values) > wide:
+        raise origin.refuse(number, f"the row has {len(values)} values, its header {wide}", "record as CSV")
+    if len(values) not in (narrow, wide):
+        origin.leave_out(number, f"the row has {len(values)} values, neither {narrow} nor {wide}: cut off")
         return
     match = _PART.match(cells[0])
     assert match is not None, "BUG: only called with a part's row"
     part = f"{stack}/part{match[1]}" if match[1] else stack
-    yield row(t_ns, part, metrics[:width], values[:width])
-    if len(values) > width:
-        yield row(t_ns, stack, metrics[width:], values[width:])
+    yield row(t_ns, part, columns.bandwidth, values[:narrow])
+    if len(values) > narrow:
+        yield row(t_ns, stack, columns.iommu, values[narrow:])

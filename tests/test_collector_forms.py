@@ -238,6 +238,30 @@ def test_a_metric_group_has_no_event(row):
     assert [reading.values[0] for reading in read_text("perf", good + row)] == [5]
 
 
+@pytest.mark.parametrize("text", ["csv", "boxes"])
+def test_columns_of_pcm_iio_in_another_order(text):
+    """By name, never by position: here the columns of the stack come first and between."""
+    names, full, short = ["IOTLB Miss", "IB read", "IOTLB Lookup", "IB write"], [6, 2, 50, 1], [8, 7]
+    rows = [("Part0", full), ("Part1", short)]
+    csv = "".join(f"Socket0,IIO Stack 1 - PCIe1,{part},{','.join(map(str, cells))}\n" for part, cells in rows)
+    boxes = "".join(f"| {part} |{'|'.join(map(str, cells))}|\n" for part, cells in rows)
+    whole = {
+        "csv": f"Socket,Name,Part,{','.join(names)}\n{csv}" * 3,
+        "boxes": f"Socket0\n|IIO Stack 1 - PCIe1|{'|'.join(names)}|\n{boxes}" * 3,
+    }[text]
+    readings = read_text("pcm-iio", whole)
+    assert values(readings, "socket0/stack1:PCIe1/part0", "dma_write") == [1] * 3
+    assert values(readings, "socket0/stack1:PCIe1/part1", "dma_write") == [7] * 3
+    assert values(readings, "socket0/stack1:PCIe1/part1", "dma_read") == [8] * 3
+    assert values(readings, "socket0/stack1:PCIe1", "iotlb_lookups") == [50] * 3
+    assert values(readings, "socket0/stack1:PCIe1", "iotlb_misses") == [6] * 3
+
+
+def test_a_column_before_part_is_refused():
+    with pytest.raises(ParseError, match="'Die' stands before Part"):
+        read_text("pcm-iio", "Socket,Name,Die,Part,IB write\nSocket0,IIO Stack 1 - PCIe1,0,Part0,1\n")
+
+
 def test_neohost_in_a_loop():
     document = '{"counters": [{"counter": {"name": "ICM Cache Miss", "value": %d}}]}\n'
     text = document % 3 + "\x1b[2J" + document % 4
