@@ -223,7 +223,7 @@ def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     section, cells = "", list[tuple[Metric, Value, str]]()
     for _, text in numbered(lines, origin):
         line = text.strip()
-        title = re.fullmatch(r"(.*[a-z]):", line)
+        title = re.fullmatch(r"(.*[a-z]|.* parameters for \S+):", line)
         if title and not line.startswith(("firmware", "expansion", "bus-info")):
             section = {"Pre-set maximums": "maximum_", "Current hardware settings": "current_"}.get(title[1], "")
             continue

@@ -262,6 +262,12 @@ def test_a_column_before_part_is_refused():
         read_text("pcm-iio", "Socket,Name,Die,Part,IB write\nSocket0,IIO Stack 1 - PCIe1,0,Part0,1\n")
 
 
+def test_the_title_of_ethtool_settings_is_no_setting():
+    text = "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t64\nCurrent hardware settings:\nCombined:\t8\n"
+    (found,) = read_text("ethtool-settings", text)
+    assert [metric.name for metric in found.metrics] == ["maximum_combined", "current_combined"]
+
+
 def test_neohost_in_a_loop():
     document = '{"counters": [{"counter": {"name": "ICM Cache Miss", "value": %d}}]}\n'
     text = document % 3 + "\x1b[2J" + document % 4
