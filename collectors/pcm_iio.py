@@ -48,6 +48,8 @@ _HEADER = re.compile(r"(?:Date(?P<d1>\W+)Time\W+)?Socket(?P<d2>[^\w ]+)(?:Root P
 _STACK = re.compile(r"IIO Stack\s+(\d+)\s*-\s*(.*)")
 _PART = re.compile(r"Part(\d+)\b|Total")  # Total: a set of events that PCM counts for the whole stack
 _SOCKET = re.compile(r"Socket(\d+)")
+_SOCKET_LINE = re.compile(r"\s*Socket ?(\d+)\s*")
+_LISTED = re.compile(r"\s*(IIO Stack\s+\d+\s*-.*?)\s+(?:domain 0x|root bus:).*")  # option -list
 # below a box: |0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom ...; Part: 0, 1
 _DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|.*;\s*Part:\s*([\d, ]+)")
 _BEHIND = Metric("device", "", Kind.STATE)
@@ -74,7 +76,7 @@ def _parts(text_lines: Iterable[str], origin: Origin) -> Iterator[Iterable[Readi
         if _HEADER.match(text):
             yield from _parse_csv(lines, text, number, origin)
             return
-        if text.startswith("|IIO Stack") or _SOCKET.fullmatch(text.strip()):
+        if text.startswith("|IIO Stack") or _SOCKET_LINE.fullmatch(text):
             yield _parse_boxes(lines, text, number, origin)
             return
         failure = recognise_failure(text)
@@ -395,14 +397,17 @@ def _stack(name: str) -> str:
 
 
 def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
-    """The text output: a box per stack. Its numbers are cut to K, M, G by the tool."""
+    """The text output: a box per stack, or the devices alone (-list). Its numbers are cut to K, M, G by the tool."""
     socket, stack, samples = "0", "", 0
     columns, seen = _columns([]), set[str]()
     t_ns = origin.now(None, samples)
     for line, text in _continued(first, number, lines, origin):
-        match = _SOCKET.fullmatch(text.strip())
+        match, listed = _SOCKET_LINE.fullmatch(text), _LISTED.fullmatch(text)
         if match:
             socket = match[1]
+            continue
+        if listed:
+            stack, columns = f"socket{socket}/{_stack(listed[1])}", _columns([])
             continue
         cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
         if cells[0].startswith("IIO Stack"):
