@@ -9,7 +9,7 @@ from typing import Any
 from pollscope.errors import HostError, TrialError
 from pollscope.host.company import Company, has_company
 from pollscope.host.memory import meminfo_bytes
-from pollscope.node import NodeClient, NodeLost
+from pollscope.node import ClientOwner, NodeClient, NodeLost
 from pollscope.places import corunner_program
 from pollscope.units import human_size
 
@@ -71,7 +71,7 @@ def _corunner(params: Params, cpu: int) -> dict[str, Any]:
     return worker
 
 
-class Beside:
+class Beside(ClientOwner):
     """Keeps one `pollscope-corunner` over the trials of a run; a lost one is started again for the next trial.
 
     Args:
@@ -80,7 +80,6 @@ class Beside:
 
     def __init__(self, start: Callable[[], NodeClient]) -> None:
         self._start = start
-        self._client: NodeClient | None = None
         self._workers: list[dict[str, Any]] = []
         self._made: list[dict[str, Any]] = []
 
@@ -108,18 +107,6 @@ class Beside:
             self._made = self._client.request("configure", CONFIGURE_LIMIT_S, workers=wanted)["workers"]
             self._workers = wanted
         return self._client
-
-    def close(self) -> None:
-        """Ends the program in order."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def end(self) -> None:
-        """Ends the program at once."""
-        if self._client is not None:
-            self._client.end()
-            self._client = None
 
 
 class Present:

@@ -194,6 +194,24 @@ class NodeClient:
         return message
 
 
+class ClientOwner:
+    """Has one client at a time, started when it is first needed; `None` when there is none."""
+
+    _client: NodeClient | None = None
+
+    def close(self) -> None:
+        """Ends the program in order."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
+    def end(self) -> None:
+        """Ends the program at once."""
+        if self._client is not None:
+            self._client.end()
+        self._client = None
+
+
 def _close(pipe: IO[bytes]) -> None:
     with contextlib.suppress(BrokenPipeError):  # what was left unsent is of no use to a node that has ended
         pipe.close()

@@ -4,10 +4,13 @@
 import fcntl
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from run_helpers import Cli
+from ssh_host import SshHost, running_sshd
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
@@ -64,3 +67,17 @@ def build_dir() -> Path:
 def asan_build_dir() -> Path:
     """The same under AddressSanitizer and UndefinedBehaviorSanitizer."""
     return _build(CHECKOUT / "build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1")
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
+    """A host behind SSH, which is this one."""
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
+        yield host
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """A command line in a folder of its own, beside what else a test makes."""
+    (tmp_path / "cli").mkdir()
+    return Cli(tmp_path / "cli")

@@ -5,13 +5,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_helpers import Cli, assert_complete, last_attempts
-from ssh_host import SshHost, free_port, running_sshd
+from ssh_host import SshHost, free_port
 
 from pollscope.derive import derive_trial
 from pollscope.run_folder import RunFolder
@@ -29,17 +28,6 @@ trial: {warmup: 500 ms, window: 500 ms, drain: 200 ms}
 repeats: {count: 2}
 order: {randomise: false}
 """
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
-    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
-        yield host
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path)
 
 
 def pair_file(sshd: SshHost, build_dir: Path, folder: Path, **dut_ssh: Any) -> Path:

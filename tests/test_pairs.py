@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,13 @@ import pandas as pd
 import pytest
 from pair_hosts import SPEC, host_config, written
 from run_helpers import Cli, assert_complete
-from ssh_host import SshHost, running_sshd
+from ssh_host import SshHost
 
 from pollscope.plan import plan_parts
 from pollscope.spec import load_text
 
 SHARED = SPEC.replace("count: 1", "count: 4").replace("window: 2 s", "window: 100 ms")
 BASELINE = "baseline: {point: {burst: 8}, metric: rx_pps, every: 2}\n"
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
-    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
-        yield host
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    (tmp_path / "cli").mkdir()
-    return Cli(tmp_path / "cli")
 
 
 def pairs_file(sshd: SshHost, folder: Path, faults: dict[str, dict[str, str]] | None = None) -> Path:

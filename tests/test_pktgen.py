@@ -3,7 +3,6 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +10,12 @@ import pandas as pd
 import pytest
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete
-from ssh_host import SshHost, free_port, running_sshd
+from ssh_host import SshHost, free_port
 
 from pollscope.testbeds.pktgen import rate_percent
 
 FAKE = Path(__file__).parent / "fake_pktgen.py"
 LOADED = SPEC.replace("load_pps: 0", "flows: 16").replace("burst: [8, 32]", "load_pps: [0 pps, 1 Mpps]")
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
-    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
-        yield host
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    (tmp_path / "cli").mkdir()
-    return Cli(tmp_path / "cli")
 
 
 def pktgen_file(sshd: SshHost, folder: Path, fault: str = "") -> Path:

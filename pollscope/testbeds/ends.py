@@ -12,7 +12,7 @@ from typing import Any
 from pollscope import __version__
 from pollscope.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError
 from pollscope.host.activity import Activity
-from pollscope.node import NodeClient, NodeRefused
+from pollscope.node import ClientOwner, NodeClient, NodeRefused
 from pollscope.testbeds.pair_config import PairHost
 from pollscope.testbeds.ssh import LOST_STATUS, ssh_command
 
@@ -49,7 +49,7 @@ class Clocks:
         return there_ns - round(first.offset_ns + done * (last.offset_ns - first.offset_ns))
 
 
-class End:
+class End(ClientOwner):
     """One host of a pair.
 
     Args:
@@ -64,7 +64,6 @@ class End:
 
     def __init__(self, name: str, host: PairHost, prefix: str) -> None:
         self.name, self.host, self._prefix = name, host, prefix
-        self._client: NodeClient | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._absent = ""
         self._starts = 0
@@ -152,7 +151,7 @@ class End:
         return client
 
     def _new_log(self) -> Path:
-        """An empty file for what ssh and the agent write; it is gone when this process ends."""
+        """An empty file for what ssh and the agent write; it is gone when the end is closed."""
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pollscope-end-")
         log = Path(self._folder.name) / "log"
         log.write_bytes(b"")
@@ -192,15 +191,10 @@ class End:
 
     def close(self) -> None:
         """Ends the agent in order: it gives back what it holds."""
-        if self._client is not None:
-            self._client.close()
-        self._client = None
-
-    def end(self) -> None:
-        """Ends the connection at once; the agent ends because its input does."""
-        if self._client is not None:
-            self._client.end()
-        self._client = None
+        super().close()
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._folder = None
 
 
 def _error(failed: Mapping[str, Any], end: str) -> PollscopeError:

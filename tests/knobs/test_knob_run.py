@@ -28,12 +28,6 @@ repeats: {count: 4}
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    (tmp_path / "cli").mkdir()
-    return Cli(tmp_path / "cli")
-
-
-@pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path / "host")
 

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +12,7 @@ import pytest
 from knob_tree import Tree
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete
-from ssh_host import SshHost, running_sshd
+from ssh_host import SshHost
 
 from pollscope.analysis.collected import deliveries
 from pollscope.run_folder import read_run
@@ -30,18 +29,6 @@ for _ in range(3):
     time.sleep(0.05)
 raise SystemExit("perf: the counters are gone")
 """
-
-
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
-    with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
-        yield host
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    (tmp_path / "cli").mkdir()
-    return Cli(tmp_path / "cli")
 
 
 @pytest.fixture
