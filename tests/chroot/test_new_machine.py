@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from debian import MakeSystem, System
+from told import told
 
 README_PACKAGES = ["git", "make", "python3"]
 HOME = str(Path("/opt") / "clone" / "pollscope")  # in parts: no file may name the path of the checkout it lies in
 USER, USER_HOME = "nobody", "/srv/pollscope"
+LOGS = Path(__file__).resolve().parent.parent.parent / ".cache/machine-test"
 RUN_LIMIT_S, TEST_LIMIT_S, SECOND_START_LIMIT_S = 8 * 60, 15 * 60, 5
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(3600)]
@@ -29,6 +31,11 @@ def machine(request: pytest.FixtureRequest, make_system: MakeSystem, checkout: P
             assert done.returncode == 0, done.stdout
         system.run(["chown", "-R", USER, USER_HOME])
         yield system
+
+
+def log(system: System, name: str) -> Path:
+    """Where the whole output of a make is kept."""
+    return LOGS / f"{system.base.name}-{name}.log"
 
 
 def make(system: System, *words: str, limit_s: float, user: str = "root") -> tuple[int, str, float]:
@@ -58,7 +65,7 @@ def test_a_user_without_root_is_told_the_packages(machine: System) -> None:
 
 def test_make_run_ends_with_a_report(machine: System) -> None:
     code, shown, took_s = make(machine, "run", limit_s=RUN_LIMIT_S)
-    assert code == 0, shown[-4000:]
+    assert code == 0, told(shown, log(machine, "run"))
     assert (machine.inside(HOME) / "out/report.html").stat().st_size > 10_000
     assert shown.rstrip().splitlines()[-1].endswith("out/report.html")
     assert took_s < RUN_LIMIT_S
@@ -66,24 +73,24 @@ def test_make_run_ends_with_a_report(machine: System) -> None:
 
 def test_the_second_time_measures_at_once(machine: System) -> None:
     code, shown, took_s = make(machine, "build", limit_s=60)
-    assert code == 0, shown[-4000:]
+    assert code == 0, told(shown, log(machine, "build-again"))
     assert took_s < SECOND_START_LIMIT_S
 
 
 def test_a_user_without_root_builds_when_nothing_is_missing(machine: System) -> None:
     code, shown, _ = make(machine, "build", limit_s=120, user=USER)
-    assert code == 0, shown[-4000:]
+    assert code == 0, told(shown, log(machine, "build-user"))
     assert "hugepages stay as they are" in shown
 
 
 def test_make_test_passes(machine: System) -> None:
     code, shown, took_s = make(machine, "test", limit_s=TEST_LIMIT_S)
-    assert code == 0, shown[-6000:]
+    assert code == 0, told(shown, log(machine, "test"))
     assert " passed" in shown.rstrip().splitlines()[-1]
     assert took_s < TEST_LIMIT_S
 
 
 def test_clean_host_leaves_no_journal(machine: System) -> None:
     code, shown, _ = make(machine, "clean-host", limit_s=120)
-    assert code == 0, shown[-4000:]
+    assert code == 0, told(shown, log(machine, "clean-host"))
     assert not machine.inside("/var/lib/pollscope/hugepages.json").exists()
