@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from pollscope import __version__
 from pollscope.collectors.interface import Collector, Outcome
-from pollscope.collectors.knobs import Host, KnobSession
+from pollscope.collectors.knobs import Host, KnobSession, boot_note, remove_boot_note, write_boot_note
 from pollscope.collectors.registry import create
 from pollscope.errors import ExitCode, PollscopeError, UsageError
 from pollscope.host.activity import read_activity
@@ -143,6 +143,20 @@ class Agent:
     def knobs_snapshot(self) -> Reply:
         """Every knob's values now."""
         return {"knobs": self._session().snapshot()}
+
+    def boot_note(self) -> Reply:
+        """What an ended run left changed of this host's boot parameters."""
+        return {"note": boot_note(self._session().host)}
+
+    def write_boot_note(self, what: str) -> Reply:
+        """Notes that the boot parameters are about to be changed from elsewhere."""
+        write_boot_note(self._session().host, what)
+        return {}
+
+    def remove_boot_note(self) -> Reply:
+        """Takes the note away."""
+        remove_boot_note(self._session().host)
+        return {}
 
     def knobs_refusal(self, settings: Mapping[str, object], root: str | None) -> Reply:
         """Why this host cannot give these values; nothing is written."""

@@ -20,7 +20,7 @@ from pollscope.search_trials import counts_of, hidden_overload, search_json
 from pollscope.spec.points import Point
 from pollscope.steady import steadiness_flags
 from pollscope.store import RunWriter
-from pollscope.testbeds import Knobs, Testbed
+from pollscope.testbeds import HostAway, Knobs, Testbed
 from pollscope.trials import Record, TrialMaker, not_run, same_params, search_record
 from pollscope.units import human_rate
 
@@ -105,7 +105,7 @@ class Runner:
         """Makes every trial that is not there yet.
 
         Raises:
-            HostError: a node cannot be started.
+            HostError: a node cannot be started, or a host whose knobs are turned is gone.
             TrialError: node after node was lost.
         """
         there = [trial for trial in self._plan.trials if self._done(trial)]
@@ -224,6 +224,8 @@ class Runner:
                 return not_run(trial, attempt, self._testbed, reason)
         try:
             self._knobs.apply(knob_settings(trial.point.factors))
+        except HostAway:
+            raise
         except HostError as error:
             return not_run(trial, attempt, self._testbed, f"its knobs could not be set: {error}")
         return self._maker.make(trial, attempt, maximum_pps)

@@ -6,6 +6,7 @@ import os
 import pwd
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +48,19 @@ class SshHost:
     port: int
     process: subprocess.Popen[bytes]
 
+    def stop(self) -> None:
+        """As when the host is switched off: every connection ends, and none is taken."""
+        for pid in self.connections():
+            os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(10)
+
+    def restart(self) -> None:
+        """The same host again, with its port and its keys."""
+        with (self.folder / "sshd.log").open("ab") as log:
+            self.process = subprocess.Popen(self.process.args, stderr=log)
+        _wait(self.port, self.folder / "sshd.log")
+
     def remote(self, **other: Any) -> dict[str, Any]:
         """The `ssh` of a testbed file."""
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -85,13 +99,14 @@ def running_sshd(
     (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder, more=more))
     with (folder / "sshd.log").open("wb") as log:
         process = subprocess.Popen([*inside, program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
+    host = SshHost(folder, port, process)
     try:
         _wait(port, folder / "sshd.log")
-        yield SshHost(folder, port, process)
+        yield host
     finally:
         # unshare(1), with which a place of its own is entered, leaves SIGTERM alone; its end is the end of all inside.
-        (process.kill if inside else process.terminate)()
-        process.wait(10)
+        (host.process.kill if inside else host.process.terminate)()
+        host.process.wait(10)
 
 
 def free_port() -> int:

@@ -9,6 +9,7 @@ with KnobSession("run S-F5", restore_first=False) as session:      # holds the h
 """
 
 from pollscope.collectors.knobs.base import Availability, Knob, NotStuck, Refused
+from pollscope.collectors.knobs.boot_note import boot_note, remove_boot_note, write_boot_note
 from pollscope.collectors.knobs.giveback import Outcome, Policy
 from pollscope.collectors.knobs.holding import Holding, NotGivenBack
 from pollscope.collectors.knobs.host import Host
@@ -41,12 +42,15 @@ __all__ = [
     "Policy",
     "Refused",
     "apply",
+    "boot_note",
     "knobs_of",
     "left_behind",
     "parse_setting",
     "pick",
     "read_values",
+    "remove_boot_note",
     "restore_all",
     "snapshot",
     "split_key",
+    "write_boot_note",
 ]

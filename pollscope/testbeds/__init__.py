@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from pollscope.testbeds.base import Knobs, Measured, Session, State, Testbed
+from pollscope.testbeds.base import HostAway, Knobs, Measured, Session, State, Testbed
 from pollscope.testbeds.config import config_path, load_config
 from pollscope.testbeds.loopback import LoopbackTestbed
 from pollscope.testbeds.pair import PairTestbed
@@ -13,7 +13,18 @@ from pollscope.testbeds.vm_pair import VmPairConfig, VmPairTestbed
 
 DEFAULT = "loopback"
 
-__all__ = ["DEFAULT", "Knobs", "Measured", "Session", "State", "Testbed", "knobs_of_part", "make_testbed", "parts_of"]
+__all__ = [
+    "DEFAULT",
+    "HostAway",
+    "Knobs",
+    "Measured",
+    "Session",
+    "State",
+    "Testbed",
+    "knobs_of_part",
+    "make_testbed",
+    "parts_of",
+]
 
 
 def parts_of(testbed: Testbed) -> Sequence[Testbed]:

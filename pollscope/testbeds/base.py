@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pollscope.collectors.knobs import Outcome
+from pollscope.errors import HostError
 from pollscope.host.company import Company
 from pollscope.node import NodeClient
 
@@ -33,6 +34,10 @@ class State:
     facts: list[str] = field(default_factory=list)
 
 
+class HostAway(HostError):
+    """A host that trials need does not answer any more: the run ends, and is resumable."""
+
+
 class Knobs(Protocol):
     """Turns knobs of the host that measures and gives them back when the block is left; keeps other runs out."""
 
@@ -49,7 +54,7 @@ class Knobs(Protocol):
         """Gives back; raises HostError with what could not be given back."""
 
     def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
-        """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it."""
+        """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it, HostAway when it is gone."""
 
     def give_back(self) -> Sequence[Outcome]:
         """Gives back what was set so far."""

@@ -14,9 +14,11 @@ from pollscope.hostlock import HostLock, default_lock_path
 from pollscope.knob_points import knob_settings
 from pollscope.node import NodeClient
 from pollscope.spec import lcores
+from pollscope.testbeds import boot_mode
 from pollscope.testbeds.base import Params, State
 from pollscope.testbeds.ends import End
 from pollscope.testbeds.pair_config import PairConfig, PairHost
+from pollscope.testbeds.pair_inventory import boot_modes
 from pollscope.testbeds.pair_knobs import PairKnobs
 from pollscope.testbeds.pair_session import NO_COMPANY, Options, PairSession
 from pollscope.testbeds.pktgen import GeneratorClient, Pktgen
@@ -62,7 +64,8 @@ class PairTestbed:
 
     def knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Those of the hosts that the file names; keeps other runs off both hosts."""
-        return PairKnobs(what, HostLock(what, self.lock_path), self.ends, self.config.knobs, restore_first)
+        lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
+        return PairKnobs(what, lock, self.ends, self.config.knobs, restore_first, modes)
 
     def machine(self) -> dict[str, Any]:
         """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
@@ -94,7 +97,9 @@ class PairTestbed:
             self._knob_refusals[key] = self._asked_refusal(dict(settings)) if settings else None
         return self._knob_refusals[key]
 
-    def _asked_refusal(self, settings: Params) -> str | None:
+    def _asked_refusal(self, settings: dict[str, object]) -> str | None:
+        if boot_mode.KNOB in settings and boot_modes(self.config, self.file, self.name):
+            settings.pop(boot_mode.KNOB)  # the agent cannot set it, the play can
         for end in self.ends:
             if end.name in self.config.knobs:
                 try:

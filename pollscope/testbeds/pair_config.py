@@ -84,6 +84,9 @@ class PairConfig(BaseModel):
     knobs: Annotated[tuple[EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
         "dut",
     )
+    inventory: str | None = Field(
+        default=None, description="of the playbooks, with these hosts: its play sets IOMMU modes"
+    )
 
     @model_validator(mode="after")
     def _pktgen_is_described(self) -> Self:

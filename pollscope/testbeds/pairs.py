@@ -33,6 +33,7 @@ class PairsConfig(BaseModel):
 
     kind: Literal["pairs"]
     pairs: dict[PairName, NamedPair] = Field(min_length=2, description="name -> pair")
+    inventory: str | None = Field(default=None, description="see PairConfig; a pair has the same name there")
 
 
 class PairsTestbed:
@@ -45,7 +46,7 @@ class PairsTestbed:
 
     def __init__(self, file: Path, config: PairsConfig) -> None:
         self.name, self.file = file.stem, file
-        self.parts = tuple(_part(file, name, pair) for name, pair in config.pairs.items())
+        self.parts = tuple(_part(file, name, pair, config.inventory) for name, pair in config.pairs.items())
 
     def describe(self) -> dict[str, Any]:
         """For run.json; each pair under its name."""
@@ -90,8 +91,8 @@ class PairsTestbed:
         return State(all(state.ready for _, state in states), facts)
 
 
-def _part(file: Path, name: str, pair: NamedPair) -> PairTestbed:
-    part = PairTestbed(file, PairConfig(kind="pair", dut=pair.dut, generator=pair.generator))
+def _part(file: Path, name: str, pair: NamedPair, inventory: str | None) -> PairTestbed:
+    part = PairTestbed(file, PairConfig(kind="pair", dut=pair.dut, generator=pair.generator, inventory=inventory))
     return part.named(name)
 
 

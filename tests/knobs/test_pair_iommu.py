@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The mode of the IOMMU as a factor of a pair of real hosts, set by the play of an inventory.
+
+This machine must not reboot: a stand-in takes the place of `run_play`. It does to the DUT what the play does as far as
+another host sees it: it takes the DUT's lock, sets the mode, and every connection to the DUT ends.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import pollscope
+from knob_tree import Tree
+from pair_hosts import SPEC, host_config, written
+from run_helpers import assert_complete
+from ssh_host import SshHost, running_sshd
+
+from pollscope.errors import HostError
+from pollscope.hostlock import HostLock
+from pollscope.run_folder import RunFolder, read_run
+from pollscope.testbeds import pair_inventory, pair_knobs
+from pollscope.testbeds.inventory import Inventory
+from pollscope.testbeds.plays import PlayFailed, PlayResult
+
+TYPES = {"pt": "identity", "lazy": "DMA-FQ", "strict": "DMA"}
+# A warm-up that outlasts the time between the two start requests on a busy host.
+PLAIN = SPEC.replace("window: 2 s", "window: 50 ms").replace("warmup: 200 ms", "warmup: 2 s")
+SWEEP = PLAIN.replace("burst: [8, 32]", "knob.iommu: [passthrough, strict]")
+OWN = "lazy"  # what the inventory says, and what the tree has
+
+
+class Machine:
+    """The DUT as the play leaves it.
+
+    Attributes:
+        modes: those that were asked for, in their order.
+        refused: a mode that its kernel does not take; the play gives it back.
+        silent: it does not come back from its next reboot.
+    """
+
+    def __init__(self, sshd: SshHost, tree: Tree, state: Path) -> None:
+        self._sshd, self._tree, self._state = sshd, tree, state
+        self.modes: list[str] = []
+        self.refused = ""
+        self.silent = False
+
+    def play(
+        self, name: str, inventory: Inventory, variables: Mapping[str, str], *, options: Sequence[str], log: Path
+    ) -> PlayResult:
+        assert (name, list(options)) == ("iommu", ["--limit", "dut.example"])
+        mode = variables["mode"]
+        try:
+            with HostLock("play iommu", self._state / "host.lock"):
+                self.modes.append(mode)
+                self._reboot(OWN if mode in (self.refused, "default") else mode)
+        except HostError as error:
+            raise PlayFailed({"dut.example": str(error)}) from error
+        if self.silent:
+            raise PlayFailed({"dut.example": "Timed out waiting for last boot time check (timeout=600)"})
+        if mode == self.refused:
+            raise PlayFailed({"dut.example": f"the IOMMU mode is {OWN}, should be {mode}"})
+        return PlayResult((), {})
+
+    def _reboot(self, mode: str) -> None:
+        self._tree.write("sys/kernel/iommu_groups/1/type", TYPES[mode] + "\n")
+        if self.silent:
+            self._sshd.stop()
+        for pid in self._sshd.connections() if not self.silent else ():
+            os.kill(pid, signal.SIGKILL)
+
+
+class Bench:
+    """A pair whose DUT is behind an sshd of its own, so that its reboot leaves the generator alone."""
+
+    def __init__(self, folder: Path, dut: SshHost, generator: SshHost) -> None:
+        self.folder, self.tree, self._dut = folder, Tree(folder / "tree"), dut
+        hosts = {"dut": self._host("dut", dut), "generator": self._host("generator", generator)}
+        self.config = {"kind": "pair", **hosts, "inventory": "inventory.yml"}
+        self.testbed = written(folder / "two.yaml", self.config)
+        groups = {
+            name: {"hosts": {f"{name}.example": self._reached(host)}}
+            for name, host in (("dut", dut), ("generator", generator))
+        }
+        groups["dut"]["hosts"]["dut.example"]["iommu_mode"] = OWN
+        self.inventory = written(folder / "inventory.yml", groups)
+        self.machine = Machine(dut, self.tree, folder / "dut/state")
+
+    def _host(self, name: str, sshd: SshHost) -> dict[str, Any]:
+        root = {"knob_root": str(self.tree.root)} if name == "dut" else {}
+        return host_config(sshd, self.folder, name, **root)
+
+    @staticmethod
+    def _reached(sshd: SshHost) -> dict[str, Any]:
+        return {"ansible_host": "127.0.0.1", "ansible_port": sshd.port, "pollscope_nics": ["0000:17:00.0"]}
+
+    def run(self, spec: str, *options: str) -> tuple[int, list[str]]:
+        """Exit code and lines on standard error."""
+        path = self.folder / "spec.yaml"
+        path.write_text(spec)
+        done = pollscope("run", path, "--testbed", self.testbed, *options, cwd=self.folder)
+        return done.returncode, done.stderr.splitlines()
+
+    def restart(self) -> None:
+        self._dut.restart()
+
+    def runs(self) -> list[RunFolder]:
+        return [read_run(path) for path in sorted((self.folder / "results").glob("*/*"))]
+
+    @property
+    def mode(self) -> str:
+        return (self.tree.root / "sys/kernel/iommu_groups/1/type").read_text().strip()
+
+    @property
+    def note(self) -> Path:
+        return self.tree.root / "state/knobs/boot.note"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    for name in ("ssh-dut", "ssh-generator"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "conductor"))
+    monkeypatch.setattr(pair_knobs, "REOPEN_PAUSE_S", 0.1)
+    with running_sshd(tmp_path / "ssh-dut") as dut, running_sshd(tmp_path / "ssh-generator") as generator:
+        made = Bench(tmp_path, dut, generator)
+        monkeypatch.setattr(pair_inventory, "run_play", made.machine.play)
+        yield made
+
+
+def test_modes_are_set_by_few_plays_and_given_back(bench: Bench) -> None:
+    before = bench.tree.picture()
+    sweep = SWEEP.replace("strict]", "strict], knob.governor: [performance, powersave]")
+    code, said = bench.run(sweep.replace("count: 1", "count: 2"))
+    assert code == 0, said
+    (run,) = bench.runs()
+    assert_complete(run)
+    # Two blocks of two modes, the second backwards: three plays for eight trials, and one that gives back.
+    assert sorted(bench.machine.modes[:2]) == ["pt", "strict"]
+    assert bench.machine.modes[2:] == [bench.machine.modes[0], OWN]
+    assert run.meta["knobs_before"] == run.meta["knobs_after"]
+    assert run.meta["knobs_before"]["iommu"] == {"dut/host": OWN}
+    assert bench.tree.picture() == before
+    assert not bench.note.exists()
+
+
+def test_other_knobs_are_given_back_before_a_reboot_and_set_again_after_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    balancing = bench.tree.root / "proc/sys/kernel/numa_balancing"
+    seen: list[str] = []
+
+    def looking(*words: Any, **named: Any) -> PlayResult:
+        seen.append(balancing.read_text())
+        return bench.machine.play(*words, **named)
+
+    monkeypatch.setattr(pair_inventory, "run_play", looking)
+    code, said = bench.run(SWEEP + "knobs: {numa_balancing: off}\n")
+    assert code == 0, said
+    assert seen == ["1\n"] * 3, "two modes, and the one that is given back"
+    assert bench.runs()[0].meta["knobs_after"]["numa_balancing"] == {"dut/host": "on"}
+    assert balancing.read_text() == "1\n"
+
+
+def test_a_mode_that_the_kernel_does_not_take_is_tried_once(bench: Bench) -> None:
+    bench.machine.refused = "strict"
+    code, said = bench.run(SWEEP.replace("count: 1", "count: 3"))
+    assert code == 1, said
+    assert bench.machine.modes.count("strict") == 1
+    failed = {trial["reason"] for trial in bench.runs()[0].trials if trial["status"] == "failed"}
+    assert failed == {"its knobs could not be set: dut.example: the IOMMU mode is lazy, should be strict"}
+    assert bench.mode == TYPES[OWN]
+    assert not bench.note.exists()
+
+
+def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_gives_back(bench: Bench) -> None:
+    bench.machine.silent = True
+    code, said = bench.run(SWEEP)
+    assert code == 3
+    assert len([line for line in said if line.startswith("pollscope: ")]) == 1
+    assert "Timed out waiting for last boot time check" in said[-1]
+    assert "dut" in said[-1]
+    bench.machine.silent = False
+    bench.restart()
+    code, said = bench.run(PLAIN)
+    assert (code, len(said)) == (3, 1)
+    assert "did not give back: iommu" in said[0]
+    code, said = bench.run(PLAIN, "--restore-first")
+    assert code == 0, said
+    assert bench.machine.modes[-1] == OWN
+    assert bench.mode == TYPES[OWN]
+    assert not bench.note.exists()
+
+
+def test_without_the_inventory_modes_are_left_out(bench: Bench) -> None:
+    written(bench.testbed, {key: value for key, value in bench.config.items() if key != "inventory"})
+    done = pollscope("plan", _spec(bench), "--testbed", bench.testbed, cwd=bench.folder)
+    assert done.returncode == 3
+    assert "needs the boot parameter" in done.stdout + done.stderr
+
+
+def test_an_inventory_of_other_hosts_is_refused(bench: Bench) -> None:
+    groups = json.loads(bench.inventory.read_text())
+    groups["dut"]["hosts"]["dut.example"]["ansible_port"] = 22
+    written(bench.inventory, groups)
+    code, said = bench.run(SWEEP)
+    assert (code, len(said)) == (2, 1)
+    assert "its host dut.example is 127.0.0.1:22, the testbed's is 127.0.0.1:" in said[0]
+    assert not bench.machine.modes
+
+
+def test_a_run_without_the_factor_never_plays(bench: Bench) -> None:
+    assert bench.run(PLAIN)[0] == 0
+    assert not bench.machine.modes
+
+
+def _spec(bench: Bench) -> Path:
+    path = bench.folder / "spec.yaml"
+    path.write_text(SWEEP)
+    return path
