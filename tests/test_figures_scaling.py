@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 import synthetic_run as synthetic
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from test_figures import run_of, svg_of, words
+
+from pollscope.analysis.figures import h_f3
+from pollscope.analysis.figures.data import figure_data
 
 ROWS = ("S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18", "H-F3a")
 LEVELS: dict[str, dict[str, list[Any]]] = {
@@ -62,3 +66,28 @@ def test_a_run_without_trials_says_why(row: str, tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", row, [], left_out=left_out), row, tmp_path / "out"))
     assert "could host none of its points" in text
     assert "needs 21 CPUs" in text
+
+
+@pytest.mark.parametrize("row", ["S-F16", "S-F17a"])
+def test_a_testbed_that_could_host_nothing_is_said_once(row: str, tmp_path: Path) -> None:
+    left = [{"point": "cores=2", "reason": "needs 5 CPUs", "factors": {"cores": 2}}]
+    text = words(svg_of(run_of(tmp_path / "run", row, [], left_out=left), row, tmp_path / "out"))
+    assert text.count("needs 5 CPUs") == 1
+
+
+def test_intervals_of_shapes_at_one_number_of_queues_stand_beside_each_other(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", "H-F3a", trials_at(crossed(LEVELS["H-F3a"])))
+    absolute = h_f3.draw_shapes(figure_data("H-F3a", run)).axes[0]
+    whiskers = [line.get_xdata()[0] for line in absolute.lines if len(line.get_xdata()) == 2]
+    assert len(whiskers) == len(set(whiskers)) == 12
+
+
+def test_a_legend_lies_above_the_data(tmp_path: Path) -> None:
+    trials = trials_at({"queues": count} for count in (1, 500, 1000))
+    figure = h_f3.draw_growth(figure_data("H-F3b", run_of(tmp_path / "run", "H-F3b", trials)))
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        lowest = axes.transData.inverted().transform(legend.get_window_extent().p0)[1]
+        assert lowest > max(max(line.get_ydata(), default=0.0) for line in axes.lines)

@@ -60,7 +60,7 @@ class FigureData:
             return ""
         fate = "is left out" if self.leaves_out_interruptions else "is part of these numbers"
         middle, worst = 100 * shares.median(), 100 * shares.max()
-        return f"Other work on the DUT's CPU, {middle:.2g} % of the time (up to {worst:.2g} %), {fate}."
+        return f"Other work on the DUT's CPU, {middle:.3g} % of the time (up to {worst:.3g} %), {fate}."
 
     @property
     def floor_ns(self) -> float | None:
@@ -88,9 +88,8 @@ class FigureData:
         """Testbed, machine, trials, run: what a reader needs beside the picture."""
         facts = HostFacts(self.run.meta)
         where = f"Testbed {facts.testbed_name}: {self.mark}. {facts.processor}; {facts.machine}; {facts.software}."
-        return " ".join(
-            [where, _trial_counts(self.rows), self.interrupted, self._maximum_note(), f"Run {self.run.run_id}."]
-        ).replace("  ", " ")
+        said = [where, _trial_counts(self.rows), self.interrupted, self._maximum_note(), f"Run {self.run.run_id}."]
+        return " ".join(each for each in said if each)
 
     def _maximum_note(self) -> str:
         if not unsaturated_points(self.table):

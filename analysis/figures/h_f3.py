@@ -8,7 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData
-from pollscope.analysis.figures.style import LINES, MARKERS, MUTED, absent_panel, floor_line, interval_line, new_figure
+from pollscope.analysis.figures.style import (
+    LINES,
+    MARKERS,
+    MUTED,
+    absent_panel,
+    floor_line,
+    interval_line,
+    legend_above_data,
+    new_figure,
+)
 from pollscope.analysis.samples import Sample, measured, samples
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.statistics import Estimate, ratio_estimate
@@ -31,6 +40,8 @@ SHAPES = {
     "SQ": "SQ (one queue)",
 }
 MILLION = 1e6
+# Of the axis, the distance between two shapes at one number of queues.
+SIDE_SHARE = 0.012
 
 
 def draw_shapes(data: FigureData) -> Figure:
@@ -45,9 +56,9 @@ def draw_shapes(data: FigureData) -> Figure:
         for axes in (absolute, relative):
             absent_panel(axes, data.absence("tx_pps"))
         return figure
-    for rank, (shape, found) in enumerate(shapes.items()):
+    for rank, found in enumerate(shapes.values()):
         if found:
-            _shape(absolute, relative, found, rank, SHAPES[shape])
+            _shape(absolute, relative, data, found, rank)
     _mark_generator(absolute, data)
     for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
         axes.set_xlabel("RX queues polled by the core")
@@ -57,9 +68,16 @@ def draw_shapes(data: FigureData) -> Figure:
     return figure
 
 
-def _shape(absolute: Axes, relative: Axes, found: Sequence[Sample], rank: int, name: str) -> None:
-    x = [float(sample.levels["queues"]) for sample in found]
-    interval_line(absolute, x, [each.estimate.scaled(1 / MILLION) for each in found], LINES[rank], MARKERS[rank], name)
+def _aside(data: FigureData, rank: int) -> float:
+    """How far a shape stands beside its number of queues, so that intervals do not hide each other."""
+    most = max((float(each.levels["queues"]) for each in data.samples("tx_pps") if "queues" in each.levels), default=0)
+    return SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
+
+
+def _shape(absolute: Axes, relative: Axes, data: FigureData, found: Sequence[Sample], rank: int) -> None:
+    x = [float(sample.levels["queues"]) + _aside(data, rank) for sample in found]
+    rates, name = [each.estimate.scaled(1 / MILLION) for each in found], list(SHAPES.values())[rank]
+    interval_line(absolute, x, rates, LINES[rank], MARKERS[rank], name)
     one = found[0].values
     ratios = [Estimate(1.0, 1.0, 1.0, len(one), "by definition")]
     ratios += [ratio_estimate(sample.values, one) for sample in found[1:]]
@@ -70,9 +88,10 @@ def _mark_generator(axes: Axes, data: FigureData) -> None:
     bound = saturated_generator_points(data.run, data.table)
     limited = samples(data.rows[data.rows["point"].isin(bound)], "tx_pps")
     if limited:
-        x = [float(sample.levels["queues"]) for sample in limited]
+        ranks = [list(SHAPES).index(str(each.levels["shape"])) for each in limited]
+        x = [float(each.levels["queues"]) + _aside(data, rank) for each, rank in zip(limited, ranks, strict=True)]
         y = [sample.estimate.value / MILLION for sample in limited]
-        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="the generator's limit")
+        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="the generator's limit", ls="")
 
 
 def draw_growth(data: FigureData) -> Figure:
@@ -102,7 +121,7 @@ def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str]) -> None:
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Time (µs)")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left")
+    legend_above_data(axes)
 
 
 def draw_distribution(data: FigureData) -> Figure:

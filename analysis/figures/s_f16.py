@@ -33,6 +33,8 @@ MILLION, US_PER_NS = 1e6, 1e-3
 
 def draw_cores(data: FigureData) -> Figure:
     """S-F16: what cores forward, and what of it was lost before a full ring."""
+    if not any("cores" in each.levels for each in data.samples("tx_pps")):
+        return _empty(data, "tx_pps")
     figure = new_figure(3.1)
     rate, full = figure.subplots(1, 2)
     rate.set_title("Maximum throughput")
@@ -43,6 +45,13 @@ def draw_cores(data: FigureData) -> Figure:
         peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
         _stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak}")
     _legend(figure)
+    return figure
+
+
+def _empty(data: FigureData, metric: str) -> Figure:
+    """One low panel with the reason, instead of two that say the same."""
+    figure = new_figure(1.2)
+    absent_panel(figure.subplots(), data.absence(metric), 100)
     return figure
 
 
@@ -60,6 +69,8 @@ def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: 
 
 def draw_latency(data: FigureData) -> Figure:
     """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured."""
+    if not any("load_pps" in each.levels for each in data.samples("latency_sent_mean_ns")):
+        return _empty(data, "latency_sent_mean_ns")
     figure = new_figure(3.1)
     for axes, (metric, title) in zip(
         figure.subplots(1, 2),

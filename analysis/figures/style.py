@@ -15,6 +15,8 @@ from pollscope.analysis.statistics import Estimate
 WIDTH_INCH = 7.2  # two columns of a printed page
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
 CAPTION_CHARACTERS = 122
+# Of the height of axes in a figure of 3 inches, one line of a legend.
+LEGEND_LINE_SHARE = 0.085
 
 # Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
 INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
@@ -94,7 +96,9 @@ def interval_line(
 ) -> None:
     """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow."""
     y = [estimate.value for estimate in estimates]
-    axes.plot(x, y, color=colour, label=label, zorder=3)
+    axes.plot(x, y, color=colour, zorder=3)
+    if label:  # with its marker, which tells lines apart in grey
+        axes.plot([], [], color=colour, marker=marker, ms=4.2, label=label)
     for position, estimate in zip(x, estimates, strict=True):
         filled = colour if estimate.has_interval else PAPER
         axes.plot(position, estimate.value, marker, ms=4.2, mfc=filled, mec=colour, mew=1.1, zorder=4)
@@ -132,6 +136,14 @@ def end_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]], g
         axes.annotate(
             text, (x, placed), xytext=(6, 0), textcoords="offset points", va="center", color=colour, fontsize=7.5
         )
+
+
+def legend_above_data(axes: Axes) -> None:
+    """A legend at the top left of the axes, and room for it: a linear axis ends higher by as much as it takes."""
+    names = len(axes.get_legend_handles_labels()[1])
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, low + (high - low) / (1 - LEGEND_LINE_SHARE * names))
+    axes.legend(loc="upper left")
 
 
 def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
