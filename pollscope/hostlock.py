@@ -96,7 +96,7 @@ class HostLock:
         descriptor = _open(self.path)
         try:
             self._lock(descriptor)
-            _write_owner(descriptor, Owner.of_this_process(self.what))
+            _write_owner(descriptor, Owner.of_this_process(self.what), self.path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -163,6 +163,11 @@ def _open(path: Path) -> int:
         raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path)) from error
 
 
-def _write_owner(descriptor: int, holder: Owner) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(asdict(holder)).encode() + b"\n", 0)
+def _write_owner(descriptor: int, holder: Owner, path: Path) -> None:
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(holder)).encode() + b"\n", 0)
+    except OSError as error:
+        raise HostError(
+            f"the host lock cannot be written: {error.strerror}", str(path), "nothing was changed"
+        ) from error

@@ -140,7 +140,7 @@ def _follow_set(entries: dict[int, Entry], entry: Entry) -> None:
 class Journal:
     """A journal open for writing; the caller holds the host lock.
 
-    Every method that adds a line returns when the line is on the disk.
+    Every method that adds a line returns when the line is on the disk; only what gives back goes on without.
     """
 
     def __init__(self, path: Path, descriptor: int, content: Content) -> None:
@@ -205,13 +205,16 @@ class Journal:
         return self._add(record, replace(entry, found=found, phase=Phase.SET))
 
     def restoring(self, entry: Entry) -> Entry:
-        """Announces that the old state is about to be written."""
-        return self._add({"event": "restoring", "entry": entry.number}, replace(entry, phase=Phase.WRITING))
+        """Announces that the old state is about to be written, if the disk has room: giving back matters more."""
+        record = {"event": "restoring", "entry": entry.number}
+        return self._add(record, replace(entry, phase=Phase.WRITING), needs_disk=False)
 
     def restored(self, entry: Entry, how: str) -> Entry:
-        """Settles an entry; `how` is for the reader of the file."""
+        """Settles an entry; `how` is for the reader of the file. One that finds no room on the disk, the next reader of
+        the journal finds to be as it was.
+        """
         record = {"event": "restored", "entry": entry.number, "how": how}
-        return self._add(record, replace(entry, phase=Phase.RESTORED))
+        return self._add(record, replace(entry, phase=Phase.RESTORED), needs_disk=False)
 
     def close(self) -> None:
         """Closes the file and leaves it on the disk."""
@@ -224,8 +227,12 @@ class Journal:
         self.path.unlink()
         _sync_folder(self.path.parent)
 
-    def _add(self, record: dict[str, Any], entry: Entry) -> Entry:
-        self._append(record)
+    def _add(self, record: dict[str, Any], entry: Entry, needs_disk: bool = True) -> Entry:
+        try:
+            self._append(record)
+        except HostError:
+            if needs_disk:
+                raise
         self._entries[entry.number] = entry
         return entry
 

@@ -218,21 +218,28 @@ def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
     assert tree.picture() == before
 
 
-def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    """The second controller has another lock of its own: it is the hosts that refuse it."""
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    process = cli.start("run", cli.spec(SPEC.replace("window: 2 s", "window: 30 s")), "--testbed", testbed)
-    wait_until(lambda: (tmp_path / "dut/state/host.lock").exists() and cli.run_folders())
+@pytest.mark.parametrize("shared", ["dut", "generator"])
+def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, shared: str) -> None:
+    """The second controller has another lock of its own: it is the host that both have that refuses it."""
+    before = tree.picture()
+    config = pair_config(sshd, tmp_path, {"knob_root": str(tree.root)})
+    testbed = written(tmp_path / "two.yaml", config)
+    process = cli.start("run", cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 60 s")), "--testbed", testbed)
+    wait_until(lambda: tree.picture() != before and cli.run_folders())
+    turned = tree.picture()
     (tmp_path / "other").mkdir()
     other = Cli(tmp_path / "other")
-    refused = other("run", other.spec(SPEC), "--testbed", testbed)
+    own = pair_config(sshd, tmp_path / "other") | {shared: config[shared]}
+    refused = other("run", other.spec(SPEC), "--testbed", written(tmp_path / "other/two.yaml", own))
+    assert tree.picture() == turned, "what the first has set stays"
     process.kill()
     process.communicate()
     assert refused.returncode == 3
     assert len(refused.stderr.splitlines()) == 1
     assert "this host is in use by pid" in refused.stderr
-    assert "dut" in refused.stderr
+    assert refused.stderr.startswith(f"pollscope: {shared} ")
     assert not other.run_folders()
+    wait_until(lambda: tree.picture() == before)
 
 
 def test_points_whose_knobs_the_host_lacks_are_left_out(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host of a pair whose disk is full, or fills in a run: one line, and nothing stays half-set."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from knob_tree import Tree
+from pair_hosts import SPEC, pair_config, written
+from run_helpers import Cli
+from ssh_host import SshHost
+from test_pair_ends import SWEEP, wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
+DISK = "size=256k"
+QUICK = SWEEP.replace("warmup: 200 ms", "warmup: 2 s").replace("window: 2 s", "window: 50 ms")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk, mounted where the DUT keeps its lock and its journal."""
+    folder = tmp_path / "dut/state"
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)  # an agent may be about to end
+
+
+@pytest.fixture
+def tree(tmp_path: Path, disk: Path) -> Tree:
+    made = Tree(tmp_path / "tree")
+    (made.root / "state").symlink_to(disk)
+    return made
+
+
+def fill(disk: Path, but_bytes: int = 0) -> Path:
+    """Takes the rest of the disk, or leaves some bytes of it."""
+    path, usage = disk / "filler", os.statvfs(disk)
+    path.write_bytes(bytes(usage.f_bavail * usage.f_frsize - but_bytes))
+    return path
+
+
+def two_hosts(sshd: SshHost, folder: Path, tree: Tree) -> Path:
+    return written(folder / "two.yaml", pair_config(sshd, folder, {"knob_root": str(tree.root)}))
+
+
+def test_a_full_disk_lets_no_run_begin(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path) -> None:
+    before = tree.picture()
+    testbed = two_hosts(sshd, tmp_path, tree)
+    filler = fill(disk)
+    refused = cli("run", cli.spec(SWEEP), "--testbed", testbed)
+    assert refused.returncode == 3
+    assert len(refused.stderr.splitlines()) == 1
+    assert "pollscope: dut " in refused.stderr
+    assert "the host lock cannot be written: No space left on device" in refused.stderr
+    assert not cli.run_folders()
+    assert tree.picture() == before
+    filler.unlink()
+    assert cli("plan", cli.spec(SPEC), "--testbed", testbed).returncode == 0
+
+
+def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_given_back(
+    cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path
+) -> None:
+    before = tree.picture()
+    # So many changes that the journal needs a further page of the disk.
+    spec = cli.spec(QUICK.replace("count: 1", "count: 8"))
+    process = cli.start("run", spec, "--testbed", two_hosts(sshd, tmp_path, tree))
+    wait_until(lambda: tree.picture() != before)
+    filler = fill(disk)
+    _, said = process.communicate(timeout=250)
+    assert process.returncode == 1, said
+    reasons = {trial["reason"] for trial in cli.only_run().trials if trial["status"] == "failed"}
+    assert reasons
+    assert all("the journal cannot be written: " in reason for reason in reasons), reasons
+    assert tree.picture() == before
+    assert not list(disk.glob("knobs/*.journal"))
+    filler.unlink()
+    done = cli("run", "--resume", cli.run_folders()[0])
+    assert done.returncode == 0, done.stderr
+    assert tree.picture() == before
+
+
+def test_recordings_that_find_no_room_cost_the_collector_not_the_trial(
+    cli: Cli, sshd: SshHost, tmp_path: Path, disk: Path
+) -> None:
+    fill(disk, but_bytes=32_768)
+    config = pair_config(sshd, tmp_path, {"before": f"export TMPDIR={disk}"})
+    collectors = "collectors: [{name: kernel-load, interval: 10 ms, ends: [dut]}]\n"
+    spec = cli.spec(SPEC.replace("burst: [8, 32]", "burst: [8]").replace("warmup: 200 ms", "warmup: 2 s") + collectors)
+    done = cli("run", spec, "--testbed", written(tmp_path / "two.yaml", config))
+    assert done.returncode == 0, done.stderr
+    (trial,) = cli.only_run().trials
+    assert trial["status"] != "failed"
+    outcome = trial["collectors"]["dut/kernel-load"]
+    assert outcome["status"] == "failed", outcome
+    assert "No space left on device" in outcome["reason"]
+    assert not list(disk.glob("pollscope-agent-*")), "the agent takes its recordings with it"
