@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from pollscope.analysis.samples import levels_text
-from pollscope.derive import last_attempts
+from pollscope.results_table import last_attempts
 from pollscope.run_folder import RunFolder
 
 # The page shows so many metrics of a collector; all are in the samples.

@@ -8,9 +8,9 @@ import pandas as pd
 
 from pollscope.analysis.samples import Sample, factors, groups, level_text, measured, samples
 from pollscope.analysis.statistics import Estimate, ratio_estimate
-from pollscope.derive import current_table
 from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import current_table
 from pollscope.run_folder import RunFolder
 from pollscope.spec.model import KNOB_PREFIX
 

@@ -11,7 +11,7 @@ import scipy  # scipy.stats is loaded when it is first needed: that takes a seco
 
 from pollscope.analysis.samples import measured
 from pollscope.analysis.statistics import trend
-from pollscope.derive import last_attempts
+from pollscope.results_table import last_attempts
 from pollscope.run_folder import RunFolder
 
 # Several metrics are looked at in every run, so a drift has to be surer than one in twenty.

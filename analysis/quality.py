@@ -15,8 +15,8 @@ from pollscope.analysis.samples import measured, samples
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
 from pollscope.analysis.statistics import bimodality_warning
-from pollscope.derive import last_attempts
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import last_attempts
 from pollscope.run_folder import RunFolder
 
 NOISY_GAPS_PER_S = 10

@@ -26,9 +26,9 @@ from pollscope.analysis.papers import citation
 from pollscope.analysis.quality import Caution, cautions, left_out
 from pollscope.analysis.samples import absence, data_of, factors, levels_text, measured, samples
 from pollscope.analysis.searches import Throughput, throughputs
-from pollscope.derive import current_table, last_attempts
 from pollscope.errors import HostError
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import current_table, last_attempts
 from pollscope.run_folder import RunFolder
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pollscope.analysis.statistics import Estimate, mean_estimate
-from pollscope.derive import SEARCHED
+from pollscope.formulas.searched import SEARCHED
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 
 # Factors whose levels are shares and are shown in percent.

@@ -7,7 +7,7 @@ from typing import Any
 
 from pollscope.analysis.samples import levels_text
 from pollscope.analysis.statistics import Estimate, mean_estimate
-from pollscope.derive import last_attempts
+from pollscope.results_table import last_attempts
 from pollscope.run_folder import RunFolder
 from pollscope.units import human_rate, human_time
 

@@ -8,8 +8,8 @@ import pandas as pd
 from pollscope.analysis.claims import evaluate_run
 from pollscope.analysis.littles_law import Outstanding
 from pollscope.analysis.samples import measured, samples
-from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import current_table
 from pollscope.run_folder import RunFolder
 
 

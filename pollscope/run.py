@@ -9,12 +9,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from pollscope import __version__
-from pollscope.derive import write_table
 from pollscope.errors import HostError, PollscopeError, UsageError
 from pollscope.metrics import metric_dictionary
 from pollscope.noise import host_warnings
 from pollscope.plan import Plan, plan_parts
 from pollscope.progress import Progress
+from pollscope.results_table import write_table
 from pollscope.run_folder import RunFolder, read_run
 from pollscope.runner import Runner
 from pollscope.spec import LoadedSpec, Overrides, load_text

@@ -15,8 +15,8 @@ from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.quality import steadiness
 from pollscope.analysis.samples import Sample, factors, level_text, measured, samples
 from pollscope.analysis.searches import throughputs
-from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import current_table
 from pollscope.run import Outcome
 from pollscope.run_folder import read_run
 

@@ -16,9 +16,10 @@ import synthetic_run as synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.derive import derive_trial, read_table, write_table
+from pollscope.derive import derive_trial
 from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import read_table, write_table
 
 
 def test_values_of_a_healthy_trial() -> None:

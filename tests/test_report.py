@@ -20,8 +20,8 @@ from pollscope.analysis.compare import compare_levels, compare_runs, comparison_
 from pollscope.analysis.drift import drift
 from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
-from pollscope.derive import current_table, derive_table
 from pollscope.errors import UsageError
+from pollscope.results_table import current_table, derive_table
 from pollscope.run import Outcome
 from pollscope.run_folder import read_run
 from pollscope.summary import show_summary

@@ -12,7 +12,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from run_helpers import Cli, assert_complete, last_attempts
 
-from pollscope.derive import read_table
+from pollscope.results_table import read_table
 
 pytestmark = pytest.mark.measure
 

@@ -13,8 +13,8 @@ from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.papers import differences
 from pollscope.analysis.samples import absence, data_of, factors, level_text, samples
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
-from pollscope.derive import current_table
 from pollscope.metrics import metric_dictionary
+from pollscope.results_table import current_table
 from pollscope.run_folder import RunFolder
 
 # Of the reasons why points were left out.

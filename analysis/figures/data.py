@@ -10,7 +10,7 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import load_paper
 from pollscope.analysis.samples import Sample, absence, measured, samples
 from pollscope.analysis.saturation import unsaturated_points
-from pollscope.derive import current_table
+from pollscope.results_table import current_table
 from pollscope.run_folder import RunFolder
 
 # Less time than this taken away from the DUT is not worth a sentence.

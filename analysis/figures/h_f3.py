@@ -21,9 +21,9 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.samples import Sample, measured, samples
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.statistics import Estimate, ratio_estimate
-from pollscope.derive import last_attempts
 from pollscope.histogram import Histogram, merged
 from pollscope.record import NotMeasured, Trial
+from pollscope.results_table import last_attempts
 
 TITLE_SHAPES = "Maximum throughput of packet encapsulation on one core against the number of queues, by traffic shape"
 TITLE_GROWTH = "Mean and 99th percentile of the forwarding latency against the number of queues"

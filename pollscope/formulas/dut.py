@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the DUT did: cycles, polls, packets, costs, its PMU."""
+
+from pollscope.formulas import Compute
+from pollscope.record import NS_PER_S, TAX_CLASSES, Trial, at, nonzero
+from pollscope.steady import warm_up
+
+# What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
+LINE_OVERHEAD_BYTES = 24
+
+
+def _cycle_share(*classes: str) -> Compute:
+    return lambda trial: sum(trial.cycles[name] for name in classes) / trial.cycles["total"]
+
+
+def _useful_part(name: str) -> Compute:
+    return lambda trial: trial.useful_part_share(name)
+
+
+def _poll_fraction(outcome: str) -> Compute:
+    return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
+
+
+def _rx_bits(overhead_bytes: int) -> Compute:
+    return lambda trial: (
+        8 * (trial.received("rx_bytes") + overhead_bytes * trial.received("rx_packets")) / trial.window_s
+    )
+
+
+def _tx_bits(overhead_bytes: int) -> Compute:
+    return lambda trial: 8 * (trial.sent("tx_bytes") + overhead_bytes * trial.sent("tx_packets")) / trial.window_s
+
+
+def _calibrated(name: str) -> Compute:
+    return lambda trial: trial.part("calibration", name, "median").number()
+
+
+def _pmu_ratio(scope: str, above: str, below: str) -> Compute:
+    return lambda trial: (
+        trial.pmu(scope, above) / nonzero(trial.pmu(scope, below), f"the PMU counted no {below} ({scope})")
+    )
+
+
+def _pmu_rate(event: str) -> Compute:
+    return lambda trial: trial.pmu("window", event) / trial.window_s
+
+
+def _running_s(trial: Trial) -> float:
+    """Seconds in which the lcores ran, mean over lcores."""
+    return trial.window_s * trial.running_cycles / trial.total_cycles
+
+
+def _burst_mean(trial: Trial) -> float:
+    bursts = trial.polls["partial"] + trial.polls["full"]
+    return trial.dut_sum("rx_packets") / nonzero(bursts, "no poll returned a packet")
+
+
+def _sampled_gap_share(trial: Trial) -> float:
+    gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
+    return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
+
+
+def _longest_iteration_ns(trial: Trial) -> float:
+    longest = [entry["cycles"].number() for lcore in trial.lcores for entry in lcore["longest"].items()]
+    return nonzero(max(longest, default=0), "no iteration was stamped") / trial.tsc_hz * NS_PER_S
+
+
+def _pmu_multiplexed_share(trial: Trial) -> float:
+    return max(at(lcore, ("pmu", "multiplexed_share")).number() for lcore in trial.lcores)
+
+
+def _warmup_left_ns(trial: Trial) -> float:
+    return NS_PER_S * warm_up(trial).cut_s
+
+
+DUT: dict[str, Compute] = {
+    "tax_share": _cycle_share(*TAX_CLASSES),
+    # Interruptions and useful cycles are estimated apart; a busy core's estimates can overlap by parts of a per cent.
+    "tax_share_running": lambda trial: max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles),
+    "useful_share": _cycle_share("useful"),
+    "receive_share": _useful_part("receive"),
+    "process_share": _useful_part("process"),
+    "transmit_share": _useful_part("transmit"),
+    "empty_poll_share": _cycle_share("empty_poll"),
+    "loop_share": lambda trial: (trial.cycles["loop"] - trial.interrupted_cycles) / trial.cycles["total"],
+    "interrupted_share": lambda trial: trial.interrupted_cycles / trial.total_cycles,
+    "instrumentation_share": _cycle_share("instrumentation"),
+    "tax_share_ovs": lambda trial: trial.dut_sum("idle_iteration_cycles") / trial.total_cycles,
+    "tax_share_testpmd": lambda trial: 1 - trial.dut_sum("busy_cycles_testpmd") / trial.total_cycles,
+    "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
+    "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
+    "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
+    "iteration_rate_hz": lambda trial: trial.dut_sum("iterations") / trial.window_s / len(trial.lcores),
+    "sweep_time_ns": lambda trial: NS_PER_S * _running_s(trial) * len(trial.lcores) / trial.iterations,
+    "idle_iteration_share": lambda trial: trial.dut_sum("idle_iterations") / trial.iterations,
+    "empty_poll_fraction": _poll_fraction("empty"),
+    "full_poll_fraction": _poll_fraction("full"),
+    "race_lost_fraction": _poll_fraction("race_lost"),
+    "refill_failed_fraction": _poll_fraction("refill_failed"),
+    "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
+    "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,
+    "rx_bps": _rx_bits(0),
+    "tx_bps": _tx_bits(0),
+    "rx_line_bps": _rx_bits(LINE_OVERHEAD_BYTES),
+    "tx_line_bps": _tx_bits(LINE_OVERHEAD_BYTES),
+    "cycles_per_packet_busy": lambda trial: trial.dut_sum("busy_cycles_testpmd") / trial.packets,
+    "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
+    "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
+    "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
+    "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),
+    "idle_iteration_cycles": _calibrated("idle_iteration_cycles"),
+    "sweep_cycles": _calibrated("sweep_cycles"),
+    "stamp_cycles": _calibrated("stamp_cycles"),
+    "ipc": _pmu_ratio("window", "instructions", "cycles"),
+    "ipc_useful": _pmu_ratio("useful", "instructions", "cycles"),
+    "ipc_polling": _pmu_ratio("polling", "instructions", "cycles"),
+    "llc_loads_per_s": _pmu_rate("llc_loads"),
+    "llc_load_misses_per_s": _pmu_rate("llc_misses"),
+    "l1d_misses_per_s": _pmu_rate("l1d_misses"),
+    "l1d_miss_share": _pmu_ratio("window", "l1d_misses", "l1d_loads"),
+    "l2_misses_per_s": _pmu_rate("l2_misses"),
+    "l2_misses_per_poll": lambda trial: trial.pmu("window", "l2_misses") / trial.poll_count,
+    "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
+    "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
+    "burst_mean": _burst_mean,
+    "sampled_gap_share": _sampled_gap_share,
+    "longest_iteration_ns": _longest_iteration_ns,
+    "pmu_multiplexed_share": _pmu_multiplexed_share,
+    "warmup_left_ns": _warmup_left_ns,
+}
