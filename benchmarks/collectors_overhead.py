@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Throughput of a saturated loopback run with every collector that works here, at 10 Hz, against without.
 
+The DUT does what it does in row S-F5, so that it, and not the generator, is the limit.
+
 Trials with and without collectors alternate in one node, in pairs of changing order, so that a host that drifts
 favours neither; each pair is with, without, without, with (or the other way round), so that a drift within it cancels
 out. Prints `ratio collectors_throughput MEDIAN LOW HIGH N`, then the CPU share of each collector, and ends with 1 when
@@ -39,7 +41,7 @@ format: 1
 name: collectors-overhead
 row: S-F5
 title: Saturated, with and without collectors
-parameters: {saturate: true, generator_receives: false}
+parameters: {saturate: true, generator_receives: false, workload: l3fwd-lpm, extra_cycles: 400 cycles}
 factors: {queues: [1]}
 trial: {warmup: 200 ms, window: 500 ms, drain: 20 ms}
 repeats: {count: 1}
