@@ -129,8 +129,8 @@ def remove_leftovers(prefix: str) -> None:
 
 
 def number(text: str, name: str) -> int:
-    """The first `NAME: number` or `NAME = number` of a text."""
-    found = re.search(rf"{re.escape(name)} *[:=] *(\d+)", text)
+    """The first `NAME: number` or `NAME = number` of a text; releases of DPDK differ in capital letters."""
+    found = re.search(rf"{re.escape(name)} *[:=] *(\d+)", text, re.IGNORECASE)
     assert found is not None, f"no {name} in: {text}"
     return int(found[1])
 
