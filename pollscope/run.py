@@ -114,6 +114,14 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
         return _Run(plans, testbed, writer, knobs, stored.trials).execute()
 
 
+def _knobs_after(knobs: Knobs) -> Mapping[str, Any]:
+    """The knobs now; a host that was lost must not keep the run from being closed."""
+    try:
+        return knobs.snapshot()
+    except HostError as error:
+        return {"all": {"host": f"absent: {error}"}}
+
+
 def _say_restored(knobs: Knobs, say: Callable[[str], None]) -> None:
     for outcome in knobs.restored_first:
         say(f"given back first: {outcome}")
@@ -331,7 +339,7 @@ class _Run:
             plan=[trial for runner in runners for trial in runner.trial_ids()],
             maxima=self._maxima(),
             warnings=warnings,
-            knobs_after=self._knobs.snapshot(),
+            knobs_after=_knobs_after(self._knobs),
         )
         counts = {status: sum(runner.count(status) for runner in runners) for status in ("ok", "flagged", "failed")}
         if counts["ok"] + counts["flagged"]:

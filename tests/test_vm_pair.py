@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from run_helpers import Cli
 
+from pollscope import run
 from pollscope.collectors.knobs import Outcome
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock, start_ticks
@@ -202,6 +203,24 @@ def test_ddio_is_set_again_after_a_reboot_and_given_back(dut: Dut, tmp_path: Pat
         assert knobs.snapshot()["ddio"] == {"root port (emulated)": "on"}
     assert dut.register == 0
     assert dut.journal is None
+
+
+def test_ddio_is_set_again_after_the_machine_went_down(dut: Dut, tmp_path: Path) -> None:
+    with knobs_of(dut, tmp_path) as knobs:
+        knobs.apply({"ddio": "on"})
+        dut.register = 0
+        knobs.apply({"ddio": "on"})
+        assert dut.register == 0x80
+    assert dut.register == 0
+
+
+def test_a_run_is_closed_when_its_machine_is_gone(dut: Dut, tmp_path: Path) -> None:
+    knobs = knobs_of(dut, tmp_path)
+    assert run._knobs_after(knobs)["ddio"] == {"root port (emulated)": "off"}
+    dut.lost = True
+    (reason,) = run._knobs_after(knobs)["all"].values()
+    assert reason.startswith("absent: ")
+    assert "Connection refused" in reason
 
 
 def test_what_a_lost_connection_left_is_given_back_by_the_next(dut: Dut, tmp_path: Path) -> None:

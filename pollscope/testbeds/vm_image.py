@@ -26,6 +26,14 @@ PACKAGES = (
     *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
     *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
 )
+# No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
+# _configure makes anew, is a small one.
+OPTIONS = (
+    "--dpkgopt=force-unsafe-io",
+    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")),
+    "--essential-hook=install -d $1/etc/initramfs-tools/conf.d && "
+    "echo MODULES=list >$1/etc/initramfs-tools/conf.d/pollscope",
+)
 NODE = "/usr/local/bin/pollscope-node"
 ROOT_DEVICE = "/dev/vda1"
 DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
@@ -91,7 +99,7 @@ class Recipe:
     @property
     def system(self) -> Path:
         """The packed system without anything of ours, which most images share."""
-        return self.cache / f"system-{self.release}-{_digest([' '.join(PACKAGES)])}.tar"
+        return self.cache / f"system-{self.release}-{_digest([*PACKAGES, *OPTIONS])}.tar"
 
     @property
     def disk(self) -> Path:
@@ -186,7 +194,7 @@ def _run(*command: str | Path, limit_s: float = BUILD_LIMIT_S) -> str:
 
 def _debootstrap(recipe: Recipe, path: Path) -> None:
     include = f"--include={','.join(PACKAGES)}"
-    _run("mmdebstrap", "--variant=minbase", "--quiet", include, recipe.release, path, _mirror())
+    _run("mmdebstrap", "--variant=minbase", "--quiet", *OPTIONS, include, recipe.release, path, _mirror())
     path.rename(recipe.system)
 
 

@@ -77,7 +77,6 @@ class VmKnobs(Holding):
         self._what, self.lock, self._dut, self._set_mode = what, lock, dut, set_mode
         self.place = str(dut)
         self._iommu: str | None = None  # what this session set; None: what the machine has by itself
-        self._ddio: str | None = None
         self.restored_first: list[Outcome] = []
 
     def begin(self) -> None:
@@ -98,21 +97,16 @@ class VmKnobs(Holding):
             raise UsageError(reason)
         if "iommu" in settings:
             self._set_iommu(str(settings["iommu"]))
-        if "ddio" in settings:
-            self._set_ddio(str(settings["ddio"]))
+        if "ddio" in settings:  # each time: a machine that went down in between has lost it
+            self._ask(_SET_DDIO.replace("BITS", DDIO[str(settings["ddio"])]))
         return []
 
     def _set_iommu(self, mode: str) -> None:
         if mode == self._iommu:
             return
-        self._iommu, self._ddio = None, None
+        self._iommu = None
         self._set_mode(IOMMU[mode])
         self._iommu = mode
-
-    def _set_ddio(self, value: str) -> None:
-        if value != self._ddio:
-            self._ask(_SET_DDIO.replace("BITS", DDIO[value]))
-            self._ddio = value
 
     def give_back(self) -> list[Outcome]:
         """Gives back what this session, or one before it, set."""
@@ -128,7 +122,6 @@ class VmKnobs(Holding):
 
     def _give_back_ddio(self) -> str:
         old = self._ask(_GIVE_BACK_DDIO).strip()
-        self._ddio = None
         return f"register 180.b is {old} again" if old else ""
 
     def _give_back_iommu(self) -> str:

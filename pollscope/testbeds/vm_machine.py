@@ -144,7 +144,8 @@ class Machine:
             # Without a VGA BIOS, GRUB waits for ever before its menu.
             *(QEMU, "-name", f"pollscope-{self.name}", "-nodefaults", "-vga", "std", "-display", "none"),
             *("-machine", "q35,kernel-irqchip=split,sata=off,smbus=off", "-accel", accelerator),
-            *("-cpu", "host" if shape.accelerator == "kvm" else "max"),
+            # Walks of five-level page tables would only be emulated in vain.
+            *("-cpu", "host" if shape.accelerator == "kvm" else "max,la57=off"),
             *("-smp", str(shape.cpus), "-m", str(shape.memory_mib)),
             *("-serial", f"file:{self.console}", "-qmp", f"unix:{self.monitor},server=on,wait=off"),
             *("-device", "intel-iommu,intremap=on,caching-mode=on"),
