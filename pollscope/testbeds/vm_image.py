@@ -49,11 +49,33 @@ UNWANTED_MODULES = (
     *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
     *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
 )
+# What a boot need not wait for: each program that starts costs an emulated machine a part of a second, some a second.
+NO_UNITS = (
+    *("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer"),
+    *(
+        "man-db.timer",
+        "dpkg-db-backup.timer",
+        "getty@tty1.service",
+        "grub-common.service",
+        "systemd-random-seed.service",
+    ),
+    *("systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "dev-mqueue.mount", "systemd-rfkill.socket"),
+    *(
+        "sys-fs-fuse-connections.mount",
+        "sys-kernel-config.mount",
+        "sys-kernel-debug.mount",
+        "systemd-journal-flush.service",
+    ),
+    *(f"modprobe@{name}.service" for name in ("configfs", "drm", "efi_pstore", "fuse")),
+)
+GENERATORS = ("systemd-fstab-generator", "systemd-getty-generator")  # of units, at each boot; the others find nothing
+MENU_SCRIPTS = ("00_header", "10_linux")  # that find something for update-grub
 _GRUB_MODULES = "biosdisk part_msdos ext2 configfile normal linux serial terminal echo test search search_label"
 _APPS = Path(__file__).resolve().parent.parent.parent / "apps"
 
 _FILES = {
-    "etc/fstab": f"{ROOT_DEVICE} / ext4 defaults,noatime 0 1\n",
+    # Without a check, which would wait until udev has seen all devices; the kernel replays the journal of the disk.
+    "etc/fstab": f"{ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
     # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
     "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={PATIENCE_S}\n"
     f"DefaultDeviceTimeoutSec={PATIENCE_S}\n",
@@ -229,18 +251,29 @@ def _configure(root: Path) -> None:
     link = wanted / "systemd-networkd.service"
     link.unlink(missing_ok=True)
     link.symlink_to("/lib/systemd/system/systemd-networkd.service")
-    # Neither updates nor checks of the disk shall disturb a measurement.
     # No first boot: what it would do (the cache of the linker among it) was done by the packages, at full speed.
     for name in ("etc/.updated", "var/.updated"):
         (root / name).touch()
-    for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "fstrim.timer", "man-db.timer"):
-        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    _shorten_boot(root)
     _run("chroot", root, "update-initramfs", "-u", "-k", "all")
     version = next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
     grub = root / "boot/grub"
     grub.mkdir(exist_ok=True)
     (grub / "grub.cfg").write_text(_MENU.format(version=version, device=ROOT_DEVICE, words=words))
     shutil.copytree(root / "usr/lib/grub/i386-pc", grub / "i386-pc", ignore=shutil.ignore_patterns("*.img", "*.image"))
+
+
+def _shorten_boot(root: Path) -> None:
+    for unit in NO_UNITS:
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    masks = root / "etc/systemd/system-generators"
+    masks.mkdir()
+    for path in (root / "usr/lib/systemd/system-generators").iterdir():
+        if path.name not in GENERATORS:
+            (masks / path.name).symlink_to("/dev/null")
+    for path in (root / "etc/grub.d").iterdir():
+        if path.name not in MENU_SCRIPTS:
+            path.chmod(0o644)
 
 
 def _make_disk(root: Path, work: Path) -> None:
