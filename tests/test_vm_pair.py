@@ -19,7 +19,7 @@ from pollscope.hostlock import HostLock, start_ticks
 from pollscope.plan import make_plan
 from pollscope.requests import configure_request
 from pollscope.spec.load import load_file
-from pollscope.testbeds import make_testbed, vm_knobs, vm_pair
+from pollscope.testbeds import make_testbed, vm_image, vm_knobs, vm_pair
 from pollscope.testbeds.inventory import load_inventory
 from pollscope.testbeds.pair_session import split_request, wiring
 from pollscope.testbeds.ssh import Remote
@@ -88,6 +88,22 @@ def test_image_key_follows_from_its_inputs(tmp_path: Path) -> None:
     assert one.disk == same.disk
     assert one.disk != other.disk
     assert one.system.parent == tmp_path
+
+
+def test_what_a_boot_need_not_wait_for_is_left_out(tmp_path: Path) -> None:
+    generators = tmp_path / "usr/lib/systemd/system-generators"
+    units, scripts = tmp_path / "etc/systemd/system", tmp_path / "etc/grub.d"
+    for folder in (generators, units, scripts):
+        folder.mkdir(parents=True)
+    (generators / "systemd-getty-generator").touch()
+    (generators / "systemd-tpm2-generator").touch()
+    for name in ("10_linux", "30_os-prober"):
+        (scripts / name).touch(0o755)
+    vm_image._shorten_boot(tmp_path)
+    assert [path.name for path in (tmp_path / "etc/systemd/system-generators").iterdir()] == ["systemd-tpm2-generator"]
+    assert (units / "man-db.timer").readlink() == Path("/dev/null")
+    assert os.access(scripts / "10_linux", os.X_OK)
+    assert (scripts / "30_os-prober").stat().st_mode & 0o111 == 0
 
 
 def test_qemu_takes_each_part_from_the_machine(tmp_path: Path) -> None:
