@@ -17,6 +17,8 @@ nic = playbook_modules.load("pollscope_nic")
 
 NIC, OTHER, MANAGEMENT, MELLANOX = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0"
 
+DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic")
+
 
 class Kernel:
     """A /sys with plain files, whose driver core reacts to what is written, and an ip(8), modprobe(8), ethtool(8)."""
@@ -27,6 +29,7 @@ class Kernel:
         self.addresses: dict[str, list[str]] = {}
         self.default_route = "eth2"
         self.reached_at: str | None = None
+        self.has_no_iommu_mode = True
         self.said: list[list[str]] = []
         self.settings: dict[str, dict[str, str]] = {}
         for number, (address, vendor) in enumerate(
@@ -34,8 +37,9 @@ class Kernel:
         ):
             self.add(address, f"eth{number}", "mlx5_core" if vendor == "0x15b3" else "e1000e", vendor, group=number)
         (root / "sys/bus/pci/drivers_probe").write_text("")
-        (root / "sys/bus/pci/drivers/vfio-pci").mkdir()
-        (root / "sys/bus/pci/drivers/vfio-pci/unbind").write_text("")
+        for driver in DPDK_DRIVERS:
+            (root / "sys/bus/pci/drivers" / driver).mkdir()
+            (root / "sys/bus/pci/drivers" / driver / "unbind").write_text("")
 
     def add(self, address: str, name: str, driver: str, vendor: str, group: int | None) -> None:
         folder = self.root / "sys/bus/pci/devices" / address
@@ -56,7 +60,7 @@ class Kernel:
         home.mkdir(parents=True, exist_ok=True)
         (home / "unbind").write_text("")
         (folder / "driver").symlink_to(home)
-        if driver != "vfio-pci":
+        if driver not in DPDK_DRIVERS:
             net = self.root / "sys/class/net" / self.names[address]
             net.mkdir(parents=True, exist_ok=True)
             (net / "flags").write_text("0x1002\n")
@@ -99,8 +103,10 @@ class Kernel:
                 self.up(name)
             case ["modprobe", name]:
                 (self.root / "sys/module" / name.replace("-", "_") / "parameters").mkdir(parents=True)
-                if name == "vfio":
+                if name == "vfio" and self.has_no_iommu_mode:
                     (self.root / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode").write_text("N\n")
+            case ["modinfo", "-F", "parm", "vfio"]:
+                return "enable_unsafe_noiommu_mode:Enable UNSAFE, no-IOMMU mode. (bool)" * self.has_no_iommu_mode
             case ["modprobe", "-r", name]:
                 folder = self.root / "sys/module" / name.replace("-", "_")
                 for file in (folder / "parameters").glob("*"):
@@ -233,6 +239,18 @@ def test_without_an_iommu_group_only_with_consent(kernel: Kernel) -> None:
     switch = kernel.root / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
     assert switch.read_text() == "Y\n"
     assert Devices(kernel).driver(NIC) == "vfio-pci"
+    bind(kernel, give_back=True)
+    assert kernel.snapshot() == before
+
+
+def test_a_kernel_without_no_iommu_mode_gives_the_nic_to_uio_on_consent(kernel: Kernel) -> None:
+    kernel.has_no_iommu_mode = False
+    (kernel.root / "sys/bus/pci/devices" / NIC / "iommu_group").unlink()
+    refused(kernel, "has no IOMMU group: .*vfio_no_iommu_consent", NIC)
+    before = kernel.snapshot()
+    bind(kernel, NIC, consent=True)
+    assert Devices(kernel).driver(NIC) == "uio_pci_generic"
+    assert bind(kernel, NIC, consent=True) == []
     bind(kernel, give_back=True)
     assert kernel.snapshot() == before
 

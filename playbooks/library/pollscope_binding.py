@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: takes NICs from the kernel for DPDK through vfio-pci, by PCI address, and gives them back."""
+"""Ansible module: takes NICs from the kernel for DPDK, by PCI address, and gives them back."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +16,10 @@ DOCUMENTATION = r"""
 module: pollscope_binding
 short_description: Takes NICs from the kernel for DPDK through vfio-pci, and gives them back
 description:
-  - Loads vfio-pci and binds the devices to it through driver_override. Refuses the NIC of the management, one that has
-    an IP address, one without an IOMMU group (unless no-IOMMU mode is consented to), and one whose group holds
-    another device that the kernel uses.
+  - Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU, that is vfio's no-IOMMU mode;
+    where the kernel was built without it (Debian's are), it is uio_pci_generic.
+  - Refuses the NIC of the management, one that has an IP address, one without an IOMMU group (unless that is
+    consented to), and one whose group holds another device that the kernel uses.
   - Devices of Mellanox and NVIDIA (vendor 15b3) are left with mlx5_core, because DPDK drives them beside the kernel.
 options:
   state: {type: str, choices: [present, absent, verified], default: present, description: Bind, give back, or compare.}
@@ -28,9 +29,9 @@ options:
 author: [pollscope]
 """
 
-DRIVER = "vfio-pci"
+DRIVER, WITHOUT_IOMMU = "vfio-pci", "uio_pci_generic"
 BIFURCATED_VENDORS = {"0x15b3"}
-NO_IOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
+NO_IOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"  # not there without CONFIG_VFIO_NOIOMMU
 BRIDGE_CLASS = "0x06"
 INTERFACE_LIMIT_S = 10
 
@@ -141,11 +142,23 @@ def items_for(devices: Devices, addresses: Sequence[str], consent: bool) -> list
     bare = any(not (devices.folder(address) / "iommu_group").exists() for address in fresh)
     # Bound without an IOMMU, a device has a group of vfio's own making.
     bare = bare or any((devices.folder(address) / "iommu_group/name").is_file() for address in addresses)
-    modules = ["vfio", *([] if bare else ["vfio_iommu_type1"]), "vfio-pci"] if addresses else []
+    if bare and not _has_no_iommu_mode(devices):
+        return [*_loaded(WITHOUT_IOMMU), *_bound(addresses, WITHOUT_IOMMU)]
+    modules = _loaded("vfio", *([] if bare else ["vfio_iommu_type1"]), "vfio-pci") if addresses else []
     switch = [Item("no_iommu", NO_IOMMU, "Y")] if bare else []
-    loaded = [Item("module", name, True) for name in modules]
-    bound = [Item("binding", address, {"driver": DRIVER, "override": DRIVER, "up": []}) for address in addresses]
-    return loaded[:1] + switch + loaded[1:] + bound
+    return modules[:1] + switch + modules[1:] + _bound(addresses, DRIVER)
+
+
+def _has_no_iommu_mode(devices: Devices) -> bool:
+    return Path(NO_IOMMU).name in devices.run(["modinfo", "-F", "parm", "vfio"])
+
+
+def _loaded(*modules: str) -> list[Item]:
+    return [Item("module", name, True) for name in modules]
+
+
+def _bound(addresses: Sequence[str], driver: str) -> list[Item]:
+    return [Item("binding", address, {"driver": driver, "override": driver, "up": []}) for address in addresses]
 
 
 def main() -> None:
