@@ -13,6 +13,7 @@ from test_figures import run_of, svg_of, words
 
 from pollscope.analysis.figures import h_f3
 from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.style import look
 
 ROWS = ("S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18", "H-F3a")
 LEVELS: dict[str, dict[str, list[Any]]] = {
@@ -84,8 +85,9 @@ def test_intervals_of_shapes_at_one_number_of_queues_stand_beside_each_other(tmp
 
 def test_a_legend_lies_above_the_data(tmp_path: Path) -> None:
     trials = trials_at({"queues": count} for count in (1, 500, 1000))
-    figure = h_f3.draw_growth(figure_data("H-F3b", run_of(tmp_path / "run", "H-F3b", trials)))
-    FigureCanvasAgg(figure).draw()
+    with look():
+        figure = h_f3.draw_growth(figure_data("H-F3b", run_of(tmp_path / "run", "H-F3b", trials)))
+        FigureCanvasAgg(figure).draw()
     for axes in figure.axes:
         legend = axes.get_legend()
         assert legend is not None
