@@ -32,7 +32,8 @@ EVENTS = {
     "vtd_iotlb_reset": "iotlb_resets",
 }
 _PAGE = re.compile(
-    r"(vtd_iotlb_page_\w+) IOTLB page \w+ sid 0x([0-9a-f]+) iova 0x[0-9a-f]+ slpte 0x[0-9a-f]+ domain 0x[0-9a-f]+"
+    r"(vtd_iotlb_page_(?:hit|update)) IOTLB page \w+ sid 0x([0-9a-f]+) iova 0x[0-9a-f]+ "
+    r"slpte 0x[0-9a-f]+ domain 0x[0-9a-f]+"
 )
 _METRICS = {metric: Metric(metric, "1/s", Kind.RATE) for metric in EVENTS.values()}
 

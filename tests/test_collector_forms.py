@@ -8,7 +8,7 @@ import json
 import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
 
-from pollscope.collectors import perf_stat
+from pollscope.collectors import perf_stat, qemu_vtd
 from pollscope.collectors.parsing import Origin, ParseError
 
 TABLE = [
@@ -268,6 +268,14 @@ def test_the_title_of_ethtool_settings_is_no_setting():
     text = "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t64\nCurrent hardware settings:\nCombined:\t8\n"
     (found,) = read_text("ethtool-settings", text)
     assert [metric.name for metric in found.metrics] == ["maximum_combined", "current_combined"]
+
+
+def test_another_event_of_the_iotlb_is_left_out():
+    row = "vtd_iotlb_page_hit IOTLB page hit sid 0x8 iova 0x1000 slpte 0x2000 domain 0x1\n"
+    origin = Origin("trace", label="1000000000")
+    readings = list(qemu_vtd.parse(iter([row, row.replace("page_hit", "page_drop")]), origin))
+    assert values(readings, "emulated", "iotlb_hits") == [1]
+    assert origin.problems.count == 1
 
 
 def test_neohost_in_a_loop():

@@ -55,13 +55,17 @@ FOLDERS = {
     "sysfs": "cpu",
     "turbostat": "turbostat",
 }
-LABELS = {"kernel-load": ("stat", "interrupts", "softirqs"), "dpdk-telemetry": ("/ethdev/stats,0", "")}
+LABELS = {
+    "kernel-load": ("stat", "interrupts", "softirqs"),
+    "dpdk-telemetry": ("/ethdev/stats,0", ""),
+    "qemu-vtd": ("25754947", "0", ""),  # the length of the slice: without one every text is refused
+}
 # Factors from printed units to base units: us, ms, ns, %, KiB, MiB, GiB, K, M, G, T (before a unit of 10^6 or 10^9),
 # Gbit/s.
 SCALES = (1, 1e-3, 1e-6, 1e-9, 0.01, 2**10, 2**20, 2**30, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18, 1e21, 1e9 / 8)
-# Metrics that are made from several printed numbers, and parsers of registers, whose bit fields are the numbers.
+# Metrics that are made from several printed numbers, and parsers whose numbers are bit fields or counts of lines.
 DERIVED = re.compile(r"nic\..*|busy_share|iommu_units")
-REGISTERS = {"pcie", "kernel-log"}
+UNPRINTED = {"pcie", "kernel-log", "qemu-vtd"}
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)
@@ -94,7 +98,7 @@ def check(parser: str, text: str, label: str) -> str:
     for sample in tidy(parser, read_text(parser, text, label)):
         if (sample.value is None) != bool(sample.reason):
             return f"absence and reason do not fit: {sample}"
-        if _is_number(sample) and sample.value not in known and parser not in REGISTERS:
+        if _is_number(sample) and sample.value not in known and parser not in UNPRINTED:
             printed = _printed_numbers(text) if printed is None else printed
             known.add(float(sample.value or 0))
             if not _is_printed(float(sample.value or 0), printed):
