@@ -16,7 +16,7 @@ import pytest
 from command_line import pollscope
 from knob_tree import Tree
 from pair_hosts import SPEC, host_config, written
-from run_helpers import assert_complete
+from run_helpers import Cli, assert_complete
 from ssh_host import SshHost, running_sshd
 
 from pollscope.errors import HostError
@@ -197,7 +197,9 @@ def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_gives_ba
 
 def test_without_the_inventory_modes_are_left_out(bench: Bench) -> None:
     written(bench.testbed, {key: value for key, value in bench.config.items() if key != "inventory"})
-    done = pollscope("plan", _spec(bench), "--testbed", bench.testbed, cwd=bench.folder)
+    # In a process of its own, whose end is that of the agent which it asks.
+    cli = Cli(bench.folder)
+    done = cli("plan", cli.spec(SWEEP), "--testbed", bench.testbed)
     assert done.returncode == 3
     assert "needs the boot parameter" in done.stdout + done.stderr
 
@@ -215,9 +217,3 @@ def test_an_inventory_of_other_hosts_is_refused(bench: Bench) -> None:
 def test_a_run_without_the_factor_never_plays(bench: Bench) -> None:
     assert bench.run(PLAIN)[0] == 0
     assert not bench.machine.modes
-
-
-def _spec(bench: Bench) -> Path:
-    path = bench.folder / "spec.yaml"
-    path.write_text(SWEEP)
-    return path
