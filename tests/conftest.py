@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,12 @@ BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance w
 hypothesis.settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    """What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -107,7 +107,7 @@ def test_time_taken_away_does_not_move_the_bars(tmp_path: Path) -> None:
     for metric in (*PARTS, *OTHER_DEFINITIONS):
         for first, second in zip(quiet.running(metric), noisy.running(metric), strict=True):
             assert second.values == pytest.approx(first.values, abs=1e-6), metric
-    assert "Other work on the DUT's CPU, 33 % of the time" in noisy.caption
+    assert "Other work on the DUT's CPU, 33.3 % of the time" in noisy.caption
     assert "Other work" not in quiet.caption
 
 
