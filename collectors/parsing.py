@@ -91,7 +91,8 @@ def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
     """
     iterator = iter(lines)
     first = next(iterator, "")
-    if first.startswith(_NO_UTF8) and "\0" in first:
+    # Every second byte of ASCII in UTF-16 is zero.
+    if first.startswith(_NO_UTF8) and first.count("\0") > len(first) // 3:
         raise origin.refuse(1, "the text is UTF-16", "convert it: iconv -f UTF-16 -t UTF-8")
     return chain((first.removeprefix(_MARK),), iterator) if first else iterator
 
