@@ -25,6 +25,7 @@ from pollscope.collectors.registry import create
 from pollscope.errors import ExitCode, PollscopeError, UsageError
 from pollscope.host.activity import read_activity
 from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.placement import room_beside
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.hostlock import default_lock_path
 from pollscope.knob_points import knob_refusal
@@ -82,10 +83,8 @@ class Agent:
         return {"t_ns": time.monotonic_ns()}
 
     def aside(self, cpus: Sequence[int]) -> Reply:
-        """Leaves these CPUs to what is measured, where there are others."""
-        rest = os.sched_getaffinity(0) - set(cpus)
-        if rest:
-            os.sched_setaffinity(0, rest)
+        """Leaves these CPUs to what is measured (pollscope.host.placement)."""
+        os.sched_setaffinity(0, room_beside(os.sched_getaffinity(0), cpus))
         return {"cpus": sorted(os.sched_getaffinity(0))}
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> Reply:

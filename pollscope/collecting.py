@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pollscope.collectors.sample import Kind, Sample, write_samples
 from pollscope.collectors.session import Session, overhead_share
 from pollscope.collectors.window import LcoreCounts, Series, Window
 from pollscope.errors import HostError, PollscopeError, UsageError
+from pollscope.host.placement import room_beside
 from pollscope.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
 from pollscope.testbeds.ends import End
@@ -65,7 +66,7 @@ class RunCollectors:
     def begin(
         self, trial: str, attempt: int, options: Options, cpus: Sequence[int], ends: Sequence[End] = ()
     ) -> "Collection":
-        """Starts all that can work; `cpus` are left to what is measured (see `room_beside`).
+        """Starts all that can work; `cpus` are left to what is measured (pollscope.host.placement).
 
         Raises:
             HostError: the run folder cannot be written.
@@ -350,14 +351,6 @@ def _write_atomically(path: Path, samples: Iterable[Sample]) -> Path:
     except OSError as error:
         raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
     return path
-
-
-def room_beside(allowed: Set[int], busy: Sequence[int]) -> Set[int]:
-    """Where collectors run: beside the busy CPUs, or else on the first of them only, the generator's.
-
-    A generator that is held up sends later what it did not send; time that the DUT loses is in what is measured.
-    """
-    return (allowed - set(busy)) or (allowed - set(busy[1:])) or allowed
 
 
 @contextmanager

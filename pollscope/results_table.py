@@ -104,6 +104,7 @@ def _is_current(table: Path, trials: Path) -> bool:
         return False
     # The dictionary and the code that derives decide what the table holds, as the trials do.
     here = Path(__file__).parent
-    code = [here / name for name in ("counted.py", "derive.py", "record.py", "results_table.py")]
+    names = ("counted.py", "derive.py", "histogram.py", "record.py", "results_table.py", "steady.py")
+    code = [*(here / name for name in names), here / "analysis/change_point.py"]
     sources = [trials, data_folder("configs") / "metrics.yaml", *code, *(here / "formulas").glob("*.py")]
     return table.stat().st_mtime_ns > max(source.stat().st_mtime_ns for source in sources if source.exists())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pollscope.errors import HostError
 from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus
-from pollscope.host.placement import Roles, Wanted, place
+from pollscope.host.placement import Roles, Wanted, place, room_beside
 from pollscope.spec.fields import PLACEMENTS
 
 
@@ -211,3 +211,16 @@ def test_whatever_is_given_keeps_its_promise(
         assert len(nodes_of(cpus, *roles.measuring)) == 1
     if policy == "remote-node":
         assert not nodes_of(cpus, *roles.dut, *roles.dispatchers) & nodes_of(cpus, generator_of(roles))
+
+
+@pytest.mark.parametrize(
+    ("busy", "room"),
+    [
+        pytest.param((), {0, 1, 2, 3}, id="nothing-is-measured-here"),
+        pytest.param((3, 2), {0, 1}, id="cpus-to-spare"),
+        pytest.param((1, 0, 2, 3), {1}, id="the-generator-gives-way"),
+        pytest.param((7, 0, 1, 2, 3), {0, 1, 2, 3}, id="the-generator-is-elsewhere"),
+    ],
+)
+def test_collectors_leave_the_dut_its_cpus(busy: tuple[int, ...], room: set[int]) -> None:
+    assert room_beside({0, 1, 2, 3}, busy) == room

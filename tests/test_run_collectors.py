@@ -12,7 +12,7 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.analysis.collected import deliveries, doubts, means_tables
 from pollscope.analysis.report import report_html
-from pollscope.collecting import file_stem, room_beside
+from pollscope.collecting import file_stem
 from pollscope.run_folder import read_run
 
 SPEC = """\
@@ -214,16 +214,3 @@ def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> Non
         sent_pps = trial["result"]["gen"]["lcores"][0]["sent"] / 0.5
         assert telemetry["nic.rx_packets"]["value"] == pytest.approx(sent_pps, rel=0.3)
         assert telemetry["nic.tx_packets"]["value"] == pytest.approx(2 * sent_pps, rel=0.3)
-
-
-@pytest.mark.parametrize(
-    ("busy", "room"),
-    [
-        pytest.param((), {0, 1, 2, 3}, id="nothing-is-measured-here"),
-        pytest.param((3, 2), {0, 1}, id="cpus-to-spare"),
-        pytest.param((1, 0, 2, 3), {1}, id="the-generator-gives-way"),
-        pytest.param((7, 0, 1, 2, 3), {0, 1, 2, 3}, id="the-generator-is-elsewhere"),
-    ],
-)
-def test_collectors_leave_the_dut_its_cpus(busy: tuple[int, ...], room: set[int]) -> None:
-    assert room_beside({0, 1, 2, 3}, busy) == room

@@ -5,7 +5,7 @@ Every spinning lcore gets a CPU of its own. What a host cannot give is a HostErr
 something that comes close to it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pollscope.errors import HostError
@@ -86,6 +86,15 @@ def place(cpus: Iterable[Cpu], wanted: Wanted) -> Roles:
     if listed_cpus(wanted.placement):
         return _listed(every, wanted)
     return _POLICIES[wanted.placement](every, wanted)
+
+
+def room_beside(allowed: Set[int], busy: Sequence[int]) -> Set[int]:
+    """Where collectors run: on CPUs that are not busy, or else on the first of the busy ones, which is the generator's.
+
+    A generator that is held up sends later what it did not send; time that the DUT loses is in what is measured. Where
+    there is no generator one lcore is disturbed instead of all.
+    """
+    return (allowed - set(busy)) or (allowed - set(busy[1:])) or allowed
 
 
 def _separate(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a play of playbooks/ on the hosts of an inventory: a line for each change, one line for each host that failed.
-
-Also a program, with pollscope's exit codes: `playbooks/play NAME -i INVENTORY [-e KEY=VALUE]... [--check]`.
-"""
+"""Runs a play of playbooks/ on the hosts of an inventory: a line for each change, one for each host that failed."""
 
 import json
 import os
