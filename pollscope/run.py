@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Of the reasons why a plan has no point.
 MOST_REASONS = 3
+NOT_GIVEN_BACK = "knob not given back"
 # How long each measuring core is watched for gaps before the run.
 # Enough for a warning; what the host takes from a trial is recorded in the trial.
 NOISE_NS = 500_000_000
@@ -330,9 +331,12 @@ class _Run:
         for lane in self._lanes:
             lane.maker.close()
         runners = [lane.runner for lane in self._lanes]
-        kept = [f"knob not given back: {each}" for each in self._knobs.give_back() if not each.settled]
+        outcomes = [*self._knobs.restored_first, *self._knobs.give_back()]
+        kept = [f"{NOT_GIVEN_BACK}: {each}" for each in outcomes if not each.settled]
+        # What an earlier part of the run left was tried again before this part began.
+        before = [text for text in self._writer.meta["warnings"] if not text.startswith(NOT_GIVEN_BACK)]
         found = [text for runner in runners for text in (*runner.warnings, *runner.flagged_warning())]
-        warnings = list(dict.fromkeys([*self._writer.meta["warnings"], *found, *kept]))
+        warnings = list(dict.fromkeys([*before, *found, *kept]))
         self._writer.update(
             status=status,
             finished_utc=utc_now(),

@@ -43,8 +43,11 @@ PATIENCE_S = 900
 # Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
 # run an emulated machine for longer than the kernel's own checks allow: that of the timer ended in a panic, and the
 # TSC, which is this host's, was taken for one of 147 MHz, so that every time-out came 18 times too early.
-# (`rootdelay` is no remedy for a late disk: the initramfs of Debian sleeps as long in any case.)
-KERNEL_WORDS = "console=ttyS0 no_timer_check tsc=nowatchdog nowatchdog mitigations=off panic=10 loglevel=5"
+# (`rootdelay` is no remedy for a late disk: the initramfs of Debian sleeps as long in any case.) Interfaces keep the
+# kernel's names, so that none depends on an event that udev may lose.
+KERNEL_WORDS = (
+    "console=ttyS0 no_timer_check tsc=nowatchdog nowatchdog mitigations=off panic=10 loglevel=5 net.ifnames=0"
+)
 UNWANTED_MODULES = (
     *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
     *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
@@ -71,6 +74,20 @@ NO_UNITS = (
 GENERATORS = ("systemd-fstab-generator", "systemd-getty-generator")  # of units, at each boot; the others find nothing
 MENU_SCRIPTS = ("00_header", "10_linux")  # that find something for update-grub
 _GRUB_MODULES = "biosdisk part_msdos ext2 configfile normal linux serial terminal echo test search search_label"
+# The network through which a machine is managed, by the fixed addresses of QEMU's user network. It waits for nothing:
+# systemd-networkd waits for udev, and one machine whose udev had lost the event of its NIC was never reached.
+MANAGEMENT = "pollscope-management.service"
+_MANAGEMENT_UNIT = """\
+[Unit]
+Description=network of the management
+Before=ssh.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=ip link set dev eth0 up
+ExecStart=ip address replace 10.0.2.15/24 dev eth0
+ExecStart=ip route replace default via 10.0.2.2
+"""
 _APPS = Path(__file__).resolve().parent.parent.parent / "apps"
 
 _FILES = {
@@ -79,16 +96,17 @@ _FILES = {
     # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
     "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={PATIENCE_S}\n"
     f"DefaultDeviceTimeoutSec={PATIENCE_S}\n",
-    # Loaded by name, the driver of the disk needs no event that udev may lose; a small one is read in less time.
+    # Loaded by name, the drivers of disk and management need no event that udev may lose; a small initramfs is read
+    # in less time.
     "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
-    "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\next4\n",
+    "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\nvirtio_net\next4\n",
     "etc/hostname": "pollscope-vm\n",
     "etc/machine-id": "",
-    "etc/systemd/network/10-management.network": "[Match]\nDriver=virtio_net\n[Network]\nDHCP=ipv4\n",
+    f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,
     # A host that is silent for 15 s is given up, so that a node does not outlive its runner.
     "etc/ssh/sshd_config.d/pollscope.conf": "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\n"
     "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 3\n",
-    "etc/modules-load.d/pollscope.conf": "vfio-pci\nmsr\n",
+    "etc/modules-load.d/pollscope.conf": "e1000e\nvfio-pci\nmsr\n",
     # Drivers that udev would load for what no trial needs.
     "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in UNWANTED_MODULES),
     "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_DISTRIBUTOR=pollscope\nGRUB_CMDLINE_LINUX_DEFAULT=""\n'
@@ -248,9 +266,7 @@ def _configure(root: Path) -> None:
         key.unlink()
     wanted = root / "etc/systemd/system/multi-user.target.wants"
     wanted.mkdir(parents=True, exist_ok=True)
-    link = wanted / "systemd-networkd.service"
-    link.unlink(missing_ok=True)
-    link.symlink_to("/lib/systemd/system/systemd-networkd.service")
+    (wanted / MANAGEMENT).symlink_to(f"/etc/systemd/system/{MANAGEMENT}")
     # No first boot: what it would do (the cache of the linker among it) was done by the packages, at full speed.
     for name in ("etc/.updated", "var/.updated"):
         (root / name).touch()

@@ -6,20 +6,20 @@ what a lost connection or a killed run left is given back by the next run or `te
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from pollscope.collectors.knobs import Holding, Outcome
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock
+from pollscope.testbeds import boot_mode
+from pollscope.testbeds.boot_mode import BootMode
 from pollscope.testbeds.ssh import Remote
 from pollscope.testbeds.vm_machine import NIC, run_there
 
 SCRIPT_LIMIT_S = 240.0
-# The play's name of each mode. There is no `lazy`: under a virtual IOMMU the kernel is always strict.
-IOMMU = {"off": "off", "passthrough": "pt", "strict": "strict"}
-AS_IT_WAS = "default"
 DDIO = {"on": "80", "off": "00"}
-VALUES: Mapping[str, Mapping[str, object]] = {"iommu": IOMMU, "ddio": DDIO}
+# There is no `lazy`: under a virtual IOMMU the kernel is always strict.
+VALUES: Mapping[str, Collection[str]] = {boot_mode.KNOB: ("off", "passthrough", "strict"), "ddio": DDIO}
 
 # Of the role `iommu`: it is there while a mode is set.
 _HAS_BOOT = "[ ! -e /etc/default/grub.d/zz-pollscope-iommu.cfg ] || echo there\n"
@@ -74,9 +74,8 @@ class VmKnobs(Holding):
     remedy = "the next run or `testbed up` gives it back"
 
     def __init__(self, what: str, lock: HostLock, dut: Remote, set_mode: Callable[[str], None]) -> None:
-        self._what, self.lock, self._dut, self._set_mode = what, lock, dut, set_mode
+        self._what, self.lock, self._dut, self._mode = what, lock, dut, BootMode(set_mode)
         self.place = str(dut)
-        self._iommu: str | None = None  # what this session set; None: what the machine has by itself
         self.restored_first: list[Outcome] = []
 
     def begin(self) -> None:
@@ -95,23 +94,16 @@ class VmKnobs(Holding):
         """
         if reason := knob_refusal(settings):
             raise UsageError(reason)
-        if "iommu" in settings:
-            self._set_iommu(str(settings["iommu"]))
+        if boot_mode.KNOB in settings and self._mode.needs_play(wanted := str(settings[boot_mode.KNOB])):
+            self._mode.set(wanted)
         if "ddio" in settings:  # each time: a machine that went down in between has lost it
             self._ask(_SET_DDIO.replace("BITS", DDIO[str(settings["ddio"])]))
         return []
 
-    def _set_iommu(self, mode: str) -> None:
-        if mode == self._iommu:
-            return
-        self._iommu = None
-        self._set_mode(IOMMU[mode])
-        self._iommu = mode
-
     def give_back(self) -> list[Outcome]:
         """Gives back what this session, or one before it, set."""
         outcomes = []
-        for name, undo in (("ddio", self._give_back_ddio), ("iommu", self._give_back_iommu)):
+        for name, undo in (("ddio", self._give_back_ddio), (boot_mode.KNOB, self._give_back_mode)):
             try:
                 text = undo()
             except HostError as error:
@@ -124,11 +116,10 @@ class VmKnobs(Holding):
         old = self._ask(_GIVE_BACK_DDIO).strip()
         return f"register 180.b is {old} again" if old else ""
 
-    def _give_back_iommu(self) -> str:
+    def _give_back_mode(self) -> str:
         if not self._ask(_HAS_BOOT).strip():
             return ""
-        self._iommu = None
-        self._set_mode(AS_IT_WAS)
+        self._mode.give_back()
         return "rebooted with its own boot parameters"
 
     def snapshot(self) -> dict[str, dict[str, str]]:
@@ -136,7 +127,7 @@ class VmKnobs(Holding):
         register = self._ask(_SHOW_DDIO).strip()
         bit = "on" if re.fullmatch(r"[0-9a-f]{2}", register) and int(register, 16) & 0x80 else "off"
         words = [word for word in self._ask("cat /proc/cmdline\n").split() if "iommu" in word]
-        return {"iommu": {"boot parameters": " ".join(words) or "none"}, "ddio": {"root port (emulated)": bit}}
+        return {boot_mode.KNOB: {"boot parameters": " ".join(words) or "none"}, "ddio": {"root port (emulated)": bit}}
 
     def _ask(self, script: str) -> str:
         said, reason = run_there(self._dut, ["sh", "-s"], SCRIPT_LIMIT_S, script)
