@@ -21,6 +21,7 @@ from ssh_host import SshHost, running_sshd
 
 from pollscope.errors import HostError
 from pollscope.hostlock import HostLock
+from pollscope.run import NOT_GIVEN_BACK
 from pollscope.run_folder import RunFolder, read_run
 from pollscope.testbeds import pair_inventory, pair_knobs
 from pollscope.testbeds.inventory import Inventory
@@ -42,8 +43,8 @@ class Machine:
         silent: it does not come back from its next reboot.
     """
 
-    def __init__(self, sshd: SshHost, tree: Tree, state: Path) -> None:
-        self._sshd, self._tree, self._state = sshd, tree, state
+    def __init__(self, name: str, sshd: SshHost, tree: Tree, state: Path) -> None:
+        self.name, self._sshd, self._tree, self._state = name, sshd, tree, state
         self.modes: list[str] = []
         self.refused = ""
         self.silent = False
@@ -51,18 +52,18 @@ class Machine:
     def play(
         self, name: str, inventory: Inventory, variables: Mapping[str, str], *, options: Sequence[str], log: Path
     ) -> PlayResult:
-        assert (name, list(options)) == ("iommu", ["--limit", "dut.example"])
+        assert (name, list(options)) == ("iommu", ["--limit", self.name])
         mode = variables["mode"]
         try:
             with HostLock("play iommu", self._state / "host.lock"):
                 self.modes.append(mode)
                 self._reboot(OWN if mode in (self.refused, "default") else mode)
         except HostError as error:
-            raise PlayFailed({"dut.example": str(error)}) from error
+            raise PlayFailed({self.name: str(error)}) from error
         if self.silent:
-            raise PlayFailed({"dut.example": "Timed out waiting for last boot time check (timeout=600)"})
+            raise PlayFailed({self.name: "Timed out waiting for last boot time check (timeout=600)"})
         if mode == self.refused:
-            raise PlayFailed({"dut.example": f"the IOMMU mode is {OWN}, should be {mode}"})
+            raise PlayFailed({self.name: f"the IOMMU mode is {OWN}, should be {mode}"})
         return PlayResult((), {})
 
     def _reboot(self, mode: str) -> None:
@@ -74,20 +75,24 @@ class Machine:
 
 
 class Bench:
-    """A pair whose DUT is behind an sshd of its own, so that its reboot leaves the generator alone."""
+    """A pair whose DUT is behind an sshd of its own, so that its reboot leaves the generator alone.
 
-    def __init__(self, folder: Path, dut: SshHost, generator: SshHost) -> None:
+    Its hosts are `dutNAME.example` and `generatorNAME.example` in the inventory.
+    """
+
+    def __init__(self, folder: Path, dut: SshHost, generator: SshHost, name: str = "") -> None:
+        folder.mkdir(exist_ok=True)
         self.folder, self.tree, self._dut = folder, Tree(folder / "tree"), dut
         hosts = {"dut": self._host("dut", dut), "generator": self._host("generator", generator)}
         self.config = {"kind": "pair", **hosts, "inventory": "inventory.yml"}
         self.testbed = written(folder / "two.yaml", self.config)
-        groups = {
-            name: {"hosts": {f"{name}.example": self._reached(host)}}
-            for name, host in (("dut", dut), ("generator", generator))
+        self.groups = {
+            group: {"hosts": {f"{group}{name}.example": self._reached(host)}}
+            for group, host in (("dut", dut), ("generator", generator))
         }
-        groups["dut"]["hosts"]["dut.example"]["iommu_mode"] = OWN
-        self.inventory = written(folder / "inventory.yml", groups)
-        self.machine = Machine(dut, self.tree, folder / "dut/state")
+        self.groups["dut"]["hosts"][f"dut{name}.example"]["iommu_mode"] = OWN
+        self.inventory = written(folder / "inventory.yml", self.groups)
+        self.machine = Machine(f"dut{name}.example", dut, self.tree, folder / "dut/state")
 
     def _host(self, name: str, sshd: SshHost) -> dict[str, Any]:
         root = {"knob_root": str(self.tree.root)} if name == "dut" else {}
@@ -101,7 +106,14 @@ class Bench:
         """Exit code and lines on standard error."""
         path = self.folder / "spec.yaml"
         path.write_text(spec)
-        done = pollscope("run", path, "--testbed", self.testbed, *options, cwd=self.folder)
+        return self._pollscope("run", path, "--testbed", self.testbed, *options)
+
+    def resume(self, run: RunFolder, *options: str) -> tuple[int, list[str]]:
+        """As `run`."""
+        return self._pollscope("run", "--resume", run.path, *options)
+
+    def _pollscope(self, *words: str | Path) -> tuple[int, list[str]]:
+        done = pollscope(*words, cwd=self.folder)
         return done.returncode, done.stderr.splitlines()
 
     def restart(self) -> None:
@@ -188,8 +200,13 @@ def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_gives_ba
     code, said = bench.run(PLAIN)
     assert (code, len(said)) == (3, 1)
     assert "did not give back: iommu" in said[0]
-    code, said = bench.run(PLAIN, "--restore-first")
+    (broken,) = bench.runs()
+    assert any(text.startswith(NOT_GIVEN_BACK) for text in broken.meta["warnings"])
+    code, said = bench.resume(broken, "--restore-first")
     assert code == 0, said
+    (run,) = bench.runs()
+    assert_complete(run)
+    assert not any(text.startswith(NOT_GIVEN_BACK) for text in run.meta["warnings"]), run.meta["warnings"]
     assert bench.machine.modes[-1] == OWN
     assert bench.mode == TYPES[OWN]
     assert not bench.note.exists()
@@ -217,3 +234,44 @@ def test_an_inventory_of_other_hosts_is_refused(bench: Bench) -> None:
 def test_a_run_without_the_factor_never_plays(bench: Bench) -> None:
     assert bench.run(PLAIN)[0] == 0
     assert not bench.machine.modes
+
+
+def test_every_pair_of_several_has_its_own_modes(
+    bench: Bench, sshd: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ssh-other").mkdir()
+    with running_sshd(tmp_path / "ssh-other") as dut:
+        other = Bench(tmp_path / "other", dut, sshd, "-other")
+        both = {"first": bench, "second": other}
+        pairs = {name: {end: each.config[end] for end in ("dut", "generator")} for name, each in both.items()}
+        bench.testbed = written(
+            tmp_path / "both.yaml", {"kind": "pairs", "pairs": pairs, "inventory": bench.inventory.name}
+        )
+        written(bench.inventory, _merged(both))
+        machines = {each.machine.name: each.machine for each in both.values()}
+
+        def play(*words: Any, options: Sequence[str], **named: Any) -> PlayResult:
+            return machines[options[1]].play(*words, options=options, **named)
+
+        monkeypatch.setattr(pair_inventory, "run_play", play)
+        before = [each.tree.picture() for each in both.values()]
+        code, said = bench.run(SWEEP.replace("count: 1", "count: 4"))
+        assert code == 0, said
+        assert [each.tree.picture() for each in both.values()] == before
+    (run,) = bench.runs()
+    assert_complete(run)
+    seen = {(trial["pair"], trial["factors"]["knob.iommu"]) for trial in run.trials}
+    assert seen == {(pair, mode) for pair in both for mode in ("passthrough", "strict")}
+    # Two blocks of two modes on each: three plays, and one that gives back.
+    assert all(len(each.machine.modes) == 4 and each.machine.modes[-1] == OWN for each in both.values())
+
+
+def _merged(pairs: Mapping[str, Bench]) -> dict[str, Any]:
+    """One inventory of the hosts of several pairs."""
+    groups: dict[str, Any] = {"dut": {"hosts": {}}, "generator": {"hosts": {}}}
+    for pair, each in pairs.items():
+        for group, found in groups.items():
+            found["hosts"] |= {
+                host: {**variables, "pollscope_pair": pair} for host, variables in each.groups[group]["hosts"].items()
+            }
+    return groups
