@@ -103,7 +103,7 @@ class Plan:
 
     def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
         """One more trial of each of these points, shuffled as the spec's order says."""
-        return _block(self.spec, list(points), repeat, backwards=bool(repeat % 2))
+        return _block(self.spec, list(points), repeat, repeat)
 
 
 def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -159,9 +159,7 @@ def _whole_plan(spec: Spec, refusal: Refusal, share: Share | None) -> Plan:
     points, left_out = _hosted(spec, refusal)
     baseline = _baseline_point(spec, refusal, left_out) if points else None
     blocks = [repeat for repeat in range(spec.repeats.at_least) if not share or repeat % share.count == share.index]
-    measured = [
-        trial for turn, repeat in enumerate(blocks) for trial in _block(spec, points, repeat, backwards=bool(turn % 2))
-    ]
+    measured = [trial for turn, repeat in enumerate(blocks) for trial in _block(spec, points, repeat, turn)]
     maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
     return Plan(spec, [*maxima, *_with_baselines(spec, measured, baseline)], left_out, points)
 
@@ -199,9 +197,9 @@ def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Po
     return point
 
 
-def _block(spec: Spec, points: list[Point], repeat: int, *, backwards: bool) -> list[Trial]:
+def _block(spec: Spec, points: list[Point], repeat: int, turn: int) -> list[Trial]:
     order = _shuffled(spec, points, f"measure {repeat}")
-    return [_trial(spec, "measure", point, repeat) for point in _few_turns(spec, order, backwards)]
+    return [_trial(spec, "measure", point, repeat) for point in _few_turns(spec, order, turn)]
 
 
 def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
@@ -212,10 +210,10 @@ def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
     return order
 
 
-def _few_turns(spec: Spec, points: list[Point], backwards: bool) -> list[Point]:
+def _few_turns(spec: Spec, points: list[Point], turn: int) -> list[Point]:
     """The points with those of the same knob levels together, in the order given otherwise.
 
-    Every other block of a pair goes through the levels backwards (ABBA): the last level of a block is the first of the
+    Every other turn of a pair goes through the levels backwards (ABBA): the last level of a turn is the first of the
     next, and a host that drifts steadily favours none.
     """
     keys = list(dict.fromkeys(_knob_key(point) for point in all_points(spec))) if knob_settings(spec.levels) else []
@@ -224,7 +222,7 @@ def _few_turns(spec: Spec, points: list[Point], backwards: bool) -> list[Point]:
     # A reboot takes minutes: its levels lie together, in the order in which they first appear.
     reboots = list(dict.fromkeys(reboot for reboot, _ in keys))
     keys.sort(key=lambda key: reboots.index(key[0]))
-    if spec.order.randomise and backwards:
+    if spec.order.randomise and turn % 2:
         keys.reverse()
     return [point for key in keys for point in points if _knob_key(point) == key] if keys[1:] else list(points)
 

@@ -18,6 +18,8 @@ from pollscope.units import human_time
 
 # Without a terminal a line is printed at most this often.
 LINE_EVERY_S = 10.0
+# After so much time what was done says more about the pace than what was expected: a knob may need a reboot.
+PACE_AFTER_S = 5.0
 
 
 class Progress:
@@ -33,7 +35,9 @@ class Progress:
         self._left_s = sum(trial.seconds for trial in trials)
         self._count, self._total = 0, len(trials)
         self._said_at = 0.0
-        self._spent_s = 0.0
+        self._spent_s = 0.0  # of the expected time of the trial that is being made
+        self._done_s = 0.0  # of the expected time of all, since the beginning
+        self._began = time.monotonic()
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -66,7 +70,7 @@ class Progress:
 
     def trial(self, trial: Trial) -> None:
         """A trial is about to start."""
-        left = f"{human_time(max(0.0, self._left_s))} left"
+        left = f"{human_time(max(0.0, self._left_s) * self._pace())} left"
         self._bar.update(self._task, description=trial.id, completed=self._count, total=self._total, left=left)
         self._bar.refresh()
         if not self._console.is_terminal and time.monotonic() - self._said_at >= LINE_EVERY_S:
@@ -76,7 +80,7 @@ class Progress:
     def done(self, trial: Trial, status: str) -> None:
         """A trial has ended."""
         self._count += 1
-        self._left_s -= max(0.0, trial.seconds - self._spent_s)
+        self._take_off(max(0.0, trial.seconds - self._spent_s))
         self._spent_s = 0.0
         if status == "failed":
             self.say(f"failed: {trial.id}")
@@ -85,7 +89,16 @@ class Progress:
         """A part of the next trial to be done has ended; it is expected to take `of_s` altogether."""
         counted = min(seconds, max(0.0, of_s - self._spent_s))
         self._spent_s += counted
-        self._left_s -= counted
+        self._take_off(counted)
+
+    def _take_off(self, seconds: float) -> None:
+        self._left_s -= seconds
+        self._done_s += seconds
+
+    def _pace(self) -> float:
+        """Seconds that an expected second has taken so far."""
+        elapsed_s = time.monotonic() - self._began
+        return elapsed_s / self._done_s if elapsed_s >= PACE_AFTER_S and self._done_s > 0 else 1.0
 
     def further(self, trials: int, seconds: float) -> None:
         """A further round was added."""
