@@ -23,7 +23,9 @@ class HostFacts:
     def missing(self, name: str) -> str:
         """Why a fact is not known: the reason that the run recorded."""
         value = self.host.get(name)
-        return str(value["absent"]) if isinstance(value, Mapping) and set(value) == {"absent"} else NOT_RECORDED
+        if isinstance(value, Mapping) and set(value) == {"absent"}:
+            return str(value["absent"])
+        return str(self.host.get("absent", NOT_RECORDED))  # of the whole host
 
     @property
     def processor(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 from run_helpers import Cli
 
 from pollscope import run
+from pollscope.analysis.host_facts import HostFacts
 from pollscope.collectors.knobs import Outcome
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock, start_ticks
@@ -117,6 +118,23 @@ def test_qemu_takes_each_part_from_the_machine(tmp_path: Path) -> None:
     assert f"remote.path={tmp_path}/generator.link" in text
     assert "tcg,thread=multi" in words
     assert Machine("generator", "dut", tmp_path)._file("link") == tmp_path / "generator.link"
+
+
+def test_facts_of_a_machine_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path))
+    testbed = make_testbed("vm-pair")
+    assert isinstance(testbed, vm_pair.VmPairTestbed)
+    testbed.folder.mkdir()
+    for name in ("dut", "generator"):
+        (testbed.folder / f"{name}.port").write_text("2201\n")
+    monkeypatch.setattr(vm_pair, "run_there", lambda *_: ("6.12.1-amd64\n", ""))
+    facts = HostFacts(testbed.machine() | {"testbed": testbed.describe()})
+    assert facts.processor == "a processor that QEMU emulates, 2 CPUs"
+    assert facts.machine == "virtual machine (QEMU without KVM)"
+    assert facts.software == "Linux 6.12.1-amd64"
+    assert facts.missing("governor") == "the machine has no pollscope of its own"
+    monkeypatch.setattr(vm_pair, "run_there", lambda *_: ("", "no answer in 60 s"))
+    assert testbed.machine()["host"]["kernel"] == {"absent": "no answer in 60 s"}
 
 
 def test_niceness_and_kvm(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollscope.collectors.knobs import Host
 from pollscope.errors import HostError
+from pollscope.host.facts import absent
 from pollscope.hostlock import HostLock
 from pollscope.knob_points import knob_settings
 from pollscope.spec.model import KNOB_PREFIX
@@ -39,6 +40,7 @@ from pollscope.testbeds.vm_machine import (
     Machine,
     Shape,
     make_user_key,
+    run_there,
 )
 
 FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
@@ -46,6 +48,7 @@ FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
 BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
 # With KVM the login prompt comes within 15 s; hosts are known on which it never does.
 KVM_LIMIT_S = 40.0
+FACT_LIMIT_S = 60.0
 HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
@@ -98,8 +101,21 @@ class VmPairTestbed:
         return {**self._pair.describe(), "emulated": True, "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
-        """For run.json."""
-        return self._pair.machine()
+        """For run.json; of the DUT, in which no agent runs, what is known from here."""
+        found = self._pair.machine()
+        unknown = absent("the machine has no pollscope of its own")
+        return {**found, "host": {**dict.fromkeys(found["conductor"], unknown), **self._facts(found["conductor"])}}
+
+    def _facts(self, conductor: dict[str, Any]) -> dict[str, Any]:
+        kernel, reason = run_there(self.machines[0].remote, ["uname", "-r"], FACT_LIMIT_S)
+        native = self._accelerator_in_use() == "kvm"
+        return {
+            "cpu_model": conductor["cpu_model"] if native else "a processor that QEMU emulates",
+            "cpus": self.config.cpus,
+            "memory_bytes": self.config.memory_mib << 20,
+            "hypervisor": "QEMU, KVM" if native else "QEMU without KVM",
+            "kernel": absent(reason) if reason else kernel.strip(),
+        }
 
     def refusal(self, params: Params) -> str | None:
         """As a pair's, but for the knobs that the machines have."""
