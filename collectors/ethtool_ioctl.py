@@ -9,6 +9,7 @@ import array
 import fcntl
 import socket
 import struct
+from contextlib import closing
 
 _SIOCETHTOOL = 0x8946
 _GSSET_INFO, _GSTRINGS, _GSTATS = 0x37, 0x1B, 0x1D
@@ -17,21 +18,44 @@ _NAME_BYTES = 32
 _INTERFACE_BYTES = 16
 
 
-def statistics(interface: str) -> bytes:
-    """The listing. Counters may come and go with queues, so names are read every time.
+class Statistics:
+    """The counters of an interface; what a reading needs stays open between readings."""
 
-    Raises:
-        OSError: no such interface, or its driver has no counters.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        count = _count(control, interface)
-        names = _call(control, interface, struct.pack("=III", _GSTRINGS, _SET_STATS, count), count * _NAME_BYTES)[12:]
-        values = _call(control, interface, struct.pack("=II", _GSTATS, count), count * 8)[8:]
-    lines = ["NIC statistics:"]
-    for index, value in enumerate(struct.unpack(f"={count}Q", values)):
-        name = names[index * _NAME_BYTES : (index + 1) * _NAME_BYTES].split(b"\0")[0].decode(errors="replace")
-        lines.append(f"     {name}: {value}")
-    return ("\n".join(lines) + "\n").encode()
+    def __init__(self, interface: str) -> None:
+        self._interface = interface
+        self._control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._names, self._beginnings = b"", list[str]()
+
+    def listing(self) -> bytes:
+        """The listing. Counters may come and go with queues, so names are read every time.
+
+        Raises:
+            OSError: no such interface, or its driver has no counters.
+        """
+        count = _count(self._control, self._interface)
+        self._take_names(self._answer(struct.pack("=III", _GSTRINGS, _SET_STATS, count), count * _NAME_BYTES), count)
+        values = struct.unpack(f"={count}Q", self._answer(struct.pack("=II", _GSTATS, count), count * 8))
+        lines = map("{}{}\n".format, self._beginnings, values)
+        return ("NIC statistics:\n" + "".join(lines)).encode()
+
+    def close(self) -> None:
+        """Gives back the socket."""
+        self._control.close()
+
+    def _answer(self, head: bytes, room: int) -> bytes:
+        return _call(self._control, self._interface, head, room)[len(head) :]
+
+    def _take_names(self, names: bytes, count: int) -> None:
+        if names != self._names:
+            cells = (names[index * _NAME_BYTES : (index + 1) * _NAME_BYTES] for index in range(count))
+            self._beginnings = [f"     {cell.split(bytes(1))[0].decode(errors='replace')}: " for cell in cells]
+            self._names = names
+
+
+def statistics(interface: str) -> bytes:
+    """One listing; raises as `Statistics.listing`."""
+    with closing(Statistics(interface)) as one:
+        return one.listing()
 
 
 def _count(control: socket.socket, interface: str) -> int:

@@ -4,13 +4,15 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from . import ethtool, kernel_load, sysfs_values
-from .ethtool_ioctl import statistics
+from .ethtool_ioctl import Statistics, statistics
 from .interface import Availability
 from .polling import PollingCollector
 
 _CPU = "/sys/devices/system/cpu"
+_LOAD = ("stat", "interrupts", "softirqs")
 _PAGE_BYTES = 4096  # what sysfs gives at most (Documentation/filesystems/sysfs.rst)
 
 
@@ -23,9 +25,21 @@ class KernelLoad(PollingCollector):
     def probe(self) -> Availability:
         return Availability(Path("/proc/stat").exists(), "/proc")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._files: dict[str, BinaryIO] = {}
+
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        for label in ("stat", "interrupts", "softirqs"):
-            yield label, Path("/proc", label).read_bytes()
+        # They stay open: to open them costs as much as to read them.
+        self._files = self._files or {name: Path("/proc", name).open("rb", buffering=0) for name in _LOAD}
+        for name, file in self._files.items():
+            file.seek(0)
+            yield name, file.read()
+
+    def release(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files = {}
 
 
 class SysfsCollector(PollingCollector):
@@ -155,6 +169,7 @@ class Ethtool(PollingCollector):
     def __init__(self, interfaces: Sequence[str] = ()) -> None:
         super().__init__()
         self._interfaces = tuple(interfaces)
+        self._open: dict[str, Statistics] = {}
 
     def _names(self) -> tuple[str, ...]:
         if not self._interfaces:
@@ -176,4 +191,11 @@ class Ethtool(PollingCollector):
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
         for name in self._names():
-            yield name, statistics(name)
+            if name not in self._open:
+                self._open[name] = Statistics(name)
+            yield name, self._open[name].listing()
+
+    def release(self) -> None:
+        for one in self._open.values():
+            one.close()
+        self._open = {}

@@ -32,7 +32,7 @@ class Perf(ToolCollector):
         self._events, self._cpus = tuple(events), tuple(cpus)
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
-        events = self._events or (*_SOFTWARE, *_HARDWARE)
+        events = self._events or (*_SOFTWARE, *(_HARDWARE if _has_pmu() else ()))
         # perf refuses intervals below 10 ms and warns of overhead below 100 ms
         interval_ms = max(10, interval_ns // 1_000_000)
         return ("stat", *self._scope(), "-j", "--log-fd", "1", "-I", str(interval_ms), "-e", ",".join(events))
@@ -42,9 +42,13 @@ class Perf(ToolCollector):
 
     def probe(self) -> Availability:
         availability = super().probe()
-        if availability.available and not (PMUS / "cpu").exists() and not list(PMUS.glob("cpu_*")):
+        if availability.available and not _has_pmu():
             return Availability(True, "software events only: this machine shows no hardware PMU")
         return availability
+
+
+def _has_pmu() -> bool:
+    return any(list(PMUS.glob(pattern)) for pattern in ("cpu", "cpu_*", "arm*"))
 
 
 class PerfCorunner(Perf):

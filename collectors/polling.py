@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pollscope.errors import HostError, PollscopeError
+from pollscope.errors import HostError
 
 from .interface import Collector, Outcome, Status
 from .parsing import Problems
 from .recording import Parser, Recorder, Recording
+from .rounds import Rounds, rounds_of
 from .sample import Reading
 
 _PATIENCE_S = 5.0
@@ -19,16 +20,16 @@ _ALLOWED_FAILURES = 3
 
 
 class PollingCollector(Collector):
-    """Takes a snapshot in a thread of its own, every interval; with `once`, only at start and stop (for settings)."""
+    """Takes a snapshot in every round of its interval; with `once`, only at start and stop (for settings)."""
 
     parser: Parser
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None
-        self._thread: threading.Thread | None = None
-        self._over = threading.Event()
-        self._started_ns = 0
-        self._cpu_ns: int | None = None
+        self._rounds: Rounds | None = None
+        self._ended = threading.Event()
+        self._fresh = self._leaving = False
+        self._started_ns = self._failures = self.cpu_ns = 0
         self._trouble = ""
         self._problems = Problems()
 
@@ -49,35 +50,35 @@ class PollingCollector(Collector):
         if not availability.available:
             raise HostError(availability.reason, self.name, "see pollscope doctor")
         self._recorder = Recorder(folder, self.name, "snapshots")
-        self._over.clear()
+        self._ended.clear()
+        self._fresh, self._leaving, self._failures, self.cpu_ns = True, False, 0, 0
         self._started_ns = time.monotonic_ns()
-        self._thread = threading.Thread(
-            target=self._poll, args=(interval_ns,), name=f"collect-{self.name}", daemon=True
-        )
-        self._thread.start()
+        self._rounds = rounds_of(interval_ns)
+        self._rounds.join(self)
 
-    def _poll(self, interval_ns: int) -> None:
-        """Snapshots at multiples of the interval on the clock; the first one at once, the last one at the stop.
+    @property
+    def pressing(self) -> bool:
+        """Whether its first or its last snapshot is due."""
+        return self._fresh or self._leaving
 
-        Collectors of one interval wake up together: what is measured is interrupted once, and the second of them finds
-        caches that the first has filled. One that was late does not shift the next.
-        """
-        began, failures = time.thread_time_ns(), 0
-        while failures < _ALLOWED_FAILURES:
-            over = self._over.is_set()
-            try:
-                self._take()
-                failures = 0
-            except (OSError, PollscopeError) as error:
-                failures += 1
-                self._problems.add(str(error))
-                self._trouble = str(error)
-            self._cpu_ns = time.thread_time_ns() - began
-            if over:
-                return
-            now_ns = time.monotonic_ns()
-            self._over.wait(None if self.once else (interval_ns - now_ns % interval_ns) / 1e9)
-        self._trouble = f"gave up after {failures} failures: {self._trouble}"
+    def turn(self) -> bool:
+        """Takes a snapshot; False when it was the last."""
+        began_ns, last = time.thread_time_ns(), self._leaving
+        self._fresh = False
+        try:
+            self._take()
+            self._failures = 0
+        except Exception as error:  # whatever one source does must not end the others
+            self._failures += 1
+            self._trouble = str(error) or type(error).__name__
+            self._problems.add(self._trouble)
+        self.cpu_ns += time.thread_time_ns() - began_ns
+        if self._failures == _ALLOWED_FAILURES:
+            self._trouble = f"gave up after {self._failures} failures: {self._trouble}"
+            last = True
+        if last:
+            self._ended.set()
+        return not last
 
     def _take(self) -> None:
         assert self._recorder is not None
@@ -86,10 +87,10 @@ class PollingCollector(Collector):
 
     def stop(self) -> Outcome:
         assert self._recorder is not None, "BUG: not started"
-        assert self._thread is not None, "BUG: not started"
-        self._over.set()
-        self._thread.join(_PATIENCE_S)
-        hung, empty = self._thread.is_alive(), self._recorder.size_bytes == 0
+        assert self._rounds is not None, "BUG: not started"
+        self._leaving = True
+        self._rounds.press()
+        hung, empty = not self._ended.wait(_PATIENCE_S), self._recorder.size_bytes == 0
         if not hung:
             self.release()
         self._recorder.close()
@@ -97,7 +98,7 @@ class PollingCollector(Collector):
             self.name,
             Status.OK,
             "",
-            self._cpu_ns,
+            self.cpu_ns or None,
             self._started_ns,
             time.monotonic_ns(),
             self._recorder.path,
