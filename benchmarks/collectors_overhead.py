@@ -32,7 +32,7 @@ from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 from pollscope.trials import TrialMaker
 
 TARGET = 0.98
-PAIRS = 20
+PAIRS = 200  # ten minutes: fewer leave an interval that is wider than what is looked for
 INTERVAL = "100 ms"
 # Two PCM tools program the same counters over each other, and perf-uncore does it to them: one of them at a time.
 EXCLUSIVE = ("pcm-iio", "pcm-pcie", "pcm-memory", "pcm", "pcm-power", "perf-uncore")

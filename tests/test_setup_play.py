@@ -47,6 +47,35 @@ def test_plays_name_every_role_in_both_directions() -> None:
         assert set(re.findall(r"'([a-z_]{3,})'", names[key])) - {"generator"} == set(ROLES) - only_local
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_journal_is_found_again_by_the_name_of_its_role(role: str) -> None:
+    """As library/pollscope_journals.py does; those of a variable are hugepages'."""
+    tasks = "".join(path.read_text() for path in (PLAYBOOKS / "roles" / role / "tasks").glob("*.yml"))
+    names = [name for name in re.findall(r"^ +journal: (.*)$", tasks, re.MULTILINE) if "{{" not in name]
+    assert all(name.partition("-")[0] == role for name in names), names
+
+
+def test_what_was_installed_last_is_removed_first() -> None:
+    """Packages of a role may need those of one before it."""
+    names = load(PLAYBOOKS / "vars/roles.yml")
+    assert isinstance(names, dict)
+    forward, back = (re.findall(r"'([a-z_]{3,})'", names[key]) for key in ("all_roles", "revert_order"))
+    brings = [role for role in forward if "pollscope_packages" in role_tasks(role)]
+    assert [role for role in back if role in brings] == brings[::-1]
+
+
+def role_tasks(role: str) -> str:
+    path = PLAYBOOKS / "roles" / role / "tasks/main.yml"
+    return path.read_text() if path.exists() else ""  # `generator` is a group
+
+
+@pytest.mark.parametrize("path", sorted(PLAYBOOKS.rglob("*.yml")), ids=lambda path: str(path.relative_to(PLAYBOOKS)))
+def test_no_loop_loses_its_order(path: Path) -> None:
+    """Ansible makes sets of its lists for these filters, and the order of roles is their meaning."""
+    for line in path.read_text().splitlines():
+        assert not re.match(r" *loop: .*\| *(intersect|difference|union|symmetric_difference|unique)\(", line), line
+
+
 @pytest.mark.parametrize("playbook", sorted(path.name for path in PLAYBOOKS.glob("*.yml")))
 def test_playbook_parses(checkout: Path, playbook: str) -> None:
     inventory = checkout / "configs/testbeds/inventory-loopback.yml"

@@ -27,6 +27,8 @@ def roles(hugepages: Path) -> list[str]:
     folder = journal_path("any").parent
     found = {path.stem.partition("-")[0] for path in folder.glob("*.json")}
     found |= {path.name for path in PENDING.glob("*")}
+    if "cpu_isolation" in found:
+        found.add("iommu")  # which reboots for it
     if hugepages.exists():
         found.add("hugepages")
     if ((state_folder() or Path("/var/lib/pollscope")) / "knobs/hand.journal").exists():

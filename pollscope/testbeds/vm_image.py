@@ -26,6 +26,12 @@ PACKAGES = (
     *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
     *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
 )
+# What the roles install: a machine has no network, so their packages lie in it, and the lists that APT needs.
+OFFERED = (
+    *("git", "make", "python3-venv", "systemd-timesyncd", "dpdk", "dpdk-dev", "dpkg-dev", "xz-utils"),
+    *("pcm", "linux-perf", "stress-ng"),
+)
+ARCHIVES = "/var/cache/pollscope"
 # No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
 # _configure makes anew, is a small one.
 OPTIONS = (
@@ -33,6 +39,9 @@ OPTIONS = (
     *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")),
     "--essential-hook=install -d $1/etc/initramfs-tools/conf.d && "
     "echo MODULES=list >$1/etc/initramfs-tools/conf.d/pollscope",
+    "--skip=cleanup/apt/lists",
+    f"--customize-hook=mkdir -p $1{ARCHIVES}/partial && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y -d "
+    f"--no-install-recommends -o Dir::Cache::archives=$1{ARCHIVES} install {' '.join(OFFERED)}",
 )
 NODE = "/usr/local/bin/pollscope-node"
 ROOT_DEVICE = "/dev/vda1"
@@ -100,6 +109,7 @@ _FILES = {
     # in less time.
     "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
     "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\nvirtio_net\next4\n",
+    "etc/apt/apt.conf.d/pollscope": f'Dir::Cache::archives "{ARCHIVES}";\n',
     "etc/hostname": "pollscope-vm\n",
     "etc/machine-id": "",
     f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,

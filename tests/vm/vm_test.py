@@ -4,14 +4,16 @@
 
 Brings the testbed vm-pair up, provisions it by the plays, runs the sanity spec of a pair across it, compares IOMMU
 modes and DDIO, loses the SSH of the DUT in a sweep of a knob, pulls its plug in a trial and completes both runs,
-reverts the plays and takes everything down; then looks whether a process, a file or a mount is left. Each step is a
-command that a user would give. usage: tests/vm/vm_test.py [POLLSCOPE]
+reverts the plays, lets all other roles come and go on the DUT, and takes everything down; then looks whether a process,
+a file or a mount is left. Each step is a command that a user would give. usage: tests/vm/vm_test.py [POLLSCOPE]
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ sys.path.insert(0, str(CHECKOUT))
 from pollscope.collectors.qemu_vtd import Monitor  # noqa: E402
 from pollscope.run_folder import RunFolder, read_run  # noqa: E402
 from pollscope.testbeds import make_testbed  # noqa: E402
-from pollscope.testbeds.inventory import Inventory  # noqa: E402
+from pollscope.testbeds.inventory import Inventory, load_inventory  # noqa: E402
 from pollscope.testbeds.plays import PlayResult, run_play  # noqa: E402
 from pollscope.testbeds.vm_machine import run_there  # noqa: E402
 from pollscope.testbeds.vm_pair import VmPairTestbed, vm_folder  # noqa: E402
@@ -52,6 +54,24 @@ find /var/lib/pollscope -type f 2>/dev/null | sort
 """
     + REGISTER
 )
+# Beside that, every file that no program of the system writes by itself, the packages, and what the roles perf and nic
+# set.
+OWN = "/(proc|sys|dev|run|tmp|var/(log|tmp|cache|lib/(apt|dpkg|systemd))|root/.ansible|boot/grub/grub)"
+# Packages leave the system users that they made.
+OWN_FILES = "/etc/(ld.so.cache|machine-id|passwd|group|shadow|gshadow|subuid|subgid)-?"
+EVERYTHING = (
+    SNAPSHOT
+    + f"""\
+find / -xdev ! -type d -printf '%p %m %s %l\\n' | grep -vE '^({OWN}|{OWN_FILES} )|__pycache__' | sort
+dpkg-query -W
+cat /proc/sys/kernel/perf_event_paranoid
+ethtool -g $(basename $device/net/*)
+"""
+)
+# The roles whose revert the rest of this test does not show. (There is no governor to set, no NIC of Mellanox, and no
+# archive of pktgen-dpdk: cpu_power, telemetry and pktgen have nothing to do here.)
+ROLES = ("common", "build_tools", "dpdk", "pollscope_apps", "cpu_isolation", "iommu")
+ROLES += ("pcm", "perf", "stress_ng", "telemetry", "cpu_power", "nic", "pktgen")
 passed: dict[str, float] = {}
 
 
@@ -222,6 +242,58 @@ def reverting(testbed: VmPairTestbed, bare: list[str]) -> None:
     assert after == bare, f"not as before:\n{bare}\n{after}"
 
 
+def every_role(testbed: VmPairTestbed) -> None:
+    """Converge, again, verify and revert the roles on the DUT; what was there before them is there after them."""
+    with tempfile.TemporaryDirectory(dir=CHECKOUT / ".cache") as folder:
+        archive = Path(folder) / "release.tar.gz"
+        build = [CHECKOUT / "playbooks/build-release", "--suite", testbed.config.release, archive]
+        subprocess.run(build, check=True, env=os.environ | {"DRIVER": "none"})
+        inventory = inventory_of_roles(testbed, Path(folder) / "inventory.yml", archive)
+        before = everything(testbed)
+        changes = play("provision", inventory, "--limit", "dut").changes
+        print(*changes, sep="\n", flush=True)
+        between = everything(testbed)
+        for sign in (
+            "isolcpus",
+            "/opt/pollscope/current",
+            "linux-perf",
+            "/usr/sbin/pcm-iio",
+            "stress-ng",
+            "/usr/bin/git",
+        ):
+            assert any(sign in line for line in between - before), f"no role brought {sign}"
+        assert not play("provision", inventory, "--limit", "dut").changes, "the second run changed something"
+        assert not play("verify", inventory, "--limit", "dut").changes
+        assert play("revert", inventory, "--limit", "dut").changes
+        after = everything(testbed)
+        assert after == before, "\n".join(["not as before:", *sorted(after ^ before)])
+
+
+def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inventory:
+    """The testbed's inventory with the other roles."""
+    content = json.loads(testbed.inventory().path.read_text())
+    content["all"]["vars"] |= {
+        "pollscope_roles": ROLES,
+        "pollscope_apps_archive": str(archive),
+        "dpdk_fetch_driver_sdk": False,
+        "cpu_isolation_cpus": "1",
+        "iommu_reboot_timeout_s": int(STEP_LIMIT_S),
+        "nic_rings": {"rx": 512, "tx": 512},
+    }
+    path.write_text(json.dumps(content))
+    return load_inventory(path)
+
+
+def everything(testbed: VmPairTestbed) -> set[str]:
+    """What there is on the DUT, a line each."""
+    # The lists came with the image, which may be older than the hour for which they are taken to be fresh.
+    text, reason = run_there(
+        testbed.machines[0].remote, ["sh", "-s"], STEP_LIMIT_S, "touch /var/lib/apt/lists\n" + EVERYTHING
+    )
+    assert not reason, reason
+    return set(text.splitlines())
+
+
 def compare_modes(testbed: VmPairTestbed) -> None:
     """Three IOMMU modes, each by boot parameter and reboot; the machine then has its own again."""
     before = snapshot(testbed)
@@ -266,6 +338,8 @@ def main() -> None:
             pull_the_plug(testbed)
         with step("revert"):
             reverting(testbed, bare)
+        with step("every other role comes and goes"):
+            every_role(testbed)
     finally:
         pollscope("testbed", "down", "vm-pair")
     with step("nothing is left"):
