@@ -4,7 +4,6 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from . import ethtool, kernel_load, sysfs_values
 from .ethtool_ioctl import Statistics, statistics
@@ -13,6 +12,7 @@ from .polling import PollingCollector
 
 _CPU = "/sys/devices/system/cpu"
 _LOAD = ("stat", "interrupts", "softirqs")
+_READ_BYTES = 1 << 16
 _PAGE_BYTES = 4096  # what sysfs gives at most (Documentation/filesystems/sysfs.rst)
 
 
@@ -22,24 +22,29 @@ class KernelLoad(PollingCollector):
     name, summary = kernel_load.NAME, "/proc: ticks, steal, context switches, interrupts, softirqs per CPU"
     parser = staticmethod(kernel_load.parse)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[str, int] = {}
+
     def probe(self) -> Availability:
         return Availability(Path("/proc/stat").exists(), "/proc")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._files: dict[str, BinaryIO] = {}
-
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        # They stay open: to open them costs as much as to read them.
-        self._files = self._files or {name: Path("/proc", name).open("rb", buffering=0) for name in _LOAD}
-        for name, file in self._files.items():
-            file.seek(0)
-            yield name, file.read()
+        for name in _LOAD:
+            if name not in self._open:  # it stays open: to open it costs as much as to read it
+                self._open[name] = os.open(f"/proc/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            yield name, _whole(self._open[name])
 
     def release(self) -> None:
-        for file in self._files.values():
-            file.close()
-        self._files = {}
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open = {}
+
+
+def _whole(descriptor: int) -> bytes:
+    """A file of /proc from its beginning; a read gives a page or so of it."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return b"".join(iter(lambda: os.read(descriptor, _READ_BYTES), b""))
 
 
 class SysfsCollector(PollingCollector):
