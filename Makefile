@@ -17,10 +17,10 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint format bench figures vm-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run test lint format bench figures vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ready programs ## build/pollscope-node and build/librte_net_crossover.so, set-up included
 
@@ -74,6 +74,9 @@ figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
 
 vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(POLLSCOPE)
+
+vm-roles-test: ready-vm ## every role of the playbooks comes and goes in a virtual machine (root, network, QEMU)
+	@$(VENV)/python tests/vm/vm_test.py --roles $(POLLSCOPE)
 
 lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed
 	$(UV_COMPILE) --upgrade --extra deploy --extra build -o requirements.lock pyproject.toml

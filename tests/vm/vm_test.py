@@ -4,8 +4,9 @@
 
 Brings the testbed vm-pair up, provisions it by the plays, runs the sanity spec of a pair across it, compares IOMMU
 modes and DDIO, loses the SSH of the DUT in a sweep of a knob, pulls its plug in a trial and completes both runs,
-reverts the plays, lets all other roles come and go on the DUT, and takes everything down; then looks whether a process,
-a file or a mount is left. Each step is a command that a user would give. usage: tests/vm/vm_test.py [POLLSCOPE]
+reverts the plays and takes everything down; then looks whether a process, a file or a mount is left. With --roles, all
+other roles of the playbooks come and go on the DUT instead (`make vm-roles-test`). Each step is a command that a user
+would give. usage: tests/vm/vm_test.py [--roles] [POLLSCOPE]
 """
 
 import json
@@ -30,7 +31,8 @@ from pollscope.testbeds.plays import PlayResult, run_play  # noqa: E402
 from pollscope.testbeds.vm_machine import run_there  # noqa: E402
 from pollscope.testbeds.vm_pair import VmPairTestbed, vm_folder  # noqa: E402
 
-POLLSCOPE = sys.argv[1] if len(sys.argv) > 1 else str(CHECKOUT / ".venv/bin/pollscope")
+WORDS = [word for word in sys.argv[1:] if word != "--roles"]
+POLLSCOPE = WORDS[0] if WORDS else str(CHECKOUT / ".venv/bin/pollscope")
 # Not what is asked of the machines, but when a step is given up: they are emulated, perhaps on a busy host.
 STEP_LIMIT_S, SCRIPT_LIMIT_S = 1200.0, 240.0
 # The bit of DDIO of the emulated root port, and whether a session of the testbed has set it.
@@ -318,6 +320,30 @@ def nothing_left(testbed: VmPairTestbed) -> None:
     assert str(vm_folder()) not in Path("/proc/mounts").read_text()
 
 
+def measured(testbed: VmPairTestbed) -> None:
+    """From bare machines to runs, their faults, and back to bare machines."""
+    with step("provisioning"):
+        bare = provisioning(testbed)
+    with step("sanity across the pair"):
+        complete(run("sanity/pair.yaml"))
+    with step("IOMMU off, passing through, strict"):
+        compare_modes(testbed)
+    with step("DDIO's bit on and off, and SSH is lost in between"):
+        pollscope("compare", lose_ssh(testbed), "--by", "ddio")
+    with step("the plug of the DUT is pulled in a trial"):
+        pull_the_plug(testbed)
+    with step("revert"):
+        reverting(testbed, bare)
+
+
+def roles(testbed: VmPairTestbed) -> None:
+    """The other roles, on a machine that has nothing from the plays."""
+    with step("revert"):
+        assert play("revert", testbed.inventory()).changes
+    with step("every other role comes and goes"):
+        every_role(testbed)
+
+
 def main() -> None:
     begin = time.monotonic()
     testbed = make_testbed("vm-pair")
@@ -326,20 +352,10 @@ def main() -> None:
     try:
         with step("up"):
             pollscope("testbed", "up", "vm-pair")
-        with step("provisioning"):
-            bare = provisioning(testbed)
-        with step("sanity across the pair"):
-            complete(run("sanity/pair.yaml"))
-        with step("IOMMU off, passing through, strict"):
-            compare_modes(testbed)
-        with step("DDIO's bit on and off, and SSH is lost in between"):
-            pollscope("compare", lose_ssh(testbed), "--by", "ddio")
-        with step("the plug of the DUT is pulled in a trial"):
-            pull_the_plug(testbed)
-        with step("revert"):
-            reverting(testbed, bare)
-        with step("every other role comes and goes"):
-            every_role(testbed)
+        if "--roles" in sys.argv:
+            roles(testbed)
+        else:
+            measured(testbed)
     finally:
         pollscope("testbed", "down", "vm-pair")
     with step("nothing is left"):
