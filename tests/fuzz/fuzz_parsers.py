@@ -66,7 +66,7 @@ SCALES = (1, 1e-3, 1e-6, 1e-9, 0.01, 2**10, 2**20, 2**30, 1e3, 1e6, 1e9, 1e12, 1
 # Metrics that are made from several printed numbers, and parsers whose numbers are bit fields or counts of lines.
 DERIVED = re.compile(r"nic\..*|busy_share|iommu_units")
 UNPRINTED = {"pcie", "kernel-log", "qemu-vtd"}
-_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)
 
