@@ -7,8 +7,8 @@ The DUT does what it does in row S-F5, so that it, and not the generator, is the
 Trials with and without collectors alternate in one node, in pairs of changing order, so that a host that drifts
 favours neither; each pair is with, without, without, with (or the other way round), so that a drift within it cancels
 out. Prints `ratio collectors_throughput MEDIAN LOW HIGH N`, then the CPU share of each collector, and ends with 1 when
-the interval's low end is below the target. Needs two idle cores: with no more than
-these the collectors run on the generator's.
+the interval's low end is below the target. Needs two idle cores: with no more than these the collectors run on the
+generator's.
 
     benchmarks/collectors_overhead.py [PAIRS]
 """
