@@ -128,6 +128,8 @@ def _register(platform: Platform | None, identity: str, config: bytes) -> tuple[
         return None, f"no platform table knows the root port {identity}"
     if not isinstance(platform.ddio, DdioBit):
         return None, f"{platform.name}: {platform.ddio.absent}"
+    if platform.ddio.emulated:
+        return None, f"{platform.name}: {platform.ddio.emulated}"
     offset = platform.ddio.register_offset
     if len(config) < offset + 4:
         return None, f"only {len(config)} bytes of the configuration space are readable (not root?)"

@@ -124,9 +124,9 @@ class Agent:
             file.seek(offset)
             return {"data": base64.b64encode(file.read(PIECE_BYTES)).decode()}
 
-    def knobs_open(self, what: str, restore_first: bool, root: str | None) -> Reply:
+    def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> Reply:
         """Takes this host's lock and settles what an ended run left behind."""
-        session = KnobSession(what, knob_host(root), restore_first)
+        session = KnobSession(what, knob_host(root, emulated), restore_first)
         self._knobs = self._held.enter_context(session)
         return {"restored": [asdict(outcome) for outcome in session.restored_first]}
 
@@ -157,10 +157,10 @@ class Agent:
         remove_boot_note(self._session().host)
         return {}
 
-    def knobs_refusal(self, settings: Mapping[str, object], root: str | None) -> Reply:
+    def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> Reply:
         """Why this host cannot give these values; nothing is written."""
         factors = {f"{KNOB_PREFIX}{key}": value for key, value in settings.items()}
-        return {"refusal": knob_refusal(knob_host(root), factors)}
+        return {"refusal": knob_refusal(knob_host(root, emulated), factors)}
 
     def knobs_close(self) -> Reply:
         """Gives back and releases the lock."""
@@ -179,9 +179,10 @@ _REQUESTS: Mapping[str, Callable[..., Reply]] = {
 }
 
 
-def knob_host(root: str | None) -> Host:
+def knob_host(root: str | None, emulated: bool) -> Host:
     """This host, or a folder with a tree like its own; it is this host's lock that keeps runs apart."""
-    return replace(Host.at(Path(root)), lock_path=default_lock_path()) if root else Host()
+    place = replace(Host.at(Path(root)), lock_path=default_lock_path()) if root else Host()
+    return replace(place, emulated=emulated)
 
 
 def serve(requests: IO[str], replies: IO[str]) -> None:

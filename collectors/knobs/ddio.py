@@ -12,7 +12,8 @@ class Ddio(Knob):
 
     Source: Intel Xeon Scalable Datasheet volume 2 (May 2019), PERFCTRLSTS_0. On Ice Lake and younger ports the same
     offset holds the header of a PCIe extended capability, which ignores writes: such ports are refused, by their
-    device id and, should the table be wrong, by the capability chain.
+    device id and, should the table be wrong, by the capability chain. An emulated port can always be read and given
+    back; it is set only on a host that is said to be an emulator's.
     """
 
     name = "ddio"
@@ -56,6 +57,7 @@ class Ddio(Knob):
         return state
 
     def state_for(self, value: str, state: str, target: str) -> str:
+        self._require_consent(target)
         return value
 
     def write(self, target: str, state: str) -> None:
@@ -79,9 +81,18 @@ class Ddio(Knob):
         _refuse_capability(port, platform.ddio.register_offset)
         return platform.ddio
 
+    def _require_consent(self, target: str) -> None:
+        emulated = self._bit(target).emulated
+        if emulated and not self.host.emulated:
+            raise Refused(
+                f"the root port is an emulator's: {emulated}",
+                f"ddio {target}",
+                "say that the machine is emulated: pollscope knob --emulated, ddio_emulated_consent or emulated: true",
+            )
+
     def _refusal(self, target: str) -> str:
         try:
-            self._bit(target)
+            self._require_consent(target)
         except HostError as error:
             return str(error)
         return ""

@@ -28,6 +28,7 @@ class Host:
         dev: /dev, or a folder with `cpu/N/msr` and `cpu_dma_latency`.
         state_dir: folder of the journals (docs/knobs.md).
         lock_path: the lock that keeps two runs apart.
+        emulated: whoever works here knows that this is an emulator's machine: also turn what it only pretends to have.
         inherited: descriptors that a started tool keeps open: a tool that outlives this process so keeps the lock.
     """
 
@@ -36,6 +37,7 @@ class Host:
     dev: Path = Path("/dev")
     state_dir: Path = field(default_factory=_default_state_dir)
     lock_path: Path = field(default_factory=default_lock_path)
+    emulated: bool = False
     inherited: tuple[int, ...] = ()
 
     @classmethod

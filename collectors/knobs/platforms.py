@@ -27,10 +27,14 @@ class Absent(_Table):
 
 
 class DdioBit(_Table):
-    """A bit of a root port's configuration space: 1 means that DMA writes allocate in the LLC."""
+    """A bit of a root port's configuration space: 1 means that DMA writes allocate in the LLC.
+
+    `emulated` says, of an emulator's port, that the bit is kept and nothing follows from it; empty for hardware.
+    """
 
     register_offset: int = Field(ge=0x100, lt=0x1000, multiple_of=4)
     bit: int = Field(ge=0, lt=32)
+    emulated: str = ""
     source: str
 
 

@@ -21,6 +21,7 @@ options:
   state: {type: str, choices: [present, absent, verified], default: present, description: Set, give back, or compare.}
   knobs: {type: dict, default: {}, description: 'NAME or NAME@TARGET, and the value.'}
   names: {type: list, elements: str, default: [], description: The knobs that C(absent) gives back.}
+  emulated_consent: {type: bool, default: false, description: Also set registers of an emulator without effect.}
   program: {type: str, required: true, description: The program pollscope on this host.}
 author: [pollscope]
 """
@@ -71,17 +72,18 @@ def target_words(key: str) -> list[str]:
     return [name, *(["--target", target] if target else [])]
 
 
-def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
-    """Sets knobs; returns a line for each change.
+def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str], emulated: bool) -> list[str]:
+    """Sets knobs, on consent those of an emulated machine, too; returns a line for each change.
 
     Raises:
         Refused: one was refused; those that were set before are given back.
     """
     lines: list[str] = []
+    consent = ["--emulated"] if emulated else []
     for position, key in enumerate(keys):
         name, *target = target_words(key)
         try:
-            lines += pollscope(program, "set", name, word_of(knobs[key]), *target).splitlines()
+            lines += pollscope(program, *consent, "set", name, word_of(knobs[key]), *target).splitlines()
         except Refused:
             give_back(program, sorted({each.partition("@")[0] for each in keys[:position]}))
             raise
@@ -128,7 +130,7 @@ def act(module: AnsibleModule) -> list[str]:
         raise Refused("; ".join(f"{key} is {value}, should be {word_of(knobs[key])}" for key, value in found.items()))
     if module.check_mode:
         return [f"{key}: {value} -> {word_of(knobs[key])}" for key, value in found.items()]
-    return set_knobs(program, knobs, list(found))
+    return set_knobs(program, knobs, list(found), module.params["emulated_consent"])
 
 
 def main() -> None:
@@ -138,6 +140,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
             "knobs": {"type": "dict", "default": {}},
             "names": {"type": "list", "elements": "str", "default": []},
+            "emulated_consent": {"type": "bool", "default": False},
             "program": {"type": "str", "required": True},
         },
         supports_check_mode=True,

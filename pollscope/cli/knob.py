@@ -4,6 +4,7 @@
 import json
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,9 +56,13 @@ def choose_host(
             file_okay=False,
         ),
     ] = None,
+    emulated: Annotated[
+        bool,
+        typer.Option("--emulated", help="The machine is an emulator's: also turn what it only pretends to have."),
+    ] = False,
 ) -> None:
     """List, read, set and give back host state."""
-    context.obj = Host.at(root) if root else Host()
+    context.obj = replace(Host.at(root) if root else Host(), emulated=emulated)
 
 
 @app.command("list")

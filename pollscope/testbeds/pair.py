@@ -60,7 +60,9 @@ class PairTestbed:
     def describe(self) -> dict[str, Any]:
         """For run.json."""
         hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
-        return {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), **hosts}
+        emulated = self.config.dut.emulated or self.config.generator.emulated
+        found = {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), **hosts}
+        return {**found, "emulated": True} if emulated else found
 
     def knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Those of the hosts that the file names; keeps other runs off both hosts."""
@@ -103,7 +105,7 @@ class PairTestbed:
         for end in self.ends:
             if end.name in self.config.knobs:
                 try:
-                    reply = end.ask("knobs_refusal", settings=settings, root=end.host.knob_root)
+                    reply = end.ask("knobs_refusal", settings=settings, **end.host.knob_place())
                 except (HostError, UsageError) as error:
                     return f"{', '.join(f'knob {name}' for name in settings)}: {error}"
                 if reply["refusal"]:

@@ -45,9 +45,16 @@ class PairHost(BaseModel):
     knob_root: str | None = Field(
         default=None, description="a folder there with sys, proc, dev and state whose knobs are turned instead"
     )
+    emulated: bool = Field(
+        default=False, description="an emulator's machine: knobs that it only pretends to have may be turned, too"
+    )
     vdevs: Annotated[tuple[Vdev, ...], Field(strict=False)] = ()
     memory_mib: int | None = Field(default=None, ge=256, description="take so much memory without hugepages")
     iova: Literal["auto", "pa", "va"] = "auto"
+
+    def knob_place(self) -> dict[str, object]:
+        """What the agent there has to know of the host whose knobs it turns."""
+        return {"root": self.knob_root, "emulated": self.emulated}
 
     def eal_command(self, prefix: str, cpus: int) -> list[str]:
         """Program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""

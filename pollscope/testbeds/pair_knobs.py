@@ -79,7 +79,7 @@ class PairKnobs:
         return [outcome]
 
     def _take(self, end: End, restore_first: bool) -> list[Outcome]:
-        reply = end.ask("knobs_open", what=self._what, restore_first=restore_first, root=end.host.knob_root)
+        reply = end.ask("knobs_open", what=self._what, restore_first=restore_first, **end.host.knob_place())
         self._open[end.name] = end.connection
         return _outcomes(end, reply["restored"])
 

@@ -51,7 +51,8 @@ class PairsTestbed:
     def describe(self) -> dict[str, Any]:
         """For run.json; each pair under its name."""
         pairs = {part.name: part.describe() for part in self.parts}
-        return {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), "pairs": pairs}
+        found = {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), "pairs": pairs}
+        return {**found, "emulated": True} if any("emulated" in pair for pair in pairs.values()) else found
 
     def knobs(self, what: str, restore_first: bool) -> "PairsKnobs":
         """Of each pair its own."""

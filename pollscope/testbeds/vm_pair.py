@@ -90,7 +90,8 @@ class VmPairTestbed:
         # Plans are made without machines, too; they need no address.
         remote = machine.remote if machine.made else Remote(host="127.0.0.1")
         cpus = tuple(range(1, self.config.cpus))
-        return PairHost(pollscope=None, ssh=remote, ports=Ports(rx=NIC, tx=NIC, queues=1), main_cpu=0, cpus=cpus)
+        ports = Ports(rx=NIC, tx=NIC, queues=1)
+        return PairHost(pollscope=None, ssh=remote, ports=ports, main_cpu=0, cpus=cpus, emulated=True)
 
     def knobs(self, what: str, restore_first: bool) -> VmKnobs:
         """The DUT's; what an ended run left is always given back, since nobody else uses the machine."""
@@ -98,7 +99,7 @@ class VmPairTestbed:
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
-        return {**self._pair.describe(), "emulated": True, "accelerator": self._accelerator_in_use()}
+        return {**self._pair.describe(), "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
         """For run.json; of the DUT, in which no agent runs, what is known from here."""

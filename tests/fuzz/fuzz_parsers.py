@@ -122,6 +122,8 @@ def _printed_numbers(text: str) -> set[str]:
 
 
 def _is_printed(value: float, printed: set[str]) -> bool:
+    if 0 < abs(value) < sys.float_info.min:  # a subnormal number has lost digits
+        return any(math.isclose(float(key) * scale, abs(value), rel_tol=0.01) for key in printed for scale in SCALES)
     # scaling rounds: a number just at the edge between two keys may fall to either side
     return math.isfinite(value) and any(
         _key(abs(value) / scale * nudge) in printed for scale in SCALES for nudge in (1, 1 + 1e-12, 1 - 1e-12)

@@ -16,6 +16,7 @@ PREFETCH = 0x1A4
 PORT_EXPRESS, NIC_EXPRESS = 0x90, 0xA0
 REGISTER_RESET = 0x00183091
 SKYLAKE, ICELAKE = 85, 106
+EMULATED_PORT = "1b36:000c"  # QEMU's pcie-root-port
 
 # The fixture `knob`: runs `pollscope knob` on the tree.
 Command = Callable[..., CompletedProcess[str]]

@@ -2,10 +2,11 @@
 """The knob `ddio` end to end, through the real setpci, on a tree of plain files."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from knob_tree import ICELAKE, NIC, PERFCTRLSTS_0, PORT, REGISTER_RESET, Command, Tree
+from knob_tree import EMULATED_PORT, ICELAKE, NIC, PERFCTRLSTS_0, PORT, REGISTER_RESET, Command, Tree
 
 from pollscope.collectors.knobs import ChangedUnderUs, KnobSession, NotGivenBack, NotStuck, Refused, knobs_of
 from pollscope.collectors.knobs.session import run_journal
@@ -70,6 +71,35 @@ def test_refuses_other_root_ports(tmp_path: Path, port_id: str, model: int, word
     assert not knobs_of(tree.host)["ddio"].available()
     if port_id != "1022:1483":
         assert word in str(refusal.value)
+
+
+def test_an_emulated_port_is_set_only_where_that_is_said(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, port_id=EMULATED_PORT)
+    said = replace(tree.host, emulated=True)
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session:
+        assert session.get("ddio", NIC) == {PORT: "on"}
+        with pytest.raises(Refused, match="no DDIO stands behind it"):
+            session.set("ddio", NIC, "off")
+    assert tree.picture() == before
+    assert not knobs_of(tree.host)["ddio"].available()
+    assert knobs_of(said)["ddio"].available()
+    with KnobSession("test", said) as session:
+        session.set("ddio", NIC, "off")
+        assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183011
+    assert tree.picture() == before
+
+
+def test_an_emulated_port_is_given_back_without_being_asked_again(tmp_path: Path, knob: Command) -> None:
+    tree = Tree(tmp_path, port_id=EMULATED_PORT)
+    before = tree.picture()
+    refused = knob("set", "ddio", "off")
+    assert refused.returncode == 3
+    assert refused.stderr.count("\n") == 1
+    assert "pollscope knob --emulated" in refused.stderr
+    assert knob("--emulated", "set", "ddio", "off").stdout == f"ddio {PORT}: on -> off\n"
+    assert knob("restore").stdout == f"ddio {PORT}: on again\n"
+    assert tree.picture() == before
 
 
 def test_refuses_a_capability_header_whatever_the_table_says(tree: Tree) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from knob_tree import Tree
+from knob_tree import EMULATED_PORT, Tree
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete
 from ssh_host import SshHost
@@ -166,6 +166,27 @@ def test_knobs_of_the_dut_are_turned_and_given_back(cli: Cli, sshd: SshHost, tmp
     assert run.meta["knobs_before"] == run.meta["knobs_after"]
     assert any(target.startswith("dut/") for target in run.meta["knobs_before"]["governor"])
     assert tree.picture() == before
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_ddio_of_an_emulated_dut_only_where_the_testbed_says_so(
+    cli: Cli, sshd: SshHost, tmp_path: Path, said: bool
+) -> None:
+    tree = Tree(tmp_path / "emulated", port_id=EMULATED_PORT)
+    before, dut = tree.picture(), {"knob_root": str(tree.root), "emulated": said}
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, dut))
+    spec = cli.spec(SWEEP.replace("knob.governor: [performance, powersave]", 'knob.ddio: ["on", "off"]'))
+    done = cli("run", spec, "--testbed", testbed)
+    assert tree.picture() == before
+    if not said:
+        assert "no DDIO stands behind it" in done.stdout + done.stderr
+        assert not any(trial["status"] == "ok" for trial in cli.only_run().trials)
+        return
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert run.meta["testbed"]["emulated"] is True
+    assert run.meta["knobs_before"] == run.meta["knobs_after"]
 
 
 def test_knobs_are_given_back_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:

@@ -8,13 +8,17 @@ from typing import Any
 
 import playbook_modules
 import pytest
-from knob_tree import NIC, PERFCTRLSTS_0, PORT, Tree
+from knob_tree import EMULATED_PORT, NIC, PERFCTRLSTS_0, PORT, Tree
 
 knob_module = playbook_modules.load("pollscope_knob")
 
 
 @pytest.fixture
 def program(tree: Tree, tmp_path: Path) -> str:
+    return program_for(tree, tmp_path)
+
+
+def program_for(tree: Tree, tmp_path: Path) -> str:
     """`pollscope` whose host is the tree."""
     real = Path(sys.executable).with_name("pollscope")
     path = tmp_path / "pollscope"
@@ -23,9 +27,9 @@ def program(tree: Tree, tmp_path: Path) -> str:
     return str(path)
 
 
-def act(program: str, state: str = "present", check: bool = False, **knobs: Any) -> list[str]:
+def act(program: str, state: str = "present", check: bool = False, consent: bool = False, **knobs: Any) -> list[str]:
     names = ["governor", "turbo", "uncore_freq", "ddio"]
-    parameters = {"state": state, "knobs": knobs, "names": names, "program": program}
+    parameters = {"state": state, "knobs": knobs, "names": names, "program": program, "emulated_consent": consent}
     lines: list[str] = knob_module.act(SimpleNamespace(params=parameters, check_mode=check))
     return lines
 
@@ -53,6 +57,20 @@ def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
     assert act(program, **knobs) == []
     act(program, state="absent")
     assert tree.register(PORT, PERFCTRLSTS_0) == before
+
+
+def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "tree", port_id=EMULATED_PORT)
+    program, knobs, before = program_for(tree, tmp_path), {f"ddio@{NIC}": "off"}, tree.picture()
+    with pytest.raises(knob_module.Refused, match="an emulator's"):
+        act(program, **knobs)
+    assert tree.picture() == before
+    assert act(program, consent=True, **knobs)
+    assert tree.register(PORT, PERFCTRLSTS_0) & 0x80 == 0
+    assert act(program, state="verified", **knobs) == []
+    assert act(program, state="absent", check=True) == ["ddio would be given back"]
+    assert act(program, state="absent")  # what was set is given back without asking again
+    assert tree.picture() == before
 
 
 def test_a_refused_knob_gives_back_those_before(tree: Tree, program: str) -> None:

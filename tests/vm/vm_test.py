@@ -70,10 +70,11 @@ cat /proc/sys/kernel/perf_event_paranoid
 ethtool -g $(basename $device/net/*)
 """
 )
-# The roles whose revert the rest of this test does not show. (There is no governor to set, no NIC of Mellanox, and no
-# archive of pktgen-dpdk: cpu_power, telemetry and pktgen have nothing to do here.)
+# The roles whose revert the rest of this test does not show; ddio on consent, for the port is QEMU's. (There is no
+# governor to set, no NIC of Mellanox, and no archive of pktgen-dpdk: cpu_power, telemetry and pktgen have nothing to do
+# here.)
 ROLES = ("common", "build_tools", "dpdk", "pollscope_apps", "cpu_isolation", "iommu")
-ROLES += ("pcm", "perf", "stress_ng", "telemetry", "cpu_power", "nic", "pktgen")
+ROLES += ("pcm", "perf", "stress_ng", "telemetry", "cpu_power", "nic", "ddio", "pktgen")
 passed: dict[str, float] = {}
 
 
@@ -262,6 +263,7 @@ def every_role(testbed: VmPairTestbed) -> None:
             "/usr/sbin/pcm-iio",
             "stress-ng",
             "/usr/bin/git",
+            "register 80",
         ):
             assert any(sign in line for line in between - before), f"no role brought {sign}"
         assert not play("provision", inventory, "--limit", "dut").changes, "the second run changed something"
@@ -281,6 +283,8 @@ def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inv
         "cpu_isolation_cpus": "1",
         "iommu_reboot_timeout_s": int(STEP_LIMIT_S),
         "nic_rings": {"rx": 512, "tx": 512},
+        "ddio_value": "on",
+        "ddio_emulated_consent": True,
     }
     path.write_text(json.dumps(content))
     return load_inventory(path)
