@@ -188,7 +188,7 @@ class Dut:
             return "", "Connection refused"
         if text.startswith("[ ! -e /etc/default"):
             return ("" if self.boot is None else "there\n"), ""
-        if text == vm_knobs._GIVE_BACK_DDIO:
+        if text == vm_knobs.script_for(vm_knobs.GIVE_BACK_DDIO):
             if self.journal is None:
                 return "", ""
             self.register, old, self.journal = self.journal, self.journal, None
@@ -196,7 +196,7 @@ class Dut:
         if "180.b=" in text:
             self.journal = self.register if self.journal is None else self.journal
             self.register = 0x80 if "180.b=80:80" in text else 0x00
-        elif text == vm_knobs._SHOW_DDIO:
+        elif text == vm_knobs.script_for(vm_knobs.SHOW_DDIO):
             return f"{self.register:02x}\n", ""
         return "", ""
 

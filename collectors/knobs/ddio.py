@@ -62,10 +62,8 @@ class Ddio(Knob):
 
     def write(self, target: str, state: str) -> None:
         bit = self._bit(target)
-        mask = 1 << bit.bit
-        offset, shift = bit.register_offset + bit.bit // 8, bit.bit // 8 * 8
-        value = mask if state == "on" else 0
-        PciDevice.find(self.host, target).write_bits(f"{offset:x}.b", value >> shift, mask >> shift)
+        value = bit.mask if state == "on" else 0
+        PciDevice.find(self.host, target).write_bits(f"{bit.byte:x}.b", value, bit.mask)
 
     def _bit(self, target: str) -> DdioBit:
         port = PciDevice.find(self.host, target)

@@ -37,6 +37,16 @@ class DdioBit(_Table):
     emulated: str = ""
     source: str
 
+    @property
+    def byte(self) -> int:
+        """Offset of the byte that has the bit, which alone is written."""
+        return self.register_offset + self.bit // 8
+
+    @property
+    def mask(self) -> int:
+        """The bit in that byte."""
+        return 1 << self.bit % 8
+
 
 class DdioWays(_Table):
     """A package-wide MSR whose lowest `ways` bits choose the LLC ways."""

@@ -32,6 +32,7 @@ EXAMPLES = (
     "pollscope knob set governor performance         on all policies; stays until restore",
     "pollscope knob set ddio off --target ens1f0     the root port above a NIC",
     "pollscope knob set c_states 0 --hold            until Ctrl-C",
+    "pollscope knob --emulated set ddio on           on a virtual machine, whose port only keeps the bit",
     "pollscope knob restore                          everything as it was",
 )
 

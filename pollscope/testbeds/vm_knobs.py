@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from pollscope.collectors.knobs import Holding, Outcome
+from pollscope.collectors.knobs.platforms import DdioBit, of_root_port
 from pollscope.errors import HostError, UsageError
 from pollscope.hostlock import HostLock
 from pollscope.testbeds import boot_mode
@@ -17,37 +18,52 @@ from pollscope.testbeds.ssh import Remote
 from pollscope.testbeds.vm_machine import NIC, run_there
 
 SCRIPT_LIMIT_S = 240.0
-DDIO = {"on": "80", "off": "00"}
 # There is no `lazy`: under a virtual IOMMU the kernel is always strict.
-VALUES: Mapping[str, Collection[str]] = {boot_mode.KNOB: ("off", "passthrough", "strict"), "ddio": DDIO}
+VALUES: Mapping[str, Collection[str]] = {boot_mode.KNOB: ("off", "passthrough", "strict"), "ddio": ("on", "off")}
 
 # Of the role `iommu`: it is there while a mode is set.
 _HAS_BOOT = "[ ! -e /etc/default/grub.d/zz-pollscope-iommu.cfg ] || echo there\n"
 _JOURNAL = "/var/lib/pollscope/testbed-ddio"
-# PERFCTRLSTS_0 stands at 0x180 of the root port, bit 7 is Use_Allocating_Flow_Wr (docs/knobs.md). QEMU's port
-# (1b36:000c) keeps the bit and does nothing with it; another port is refused here.
+# QEMU's port; which bit of it is DDIO's, and that nothing follows from it, stands in the platform table. Another port
+# is refused here. `BYTE` is the offset as setpci wants it, `MASK` the bit in it, `BITS` its value.
+_PORT_ID = "1b36:000c"
 _PORT = f"""\
 set -eu
 port=$(basename "$(dirname "$(readlink -f /sys/bus/pci/devices/{NIC})")")
 ids=$(cat /sys/bus/pci/devices/$port/vendor /sys/bus/pci/devices/$port/device | paste -s -d ' ')
-[ "$ids" = "0x1b36 0x000c" ] || {{ echo "$port is no emulated root port" >&2; exit 1; }}
+[ "$ids" = "0x{_PORT_ID.replace(":", " 0x")}" ] || {{ echo "$port is no emulated root port" >&2; exit 1; }}
 """
-_SET_DDIO = f"""\
+SET_DDIO = f"""\
 {_PORT}
 mkdir -p {_JOURNAL.rpartition("/")[0]}
-[ -e {_JOURNAL} ] || {{ setpci -s $port 180.b >{_JOURNAL}.new; sync; mv {_JOURNAL}.new {_JOURNAL}; sync; }}
-setpci -s $port 180.b=BITS:80
-[ $((0x$(setpci -s $port 180.b) & 0x80)) = $((0xBITS)) ] || {{ echo "the bit did not stay" >&2; exit 1; }}
+[ -e {_JOURNAL} ] || {{ setpci -s $port BYTE >{_JOURNAL}.new; sync; mv {_JOURNAL}.new {_JOURNAL}; sync; }}
+setpci -s $port BYTE=BITS:MASK
+[ $((0x$(setpci -s $port BYTE) & 0xMASK)) = $((0xBITS)) ] || {{ echo "the bit did not stay" >&2; exit 1; }}
 """
-_GIVE_BACK_DDIO = f"""\
+GIVE_BACK_DDIO = f"""\
 [ -e {_JOURNAL} ] || exit 0
 {_PORT}
-setpci -s $port 180.b=$(cat {_JOURNAL})
-[ "$(setpci -s $port 180.b)" = "$(cat {_JOURNAL})" ] || {{ echo "the old value did not stay" >&2; exit 1; }}
+setpci -s $port BYTE=$(cat {_JOURNAL})
+[ "$(setpci -s $port BYTE)" = "$(cat {_JOURNAL})" ] || {{ echo "the old value did not stay" >&2; exit 1; }}
 cat {_JOURNAL}
 rm {_JOURNAL}
 """
-_SHOW_DDIO = _PORT + "setpci -s $port 180.b\n"
+SHOW_DDIO = _PORT + "setpci -s $port BYTE\n"
+
+
+def emulated_bit() -> DdioBit:
+    """DDIO's bit of the emulated root port, as the platform table has it."""
+    platform = of_root_port(_PORT_ID)
+    assert platform is not None
+    assert isinstance(platform.ddio, DdioBit)
+    return platform.ddio
+
+
+def script_for(script: str, value: str = "off") -> str:
+    """A script with the register of the platform table and the bits of a value."""
+    bit = emulated_bit()
+    bits = bit.mask if value == "on" else 0
+    return script.replace("BYTE", f"{bit.byte:x}.b").replace("MASK", f"{bit.mask:02x}").replace("BITS", f"{bits:02x}")
 
 
 def knob_refusal(settings: Mapping[str, object]) -> str | None:
@@ -97,7 +113,7 @@ class VmKnobs(Holding):
         if boot_mode.KNOB in settings and self._mode.needs_play(wanted := str(settings[boot_mode.KNOB])):
             self._mode.set(wanted)
         if "ddio" in settings:  # each time: a machine that went down in between has lost it
-            self._ask(_SET_DDIO.replace("BITS", DDIO[str(settings["ddio"])]))
+            self._ask(script_for(SET_DDIO, str(settings["ddio"])))
         return []
 
     def give_back(self) -> list[Outcome]:
@@ -113,8 +129,8 @@ class VmKnobs(Holding):
         return outcomes
 
     def _give_back_ddio(self) -> str:
-        old = self._ask(_GIVE_BACK_DDIO).strip()
-        return f"register 180.b is {old} again" if old else ""
+        old = self._ask(script_for(GIVE_BACK_DDIO)).strip()
+        return f"register {emulated_bit().byte:x}.b is {old} again" if old else ""
 
     def _give_back_mode(self) -> str:
         if not self._ask(_HAS_BOOT).strip():
@@ -124,8 +140,8 @@ class VmKnobs(Holding):
 
     def snapshot(self) -> dict[str, dict[str, str]]:
         """Knob -> target -> value as the machine shows it now."""
-        register = self._ask(_SHOW_DDIO).strip()
-        bit = "on" if re.fullmatch(r"[0-9a-f]{2}", register) and int(register, 16) & 0x80 else "off"
+        register = self._ask(script_for(SHOW_DDIO)).strip()
+        bit = "on" if re.fullmatch(r"[0-9a-f]{2}", register) and int(register, 16) & emulated_bit().mask else "off"
         words = [word for word in self._ask("cat /proc/cmdline\n").split() if "iommu" in word]
         return {boot_mode.KNOB: {"boot parameters": " ".join(words) or "none"}, "ddio": {"root port (emulated)": bit}}
 
