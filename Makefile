@@ -46,7 +46,7 @@ test: ready-dev programs ## all tests, set-up included
 chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)
 	@$(PYTEST) -m chroot tests/chroot
 
-machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian systems (root, network, an hour)
+machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian and Ubuntu (root, network, 1.5 h)
 	@$(PYTEST) -m machine tests/chroot
 
 lint: ready-dev programs ## format, style, types and scripts of everything in git

@@ -8,12 +8,11 @@ from pathlib import Path
 from . import ethtool, kernel_load, sysfs_values
 from .ethtool_ioctl import Statistics, statistics
 from .interface import Availability
+from .open_files import OpenFiles
 from .polling import PollingCollector
 
 _CPU = "/sys/devices/system/cpu"
 _LOAD = ("stat", "interrupts", "softirqs")
-_READ_BYTES = 1 << 16
-_PAGE_BYTES = 4096  # what sysfs gives at most (Documentation/filesystems/sysfs.rst)
 
 
 class KernelLoad(PollingCollector):
@@ -24,27 +23,17 @@ class KernelLoad(PollingCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[str, int] = {}
+        self._files = OpenFiles()
 
     def probe(self) -> Availability:
         return Availability(Path("/proc/stat").exists(), "/proc")
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
         for name in _LOAD:
-            if name not in self._open:  # it stays open: to open it costs as much as to read it
-                self._open[name] = os.open(f"/proc/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            yield name, _whole(self._open[name])
+            yield name, self._files.read(f"/proc/{name}")
 
     def release(self) -> None:
-        for descriptor in self._open.values():
-            os.close(descriptor)
-        self._open = {}
-
-
-def _whole(descriptor: int) -> bytes:
-    """A file of /proc from its beginning; a read gives a page or so of it."""
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return b"".join(iter(lambda: os.read(descriptor, _READ_BYTES), b""))
+        self._files.close()
 
 
 class SysfsCollector(PollingCollector):
@@ -56,7 +45,8 @@ class SysfsCollector(PollingCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[str, int | None] = {}
+        self._files = OpenFiles()
+        self._found: list[str] = []
 
     def probe(self) -> Availability:
         paths = self._paths()
@@ -75,32 +65,18 @@ class SysfsCollector(PollingCollector):
 
     def _lines(self) -> Iterator[str]:
         # Walking /sys for the patterns costs more than reading the files, so it is done once.
-        self._open = self._open or dict.fromkeys(self._paths())
-        for path in self._open:
+        self._found = self._found or self._paths()
+        for path in self._found:
             try:
-                text = " ".join(self._read(path).decode(errors="replace").split())
+                text = " ".join(self._files.read(path).decode(errors="replace").split())
             except OSError as error:
                 yield f"{path}!{error.strerror}\n"
             else:
                 yield f"{path}={text}\n"
 
-    def _read(self, path: str) -> bytes:
-        """The content of a small file of sysfs, which stays open: to open it costs five times as much as to read it."""
-        descriptor = self._open[path]
-        if descriptor is None:
-            descriptor = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(descriptor, _PAGE_BYTES, 0)
-        except OSError:
-            self._open[path] = None  # its CPU went offline: the next snapshot looks anew
-            os.close(descriptor)
-            raise
-
     def release(self) -> None:
-        for descriptor in self._open.values():
-            if descriptor is not None:
-                os.close(descriptor)
-        self._open = {}
+        self._files.close()
+        self._found = []
 
 
 class CpuFrequency(SysfsCollector):

@@ -48,7 +48,7 @@ class Perf(ToolCollector):
 
 
 def _has_pmu() -> bool:
-    return any(list(PMUS.glob(pattern)) for pattern in ("cpu", "cpu_*", "arm*"))
+    return any(path for pattern in ("cpu", "cpu_*", "arm*") for path in PMUS.glob(pattern))
 
 
 class PerfCorunner(Perf):

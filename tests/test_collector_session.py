@@ -302,7 +302,7 @@ def test_dpdk_telemetry(telemetry, tmp_path):
     assert session.outcomes["dpdk-telemetry"].status == Status.OK
     received = [s.value for s in samples if (s.unit_path, s.metric) == ("port0", "ipackets")]
     assert received == sorted(set(received))
-    assert len(received) >= 3
+    assert len(received) >= 2  # at start and at stop; how often in between is the machine's affair
     assert {s.value for s in samples if s.metric == "nic.rx_no_descriptor"} == {3}
     assert {s.value for s in samples if s.unit_path == "port0/rx_queue0"} == {7}
     assert not [s for s in samples if "q_ipackets" in s.metric]

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files of /proc and /sys that are read again and again."""
+
+import os
+
+_PIECE_BYTES = 1 << 16
+
+
+class OpenFiles:
+    """Files that stay open between two readings: to open one of sysfs costs five times as much as to read it."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[str, int] = {}
+
+    def read(self, path: str) -> bytes:
+        """The whole content now.
+
+        Raises:
+            OSError: it cannot be read, as that of a CPU that went offline; the next time it is opened anew.
+        """
+        if path not in self._descriptors:
+            self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _whole(self._descriptors[path])
+        except OSError:
+            os.close(self._descriptors.pop(path))
+            raise
+
+    def close(self) -> None:
+        """Closes all of them."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors = {}
+
+
+def _whole(descriptor: int) -> bytes:
+    content = b""
+    while piece := os.pread(descriptor, _PIECE_BYTES, len(content)):  # of /proc a read gives a page or so
+        content += piece
+    return content
