@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "configure.h"
 
-#include <rte_cycles.h>
-
 #include "calibrate.h"
+#include "clock.h"
 #include "cycles.h"
 #include "dut.h"
 #include "dut_config.h"
@@ -49,7 +48,7 @@ json_t *configure(json_t *request, struct node_error *err)
 	}
 	calibrate_stamps();
 	json_t *reply = json_pack("{s:I,s:o}", "configured_ns",
-	                          (json_int_t)cycles_to_ns(cycles_stamp() - start, rte_get_tsc_hz()),
+	                          (json_int_t)cycles_to_ns(cycles_stamp() - start, clock_tsc_hz()),
 	                          "footprint_bytes", ports_footprint());
 	uint16_t port;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "delay_config.h"
 
-#include <rte_cycles.h>
-
+#include "clock.h"
 #include "fields.h"
 
 #define CYCLES_MAX   1e8
@@ -11,7 +10,7 @@
 
 static double cycles_of(double ns)
 {
-	return ns * (double)rte_get_tsc_hz() / NS_OF_A_S;
+	return ns * (double)clock_tsc_hz() / NS_OF_A_S;
 }
 
 static int require_real(const json_t *object, const char *at, const char *key, double max, double *value,

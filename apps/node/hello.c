@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_lcore.h>
 #include <rte_version.h>
 
+#include "clock.h"
 #include "lcore.h"
 #include "pmu.h"
 #include "ports.h"
@@ -56,7 +56,7 @@ json_t *hello(void)
 	json_t *absent = json_object();
 	json_t *event = json_pack("{s:s,s:i,s:s,s:s,s:I,s:b,s:i,s:i,s:o,s:o}", "event", "hello", "protocol",
 	                          PROTOCOL, "version", POLLSCOPE_VERSION, "dpdk", rte_version(), "tsc_hz",
-	                          (json_int_t)rte_get_tsc_hz(), "hugepages", rte_eal_has_hugepages() != 0,
+	                          (json_int_t)clock_tsc_hz(), "hugepages", rte_eal_has_hugepages() != 0,
 	                          "pid", (int)getpid(), "main_lcore", (int)rte_get_main_lcore(), "lcores",
 	                          lcores_json(), "ports", ports_hello(absent));
 

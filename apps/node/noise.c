@@ -6,6 +6,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include "clock.h"
 #include "cycles.h"
 #include "fields.h"
 #include "lcore.h"
@@ -84,7 +85,7 @@ static int parse(json_t *request, uint64_t *duration_ns, struct node_error *err)
 
 static int launch(uint64_t duration_ns, struct node_error *err)
 {
-	const uint64_t hz = rte_get_tsc_hz();
+	const uint64_t hz = clock_tsc_hz();
 	const uint64_t begin = cycles_stamp() + cycles_of_ns(LAUNCH_NS, hz);
 	unsigned int lcore;
 	int status = 0;
@@ -112,7 +113,7 @@ static int launch(uint64_t duration_ns, struct node_error *err)
 
 json_t *noise(json_t *request, struct node_error *err)
 {
-	const uint64_t hz = rte_get_tsc_hz();
+	const uint64_t hz = clock_tsc_hz();
 	uint64_t duration_ns;
 	unsigned int lcore;
 

@@ -4,6 +4,7 @@
 
 #include <rte_branch_prediction.h>
 
+#include "clock.h"
 #include "poll_event.h"
 
 #define WARMUP_SHARE 8 /* poll_window() warms up for 1/8 of its window */
@@ -230,7 +231,7 @@ void poll_reset(struct poller *p, const struct trial *trial)
 
 const struct account *poll_window(struct poller *p, poll_loop_fn loop, uint64_t cycles)
 {
-	struct trial trial = {.tsc_hz = rte_get_tsc_hz(), .wake_fd = -1};
+	struct trial trial = {.tsc_hz = clock_tsc_hz(), .wake_fd = -1};
 
 	poll_reset(p, &trial);
 	trial.start_tsc = cycles_stamp() + cycles / WARMUP_SHARE;

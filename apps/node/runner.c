@@ -9,6 +9,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include "clock.h"
 #include "cycles.h"
 #include "dut.h"
 #include "dut_rings.h"
@@ -118,7 +119,7 @@ static void set_load(struct trial *trial, const struct start_request *start)
 {
 	snprintf(trial->name, sizeof(trial->name), "%s", start->name);
 	trial->rate = start->rate;
-	trial->tsc_hz = rte_get_tsc_hz();
+	trial->tsc_hz = clock_tsc_hz();
 }
 
 static void set_times(struct trial *trial, const struct start_request *start)
