@@ -2,10 +2,10 @@
 """From what a polling lcore recorded to where its cycles went (docs/accounting.md).
 
 Visits (polls that returned packets) by themselves, empty polls by themselves, what both together take more or less than
-that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty polls.
-What visits cost by themselves is the slope over slices: runs of polls that are timed from outside, each with its empty polls,
-visits, packets, and switches from empty polls to visits. Errors are half-widths of 95 % intervals by a jackknife over blocks
-of the window, because neighbouring slices are not independent.
+that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty
+polls. What visits cost by themselves is the slope over slices: runs of polls that are timed from outside, each with its
+empty polls, visits, packets, and switches from empty polls to visits. Errors are half-widths of 95 % intervals by a
+jackknife over blocks of the window, because neighbouring slices are not independent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ MISFIT_SHARE = 0.02
 # No empty poll takes longer, a miss to another core's cache included; so few that even then they are this share at most
 # need no measured cost.
 MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
-# By so much the cost that was calibrated before the trial may be another one in it, as a share: seen on hosts whose virtual
-# CPUs move (docs/accounting.md).
+# By so much the cost that was calibrated before the trial may be another one in it, as a share: seen on hosts whose
+# virtual CPUs move (docs/accounting.md).
 CALIBRATION_ERROR = 0.15
 # By so much slices and the loop between them differ in the cost of an empty poll, as a share: seen over the grid of
 # benchmarks/accounting_truth.py. It comes on top of what a slice's spread tells.
@@ -98,8 +98,8 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     if counts[VISITS] and counts[EMPTY] * cost.error > MOST_ERROR_SHARE * total:
         return (
             f"the cost of an empty poll is known to {cost.value:.3g} +-{cost.error:.2g} cycles only, which is "
-            f"{100 * counts[EMPTY] * cost.error / total:.1f} % of the window (limit {100 * MOST_ERROR_SHARE:g} %): a longer "
-            "window, or a quieter machine"
+            f"{100 * counts[EMPTY] * cost.error / total:.1f} % of the window (limit {100 * MOST_ERROR_SHARE:g} %): "
+            "a longer window or a quieter machine would tell"
         )
     empty = Measured(counts[EMPTY] * cost.value, counts[EMPTY] * cost.error)
     waited = float(lcore.get("waited_cycles", 0))
@@ -108,8 +108,8 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     packets = Measured(total - empty.value - loop - instrumentation, empty.error)
     if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
         return (
-            f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the window "
-            f"by {-100 * packets.value / total:.1f} %: the cost of an empty poll was another one when it was found"
+            f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
+            f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
         )
     if counts[VISITS] == 0:  # what is left over are interrupts shorter than an interruption
         loop, packets = loop + packets.value, Measured(0.0, 0.0)
@@ -138,7 +138,7 @@ def _blocks(rows: Sequence[Sequence[float]], variables: int) -> tuple[Sums, Sums
 
 
 def _half_width(replicates: Sums) -> float:
-    """Of the 95 % interval of a jackknife's estimate (Efron and Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
+    """Of the 95 % interval of a jackknife's estimate (Efron, Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
     n = len(replicates)
     deviation = np.sqrt((n - 1) / n * np.sum((replicates - replicates.mean()) ** 2))
     return float(stats.t.ppf(0.975, n - 1) * deviation)
@@ -149,16 +149,16 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> Measur
     if polls_per_cycle * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE:
         return Measured(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2)
     slices, sums = _blocks(lcore["slices"]["quiet"], QUIET_VARIABLES)
-    calibrated = lcore.get("empty_poll_cycles")
-    known = isinstance(calibrated, int | float)
+    reported = lcore.get("empty_poll_cycles")
+    calibrated = float(reported) if isinstance(reported, int | float) else None
     if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
         replicates = np.array([_slope(sums.sum(0) - block) for block, n in zip(sums, slices, strict=True) if n])
         cost = _slope(sums.sum(0))
         found = Measured(cost, float(np.hypot(_half_width(replicates), SLICE_ERROR * cost)))
-        if found.value > 0 and (not known or found.error <= CALIBRATION_ERROR * float(calibrated)):
+        if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
             return found
-    if known:
-        return Measured(float(calibrated), CALIBRATION_ERROR * float(calibrated))
+    if calibrated is not None:
+        return Measured(calibrated, CALIBRATION_ERROR * calibrated)
     return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
 
 
