@@ -33,7 +33,7 @@ static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buf
 		desc[i].writeback = 0;
 	}
 	if (unlikely(rxq->infinite))
-		crossover_feed_fill(rxq, desc, count);
+		crossover_feed_post(rxq, desc, count);
 }
 
 /* Takes new buffers from the pool, at most CROSSOVER_CHUNK and not beyond the ring's end. False: the pool is empty. */
@@ -168,7 +168,7 @@ uint16_t crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkt
 	uint16_t received = receive(rxq, pkts, nb_pkts);
 
 	if (unlikely(rxq->infinite))
-		crossover_feed_count(rxq, pkts, received);
+		crossover_feed_visited(rxq, pkts, received);
 	if (rxq->unposted >= rxq->free_thresh)
 		refill(rxq);
 	return received;
