@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Traffic shapes as HyperPlane means them, and whether a saturated trial had the one that was asked for.
+
+Hot queues are always backlogged, a visit of any other queue finds something with a fixed probability. What share of the
+polls is empty follows from that alone, whatever a packet costs, and the DUT counts its polls exactly.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pollscope.record import NotMeasured, Part, Trial, at
+from pollscope.units import human_rate
+
+# A trial whose share of empty polls is further off than this did not have its shape.
+MOST_OFF = 0.05
+# So many of the packets for cold queues may be given up because their time was over.
+MOST_UNSENT = 0.05
+Params = Mapping[str, Any]
+
+
+def hot_queues(params: Params) -> int:
+    """How many queues are always backlogged."""
+    queues = int(params["queues"])
+    if params["shape"] == "SQ":
+        return 1
+    if params["shape"] == "FB" or params["background_probability"] >= 1:
+        return queues
+    if params["shape"] == "NC":
+        return min(queues, int(params["concentrated_queues"]))
+    # Half a queue counts as one, as in the node; Python's round() goes to the even number.
+    return max(1, int(params["concentrated_share"] * queues + 0.5))
+
+
+def cold_probability(params: Params) -> float:
+    """That a visit of another queue finds something."""
+    return 0.0 if params["shape"] == "SQ" else float(params["background_probability"])
+
+
+def empty_share(queues: float, hot: float, probability: float) -> float:
+    """Share of empty polls when every queue is polled as often."""
+    return (queues - hot) * (1 - probability) / queues
+
+
+def empty_per_busy(params: Params) -> float:
+    """Empty polls for each one that finds packets."""
+    share = empty_share(params["queues"], hot_queues(params), cold_probability(params))
+    return share / (1 - share)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Empty polls of a trial.
+
+    Attributes:
+        polls: all polls.
+        empty: those that found nothing.
+        expected: how many would have, by the shape.
+    """
+
+    polls: float
+    empty: float
+    expected: float
+
+    @property
+    def off(self) -> float:
+        """By how much the share of empty polls is too large."""
+        return (self.empty - self.expected) / self.polls
+
+
+def polls_of_shape(record: Mapping[str, Any]) -> Found:
+    """What the DUT's polls found, and what they should have by the queues that were hot.
+
+    Raises:
+        NotMeasured: the trial had no shape to hold its polls against, or polls were not counted.
+    """
+    trial = Trial(record)
+    shape = _shape(trial)
+    hot = {int(queue.number()) for queue in shape["hot"].items()}
+    probability = shape["probability"].number()
+    polls = empty = expected = 0.0
+    for lcore, queues in _readers(trial):
+        counts = {name: lcore["polls"][name].number() for name in ("empty", "partial", "full")}
+        polls += sum(counts.values())
+        empty += counts["empty"]
+        expected += sum(counts.values()) * empty_share(len(queues), len(hot & set(queues)), probability)
+    if not polls:
+        raise NotMeasured("no queue was polled in the window")
+    return Found(polls, empty, expected)
+
+
+def _shape(trial: Trial) -> Part:
+    try:
+        return trial.part("result", "feed")
+    except NotMeasured:
+        return at(trial.generators[0], ("shape",))
+
+
+def _readers(trial: Trial) -> Iterator[tuple[Part, range]]:
+    """The lcores that poll RX queues, each with its queues: they are dealt out in turn, unless all poll all."""
+    queues = int(trial.rx_queues)
+    readers = [lcore for lcore in trial.lcores if lcore["source"].text() == "rx-queues"]
+    if trial.part("params", "organisation").text() == "locked":
+        yield from ((lcore, range(queues)) for lcore in readers)
+    else:
+        yield from ((lcore, range(each, queues, len(readers))) for each, lcore in enumerate(readers))
+
+
+def shape_flags(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What a trial's record is flagged with when its traffic had not the shape that was asked for: `shape`."""
+    try:
+        found = polls_of_shape(record)
+    except NotMeasured:
+        return []
+    wrong = _empty_polls(found) if abs(found.off) > MOST_OFF else ""
+    limit = _limit(Trial(record))
+    if not wrong and not limit.is_fault:
+        return []
+    name = record["params"]["shape"]
+    return [{"name": "shape", "text": "; ".join(part for part in (wrong and f"{name}: {wrong}", limit.text) if part)}]
+
+
+def _empty_polls(found: Found) -> str:
+    return (
+        f"{100 * found.empty / found.polls:.1f} % of the polls were empty where the shape has "
+        f"{100 * found.expected / found.polls:.1f} %"
+    )
+
+
+@dataclass(frozen=True)
+class _Limit:
+    text: str
+    is_fault: bool  # by itself, whatever the polls say
+
+
+def _limit(trial: Trial) -> _Limit:
+    """What kept the generator from the shape."""
+    try:
+        shape = at(trial.generators[0], ("shape",))
+    except NotMeasured:
+        return _Limit("", False)
+    try:
+        visits = shape["visits"].number()
+    except NotMeasured as unknown:
+        return _Limit(f"cold queues got no packets: {unknown}", shape["cold"].number() * _probability(shape) > 0)
+    unsent, asked = shape["cold_unsent"].number(), shape["cold_asked"].number()
+    if unsent > MOST_UNSENT * max(asked, 1.0):
+        text = f"the generator gave up {unsent:.0f} packets for cold queues, of about {asked:.0f}, because it was late"
+        return _Limit(text, True)
+    sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
+    if sent < wanted:
+        rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
+        return _Limit(
+            f"the generator was the limit: hot queues ran dry, it sent them {rates[0]} and their "
+            f"{visits:.0f} visits each had room for {rates[1]}",
+            False,
+        )
+    return _Limit("hot queues were sent more than their visits take: they ran dry for a part of the window only", False)
+
+
+def _probability(shape: Part) -> float:
+    return shape["probability"].number()
