@@ -106,8 +106,8 @@ static uint32_t flows_of(const struct gen_config *config, const struct gen_shape
 	return config->flows / w->count + (i < config->flows % w->count);
 }
 
-/* Each flow's share of the turns, in flow order: its queue's weight, divided among the flows of that queue.
- */
+/* Each flow's share of the turns: its queue's weight, divided among the flows of that queue. Queue by queue, so that
+ * roundings even out within a queue. */
 static void deal_flows(const struct gen_config *config, const struct gen_shape_queues *w,
                        struct gen_list *list)
 {
@@ -116,13 +116,15 @@ static void deal_flows(const struct gen_config *config, const struct gen_shape_q
 	double before = 0;
 	uint32_t turn = 0;
 
-	for (uint32_t f = 0; f < config->flows; f++) {
-		const unsigned int i = f % w->count;
+	for (unsigned int i = 0; i < w->count; i++) {
+		const uint32_t flows = flows_of(config, w, i);
 
-		before += (i < w->hot ? 1 : cold) / flows_of(config, w, i);
-		const uint32_t end = (uint32_t)lround(before / total * list->count);
-		for (; turn < end; turn++)
-			list->turns[turn].flow = (uint16_t)f;
+		for (uint32_t n = 0; n < flows; n++) {
+			before += (i < w->hot ? 1 : cold) / flows;
+			const uint32_t end = (uint32_t)lround(before / total * list->count);
+			for (; turn < end; turn++)
+				list->turns[turn].flow = (uint16_t)flow_of(w, i, n);
+		}
 	}
 }
 
