@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pollscope.record import NotMeasured, Part, Trial, at
-from pollscope.units import human_rate
+from pollscope.units import human_rate, human_time
 
 # A trial whose share of empty polls is further off than this did not have its shape.
 MOST_OFF = 0.05
@@ -108,55 +108,57 @@ def _readers(trial: Trial) -> Iterator[tuple[Part, range]]:
 
 def shape_flags(record: Mapping[str, Any]) -> list[dict[str, str]]:
     """What a trial's record is flagged with when its traffic had not the shape that was asked for: `shape`."""
+    trial = Trial(record)
     try:
         found = polls_of_shape(record)
+        texts = [*_wrong_polls(found, record["params"]["shape"]), *_limits(trial, found)]
+        return [{"name": "shape", "text": "; ".join([*texts, *_taken_away(trial)])}] if texts else []
     except NotMeasured:
         return []
-    wrong = _empty_polls(found) if abs(found.off) > MOST_OFF else ""
-    limit = _limit(Trial(record))
-    if not wrong and not limit.is_fault:
+
+
+def _wrong_polls(found: Found, shape: str) -> list[str]:
+    if abs(found.off) <= MOST_OFF:
         return []
-    name = record["params"]["shape"]
-    return [{"name": "shape", "text": "; ".join(part for part in (wrong and f"{name}: {wrong}", limit.text) if part)}]
+    shares = [f"{100 * count / found.polls:.1f} %" for count in (found.empty, found.expected)]
+    return [f"{shape}: {shares[0]} of the polls were empty where the shape has {shares[1]}"]
 
 
-def _empty_polls(found: Found) -> str:
-    return (
-        f"{100 * found.empty / found.polls:.1f} % of the polls were empty where the shape has "
-        f"{100 * found.expected / found.polls:.1f} %"
-    )
-
-
-@dataclass(frozen=True)
-class _Limit:
-    text: str
-    is_fault: bool  # by itself, whatever the polls say
-
-
-def _limit(trial: Trial) -> _Limit:
-    """What kept the generator from the shape."""
+def _limits(trial: Trial, found: Found) -> list[str]:
+    """What kept the generator from the shape, in cold queues whatever the polls say: they are few among all packets."""
     try:
         shape = at(trial.generators[0], ("shape",))
-    except NotMeasured:
-        return _Limit("", False)
+    except NotMeasured:  # the port itself made the packets
+        return []
     try:
         visits = shape["visits"].number()
     except NotMeasured as unknown:
-        return _Limit(f"cold queues got no packets: {unknown}", shape["cold"].number() * _probability(shape) > 0)
+        has_cold = shape["cold"].number() * shape["probability"].number() > 0
+        return [f"cold queues got no packets: {unknown}"] if has_cold else []
+    return [*_late(shape), *(_dry(trial, shape, visits) if found.off > MOST_OFF else [])]
+
+
+def _late(shape: Part) -> list[str]:
     unsent, asked = shape["cold_unsent"].number(), shape["cold_asked"].number()
-    if unsent > MOST_UNSENT * max(asked, 1.0):
-        text = f"the generator gave up {unsent:.0f} packets for cold queues, of about {asked:.0f}, because it was late"
-        return _Limit(text, True)
+    if unsent <= MOST_UNSENT * max(asked, 1.0):
+        return []
+    return [f"the generator gave up {unsent:.0f} packets for cold queues, of about {asked:.0f}, because it was late"]
+
+
+def _dry(trial: Trial, shape: Part, visits: float) -> list[str]:
     sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
-    if sent < wanted:
-        rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
-        return _Limit(
-            f"the generator was the limit: hot queues ran dry, it sent them {rates[0]} and their "
-            f"{visits:.0f} visits each had room for {rates[1]}",
-            False,
-        )
-    return _Limit("hot queues were sent more than their visits take: they ran dry for a part of the window only", False)
+    if sent >= wanted:
+        return ["hot queues were sent more than their visits take, so they ran dry for a part of the window only"]
+    rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
+    return [
+        f"the generator was the limit: hot queues ran dry, it sent them {rates[0]} and their {visits:.0f} visits "
+        f"each had room for {rates[1]}"
+    ]
 
 
-def _probability(shape: Part) -> float:
-    return shape["probability"].number()
+def _taken_away(trial: Trial) -> list[str]:
+    try:
+        gaps_ns = trial.gen_sum("host_gaps", "in_over_100us_ns")
+    except NotMeasured:
+        return []
+    return [f"the host took the generator's core away for {human_time(gaps_ns / 1e9)} of the window"] if gaps_ns else []

@@ -71,7 +71,7 @@ def test_the_formula_is_what_drawn_visits_show() -> None:
     assert empty / (4000 * queues) == pytest.approx(empty_share(queues, hot, probability), abs=0.005)
 
 
-def record(empty: int, busy: int, **changes: Any) -> dict[str, Any]:
+def record(empty: int, busy: int, gaps_ns: int = 0, **changes: Any) -> dict[str, Any]:
     """SYNTHETIC: one DUT lcore on 10 queues, of which 2 are hot; half a second."""
     shape = {
         "hot": [3, 7],
@@ -94,7 +94,7 @@ def record(empty: int, busy: int, **changes: Any) -> dict[str, Any]:
         "result": {
             "window": {"start_tsc": 0, "end_tsc": 500, "tsc_hz": 1000},
             "dut": {"lcores": [lcore]},
-            "gen": {"lcores": [{"shape": shape}]},
+            "gen": {"lcores": [{"shape": shape, "host_gaps": {"in_over_100us_ns": gaps_ns}}]},
         },
     }
 
@@ -116,7 +116,9 @@ def test_a_generator_that_falls_short_is_named() -> None:
 
 def test_a_window_that_ran_dry_for_a_while_is_told_apart() -> None:
     (flag,) = shape_flags(record(9000, 1000))
-    assert "a part of the window only" in flag["text"]
+    assert flag["text"].endswith("a part of the window only")  # and no gap
+    (flag,) = shape_flags(record(9000, 1000, gaps_ns=2_000_000))
+    assert "took the generator's core away for 2 ms" in flag["text"]
 
 
 def test_cold_packets_that_were_late_are_named_whatever_the_polls_say() -> None:
