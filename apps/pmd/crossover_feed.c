@@ -121,15 +121,16 @@ static double random_share(struct crossover_rx_queue *rxq)
 /* Visits until one finds a packet, that one included: geometric, by inversion. */
 static uint32_t draw_visits(struct crossover_rx_queue *rxq)
 {
-	double visits =
-	        rxq->probability > 0 ? 1 + floor(log(random_share(rxq)) * rxq->gap_scale) : UINT32_MAX;
+	double visits = UINT32_MAX;
 
+	if (rxq->cold && rxq->probability > 0)
+		visits = 1 + floor(log(random_share(rxq)) * rxq->gap_scale);
 	return visits < UINT32_MAX ? (uint32_t)visits : UINT32_MAX;
 }
 
 void crossover_feed_arrive(struct crossover_rx_queue *rxq)
 {
-	if (rxq->probability > 0 && rxq->unposted < rxq->size)
+	if (rxq->cold && rxq->probability > 0 && rxq->unposted < rxq->size)
 		fill(rxq, &rxq->desc[rxq->position], 1);
 	rxq->visits_left = draw_visits(rxq);
 }

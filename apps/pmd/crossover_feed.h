@@ -48,7 +48,7 @@ int crossover_feed_set_visits(struct crossover_rx_queue *rxq, double probability
 /* Counts frames handed to the application. */
 void crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts, uint16_t count);
 
-/* Puts a packet into the ring of a cold queue, if a buffer is posted, and draws when the next one comes. */
+/* Puts a packet into the ring of a cold queue, if a buffer is posted, and draws when the next one comes. None, if hot. */
 void crossover_feed_arrive(struct crossover_rx_queue *rxq);
 
 /* A visit has taken 'count' packets. */
@@ -57,7 +57,7 @@ static inline void crossover_feed_visited(struct crossover_rx_queue *rxq, struct
 {
 	if (count > 0)
 		crossover_feed_count(rxq, pkts, count);
-	if (rxq->cold && unlikely(--rxq->visits_left == 0))
+	if (unlikely(--rxq->visits_left == 0))
 		crossover_feed_arrive(rxq);
 }
 

@@ -98,7 +98,7 @@ struct crossover_rx_queue {
 	uint8_t infinite;
 	uint8_t started;
 	uint8_t cold;         /* feed=infinite: a visit finds a packet by chance, see crossover_feed.h */
-	uint32_t visits_left; /* cold: visits until the next packet is put into the ring; fills the line */
+	uint32_t visits_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
 	uint64_t nombuf;      /* buffers asked for and not got */
