@@ -5,7 +5,7 @@
 One DUT lcore puts 64-byte packets into tunnels, set up as H-F3a is; shapes and queues take turns, a node for each feed.
 Prints, each with the 95 % interval of the median over N trials,
 `ratio shape_FEED_SHAPE_QUEUES MEDIAN LOW HIGH N`: busy polls over those that the shape's formula has, and
-`ratio cold_empty_poll MEDIAN LOW HIGH N`: time of an empty poll of a cold queue that is fed (`infinite`, never a packet)
+`ratio cold_empty_poll MEDIAN LOW HIGH N`: time of an empty poll of a cold queue that is fed (infinite, never a packet)
 over that of a silent queue of the wire; each is the time by which a sweep of 1000 queues is longer than one of 500,
 over 500. What is said of a trial that had not its shape goes to standard error. Ends with 1 when, at 500 queues or
 more, the median trial's empty polls are off by more than 5 % of all polls and the run does not name the generator.
