@@ -22,11 +22,12 @@ class Sample:
 
     levels: Mapping[str, Level]
     values: tuple[float, ...]
+    error: float = 0.0  # mean half-width of the 95 % intervals that single trials have by themselves
 
     @property
     def estimate(self) -> Estimate:
-        """Mean with its interval."""
-        return mean_estimate(self.values)
+        """Mean with its interval, which holds the spread of the trials and what each does not know by itself."""
+        return mean_estimate(self.values).widened(self.error)
 
     def label(self, *but: str) -> str:
         """The levels in words, without the factors in `but`: 'queues 4, load 50 %'."""
@@ -61,13 +62,23 @@ def samples(table: pd.DataFrame, metric: str) -> list[Sample]:
     if present.empty:
         return []
     if not names:
-        return [Sample({}, _values(present, metric))]
+        return [Sample({}, _values(present, metric), _error(present, metric))]
     columns = [f"factor.{name}" for name in names]
     found = []
     for levels, rows in present.groupby(columns, sort=True, dropna=False):
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
-        found.append(Sample(known, _values(rows, metric)))
+        found.append(Sample(known, _values(rows, metric), _error(rows, metric)))
     return found
+
+
+# Metrics whose trials come with an error of their own, and where it stands.
+ERRORS = dict.fromkeys(("tax_share", "tax_share_running", "useful_share", "empty_poll_share"), "tax_share_error")
+
+
+def _error(rows: pd.DataFrame, metric: str) -> float:
+    column = f"metric.{ERRORS.get(metric)}"
+    errors = rows[column].dropna() if column in rows else rows.iloc[:0, 0]
+    return float(errors.mean()) if len(errors) else 0.0
 
 
 def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:

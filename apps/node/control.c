@@ -7,6 +7,7 @@
 #include "gen.h"
 #include "hello.h"
 #include "noise.h"
+#include "oracle.h"
 #include "ports.h"
 #include "runner.h"
 #include "selftest.h"
@@ -35,6 +36,11 @@ static json_t *do_selftest(json_t *request, struct node_error *err)
 static json_t *do_noise(json_t *request, struct node_error *err)
 {
 	return wrap("noise", noise(request, err));
+}
+
+static json_t *do_oracle(json_t *request, struct node_error *err)
+{
+	return oracle(request, err);
 }
 
 static json_t *do_visits(json_t *request, struct node_error *err)
@@ -72,6 +78,7 @@ static const struct conversation_command commands[] = {
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
+        {"oracle", do_oracle, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},
         {"stop", do_stop, true, false},

@@ -190,6 +190,12 @@ int gen_configure(json_t *spec, struct node_error *err)
 	return -1;
 }
 
+uint16_t gen_tx_port(struct rte_mempool **mempool)
+{
+	*mempool = pool;
+	return config.tx_port;
+}
+
 unsigned int gen_lcore(void)
 {
 	return engine == NULL ? LCORE_ID_ANY : config.lcore;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <jansson.h>
 #include <rte_lcore.h>
+#include <rte_mempool.h>
 
 #include "../lib/node_error.h"
 #include "trial.h"
@@ -22,6 +23,9 @@ int gen_configure(json_t *spec, struct node_error *err);
 
 /* The lcore of the configured generator, or LCORE_ID_ANY when there is none. */
 unsigned int gen_lcore(void);
+
+/* The port that the configured generator sends on; *pool becomes its mempool. */
+uint16_t gen_tx_port(struct rte_mempool **mempool);
 
 /* Prepare for `trial` (valid until the next gen_start): resolve the rate, clear counters and histograms.
  * Returns 0, or -1 with err (where: "rate"...). */

@@ -93,7 +93,7 @@ class Parameters(Model):
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")
-    accounting: Literal["none", "count", "sampled", "transition", "full"] = Field(
+    accounting: Literal["none", "count", "sampled", "full"] = Field(
         default="sampled", description="how TSC cycles are accounted for"
     )
     sample_every: int = Field(
