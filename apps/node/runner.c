@@ -15,6 +15,7 @@
 #include "dut_rings.h"
 #include "fields.h"
 #include "gen.h"
+#include "gen_feed.h"
 #include "lcore.h"
 #include "ports.h"
 
@@ -294,6 +295,12 @@ json_t *runner_read(struct node_error *err)
 	if (gen_lcore() != LCORE_ID_ANY)
 		json_object_set_new(result, "gen", json_pack("{s:o}", "lcores", gen_report()));
 	json_object_set_new(result, "ports", ports_report());
+	json_t *feed = gen_feed_report();
+
+	if (feed)
+		json_object_set_new(result, "feed", feed);
+	if (runner_busy())
+		json_object_set_new(result, "now_tsc", json_integer((json_int_t)cycles_stamp()));
 	return result;
 }
 
