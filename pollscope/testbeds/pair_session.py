@@ -248,7 +248,7 @@ class PairSession:
         """A trial without a generator."""
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **{key: start[key] for key in start if key != "rate"})
-            self._wait("DUT", self._dut, _planned_s(start) + GRACE_S)
+            self._dut.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
@@ -263,14 +263,14 @@ class PairSession:
         try:
             with self._telling("generator"):
                 self._generator.request("start", REQUEST_LIMIT_S, **start)
-            skew_ns = time.monotonic_ns() - asked_ns
-            self._wait("generator", self._generator, _planned_s(start) + GRACE_S)
+                skew_ns = time.monotonic_ns() - asked_ns
+                self._generator.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
             self._require_ends(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
-                self._release()
+                self._release(start)
             raise
-        self._release()
+        self._release(start)
         return skew_ns
 
     def _require_ends(self, held: Mapping[End, int]) -> None:
@@ -279,16 +279,10 @@ class PairSession:
             if end.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were given back", str(end))
 
-    def _wait(self, role: str, client: GeneratorClient, limit_s: float) -> None:
-        with self._telling(role):
-            event = client.wait_event(("done", "failed"), limit_s)
-        if event["event"] == "failed":
-            raise NodeFailed(f"{role}: the node gave the trial up: {event.get('error')}")
-
-    def _release(self) -> None:
+    def _release(self, start: Mapping[str, Any]) -> None:
         with self._telling("DUT"):
             self._dut.request("stop", REQUEST_LIMIT_S)
-        self._wait("DUT", self._dut, GRACE_S)
+            self._dut.wait_trial(start["trial"], start["drain_max_ns"] / 1e9 + GRACE_S)
 
     @contextlib.contextmanager
     def _telling(self, role: str) -> Iterator[None]:
