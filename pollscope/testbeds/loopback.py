@@ -45,7 +45,7 @@ MOST_LCORES = 128
 CONFIGURE_LIMIT_S = 30.0
 CALIBRATE_LIMIT_S = 30.0
 REQUEST_LIMIT_S = 5.0
-# A trial may end this much later than planned before the node counts as hung; within 6 s the node says which lcore hangs.
+# A trial may end this much later than planned before the node counts as hung; within 6 s it says which lcore hangs.
 GRACE_S = 8.0
 
 # Parameters that are fixed when the ports are made, so that another value needs another process.
