@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One trial as every lcore sees it. The main lcore fills it, launches the lcores and owns `phase`; the lcores read it.
- * All lcores of a node share one TSC (checked by EAL's invariant TSC flag), so that the same TSC values cut every window.
+ * All lcores of a node share one TSC (checked at the start: tsc_offsets.h), so that the same TSC values cut every window.
  */
 #ifndef TRIAL_H
 #define TRIAL_H

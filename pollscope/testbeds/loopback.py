@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pollscope.clocks import clock_warnings, clocks
 from pollscope.collectors.knobs import Host, KnobSession
 from pollscope.corunner import company_refusal
 from pollscope.errors import HostError
@@ -336,7 +337,7 @@ class LoopbackSession:
     @property
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
-        return _cautions(self._roles, self._memory)
+        return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
     @property
     def ends(self) -> Sequence[End]:
@@ -413,7 +414,9 @@ class LoopbackSession:
         start = {"trial": name, **times, "rate": dict(rate)}
         self._client.request("start", REQUEST_LIMIT_S, **start)
         self._client.wait_trial(name, sum(times.values()) / 1e9 + GRACE_S)
-        return Measured(start, self._client.request("read", REQUEST_LIMIT_S))
+        result = self._client.request("read", REQUEST_LIMIT_S)
+        found = clocks(self.hello, self.measuring_cpus)
+        return Measured(start, {**result, "clocks": found} if found else result)
 
     def selftest(self, limit_s: float) -> list[dict[str, Any]]:
         """Distortion of each accounting mode; the node has to be configured."""

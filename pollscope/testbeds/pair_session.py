@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pollscope.clocks import clock_warnings
 from pollscope.errors import HostError, TrialError
 from pollscope.host.company import Company
 from pollscope.node import NodeClient, NodeFailed, NodeLost, NodeRefused
@@ -130,6 +131,7 @@ class PairSession:
         for role, client in (("DUT", self._dut), ("generator", self._generator)):
             if not client.hello["hugepages"]:
                 facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
+            facts += clock_warnings(client.hello, f"{role}: ")
         return facts
 
     @property
