@@ -16,6 +16,7 @@ from pollscope.host.activity import read_activity
 from pollscope.host.company import Company, place_company
 from pollscope.host.cpus import Cpu
 from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.limits import queues_refusal
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
@@ -129,6 +130,8 @@ class LoopbackTestbed:
         alone = company_refusal(params, lambda: self._company(params))
         if alone is not None:
             return alone
+        if (too_many := _queues_refusal(params)) is not None:
+            return too_many
         memory, needed = self._memory(), needed_bytes(params)
         if needed > memory.bytes:
             kind = "hugepages" if memory.huge else "memory"
@@ -254,6 +257,13 @@ def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, para
     command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params['dma']}"]
     # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
     return [*command, "--in-memory"] if memory.huge else [*command, "--no-huge", "-m", str(_no_huge_mib(params))]
+
+
+def _queues_refusal(params: Params) -> str | None:
+    try:
+        return queues_refusal(node_program(), params["queues"])
+    except HostError:  # not built: a plan can be made all the same
+        return None
 
 
 def _feed(params: Params) -> str:
