@@ -8,9 +8,9 @@ dropped by Open vSwitch. 100 % is the most that the slower of two comes to. Fram
 
 Definitions. *testpmd* (`--record-core-cycles`): a call of the forwarding function counts when it received packets,
 from before the poll to after the sending; this is our `useful`. *Open vSwitch* (`pmd-stats-show`): an iteration is
-busy, as a whole, when it received packets. *By counts*, ours for a program that only counts: the window without its empty polls
-(idle iterations), each at what one costs with no traffic, measured in turns with the load. That also contains what a
-loop costs between the end of one busy call and the beginning of the next.
+busy, as a whole, when it received packets. *By counts*, ours for a program that only counts: the window without its
+empty polls (idle iterations), each at what one costs with no traffic, measured in turns with the load. That also
+contains what a loop costs between the end of one busy call and the beginning of the next.
 
 Prints with the 95 % interval of the median over N rounds, for each load:
 
