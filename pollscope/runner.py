@@ -8,6 +8,7 @@ from threading import Event
 from typing import Any
 
 from pollscope.analysis.statistics import relative_half_width
+from pollscope.clocks import clock_flags
 from pollscope.derive import derive_trial
 from pollscope.errors import HostError, TrialError, UsageError
 from pollscope.knob_points import knob_settings
@@ -251,7 +252,7 @@ class Runner:
             record["status"] = "flagged"
             record["reason"] = "; ".join(flag["text"] for flag in record["flags"])
         # No noise: the trial is data, with its rates cut where the warm-up ended.
-        record["flags"] += steadiness_flags(record) + shape_flags(record)
+        record["flags"] += [*steadiness_flags(record), *shape_flags(record), *clock_flags(record)]
         self._watch_shape(record)
         if trial.kind == "baseline":
             record["flags"] += self._drift(trial, metrics)

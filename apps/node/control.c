@@ -107,6 +107,7 @@ int control_run(int in, int out, const volatile sig_atomic_t *stop)
 		return status;
 	const int end = conversation_run(in, out, &node, stop);
 
-	runner_close();
-	return end;
+	const int closed = runner_close();
+
+	return closed < 0 ? closed : end;
 }
