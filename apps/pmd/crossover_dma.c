@@ -98,8 +98,8 @@ struct span {
  * Several senders: finds out first how many descriptors it needs, because what is claimed cannot be given back, and
  * claims and counts them. One sender finds out while it copies, and moves HEAD then.
  */
-static inline struct span find_span(struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-                                    uint32_t count, bool swap, bool shared)
+static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
+                                                 uint32_t count, bool swap, bool shared)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	struct span span = {0};
@@ -126,9 +126,9 @@ static inline struct span find_span(struct crossover_rx_ring *ring, struct rte_m
 }
 
 /* 'count' descriptors of the span were filled and hold 'bytes' bytes: sets DD on all of them, in order. */
-static inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                            const struct span *span, const uint64_t *writebacks, uint32_t count,
-                            uint64_t bytes, bool shared)
+static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                         const struct span *span, const uint64_t *writebacks, uint32_t count,
+                                         uint64_t bytes, bool shared)
 {
 	struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
 
@@ -143,9 +143,9 @@ static inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_
 }
 
 /* Copies plain frames into the span, up to the first frame that is not plain. Returns how many. */
-static inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                                  struct rte_mbuf *const *pkts, const uint64_t *tags, const struct span *span,
-                                  bool shared)
+static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                               struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                               const struct span *span, bool shared)
 {
 	const struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
 	uint32_t plain_bytes = nic->plain_bytes, count = span->count, i;
@@ -282,45 +282,39 @@ static __rte_always_inline uint32_t copy_frames(struct crossover_tx_queue *txq,
 	return missed;
 }
 
+/* In functions of their own, so that the one does not cost the other registers. */
+static __rte_noinline uint32_t copy_shared(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                           struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+{
+	return copy_frames(txq, ring, pkts, tags, count, true);
+}
+
+static __rte_noinline uint32_t copy_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+{
+	return copy_frames(txq, ring, pkts, tags, count, false);
+}
+
 uint32_t crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
                             struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
-	return txq->shared ? copy_frames(txq, ring, pkts, tags, count, true)
-	                   : copy_frames(txq, ring, pkts, tags, count, false);
-}
-
-void crossover_leftovers_keep(struct crossover_leftovers *left, struct rte_mbuf *const *pkts, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		left->kept[left->nb_kept++] = pkts[i];
-}
-
-static inline void give_back(struct crossover_leftovers *left)
-{
-	if (left->nb_buffers > 0)
-		rte_mempool_put_bulk(left->pool, left->buffers, left->nb_buffers);
-	left->nb_buffers = 0;
-}
-
-void crossover_leftovers_free(struct crossover_leftovers *left, struct crossover_tx_queue *txq)
-{
-	give_back(left);
-	if (left->nb_kept > 0)
-		crossover_sent_push(txq, left->kept, left->nb_kept);
+	return unlikely(txq->shared) ? copy_shared(txq, ring, pkts, tags, count)
+	                             : copy_alone(txq, ring, pkts, tags, count);
 }
 
 /* Swaps buffers up to the first frame whose buffer cannot change hands; the posted ones are left over. */
-static inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                                  struct rte_mbuf *const *pkts, const uint64_t *tags, const struct span *span,
-                                  struct crossover_leftovers *left, bool shared)
+static __rte_always_inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                               struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                               const struct span *span, struct crossover_leftovers *left,
+                                               bool shared)
 {
 	struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
 	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
 	void **posted;
 	uint32_t i;
 
-	if (left->pool != nic->pool)
-		give_back(left);
+	if (unlikely(left->nb_buffers > 0 && left->pool != nic->pool))
+		crossover_leftovers_give_back(left);
 	left->pool = nic->pool;
 	posted = &left->buffers[left->nb_buffers];
 	for (i = 0; i < span->count && (shared || can_change_hands(nic, pkts[i])); i++) {
@@ -365,10 +359,24 @@ static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
 	return missed;
 }
 
+static __rte_noinline uint32_t swap_shared(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                           struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                                           struct crossover_leftovers *left)
+{
+	return swap_frames(txq, ring, pkts, tags, count, left, true);
+}
+
+static __rte_noinline uint32_t swap_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                                          struct crossover_leftovers *left)
+{
+	return swap_frames(txq, ring, pkts, tags, count, left, false);
+}
+
 uint32_t crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
                             struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
                             struct crossover_leftovers *left)
 {
-	return txq->shared ? swap_frames(txq, ring, pkts, tags, count, left, true)
-	                   : swap_frames(txq, ring, pkts, tags, count, left, false);
+	return unlikely(txq->shared) ? swap_shared(txq, ring, pkts, tags, count, left)
+	                             : swap_alone(txq, ring, pkts, tags, count, left);
 }

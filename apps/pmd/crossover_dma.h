@@ -7,6 +7,7 @@
 #define CROSSOVER_DMA_H
 
 #include "crossover_port.h"
+#include "crossover_sent.h"
 
 /* mbufs of a chunk that are not on the other side: to be freed when the wire's part of the chunk is done. */
 struct crossover_leftovers {
@@ -33,9 +34,27 @@ uint32_t crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_
                             struct crossover_leftovers *left);
 
 /* Adds frames that stay with the TX queue, at most CROSSOVER_CHUNK a chunk. */
-void crossover_leftovers_keep(struct crossover_leftovers *left, struct rte_mbuf *const *pkts, uint32_t count);
+static inline void crossover_leftovers_keep(struct crossover_leftovers *left, struct rte_mbuf *const *pkts,
+                                            uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		left->kept[left->nb_kept++] = pkts[i];
+}
+
+static inline void crossover_leftovers_give_back(struct crossover_leftovers *left)
+{
+	rte_mempool_put_bulk(left->pool, left->buffers, left->nb_buffers);
+	left->nb_buffers = 0;
+}
+
 /* Gives buffers back to their pool and kept frames to the TX ring. */
-void crossover_leftovers_free(struct crossover_leftovers *left, struct crossover_tx_queue *txq);
+static inline void crossover_leftovers_free(struct crossover_leftovers *left, struct crossover_tx_queue *txq)
+{
+	if (left->nb_buffers > 0)
+		crossover_leftovers_give_back(left);
+	if (left->nb_kept > 0)
+		crossover_sent_push(txq, left->kept, left->nb_kept);
+}
 
 /* Counts frames as sent. */
 void crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count);

@@ -48,8 +48,8 @@ static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t f
 	return end - first;
 }
 
-static void send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count,
-                            struct crossover_leftovers *left)
+static __rte_noinline void send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
+                                           uint32_t count, struct crossover_leftovers *left)
 {
 	struct crossover_verdicts verdicts;
 	uint32_t first = 0;
@@ -69,8 +69,8 @@ static void send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *con
 }
 
 /* What a NIC does is the wire's part and sometimes timed; freeing is the driver's. */
-static inline void send_chunk(struct crossover_tx_queue *txq, uint32_t gate, struct rte_mbuf *const *pkts,
-                              uint32_t count)
+static __rte_always_inline void send_chunk(struct crossover_tx_queue *txq, uint32_t gate,
+                                           struct rte_mbuf *const *pkts, uint32_t count)
 {
 	bool timed = crossover_wire_due(txq);
 	uint64_t bytes = txq->counts.bytes, begin = timed ? crossover_wire_begin(txq) : 0;
@@ -91,7 +91,8 @@ static inline void send_chunk(struct crossover_tx_queue *txq, uint32_t gate, str
 }
 
 /* feed=infinite: there is no wire. */
-static inline void send_void(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
+static __rte_noinline void send_void(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
+                                     uint32_t count)
 {
 	crossover_count_sent(txq, pkts, count);
 	crossover_sent_push(txq, pkts, count);
