@@ -7,7 +7,12 @@
 #include "crossover_dma.h"
 #include "crossover_sent.h"
 
-#define PREFETCH_AHEAD 4
+/*
+ * Buffers fetched before they are written, with the intent to write: the receiver's core holds their lines, and a line
+ * that was fetched for reading would have to be asked for again. 16 hide most of the way between two cores (300 to 1400
+ * cycles) behind copying the frames in between.
+ */
+#define PREFETCH_AHEAD 16
 
 static inline struct rte_mbuf *handle_mbuf(uint64_t handle)
 {
@@ -20,6 +25,11 @@ static inline void *buffer_data(const struct crossover_rx_nic *nic, uint64_t han
 	if (likely(nic->buffer_offset != 0))
 		return (void *)(uintptr_t)(handle + nic->buffer_offset);
 	return (uint8_t *)handle_mbuf(handle)->buf_addr + RTE_PKTMBUF_HEADROOM;
+}
+
+static inline void prefetch_to_write(const void *line)
+{
+	__builtin_prefetch(line, 1, 3);
 }
 
 static inline void store_writeback(struct crossover_rx_desc *desc, uint64_t writeback)
@@ -152,12 +162,12 @@ static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, s
 	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
 
 	for (i = 0; i < count && i < PREFETCH_AHEAD; i++)
-		rte_prefetch0(buffer_data(nic, desc[i].buffer));
+		prefetch_to_write(buffer_data(nic, desc[i].buffer));
 	for (i = 0; i < count && (shared || is_plain(pkts[i], plain_bytes)); i++) {
 		uint32_t length = pkts[i]->data_len;
 
 		if (likely(i + PREFETCH_AHEAD < count))
-			rte_prefetch0(buffer_data(nic, desc[i + PREFETCH_AHEAD].buffer));
+			prefetch_to_write(buffer_data(nic, desc[i + PREFETCH_AHEAD].buffer));
 		rte_memcpy(buffer_data(nic, desc[i].buffer), rte_pktmbuf_mtod(pkts[i], const void *), length);
 		writebacks[i] = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
 		bytes += length;
