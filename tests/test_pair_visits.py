@@ -9,11 +9,12 @@ import pytest
 from pollscope.testbeds.pair_session import PairSession
 
 TSC_HZ = 1_000_000_000
-START = {"trial": "t", "warmup_ns": 20_000_000, "window_ns": 1_000_000, "drain_max_ns": 0, "rate": {"saturate": True}}
+TIMES = {"warmup_ns": 20_000_000, "window_ns": 1_000_000, "drain_max_ns": 0}
+START = {"trial": "t", **TIMES, "rate": {"saturate": True}}
 
 
 class FakeNode:
-    """SYNTHETIC: a DUT of two lcores on 5 queues, which has swept 100 and 50 times more at each reading, 10 ms later."""
+    """SYNTHETIC: a DUT of two lcores on 5 queues; at each reading, 10 ms later, it swept 100 and 50 times more."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
