@@ -4,6 +4,7 @@
 #include "calibrate.h"
 #include "configure.h"
 #include "conversation.h"
+#include "ground.h"
 #include "hello.h"
 #include "noise.h"
 #include "ports.h"
@@ -36,6 +37,11 @@ static json_t *do_noise(json_t *request, struct node_error *err)
 	return wrap("noise", noise(request, err));
 }
 
+static json_t *do_ground(json_t *request, struct node_error *err)
+{
+	return wrap("ground", ground(request, err));
+}
+
 static json_t *do_links(json_t *request, struct node_error *err)
 {
 	return conversation_bare(request, err) ? NULL : wrap("links", ports_links());
@@ -66,6 +72,7 @@ static const struct conversation_command commands[] = {
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
+        {"ground", do_ground, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},
         {"stop", do_stop, true, false},
