@@ -2,10 +2,10 @@
 """From what a polling lcore recorded to where its cycles went (docs/accounting.md).
 
 Visits (polls that returned packets) by themselves, empty polls by themselves, what both together take more or less than
-that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty polls.
-What visits cost by themselves is the slope over slices: runs of polls that are timed from outside, each with its empty polls,
-visits, packets, and switches from empty polls to visits. Errors are half-widths of 95 % intervals by a jackknife over blocks
-of the window, because neighbouring slices are not independent.
+that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty
+polls. What visits cost by themselves is the slope over slices: runs of polls that are timed from outside, each with its
+empty polls, visits, packets, and switches from empty polls to visits. Errors are half-widths of 95 % intervals by a
+jackknife over blocks of the window, because neighbouring slices are not independent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,12 +49,13 @@ class Classes:
     Attributes:
         total: cycles of the window.
         empty_poll: the empty polls by themselves.
-        loop: looks at the TSC, decisions of the loop, and the time in which something else had the CPU.
+        loop: looks at the TSC, decisions of the loop, waits for locks, and time in which something else had the CPU.
         instrumentation: stamps and bookkeeping of what was sampled.
         packets: all that is left: visits by themselves, and the interaction.
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
         misfit: by how many cycles the slices' sum misses the window.
-        reason_empty: where the cost of an empty poll comes from.
+        empty_poll_cycles: cost of one empty poll.
+        switch_cycles: what a visit takes more because the poll before it was empty.
     """
 
     total: float
@@ -81,26 +82,36 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
         return f"accounting mode {lcore.get('accounting')} takes no slices"
     counts = _counts(lcore)
     total = float(lcore["cycles"]["total"])
-    cost = _empty_poll_cost(lcore, counts[EMPTY] / total)
+    cost = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
     if isinstance(cost, str):
         return cost
-    empty = Measured(counts[EMPTY] * cost.value, counts[EMPTY] * cost.error)
+    polls = float(counts[EMPTY])
+    empty = Measured(polls * cost.value, polls * cost.error)
     waited = float(lcore.get("waited_cycles", 0))
-    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"])
+    locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
+    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
+    if counts[VISITS] == 0:
+        return _idle(total, polls, empty.value, loop, instrumentation)
     packets = Measured(total - empty.value - loop - instrumentation, empty.error)
-    if counts[VISITS] == 0:  # what is left over are interrupts shorter than an interruption
-        loop, packets = loop + packets.value, Measured(0.0, 0.0)
     useful, misfit, switch = _visits(lcore, counts, cost.value, packets.value - waited, total)
     if isinstance(useful, Measured):
         useful = Measured(useful.value + waited, useful.error)
     return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, switch)
 
 
+def _idle(total: float, polls: float, estimate: float, loop: float, instrumentation: float) -> Classes:
+    """Classes without a visit: all that is left are empty polls, interrupts shorter than an interruption among them."""
+    left, none = total - loop - instrumentation, Measured(0.0, 0.0)
+    if polls == 0:
+        return Classes(total, none, loop + left, instrumentation, none, none, 0.0, 0.0, none)
+    return Classes(total, Measured(left, 0.0), loop, instrumentation, none, none, estimate - left, left / polls, none)
+
+
 def _counts(lcore: Mapping[str, Any]) -> Sums:
     """Empty polls, switches, visits and packets of the window, at their places among the variables."""
     polls = lcore["polls"]
-    failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int) else 0
+    failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
     visits = polls["partial"] + polls["full"]
     return np.array([0, polls["empty"] + failed, lcore["switches"], visits, lcore["rx_packets"], 0], dtype=float)
 
@@ -116,7 +127,7 @@ def _blocks(rows: Sequence[Sequence[float]], variables: int) -> tuple[Sums, Sums
 
 
 def _half_width(replicates: Sums) -> float:
-    """Of the 95 % interval of a jackknife's estimate (Efron and Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
+    """Of the 95 % interval of a jackknife's estimate (Efron and Tibshirani, Introduction to the Bootstrap, ch. 11)."""
     n = len(replicates)
     deviation = np.sqrt((n - 1) / n * np.sum((replicates - replicates.mean()) ** 2))
     return float(stats.t.ppf(0.975, n - 1) * deviation)
@@ -128,14 +139,14 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> Measur
         return Measured(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2)
     slices, sums = _blocks(lcore["slices"]["quiet"], QUIET_VARIABLES)
     calibrated = lcore.get("empty_poll_cycles")
-    known = isinstance(calibrated, int | float)
+    known = float(calibrated) if isinstance(calibrated, int | float) else None
     if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
         replicates = np.array([_slope(sums.sum(0) - block) for block, n in zip(sums, slices, strict=True) if n])
         found = Measured(_slope(sums.sum(0)), _half_width(replicates))
-        if found.value > 0 and (not known or found.error * polls_per_cycle <= SEPARABLE_SHARE / 2):
+        if found.value > 0 and (known is None or found.error * polls_per_cycle <= SEPARABLE_SHARE / 2):
             return found
-    if known:
-        return Measured(float(calibrated), 0.0)
+    if known is not None:
+        return Measured(known, 0.0)
     return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
 
 
@@ -150,8 +161,6 @@ def _visits(
     lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
 ) -> tuple[Measured | str, float | str, Measured | str]:
     """Visits by themselves, misfit, cost of a switch."""
-    if counts[VISITS] == 0:
-        return Measured(0.0, 0.0), 0.0, Measured(0.0, 0.0)
     slices, sums = _blocks(lcore["slices"]["blocks"], VARIABLES)
     used = slices > 0
     if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS:
@@ -164,7 +173,7 @@ def _visits(
     coefficients = _coefficients(whole, empty_poll_cycles)
     replicates = np.array([_coefficients(whole - block, empty_poll_cycles) for block in sums[used]])
     switch = Measured(float(coefficients[SWITCHES]), _half_width(replicates[:, SWITCHES]))
-    useful = Measured(_of_visits(coefficients, counts), _half_width(_of_visits(replicates, counts)))
+    useful = Measured(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
     fitted = _fitted(coefficients, counts)
     if useful.error <= SEPARABLE_SHARE * total:
         return useful, fitted - measured, switch
@@ -184,6 +193,8 @@ def _switches_told_by_visits(sums: Sums) -> float:
     """R squared of switches on 1, visits and packets."""
     others = [ONE, VISITS, PACKETS]
     normal, target = sums[np.ix_(others, others)], sums[others, SWITCHES]
+    if sums[ONE, ONE] <= 0:
+        return 1.0
     spread = sums[SWITCHES, SWITCHES] - sums[ONE, SWITCHES] ** 2 / sums[ONE, ONE]
     if spread <= 0:
         return 1.0
