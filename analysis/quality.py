@@ -147,9 +147,9 @@ def _accounting_of_before(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caut
     if old:
         yield Caution(
             "accounting of before",
-            f"{len(old)} of {len(run.trials)} trials were recorded when visits were timed one by one and cut to fit the "
-            "window: on busy cores with many queues polling tax came out too low (by up to 3 points and more), without a "
-            "word. Touched: tax_share, tax_share_running, useful_share, empty_poll_share, receive_share, process_share, "
+            f"{len(old)} of {len(run.trials)} trials were recorded when visits were timed one by one and cut to fit "
+            "the window: on busy cores with many queues the polling tax came out too low, by 3 points and more. "
+            "Touched: tax_share, tax_share_running, useful_share, empty_poll_share, receive_share, process_share, "
             "transmit_share, loop_share, cycles_per_packet_useful. Measure again (docs/accounting.md).",
         )
 

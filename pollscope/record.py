@@ -188,7 +188,17 @@ class Trial:
     @cached_property
     def accounts(self) -> list["Account"]:
         """The classes of each lcore."""
-        return [Account(lcore) for lcore in self.lcores]
+        return [Account(lcore, self.wire_cycles_per_frame) for lcore in self.lcores]
+
+    @cached_property
+    def wire_cycles_per_frame(self) -> float:
+        """What a sent frame cost the DUT's cores as DMA engine of the virtual NIC; 0 where the NIC has its own."""
+        try:
+            xstats = self.part("result", "ports", self.part("config", "dut", "tx_port").text(), "xstats")
+        except NotMeasured:
+            return 0.0
+        timed = {end: _sum_of(xstats, f"_wire_sampled_{end}") for end in ("cycles", "frames")}
+        return timed["cycles"] / timed["frames"] if timed["frames"] else 0.0
 
     def useful_part_share(self, name: str) -> float:
         """Share of receive, process or transmit in all cycles, where they can be told apart."""
@@ -295,14 +305,14 @@ class Account:
         NotMeasured: the accounting mode has no classes, or its slices were too few.
     """
 
-    def __init__(self, lcore: Part) -> None:
+    def __init__(self, lcore: Part, wire_cycles_per_frame: float) -> None:
         found = classes(_recorded(lcore))
         if isinstance(found, str):
             raise NotMeasured(found)
         self.lcore, self.classes = lcore, found
         self.total, self.loop, self.instrumentation = found.total, found.loop, found.instrumentation
         self.empty_poll = found.empty_poll.value
-        self.wire = _optional(lcore, "wire_cycles")
+        self.wire = _optional(lcore, "tx_packets") * wire_cycles_per_frame
         self.useful = found.packets.value - self.wire
 
     def part(self, name: str) -> float:
@@ -391,6 +401,10 @@ def _told(value: Told | str) -> Told:
 
 def _keys(part: Part) -> set[str]:
     return set(part.value) if isinstance(part.value, Mapping) else set()
+
+
+def _sum_of(part: Part, ending: str) -> float:
+    return sum(part[key].number() for key in _keys(part) if key.endswith(ending))
 
 
 def _optional(lcore: Part, key: str) -> float:

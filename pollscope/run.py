@@ -335,7 +335,11 @@ class _Run:
         kept = [f"{NOT_GIVEN_BACK}: {each}" for each in outcomes if not each.settled]
         # What an earlier part of the run left was tried again before this part began.
         before = [text for text in self._writer.meta["warnings"] if not text.startswith(NOT_GIVEN_BACK)]
-        found = [text for runner in runners for text in (*runner.warnings, *runner.flagged_warning())]
+        found = [
+            text
+            for runner in runners
+            for text in (*runner.warnings, *runner.flagged_warning(), *runner.shape_warnings())
+        ]
         warnings = list(dict.fromkeys([*before, *found, *kept]))
         self._writer.update(
             status=status,

@@ -8,6 +8,7 @@ from threading import Event
 from typing import Any
 
 from pollscope.analysis.statistics import relative_half_width
+from pollscope.clocks import clock_flags
 from pollscope.derive import derive_trial
 from pollscope.errors import HostError, TrialError, UsageError
 from pollscope.knob_points import knob_settings
@@ -17,6 +18,7 @@ from pollscope.progress import Progress
 from pollscope.record import NotMeasured
 from pollscope.search import Counts, search, settings_of
 from pollscope.search_trials import counts_of, hidden_overload, search_json
+from pollscope.shapes import shape_flags
 from pollscope.spec.points import Point
 from pollscope.steady import steadiness_flags
 from pollscope.store import RunWriter
@@ -78,6 +80,7 @@ class Runner:
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, Record] = {}
         self._lost_in_a_row = 0
+        self._shapeless: dict[str, list[str]] = {}
         self.warnings: list[str] = []
         self.maxima: dict[str, dict[str, Any]] = {}
 
@@ -92,6 +95,7 @@ class Runner:
                 self._keep(record, _metrics_of(record))
                 drifts = (flag["text"] for flag in record["flags"] if flag["name"] == "drift")
                 self.warnings.extend(f"{trial.id}: {text}" for text in drifts)
+                self._watch_shape(record)
         for kept in list(self._kept.values()):
             for step in kept.searched["trials"] if kept.searched is not None else ():
                 self._remember_step(step)
@@ -129,6 +133,13 @@ class Runner:
             return []
         trial, reason = flagged[0]
         return [f"{len(flagged)} of {len(self._kept)} trials are flagged for host noise; the first, {trial}: {reason}"]
+
+    def shape_warnings(self) -> list[str]:
+        """A sentence for each point whose trials had not their traffic's shape, with what the first of them says."""
+        return [
+            f"'{point}': {len(texts)} of its trials had not the shape that was asked for; the first: {texts[0]}"
+            for point, texts in self._shapeless.items()
+        ]
 
     def trial_ids(self) -> list[str]:
         """All trials of the run in the order of the plan, further rounds last."""
@@ -241,12 +252,18 @@ class Runner:
             record["status"] = "flagged"
             record["reason"] = "; ".join(flag["text"] for flag in record["flags"])
         # No noise: the trial is data, with its rates cut where the warm-up ended.
-        record["flags"] += steadiness_flags(record)
+        record["flags"] += [*steadiness_flags(record), *shape_flags(record), *clock_flags(record)]
+        self._watch_shape(record)
         if trial.kind == "baseline":
             record["flags"] += self._drift(trial, metrics)
         if trial.kind == "search":
             return _checked_counts(record, metrics)
         return metrics
+
+    def _watch_shape(self, record: Record) -> None:
+        texts = [flag["text"] for flag in record["flags"] if flag["name"] == "shape"]
+        if texts:
+            self._shapeless.setdefault(record["point"], []).extend(texts)
 
     def _watch_losses(self, record: Record) -> None:
         lost = record["status"] == "failed" and record.get("lost", False)

@@ -3,10 +3,10 @@
 """A node that misbehaves on purpose: speaks the protocol, and shows the faults that a real node cannot be made to show.
 
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
-`give-up`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `missed` -> `none`; `jitter` -> `on` (every trial
-receives more than the one before); `capacity` -> packets a second that the DUT forwards, with `generator` -> packets a
-second that the generator can send: counts then follow from the offered rate. FAKE_NODE_LOG gets one line per process
-with its pid.
+`give-up`, `hung`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `tsc` -> what hello says of CPU 1's TSC;
+`missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `capacity` -> packets a second
+that the DUT forwards, with `generator` -> packets a second that the generator can send: counts then follow from the
+offered rate. FAKE_NODE_LOG gets one line per process with its pid.
 """
 
 import json
@@ -78,6 +78,8 @@ def start(request, fault):
     time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
     if fault == "give-up":
         say(event="failed", trial=request["trial"], error="gave up on purpose")
+    elif fault == "hung":
+        say(event="failed", trial=request["trial"], error="lcores that hang: 2 (CPU 1)", hung=[2])
     else:
         say(event="done", trial=request["trial"])
 
@@ -112,6 +114,8 @@ def main():
     misbehave(FAULTS.get("hello"))
     protocol = 99 if FAULTS.get("hello") == "old" else 1
     identity = {"version": "fake", "dpdk": "fake", "pid": os.getpid(), "hugepages": True}
+    if "tsc" in FAULTS:
+        identity["tsc_offsets"] = {"reference_cpu": 0, "cpus": [{"cpu": 1, **FAULTS["tsc"]}]}
     say(event="hello", protocol=protocol, tsc_hz=TSC_HZ, ports=[], lcores=[], absent={}, **identity)
     last = {}
     for line in sys.stdin:

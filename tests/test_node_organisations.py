@@ -4,6 +4,7 @@
 The node has more lcores than the machine has CPUs, so that any machine runs these: only counts and order are looked at.
 """
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,20 @@ def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
         (generator,) = result["gen"]["lcores"]
         assert generator["total"]["sent"] >= 1
         assert generator["total"]["rx_packets"] == generator["total"]["sent"], dut
+
+
+def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path) -> None:
+    """Every queue has packets, and a worker waits for a second with its first one: where it took that, it began."""
+    for queues, workers, begins in ((5, [2, 3, 4], [0, 1, 3]), (4, [2, 3], [0, 2]), (2, [2, 3, 4], [0, 0, 1])):
+        hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 1_000_000_000}}
+        vdevs = ("net_crossover0,feed=infinite", "net_crossover1")
+        with running_node(build_dir, tmp_path / "log", vdevs, lcores=LCORES) as node:
+            dut = {"organisation": "locked", "lcores": workers, "burst": 1, "workload": "drop", "hiccup": hiccup}
+            node.get("configure", **configuration(queues=queues, generator=False, **dut))
+            node.get("start", trial="t", warmup_ns=0, window_ns=10**9)
+            time.sleep(0.4)
+            taken = node.get("read")["ports"][DUT_RX]["rx_queue_packets"]
+        assert taken == [begins.count(queue) for queue in range(queues)]
 
 
 def test_lock_waits_are_part_of_the_tax(node: Node) -> None:

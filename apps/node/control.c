@@ -4,6 +4,7 @@
 #include "calibrate.h"
 #include "configure.h"
 #include "conversation.h"
+#include "gen.h"
 #include "hello.h"
 #include "noise.h"
 #include "oracle.h"
@@ -42,6 +43,11 @@ static json_t *do_oracle(json_t *request, struct node_error *err)
 	return oracle(request, err);
 }
 
+static json_t *do_visits(json_t *request, struct node_error *err)
+{
+	return gen_tell_visits(request, err) ? NULL : json_object();
+}
+
 static json_t *do_links(json_t *request, struct node_error *err)
 {
 	return conversation_bare(request, err) ? NULL : wrap("links", ports_links());
@@ -78,6 +84,7 @@ static const struct conversation_command commands[] = {
         {"stop", do_stop, true, false},
         {"quit", do_quit, true, true},
         {"links", do_links, false, false},
+        {"visits", do_visits, true, false},
         {NULL, NULL, false, false},
 };
 
@@ -100,6 +107,7 @@ int control_run(int in, int out, const volatile sig_atomic_t *stop)
 		return status;
 	const int end = conversation_run(in, out, &node, stop);
 
-	runner_close();
-	return end;
+	const int closed = runner_close();
+
+	return closed < 0 ? closed : end;
 }

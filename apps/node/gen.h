@@ -31,6 +31,12 @@ uint16_t gen_tx_port(struct rte_mempool **mempool);
  * Returns 0, or -1 with err (where: "rate"...). */
 int gen_start(const struct trial *trial, struct node_error *err);
 
+/*
+ * Request `visits` {"per_s": N}: how often the DUT of another node visits each of its queues (gen_visits.h). Taken also while
+ * gen_lcore_main runs, and held until the next gen_configure(). Returns 0, or -1 with err.
+ */
+int gen_tell_visits(const json_t *request, struct node_error *err);
+
 /* The lcore's main function (arg unused), launched by the node after gen_start(). Sends in [begin_tsc, end_tsc), calls
  * trial_wake() when its window is closed, goes on receiving until TRIAL_OVER, returns 0. */
 int gen_lcore_main(void *arg);

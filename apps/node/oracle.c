@@ -153,7 +153,7 @@ static __rte_always_inline uint16_t process_work(struct poller *p, struct rte_mb
 	for (uint16_t i = 0; script.steps && i < n; i++) {
 		x += packets[i]->pkt_len;
 		for (uint32_t s = 0; s < script.steps; s++) {
-			x = x * 3 + 1;
+			x = x * UINT64_C(6364136223846793005) + 1;
 			__asm__ volatile("" : "+r"(x));
 		}
 	}

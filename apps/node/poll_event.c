@@ -98,11 +98,13 @@ static void judge_stretch(struct poller *p, uint64_t polls, uint64_t elapsed)
 
 static void plan_slices(struct poller *p, uint64_t polls, uint64_t elapsed)
 {
-	const uint64_t in_slice = SLICE_CYCLES * polls / (elapsed + 1) + 1;
+	const uint64_t in_slice = SLICE_CYCLES * polls / (elapsed + 1) / poll_unit(p) + 1;
 
 	p->event_polls = (uint32_t)(EVENT_CYCLES * polls / (elapsed + 1) + 1);
 	p->lead_polls = (uint32_t)(LEAD_CYCLES * polls / (elapsed + 1) + 1);
-	p->slice_lengths = 1 + (uint32_t)rte_log2_u64(RTE_MIN(in_slice, (uint64_t)ACCOUNT_SLICE_POLLS));
+	/* two lengths at least: else what each slice costs beside its polls could not be told from these */
+	p->slice_lengths =
+	        1 + (uint32_t)rte_log2_u64(RTE_MIN(RTE_MAX(in_slice, 2ul), ACCOUNT_SLICE_POLLS / poll_unit(p)));
 }
 
 /* Sweeps that take about EVENT_CYCLES, by doubling and halving. */
@@ -174,7 +176,8 @@ uint32_t poll_begin(struct poller *p)
 	p->interruption_cycles = cycles_of_ns(ACCOUNT_INTERRUPTION_NS, p->trial->tsc_hz);
 	p->poll_cycles = p->empty_poll_cycles > 0 ? p->empty_poll_cycles : POLL_CYCLES_GUESS;
 	p->packet_cycles = PACKET_CYCLES_GUESS;
-	p->event_polls = p->lead_polls = p->slice_lengths = 1;
+	p->event_polls = p->lead_polls = 1;
+	p->slice_lengths = 2;
 	p->event_packets = 0;
 	p->steady_sweeps = 1;
 	p->planned_sweeps = 1;

@@ -210,22 +210,12 @@ static __rte_always_inline uint32_t plain_sweeps(struct poller *p, const struct 
 	return sweep;
 }
 
-/*
- * Long sweeps are polled range by range, so that a slice can begin and end within one; short ones, where a call for each
- * would be felt, many at once.
- */
-#define RANGE_QUEUES 64
-static __rte_always_inline bool by_range(const struct poller *p)
-{
-	return p->queues >= RANGE_QUEUES;
-}
-
 static __rte_always_inline uint32_t sweeps_to(struct poller *p, const struct loop_kind kind,
                                               struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
 {
 	if (kind.accounting != ACCOUNTING_SAMPLED)
 		return plain_sweeps(p, kind, packets, sweep, last);
-	if (!by_range(p))
+	if (!poller_by_range(p))
 		return kind.sweeps(p, packets, sweep, last);
 	do
 		kind.range(p, packets, p->first_queue, p->end_queue, sweep);
@@ -243,7 +233,7 @@ struct sweep_place {
 static __rte_always_inline uint32_t poll_on(struct poller *p, const struct loop_kind kind,
                                             struct rte_mbuf **packets, struct sweep_place *at, uint32_t polls)
 {
-	if (!by_range(p)) {
+	if (!poller_by_range(p)) {
 		const uint32_t sweeps = (polls + p->queues - 1) / p->queues, from = at->sweep;
 
 		p->packets_left = INT32_MAX;
@@ -295,7 +285,7 @@ static __rte_always_inline void sample_slice(struct poller *p, const struct loop
                                              struct rte_mbuf **packets, struct sweep_place *at)
 {
 	const struct account *a = p->account;
-	const uint32_t polls = 1u << rng_below(&p->rng, p->slice_lengths);
+	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->slice_lengths);
 	struct account_slice slice;
 	const uint64_t visits = a->busy_visits, switches = a->switches, received = a->rx_packets;
 	const uint64_t start = own_stamp(p, kind);

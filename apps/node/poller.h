@@ -63,6 +63,7 @@ struct poller {
 	uint16_t end_queue;
 	uint16_t queue_step;
 	uint16_t queues;
+	uint16_t sweep_begin; /* SOURCE_LOCKED: the queue that a sweep begins at; it wraps */
 	uint16_t burst;
 	uint16_t tx_port;
 	uint16_t tx_queue;
@@ -127,6 +128,22 @@ struct poller {
 	bool refill_counted;              /* the driver has these counters */
 	void *feed;                       /* of the self-test: struct feed */
 } __rte_cache_aligned;
+
+/*
+ * Sweeps of so many queues and more are polled range by range, so that a slice can begin and end within one; shorter ones,
+ * where a call for each would be felt, many at once.
+ */
+#define POLLER_RANGE_QUEUES 64
+static inline bool poller_by_range(const struct poller *p)
+{
+	return p->queues >= POLLER_RANGE_QUEUES;
+}
+
+/* Slices are multiples of so many polls. */
+static inline uint32_t poll_unit(const struct poller *p)
+{
+	return poller_by_range(p) ? 1 : p->queues;
+}
 
 /* A poller for this lcore, on its socket, with nothing assigned; NULL when out of memory. */
 struct poller *poller_new(unsigned int lcore);

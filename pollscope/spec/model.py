@@ -102,14 +102,16 @@ class Parameters(Model):
     longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
     frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
     flows: int = Field(default=1024, ge=1, le=1_000_000, description="UDP flows")
-    shape: Literal["FB", "PC", "NC", "SQ"] = Field(default="FB", description="how flows are spread over the RX queues")
+    shape: Literal["FB", "PC", "NC", "SQ"] = Field(default="FB", description="how traffic is spread over the RX queues")
     shape_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the shape's random choices")
-    concentrated_share: Probability = Field(default=0.2, description="PC: share of the queues that are always busy")
+    concentrated_share: Probability = Field(
+        default=0.2, description="PC: share of the queues that are always backlogged"
+    )
     concentrated_queues: int = Field(
-        default=100, ge=1, le=1024, description="NC: number of queues that are always busy"
+        default=100, ge=1, le=1024, description="NC: number of queues that are always backlogged"
     )
     background_probability: Probability = Field(
-        default=0.05, description="PC, NC: probability of traffic on the other queues"
+        default=0.05, description="PC, NC: probability that a visit of another queue finds something"
     )
     arrivals: Literal["constant", "poisson"] = Field(default="constant", description="arrival process")
     arrivals_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of Poisson arrivals and frame mixes")

@@ -228,9 +228,9 @@ class Pktgen:
             return self._result
         raise NodeRefused(f"pktgen-dpdk has no request {command!r}")
 
-    def wait_event(self, names: Sequence[str], limit_s: float) -> dict[str, Any]:
+    def wait_trial(self, trial: str, limit_s: float) -> None:
         """Runs the trial that `start` asked for: warm-up, window, drain."""
-        del names, limit_s
+        del trial, limit_s
         start = self._start
         self._lua(["pktgen.clr()", f'pktgen.set("0", "rate", {self._rate():.6f})', self._latency(), *self._begin()])
         time.sleep(start["warmup_ns"] / 1e9)
@@ -240,7 +240,6 @@ class Pktgen:
         self._lua(['pktgen.stop("0")'])
         time.sleep(start["drain_max_ns"] / 1e9)
         self._result = self._measured(before, after)
-        return {"event": "done", "trial": start["trial"]}
 
     def _rate(self) -> float:
         rate, size = self._start["rate"], int(self._generator["frame"][0]["bytes"])
