@@ -59,7 +59,7 @@ class Classes:
     Attributes:
         total: cycles of the window.
         empty_poll: the empty polls by themselves.
-        loop: looks at the TSC, decisions of the loop, and the time in which something else had the CPU.
+        loop: looks at the TSC, decisions of the loop, waits for locks, and time in which something else had the CPU.
         instrumentation: stamps and bookkeeping of what was sampled.
         packets: all that is left: visits by themselves, and the interaction.
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
@@ -92,7 +92,7 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
         return f"accounting mode {lcore.get('accounting')} takes no slices"
     counts = _counts(lcore)
     total = float(lcore["cycles"]["total"])
-    cost = _empty_poll_cost(lcore, counts[EMPTY] / total)
+    cost = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
     if isinstance(cost, str):
         return cost
     if counts[VISITS] and counts[EMPTY] * cost.error > MOST_ERROR_SHARE * total:
@@ -101,28 +101,38 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
             f"{100 * counts[EMPTY] * cost.error / total:.1f} % of the window (limit {100 * MOST_ERROR_SHARE:g} %): "
             "a longer window or a quieter machine would tell"
         )
-    empty = Measured(counts[EMPTY] * cost.value, counts[EMPTY] * cost.error)
+    polls = float(counts[EMPTY])
+    empty = Measured(polls * cost.value, polls * cost.error)
     waited = float(lcore.get("waited_cycles", 0))
-    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"])
+    locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
+    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
+    if counts[VISITS] == 0:
+        return _idle(total, polls, loop, instrumentation)
     packets = Measured(total - empty.value - loop - instrumentation, empty.error)
     if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
         return (
             f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
             f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
         )
-    if counts[VISITS] == 0:  # what is left over are interrupts shorter than an interruption
-        loop, packets = loop + packets.value, Measured(0.0, 0.0)
     useful, misfit, switch = _visits(lcore, counts, cost.value, packets.value - waited, total)
     if isinstance(useful, Measured):
         useful = Measured(useful.value + waited, useful.error)
     return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, switch)
 
 
+def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:
+    """Without a visit nothing is estimated: what is left are the empty polls, and interrupts too short to be seen."""
+    left, none = total - loop - instrumentation, Measured(0.0, 0.0)
+    if polls == 0:
+        return Classes(total, none, loop + left, instrumentation, none, none, 0.0, 0.0, none)
+    return Classes(total, Measured(left, 0.0), loop, instrumentation, none, none, 0.0, left / polls, none)
+
+
 def _counts(lcore: Mapping[str, Any]) -> Sums:
     """Empty polls, switches, visits and packets of the window, at their places among the variables."""
     polls = lcore["polls"]
-    failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int) else 0
+    failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
     visits = polls["partial"] + polls["full"]
     return np.array([0, polls["empty"] + failed, lcore["switches"], visits, lcore["rx_packets"], 0], dtype=float)
 
@@ -173,14 +183,11 @@ def _visits(
     lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
 ) -> tuple[Measured | str, float | str, Measured | str]:
     """Visits by themselves, misfit, cost of a switch."""
-    if counts[VISITS] == 0:
-        return Measured(0.0, 0.0), 0.0, Measured(0.0, 0.0)
     slices, sums = _blocks(lcore["slices"]["blocks"], VARIABLES)
-    used = slices > 0
-    if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS:
+    used, whole = slices > 0, sums.sum(0)
+    if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
         few = f"only {slices.sum():.0f} slices were timed: the window is too short"
         return few, few, few
-    whole = sums.sum(0)
     met = float(slices.sum() * whole[ONE, VISITS] / whole[ONE, ONE])
     if met < MIN_VISITS:
         rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
@@ -191,7 +198,7 @@ def _visits(
     coefficients = _coefficients(whole, empty_poll_cycles)
     replicates = np.array([_coefficients(whole - block, empty_poll_cycles) for block in sums[used]])
     switch = Measured(float(coefficients[SWITCHES]), _half_width(replicates[:, SWITCHES]))
-    useful = Measured(_of_visits(coefficients, counts), _half_width(_of_visits(replicates, counts)))
+    useful = Measured(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
     fitted = _fitted(coefficients, counts)
     if useful.error <= SEPARABLE_SHARE * total:
         return useful, fitted - measured, switch
