@@ -101,8 +101,8 @@ class Quantity:
         for level, value in zip(self.levels, self.values, strict=True):
             if level is not None and value is not None:
                 heaps.setdefault(level, []).append(value)
-        first, *rest = (f"{median(heap):.3g} in {len(heap)}" for heap in heaps.values())
-        return f"{self.title}: {first} canaries, {', '.join(rest)} ({self.unit})"
+        parts = [f"{median(heap):.3g} {self.unit} in {len(heap)}" for heap in heaps.values()]
+        return f"{self.title}: {', '.join(parts)} of {sum(map(len, heaps.values()))} canaries"
 
 
 @dataclass(frozen=True)
@@ -277,17 +277,19 @@ def _without_moments(levels: Sequence[int | None]) -> list[int | None]:
 
 def _labels(quantities: Sequence[Quantity], canaries: int) -> list[str]:
     grounds: list[dict[int, int]] = []
-    labels = []
+    labels, last = [], 0
     for i in range(canaries):
         own = {number: each.levels[i] for number, each in enumerate(quantities)}
         seen = {number: level for number, level in own.items() if level is not None}
-        labels.append(_name(_place(grounds, seen)) if seen else UNKNOWN)
+        last = _place(grounds, seen, last) if seen else last
+        labels.append(_name(last) if seen else UNKNOWN)
     return labels
 
 
-def _place(grounds: list[dict[int, int]], seen: Mapping[int, int]) -> int:
-    """The first ground that a canary does not contradict, or a new one."""
-    for number, known in enumerate(grounds):
+def _place(grounds: list[dict[int, int]], seen: Mapping[int, int], last: int) -> int:
+    """A ground that a canary does not contradict, the last one before all others, or a new one."""
+    for number in sorted(range(len(grounds)), key=lambda each: each != last):
+        known = grounds[number]
         if all(known.get(quantity, level) == level for quantity, level in seen.items()):
             known.update(seen)
             return number

@@ -89,7 +89,8 @@ def test_clock_and_memory_count_as_well() -> None:
     slower = [canary(i, chain=2.1 if i < 3 else 2.8) for i in range(6)]
     assert list(judge(slower).labels.values()) == list("AAABBB")
     assert any(
-        "dependent multiplication, CPU 0: 2.1 in 3 canaries, 2.8 in 3" in text for text in judge(slower).changes()
+        "dependent multiplication, CPU 0: 2.1 cycles in 3, 2.8 cycles in 3 of 6 canaries" in text
+        for text in judge(slower).changes()
     )
     memory = [canary(i, stream=20 if i < 3 else 12) for i in range(6)]
     assert list(judge(memory).labels.values()) == list("AAABBB")
@@ -108,6 +109,9 @@ def test_what_one_canary_lacks_is_no_difference() -> None:
     nothing = {"canary": 2, "absent": "the node hung"}
     judged = judge([whole, without, nothing, canary(3)])
     assert judged.labels == {0: "A", 1: "A", 2: "", 3: "A"}
+    there = [canary(i, line=300 if i < 2 else 900) for i in range(6)]
+    there[4]["hosts"][0]["lines"] = without["hosts"][0]["lines"]
+    assert "".join(judge(there).labels.values()) == "AABBBB", "what agrees with both stands where the last one did"
 
 
 def test_hosts_and_pairs_are_told_apart() -> None:
@@ -239,7 +243,7 @@ def test_the_report_shows_the_ground_and_cautions_once(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", [300, 300, 900, 900, 300, 300], repeats=2)
     found = [caution for caution in cautions(run, current_table(run)) if caution.topic == "ground"]
     (caution,) = found
-    assert "cache line to and fro, CPU 0 - CPU 1: 300 in 4 canaries, 900 in 2 (cycles)" in caution.text
+    assert "cache line to and fro, CPU 0 - CPU 1: 300 cycles in 4, 900 cycles in 2 of 6 canaries" in caution.text
     assert "from A to between at measure:queues=1:1" in caution.text
     assert "the 6 trials on other ground are left out" in caution.text
     html = report_html([run])
