@@ -151,8 +151,8 @@ def _too_many(shape: Part) -> list[str]:
     if sent <= (1 + MOST_UNSENT) * asked:
         return []
     return [
-        f"cold queues got {sent:.0f} packets where their visits asked for about {asked:.0f}: visits became rarer faster "
-        "than the generator counts them"
+        f"cold queues got {sent:.0f} packets where their visits asked for about {asked:.0f}: visits became rarer "
+        "faster than the generator counts them"
     ]
 
 
