@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cycle accounting against truths that no estimator has touched.
 
-For each cell of a grid (queues, shape, arrivals, load, work) a script is made: which poll of the DUT's loop finds how many
-packets. The node runs the script over the virtual NIC, in turns with all polls, with those that get packets (the oracle:
-a loop that is told which queue has packets), and with the empty ones (apps/node/oracle.h). So the share of the empty polls by
-themselves, of the visits by themselves and their interaction are ratios of measured times. The accounting sees the passes
-with all polls only, as it would see a trial.
+For each cell of a grid (queues, shape, arrivals, load, work) a script is made: which poll of the DUT's loop finds how
+many packets. The node runs the script over the virtual NIC, in turns with all polls, with those that get packets (the
+oracle: a loop that is told which queue has packets), and with the empty ones (apps/node/oracle.h). So the share of
+the empty polls by themselves, of the visits by themselves and their interaction are ratios of measured times. The
+accounting sees the passes with all polls only, as it would see a trial.
 
-    ratio tax_error_QUEUES      largest error of the polling tax over the cells with so many queues, points of the window
-    ratio useful_floor          least useful cycles over known work: a chain of dependent operations in each packet
-    ratio coverage              share of the cells whose truth lies in the 95 % interval of the estimate
+    ratio tax_error_QUEUES      largest error of the polling tax over the cells with so many queues, points of the
+    window ratio useful_floor          least useful cycles over known work: a chain of dependent operations in each
+    packet ratio coverage              share of the cells whose truth lies in the 95 % interval of the estimate
 
 `--full` runs every cell (half an hour), otherwise a cross-section (about a minute); `--csv FILE` writes the cells.
 Exit status 1 when a tax misses its truth by more than 2 points and its interval, or coverage is below 90 %.
@@ -42,7 +42,8 @@ TRAINS = {"constant": 1, "poisson": 1, "trains of 8": 8, "trains of 32": 32}
 EMPTY_CYCLES, VISIT_CYCLES, PACKET_CYCLES = 12.0, 100.0, 40.0
 BURST = 32
 SCRIPT_POLLS = 6000
-# With up to half of all queues in use, empty polls ask queues of their own, so that a packet of later is not found early.
+# With up to half of all queues in use, empty polls ask queues of their own, so that a packet of later is not found
+# early.
 BYSTANDER_QUEUES = 512
 CELL_CYCLES = 3e8
 TOLERANCE, COVERAGE = 0.02, 0.9
@@ -51,6 +52,8 @@ SPOILED_CYCLES = 26000
 
 
 class Cell(NamedTuple):
+    """Where in the grid."""
+
     queues: int
     shape: str
     arrivals: str
@@ -84,7 +87,9 @@ class Result(NamedTuple):
 
 
 def hot_queues(cell: Cell, rng: random.Random) -> set[int]:
-    count = {"FB": cell.queues, "PC": max(1, round(0.2 * cell.queues)), "NC": min(100, cell.queues), "SQ": 1}[cell.shape]
+    count = {"FB": cell.queues, "PC": max(1, round(0.2 * cell.queues)), "NC": min(100, cell.queues), "SQ": 1}[
+        cell.shape
+    ]
     return set(rng.sample(range(cell.queues), count))
 
 
@@ -158,10 +163,19 @@ def measure(node: DutNode, cell: Cell) -> Result | None:
     tried = node.oracle(bursts, cell.queues, 5, cell.work_cycles)
     together = np.median(tried["cycles"]["all"]) + np.median(tried["cycles"]["busy"])
     found = node.oracle(bursts, cell.queues, int(np.clip(CELL_CYCLES / together, 20, 4000)), cell.work_cycles)
-    (whole, spread), (visits, _), (empty, _) = (mean_of_passes(found["cycles"][kind]) for kind in ("all", "busy", "empty"))
+    (whole, spread), (visits, _), (empty, _) = (
+        mean_of_passes(found["cycles"][kind]) for kind in ("all", "busy", "empty")
+    )
     passes = len(found["cycles"]["all"])
     lcore = as_of_trial(found["lcore"], whole * passes, empty_polls * found["chunks"] * passes, poll_cycles)
-    return judge(cell, lcore, empty * bool(empty_polls) / whole, visits / whole, 2 * spread / whole, packets * found["chunks"] * passes)
+    return judge(
+        cell,
+        lcore,
+        empty * bool(empty_polls) / whole,
+        visits / whole,
+        2 * spread / whole,
+        packets * found["chunks"] * passes,
+    )
 
 
 def as_of_trial(lcore: dict[str, Any], total: float, empty_polls: int, poll_cycles: float) -> dict[str, Any]:

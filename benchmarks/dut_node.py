@@ -55,7 +55,7 @@ class DutNode:
         """Runs one trial and returns the whole result."""
         times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
         self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
-        self._client.wait_event(("done", "failed"), LIMIT_S)
+        self._client.wait_trial("bench", LIMIT_S)
         return self._client.request("read", LIMIT_S)
 
     def oracle(self, bursts: Sequence[int], queues: int, passes: int, work_cycles: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pollscope.errors import PollscopeError
 PAIRS = 25
 WINDOW_S = 0.05
 TARGET = 0.98
-MODES = ("sampled", "count", "transition", "full")
+MODES = ("sampled", "count", "full")
 
 
 def packets_per_cycle(node: DutNode, mode: str) -> float:

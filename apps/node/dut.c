@@ -159,6 +159,7 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 		break;
 	case SOURCE_LOCKED:
 		deal_queues(p, 0, 1, ports_rx_queues(config->rx_port));
+		p->sweep_begin = (uint16_t)(i * p->queues / config->workers.n);
 		break;
 	default:
 		deal_queues(p, 0, 1, 1);

@@ -348,6 +348,25 @@ static enum sending sending_of(const struct gen_engine *e)
 	return e->traffic.lists[GEN_HOT].count > 0 ? BACKLOG : SATURATED;
 }
 
+/* Whether a frame may still come whose latency or order would be recorded. */
+static bool is_expecting(const struct gen_engine *e)
+{
+	return e->rx_port != GEN_NO_PORT && e->received->unique < e->sequence;
+}
+
+/* The CPU is left to the main lcore, which may share it, when nothing is measured any more: not while frames are on their way. */
+static void drain(struct gen_engine *e)
+{
+	while (trial_phase(e->trial) != TRIAL_OVER) {
+		if (e->rx_port != GEN_NO_PORT)
+			receive(e);
+		if (is_expecting(e))
+			rte_pause();
+		else
+			sched_yield();
+	}
+}
+
 void gen_engine_run(struct gen_engine *e)
 {
 	static void (*const loops[][2])(struct gen_engine *) = {
@@ -362,11 +381,7 @@ void gen_engine_run(struct gen_engine *e)
 	e->last_turn_tsc = rte_rdtsc();
 	loops[sending_of(e)][receives](e);
 	trial_wake(e->trial);
-	while (trial_phase(e->trial) != TRIAL_OVER) {
-		if (receives)
-			receive(e);
-		sched_yield();
-	}
+	drain(e);
 	rte_pktmbuf_free_bulk(e->mbufs, e->held);
 	e->held = 0;
 }

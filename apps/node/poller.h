@@ -63,6 +63,7 @@ struct poller {
 	uint16_t end_queue;
 	uint16_t queue_step;
 	uint16_t queues;
+	uint16_t sweep_begin; /* SOURCE_LOCKED: the queue that a sweep begins at; it wraps */
 	uint16_t burst;
 	uint16_t tx_port;
 	uint16_t tx_queue;

@@ -15,6 +15,7 @@
 #include "accounting.h"
 #include "port_counters.h"
 #include "port_spec.h"
+#include "retired.h"
 
 #define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, keeps buffers warm */
 #define MIN_DATA_BYTES 2048
@@ -156,31 +157,9 @@ static unsigned int pool_size(const struct port *port)
 	return sum + rte_lcore_count() * (POOL_CACHE * 3 / 2 + ACCOUNT_BURST_MAX);
 }
 
-/*
- * Pools that were replaced while some of their mbufs still lay in another port's ring. They are freed by a later
- * configure, when the mbufs have come back.
- */
-static struct rte_mempool *retired[RTE_MAX_ETHPORTS];
-
-static void free_retired(void)
-{
-	for (unsigned int i = 0; i < RTE_DIM(retired); i++) {
-		if (!retired[i] || !rte_mempool_full(retired[i]))
-			continue;
-		rte_mempool_free(retired[i]);
-		retired[i] = NULL;
-	}
-}
-
 void ports_retire_pool(struct rte_mempool *pool)
 {
-	for (unsigned int i = 0; pool && i < RTE_DIM(retired); i++) {
-		if (retired[i])
-			continue;
-		retired[i] = pool;
-		break;
-	}
-	free_retired();
+	retired_add(pool);
 }
 
 /* The pool of the port, large enough; *old becomes the one to be released once its queues are set up anew. */
@@ -336,7 +315,7 @@ int ports_configure(json_t *list, const struct ports_held *held_now, struct node
 	held = *held_now;
 	if (parse_list(list, err) < 0)
 		return -1;
-	free_retired();
+	retired_free();
 	stop_unwanted(&changed);
 	RTE_ETH_FOREACH_DEV (port) {
 		if (!must_change(&ports[port]))

@@ -7,7 +7,12 @@
 #include "crossover_dma.h"
 #include "crossover_sent.h"
 
-#define PREFETCH_AHEAD 4
+/*
+ * Buffers fetched before they are written, with the intent to write: the receiver's core holds their lines, and a line
+ * that was fetched for reading would have to be asked for again. 16 hide most of the way between two cores (300 to 1400
+ * cycles) behind copying the frames in between.
+ */
+#define PREFETCH_AHEAD 16
 
 static inline struct rte_mbuf *handle_mbuf(uint64_t handle)
 {
@@ -20,6 +25,11 @@ static inline void *buffer_data(const struct crossover_rx_nic *nic, uint64_t han
 	if (likely(nic->buffer_offset != 0))
 		return (void *)(uintptr_t)(handle + nic->buffer_offset);
 	return (uint8_t *)handle_mbuf(handle)->buf_addr + RTE_PKTMBUF_HEADROOM;
+}
+
+static inline void prefetch_to_write(const void *line)
+{
+	__builtin_prefetch(line, 1, 3);
 }
 
 static inline void store_writeback(struct crossover_rx_desc *desc, uint64_t writeback)
@@ -58,12 +68,14 @@ static inline bool refuse(struct crossover_tx_queue *txq, const struct rte_mbuf 
 	return true;
 }
 
-static void miss(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic, struct rte_mbuf *const *pkts,
-                 uint32_t count)
+/* Frames that found no descriptor: counts them as sent. Returns how many of them the peer missed. */
+static uint32_t miss(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
+	uint32_t missed = 0;
+
 	for (uint32_t i = 0; i < count; i++)
-		if (!refuse(txq, pkts[i]))
-			nic->missed++;
+		missed += !refuse(txq, pkts[i]);
+	return missed;
 }
 
 /* One segment, and neither runt nor too long for one buffer and the MTU. */
@@ -73,42 +85,94 @@ static inline bool is_plain(const struct rte_mbuf *m, uint32_t plain_bytes)
 	       m->data_len - (uint32_t)CROSSOVER_MIN_FRAME <= plain_bytes - CROSSOVER_MIN_FRAME;
 }
 
-/* 'count' descriptors from the NIC's position on were filled and hold 'bytes' bytes: sets DD on all of them, in order. */
-static inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                            const uint64_t *writebacks, uint32_t count, uint64_t bytes)
+static inline bool can_change_hands(const struct crossover_rx_nic *nic, const struct rte_mbuf *m)
 {
-	struct crossover_rx_desc *desc = &nic->desc[nic->position];
+	return is_plain(m, nic->plain_bytes) && m->pool == nic->pool && rte_mbuf_refcnt_read(m) == 1 &&
+	       (m->ol_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0 &&
+	       m->data_off >= RTE_PKTMBUF_HEADROOM;
+}
+
+static inline bool fits(const struct crossover_rx_nic *nic, const struct rte_mbuf *m, bool swap)
+{
+	return swap ? can_change_hands(nic, m) : is_plain(m, nic->plain_bytes);
+}
+
+/* Descriptors to be filled in one go, for the frames at the head of a chunk that take one each. */
+struct span {
+	uint64_t head;  /* HEAD at the first of them */
+	uint32_t count; /* 0: none is posted */
+	bool odd;       /* the first frame takes another way; no descriptor was asked for */
+};
+
+/*
+ * Several senders: finds out first how many descriptors it needs, because what is claimed cannot be given back, and
+ * claims and counts them. One sender finds out while it copies, and moves HEAD then.
+ */
+static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
+                                                 uint32_t count, bool swap, bool shared)
+{
+	struct crossover_rx_nic *nic = &ring->nic;
+	struct span span = {0};
+	uint32_t plain = 0;
+	uint64_t bytes = 0;
+
+	if (!shared) {
+		span.count = crossover_ring_reach(ring, &span.head, count);
+		return span;
+	}
+	while (plain < count && fits(nic, pkts[plain], swap))
+		plain++;
+	span.odd = plain == 0;
+	if (span.odd)
+		return span;
+	do {
+		span.count = crossover_ring_reach(ring, &span.head, plain);
+	} while (span.count > 0 && !crossover_ring_claim(nic, span.head, span.count, true));
+	for (uint32_t i = 0; i < span.count; i++)
+		bytes += pkts[i]->data_len;
+	if (span.count > 0)
+		crossover_ring_count(nic, span.count, bytes, true);
+	return span;
+}
+
+/* 'count' descriptors of the span were filled and hold 'bytes' bytes: sets DD on all of them, in order. */
+static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                         const struct span *span, const uint64_t *writebacks, uint32_t count,
+                                         uint64_t bytes, bool shared)
+{
+	struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
 
 	for (uint32_t i = 0; i < count; i++)
 		store_writeback(&desc[i], writebacks[i]);
-	nic->position = crossover_ring_advance(nic->position, count, nic->size);
-	nic->head += count;
-	nic->packets += count;
-	nic->bytes += bytes;
+	if (!shared) {
+		crossover_ring_claim(nic, span->head, count, false);
+		crossover_ring_count(nic, count, bytes, false);
+	}
 	txq->counts.packets += count;
 	txq->counts.bytes += bytes;
 }
 
-/* Copies plain frames into consecutive descriptors, up to the first frame that is not plain. Returns how many. */
-static inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                                  struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+/* Copies plain frames into the span, up to the first frame that is not plain. Returns how many. */
+static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                               struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                               const struct span *span, bool shared)
 {
-	const struct crossover_rx_desc *desc = &nic->desc[nic->position];
-	uint32_t plain_bytes = nic->plain_bytes, i;
+	const struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
+	uint32_t plain_bytes = nic->plain_bytes, count = span->count, i;
 	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
 
 	for (i = 0; i < count && i < PREFETCH_AHEAD; i++)
-		rte_prefetch0(buffer_data(nic, desc[i].buffer));
-	for (i = 0; i < count && is_plain(pkts[i], plain_bytes); i++) {
+		prefetch_to_write(buffer_data(nic, desc[i].buffer));
+	for (i = 0; i < count && (shared || is_plain(pkts[i], plain_bytes)); i++) {
 		uint32_t length = pkts[i]->data_len;
 
 		if (likely(i + PREFETCH_AHEAD < count))
-			rte_prefetch0(buffer_data(nic, desc[i + PREFETCH_AHEAD].buffer));
+			prefetch_to_write(buffer_data(nic, desc[i + PREFETCH_AHEAD].buffer));
 		rte_memcpy(buffer_data(nic, desc[i].buffer), rte_pktmbuf_mtod(pkts[i], const void *), length);
 		writebacks[i] = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
 		bytes += length;
 	}
-	complete(txq, nic, writebacks, i, bytes);
+	complete(txq, nic, span, writebacks, i, bytes, shared);
 	return i;
 }
 
@@ -142,8 +206,8 @@ static void fill_buffer(struct crossover_tx_queue *txq, const struct crossover_r
 	gather_copy(from, buffer_data(nic, handle), bytes);
 }
 
-static void copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                           const struct rte_mbuf *m, uint64_t tag, uint32_t descriptors)
+static void copy_scattered(struct crossover_tx_queue *txq, const struct crossover_rx_nic *nic,
+                           const struct rte_mbuf *m, uint64_t tag, uint32_t position, uint32_t descriptors)
 {
 	struct gather from = {.segment = m};
 	uint32_t left = m->pkt_len, last = (m->pkt_len - 1) % nic->buffer_bytes + 1;
@@ -152,7 +216,7 @@ static void copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_n
 	for (uint32_t i = 0; i < descriptors; i++) {
 		uint32_t bytes = RTE_MIN(left, nic->buffer_bytes);
 
-		at = crossover_ring_advance(nic->position, i, nic->size);
+		at = crossover_ring_advance(position, i, nic->size);
 		fill_buffer(txq, nic, nic->desc[at].buffer, &from, bytes);
 		left -= bytes;
 	}
@@ -160,114 +224,169 @@ static void copy_scattered(struct crossover_tx_queue *txq, struct crossover_rx_n
 	for (uint32_t i = descriptors; i-- > 0;) {
 		bool end = i == descriptors - 1;
 
-		at = crossover_ring_advance(nic->position, i, nic->size);
+		at = crossover_ring_advance(position, i, nic->size);
 		store_writeback(&nic->desc[at], (end ? last | CROSSOVER_WB_EOP : nic->buffer_bytes) |
 		                                        CROSSOVER_WB_DD | (i == 0 ? tag : 0));
 	}
-	nic->position = crossover_ring_advance(nic->position, descriptors, nic->size);
-	nic->head += descriptors;
-	nic->packets++;
-	nic->bytes += m->pkt_len;
 }
 
-/* Any frame: gathers segments, scatters over buffers, or drops it where a NIC would. */
-static __rte_noinline void copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                                    struct rte_mbuf *m, uint64_t tag)
+/* Claims all 'descriptors' of a frame, also across the ring's end. False: fewer are posted. */
+static bool claim_all(struct crossover_rx_ring *ring, uint32_t descriptors, bool shared, uint32_t *position)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
-	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes;
+	uint64_t head;
+
+	do {
+		head = __atomic_load_n(&nic->head, __ATOMIC_ACQUIRE);
+		if (crossover_ring_posted(ring, head, descriptors) < descriptors)
+			return false;
+	} while (!crossover_ring_claim(nic, head, descriptors, shared));
+	*position = crossover_head_position(head);
+	return true;
+}
+
+/* Any frame: gathers segments, scatters over buffers, or drops it where a NIC would. Returns 1 if it was missed. */
+static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                        struct rte_mbuf *m, uint64_t tag)
+{
+	struct crossover_rx_nic *nic = &ring->nic;
+	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes, position;
 
 	if (refuse(txq, m))
-		return;
-	if (crossover_ring_posted(ring, descriptors) < descriptors)
-		nic->missed++;
-	else
-		copy_scattered(txq, nic, m, tag, descriptors);
+		return 0;
+	if (!claim_all(ring, descriptors, txq->shared, &position))
+		return 1;
+	crossover_ring_count(nic, 1, m->pkt_len, txq->shared);
+	copy_scattered(txq, nic, m, tag, position, descriptors);
+	return 0;
 }
 
-/* Descriptors that can be filled in one go for 'wanted' frames: posted, and not beyond the ring's end. */
-static inline uint32_t reach(struct crossover_rx_ring *ring, uint32_t wanted)
+static inline bool is_running(const struct crossover_rx_nic *nic)
 {
-	uint32_t posted = crossover_ring_posted(ring, wanted);
-	uint32_t until_end = ring->nic.size - ring->nic.position;
-
-	return RTE_MIN(RTE_MIN(posted, until_end), wanted);
+	return __atomic_load_n(&nic->running, __ATOMIC_ACQUIRE) != 0;
 }
 
-void crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+static __rte_always_inline uint32_t copy_frames(struct crossover_tx_queue *txq,
+                                                struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
+                                                const uint64_t *tags, uint32_t count, bool shared)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
-	uint32_t done = 0;
+	uint32_t done = 0, missed = 0;
 
+	if (unlikely(!is_running(nic)))
+		return miss(txq, pkts, count);
 	while (done < count) {
-		uint32_t room = nic->running ? reach(ring, count - done) : 0;
+		struct span span = find_span(ring, pkts + done, count - done, false, shared);
 		const uint64_t *rest = tags == NULL ? NULL : tags + done;
 		uint32_t copied;
 
-		if (unlikely(room == 0)) {
-			miss(txq, nic, pkts + done, count - done);
-			return;
-		}
-		copied = copy_plain(txq, nic, pkts + done, rest, room);
-		if (unlikely(copied < room)) {
-			copy_any(txq, ring, pkts[done + copied], tag_of(rest, copied));
+		if (unlikely(span.count == 0 && !span.odd))
+			return missed + miss(txq, pkts + done, count - done);
+		copied = span.odd ? 0 : copy_plain(txq, nic, pkts + done, rest, &span, shared);
+		if (unlikely(shared ? span.odd : copied < span.count)) {
+			missed += copy_any(txq, ring, pkts[done + copied], tag_of(rest, copied));
 			copied++;
 		}
 		done += copied;
 	}
+	return missed;
 }
 
-static inline bool can_change_hands(const struct crossover_rx_nic *nic, const struct rte_mbuf *m)
+/* In functions of their own, so that the one does not cost the other registers. */
+static __rte_noinline uint32_t copy_shared(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                           struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
-	return is_plain(m, nic->plain_bytes) && m->pool == nic->pool && rte_mbuf_refcnt_read(m) == 1 &&
-	       (m->ol_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0 &&
-	       m->data_off >= RTE_PKTMBUF_HEADROOM;
+	return copy_frames(txq, ring, pkts, tags, count, true);
 }
 
-/* Swaps buffers up to the first frame whose buffer cannot change hands; the posted ones go back to their pool. */
-static inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                                  struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+static __rte_noinline uint32_t copy_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
 {
-	struct crossover_rx_desc *desc = &nic->desc[nic->position];
+	return copy_frames(txq, ring, pkts, tags, count, false);
+}
+
+uint32_t crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                            struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+{
+	return unlikely(txq->shared) ? copy_shared(txq, ring, pkts, tags, count)
+	                             : copy_alone(txq, ring, pkts, tags, count);
+}
+
+/* Swaps buffers up to the first frame whose buffer cannot change hands; the posted ones are left over. */
+static __rte_always_inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                               struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                               const struct span *span, struct crossover_leftovers *left,
+                                               bool shared)
+{
+	struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
 	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
-	void *posted[CROSSOVER_CHUNK];
+	void **posted;
 	uint32_t i;
 
-	for (i = 0; i < count && can_change_hands(nic, pkts[i]); i++) {
+	if (unlikely(left->nb_buffers > 0 && left->pool != nic->pool))
+		crossover_leftovers_give_back(left);
+	left->pool = nic->pool;
+	posted = &left->buffers[left->nb_buffers];
+	for (i = 0; i < span->count && (shared || can_change_hands(nic, pkts[i])); i++) {
 		posted[i] = handle_mbuf(desc[i].buffer);
 		desc[i].buffer = (uintptr_t)pkts[i];
 		writebacks[i] = pkts[i]->data_len | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
 		bytes += pkts[i]->data_len;
 	}
-	complete(txq, nic, writebacks, i, bytes);
-	rte_mempool_put_bulk(nic->pool, posted, i);
+	complete(txq, nic, span, writebacks, i, bytes, shared);
+	left->nb_buffers += i;
 	txq->counts.swapped += i;
 	return i;
 }
 
-void crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
+static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
+                                                struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
+                                                const uint64_t *tags, uint32_t count,
+                                                struct crossover_leftovers *left, bool shared)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
-	uint32_t done = 0;
+	uint32_t done = 0, missed = 0;
 
 	while (done < count) {
-		uint32_t room = nic->running ? reach(ring, count - done) : 0;
+		struct span span = {0};
 		const uint64_t *rest = tags == NULL ? NULL : tags + done;
 		uint32_t swapped;
 
-		if (unlikely(room == 0)) {
-			miss(txq, nic, pkts + done, count - done);
-			crossover_sent_push(txq, pkts + done, count - done);
-			return;
+		if (likely(is_running(nic)))
+			span = find_span(ring, pkts + done, count - done, true, shared);
+		if (unlikely(span.count == 0 && !span.odd)) {
+			crossover_leftovers_keep(left, pkts + done, count - done);
+			return missed + miss(txq, pkts + done, count - done);
 		}
-		swapped = swap_plain(txq, nic, pkts + done, rest, room);
-		if (unlikely(swapped < room)) {
-			copy_any(txq, ring, pkts[done + swapped], tag_of(rest, swapped));
-			crossover_sent_push(txq, &pkts[done + swapped], 1);
+		swapped = span.odd ? 0 : swap_plain(txq, nic, pkts + done, rest, &span, left, shared);
+		if (unlikely(shared ? span.odd : swapped < span.count)) {
+			crossover_leftovers_keep(left, &pkts[done + swapped], 1);
+			missed += copy_any(txq, ring, pkts[done + swapped], tag_of(rest, swapped));
 			swapped++;
 		}
 		done += swapped;
 	}
+	return missed;
+}
+
+static __rte_noinline uint32_t swap_shared(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                           struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                                           struct crossover_leftovers *left)
+{
+	return swap_frames(txq, ring, pkts, tags, count, left, true);
+}
+
+static __rte_noinline uint32_t swap_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                                          struct crossover_leftovers *left)
+{
+	return swap_frames(txq, ring, pkts, tags, count, left, false);
+}
+
+uint32_t crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                            struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                            struct crossover_leftovers *left)
+{
+	return unlikely(txq->shared) ? swap_shared(txq, ring, pkts, tags, count, left)
+	                             : swap_alone(txq, ring, pkts, tags, count, left);
 }

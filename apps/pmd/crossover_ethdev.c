@@ -131,8 +131,12 @@ static int stop(struct rte_eth_dev *dev)
 	port->started = 0;
 	changed = crossover_link_refresh(pair);
 	ret = crossover_queues_stop(dev);
+	if (ret != 0) { /* the port goes on as it was */
+		port->started = 1;
+		crossover_link_refresh(pair);
+	}
 	crossover_control_unlock(pair);
-	if (changed)
+	if (changed && ret == 0)
 		crossover_link_announce(pair);
 	return ret;
 }

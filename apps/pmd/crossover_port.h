@@ -4,13 +4,15 @@
  * function pointers; burst functions choose by data.
  *
  * Who writes what: fields of a TX queue by the lcore that sends on it, the NIC side of an RX ring by the peer's senders
- * (one at a time), the driver side by the polling lcore, everything else by control threads under crossover_pair.control.
+ * (crossover_ring.h), the driver side by the polling lcore, everything else by control threads under
+ * crossover_pair.control.
  * Reset of statistics stores a baseline beside the counter; it never writes a counter that another core owns.
  */
 #ifndef CROSSOVER_PORT_H
 #define CROSSOVER_PORT_H
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rte_ether.h>
@@ -70,13 +72,16 @@ struct crossover_rx_counts {
 struct crossover_tx_counts {
 	uint64_t packets; /* on the wire, whatever became of them */
 	uint64_t bytes;
-	uint64_t errors;        /* frames that no NIC would put on a wire */
-	uint64_t swapped;       /* dma=swap: buffers that changed hands; the others were copied */
-	uint64_t lock_timeouts; /* bursts cut short because a ring stayed locked */
+	uint64_t errors;  /* frames that no NIC would put on a wire */
+	uint64_t swapped; /* dma=swap: buffers that changed hands; the others were copied */
 	/* What became of frames without reaching a ring; the peer's statistics show these. */
 	uint64_t peer_filtered; /* MAC filter */
 	uint64_t peer_oversize; /* longer than the peer's MTU allows */
 	uint64_t peer_missed;   /* the RX queue is not set up */
+	/* Chunks that were timed, see crossover_wire.h. */
+	uint64_t wire_cycles;
+	uint64_t wire_frames;
+	uint64_t wire_interrupted; /* timed chunks left out because the core was taken away meanwhile */
 };
 
 struct crossover_port;
@@ -113,31 +118,42 @@ struct crossover_rx_queue {
 	double probability;    /* cold: of a visit that finds a packet */
 	double gap_scale;      /* cold: 1 / ln(1 - probability) */
 	uint64_t random_state; /* cold */
+	uint64_t carried_missed; /* by TX queues of the peer that are gone */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;
 	struct crossover_rx_desc descriptors[] __rte_aligned(CROSSOVER_LINE_BYTES);
 };
 
 struct crossover_tx_queue {
-	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
-	struct crossover_port *peer;
+	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *peer;
 	struct rte_mbuf **sent; /* frames that are on the other side and not freed yet: this ring */
+	uint64_t *missed;       /* by RX queue of the peer: no descriptor was posted, or it was stopped */
 	uint32_t size;
 	uint32_t position;    /* next entry to write */
 	uint32_t pending;     /* entries not freed yet */
 	uint32_t free_thresh; /* free when fewer entries than this are free */
 	uint32_t free_batch;
+	uint32_t busy;     /* 1 inside a burst; crossover_quiesce() waits for 0 */
+	uint32_t wire_due; /* chunks until one is timed */
 	uint8_t started;
 	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
-	uint8_t shared;    /* other TX queues send to the same rings: lock them */
+	uint8_t shared;    /* other TX queues of the port are started: claim descriptors */
 	uint8_t swap;
-	uint32_t busy; /* 1 inside a burst; crossover_quiesce() waits for 0 */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_tx_counts counts;
+	/* Rarely touched. */
+	uint32_t wire_draw;    /* state of the draws */
+	uint32_t stamp_cycles; /* what the two stamps around a chunk cost */
+	uint64_t interruption_cycles;
 	struct crossover_tx_counts baseline;
+	struct crossover_port *port;
 	uint16_t queue_id;
 	struct rte_eth_txconf conf;
 	struct rte_mbuf *entries[] __rte_aligned(CROSSOVER_LINE_BYTES);
 };
+
+_Static_assert(offsetof(struct crossover_tx_queue, counts) == CROSSOVER_LINE_BYTES,
+               "a burst's state is one line");
+_Static_assert(offsetof(struct crossover_rx_queue, ring) == 0, "the ring can be found from the queue");
 
 struct crossover_pair;
 

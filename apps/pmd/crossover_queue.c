@@ -11,6 +11,7 @@
 #include "crossover_rx.h"
 #include "crossover_sent.h"
 #include "crossover_stats.h"
+#include "crossover_wire.h"
 
 #define DEFAULT_FREE_THRESH 32
 
@@ -105,6 +106,7 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 		rte_free(rxq);
 		return ret;
 	}
+	crossover_stats_begin(rxq);
 	__atomic_store_n(&port->rx_queues[queue_id], rxq, __ATOMIC_RELEASE);
 	dev->data->rx_queues[queue_id] = rxq;
 	crossover_apply_mtu(port, dev->data->mtu);
@@ -121,6 +123,7 @@ static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_d
 	txq->port = port;
 	txq->peer = port->peer;
 	txq->sent = txq->entries;
+	txq->missed = (uint64_t *)(txq->entries + nb_desc);
 	txq->size = nb_desc;
 	/* Never fewer than a chunk, so that a chunk always fits. */
 	txq->free_thresh = conf->tx_free_thresh == 0
@@ -132,6 +135,7 @@ static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_d
 	txq->conf = *conf;
 	txq->conf.tx_free_thresh = (uint16_t)txq->free_thresh;
 	txq->conf.tx_rs_thresh = (uint16_t)txq->free_batch;
+	crossover_wire_init(txq);
 }
 
 int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc,
@@ -147,13 +151,14 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	    check_threshold(port, "tx_rs_thresh", queue_id, conf->tx_rs_thresh, nb_desc - CROSSOVER_CHUNK) !=
 	            0)
 		return -EINVAL;
-	txq = allocate_queue(port, "crossover_txq", sizeof(*txq) + nb_desc * sizeof(txq->entries[0]),
+	txq = allocate_queue(port, "crossover_txq",
+	                     sizeof(*txq) + nb_desc * sizeof(txq->entries[0]) +
+	                             CROSSOVER_MAX_QUEUES * sizeof(txq->missed[0]),
 	                     socket_id);
 	if (txq == NULL)
 		return -ENOMEM;
 	init_tx_queue(txq, dev, nb_desc, conf);
 	txq->queue_id = queue_id;
-	txq->shared = port->nb_tx_queues > 1;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0) {
 		rte_free(txq);
@@ -176,6 +181,7 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 	if (ret == 0)
 		ret = crossover_rx_fill(rxq);
 	if (ret != 0) {
+		crossover_feed_release(rxq);
 		CROSSOVER_LOG(ERR, "port %u: RX queue %u: cannot post %u buffers from mempool '%s': %s",
 		              rxq->port_id, queue_id, rxq->size, rxq->pool->name, rte_strerror(-ret));
 		return ret;
@@ -190,6 +196,12 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 static void close_rx(struct crossover_rx_queue *rxq)
 {
 	__atomic_store_n(&rxq->ring.nic.running, 0, __ATOMIC_RELEASE);
+}
+
+/* After close_rx() if the stop fails: the queue goes on as it was. */
+static void reopen_rx(struct crossover_rx_queue *rxq)
+{
+	__atomic_store_n(&rxq->ring.nic.running, rxq->started, __ATOMIC_RELEASE);
 }
 
 /* After close_rx() and crossover_quiesce(). */
@@ -227,27 +239,86 @@ int crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 	ret = crossover_quiesce(port);
 	if (ret == 0)
 		empty_rx(dev, rxq);
+	else
+		reopen_rx(rxq);
 	crossover_control_unlock(port->pair);
 	return ret;
 }
 
+static uint32_t count_senders(const struct crossover_port *port)
+{
+	uint32_t senders = 0;
+
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
+		senders += port->tx_queues[i] != NULL && port->tx_queues[i]->started;
+	return senders;
+}
+
+static void set_shared(struct crossover_port *port, bool shared)
+{
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
+		if (port->tx_queues[i] != NULL)
+			port->tx_queues[i]->shared = shared;
+}
+
+/*
+ * Several senders claim descriptors, one alone takes them (crossover_ring.h). Nobody may take while another claims: all
+ * learn of the second sender, and are out of the bursts that they began without knowing, before it starts. The same the
+ * other way round when but one is left: it learns so once the others are known to be out. Returns 0 or -EBUSY; then
+ * those who send keep on claiming, which is right for one, too.
+ */
+static int settle_sharing(struct crossover_port *port, uint32_t senders)
+{
+	int ret;
+
+	if (senders > 1)
+		set_shared(port, true);
+	ret = crossover_quiesce(port->peer);
+	if (ret == 0 && senders <= 1)
+		set_shared(port, false);
+	return ret;
+}
+
+static void start_tx(struct rte_eth_dev *dev, uint16_t queue_id)
+{
+	__atomic_store_n(&port_of(dev)->tx_queues[queue_id]->started, 1, __ATOMIC_RELEASE);
+	dev->data->tx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
+}
+
 static void stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
 {
-	txq->started = 0;
+	__atomic_store_n(&txq->started, 0, __ATOMIC_RELEASE);
 	crossover_sent_free(txq, txq->pending);
 	dev->data->tx_queue_state[txq->queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
 }
 
 int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	port_of(dev)->tx_queues[queue_id]->started = 1;
-	dev->data->tx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
-	return 0;
+	struct crossover_port *port = port_of(dev);
+	int ret = crossover_control_lock(port->pair);
+
+	if (ret != 0)
+		return ret;
+	if (!port->tx_queues[queue_id]->started) {
+		ret = settle_sharing(port, count_senders(port) + 1);
+		if (ret == 0)
+			start_tx(dev, queue_id);
+	}
+	crossover_control_unlock(port->pair);
+	return ret;
 }
 
 int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	stop_tx(dev, port_of(dev)->tx_queues[queue_id]);
+	struct crossover_port *port = port_of(dev);
+	int ret = crossover_control_lock(port->pair);
+
+	if (ret != 0)
+		return ret;
+	stop_tx(dev, port->tx_queues[queue_id]);
+	if (count_senders(port) == 1)
+		settle_sharing(port, 1);
+	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -297,18 +368,34 @@ static int start_all_rx(struct rte_eth_dev *dev)
 	return ret;
 }
 
+static bool starts_with_port(const struct crossover_tx_queue *txq)
+{
+	return txq != NULL && !txq->conf.tx_deferred_start;
+}
+
+static uint32_t count_starting(const struct crossover_port *port)
+{
+	uint32_t starting = 0;
+
+	for (uint16_t i = 0; i < port->nb_tx_queues; i++)
+		starting += starts_with_port(port->tx_queues[i]);
+	return starting;
+}
+
 int crossover_queues_start(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
 	int ret = start_all_rx(dev);
 
+	if (ret == 0)
+		ret = settle_sharing(port, count_starting(port));
 	if (ret != 0) {
 		crossover_queues_stop(dev);
 		return ret;
 	}
 	for (uint16_t i = 0; i < port->nb_tx_queues; i++)
-		if (port->tx_queues[i] != NULL && !port->tx_queues[i]->conf.tx_deferred_start)
-			crossover_tx_queue_start(dev, i);
+		if (starts_with_port(port->tx_queues[i]))
+			start_tx(dev, i);
 	return 0;
 }
 
@@ -321,11 +408,13 @@ int crossover_queues_stop(struct rte_eth_dev *dev)
 		if (port->rx_queues[i] != NULL)
 			close_rx(port->rx_queues[i]);
 	ret = crossover_quiesce(port);
+	for (uint16_t i = 0; i < port->nb_rx_queues; i++)
+		if (port->rx_queues[i] != NULL && ret == 0)
+			empty_rx(dev, port->rx_queues[i]);
+		else if (port->rx_queues[i] != NULL)
+			reopen_rx(port->rx_queues[i]);
 	if (ret != 0)
 		return ret;
-	for (uint16_t i = 0; i < port->nb_rx_queues; i++)
-		if (port->rx_queues[i] != NULL)
-			empty_rx(dev, port->rx_queues[i]);
 	for (uint16_t i = 0; i < port->nb_tx_queues; i++)
 		if (port->tx_queues[i] != NULL)
 			stop_tx(dev, port->tx_queues[i]);

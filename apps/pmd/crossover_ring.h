@@ -7,7 +7,25 @@
  * fills posted descriptors in order and stores the write-back word last; that one 64-bit store carries length, hash and
  * DD together, so a reader that sees DD with an acquire load sees the frame as well.
  *
- * Counts run freely and wrap at 2^32, which is sound because a ring holds at most 4096; positions lie in [0, size).
+ * Several senders take no lock. Each claims descriptors, all that it needs for a run of frames or for one scattered
+ * frame, by moving HEAD with compare-and-swap, and then fills them beside the others. Why that is safe:
+ * - A claim is exclusive: HEAD only grows, and whoever moved it from h to h + n owns descriptors h to h + n - 1 until
+ *   their DD is set. The driver side posts none of them again before it saw that DD.
+ * - A claimed descriptor is posted: a sender claims below a TAIL that it read with acquire after HEAD (itself, or through
+ *   seen_tail, which is stored with release by the one who read TAIL), so it sees the buffer's handle, too. An older
+ *   seen_tail may overwrite a newer one and then lie behind HEAD: the difference is taken as signed, and TAIL read anew.
+ *   That cannot lie behind: HEAD was moved, with release, by a sender that had seen so much of it.
+ * - Order: the driver side stops at the first descriptor without DD, so frames come out as they were claimed, and those
+ *   of one sender in the order of their sending. A sender that loses its core between claim and DD delays what was
+ *   claimed after it; nothing else waits, and nobody holds anything that others need in order to send.
+ * - No ABA: the count in HEAD has 48 bits. A sender that slept between reading and moving HEAD would have to sleep until
+ *   2^48 descriptors went by (a month at 100 Mpps) to take an old value for the present one.
+ * - A stop resets HEAD only after crossover_quiesce(), when no sender is between reading HEAD and setting DD.
+ * One sender alone moves HEAD with a plain store. Which of the two holds is settled before a queue starts to send, see
+ * crossover_queue.c.
+ *
+ * TAIL and seen_tail run freely and wrap at 2^32, which is sound because a ring holds at most 4096; positions lie in
+ * [0, size).
  */
 #ifndef CROSSOVER_RING_H
 #define CROSSOVER_RING_H
@@ -16,7 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CROSSOVER_RING_LAYOUT_VERSION 1
+#define CROSSOVER_RING_LAYOUT_VERSION 2
 #define CROSSOVER_LINE_BYTES          64
 #define CROSSOVER_RING_MIN            64
 #define CROSSOVER_RING_MAX            4096
@@ -28,6 +46,9 @@
 #define CROSSOVER_WB_HASH       (UINT64_C(1) << 18)
 #define CROSSOVER_WB_HASH_SHIFT 32
 
+/* HEAD: bits 0-15 position of the next descriptor to claim, 16-63 count of descriptors claimed since start. */
+#define CROSSOVER_HEAD_SHIFT 16
+
 struct crossover_rx_desc {
 	uint64_t buffer;    /* handle (mbuf address) of the posted buffer; dma=swap replaces it */
 	uint64_t writeback; /* 0 while posted or taken back, CROSSOVER_WB_* once filled */
@@ -38,23 +59,23 @@ struct crossover_rx_doorbell {
 	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* count of descriptors posted since start */
 };
 
-/* State of the NIC side. Senders touch it; the driver side does so only while the queue is stopped. */
+/*
+ * State of the NIC side: one line, which senders that deliver pass on among each other, and which those that find no
+ * descriptor only read. The driver side writes it only while the queue is stopped.
+ */
 struct crossover_rx_nic {
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_rx_desc *desc;
-	void *pool;             /* mempool that the posted buffers come from */
+	void *pool;       /* mempool that the posted buffers come from */
+	uint64_t head;    /* HEAD */
+	uint64_t packets; /* delivered into descriptors; several senders add atomically */
+	uint64_t bytes;
+	uint32_t seen_tail;     /* last TAIL read by any sender */
 	uint32_t size;          /* descriptors in the ring */
-	uint32_t position;      /* next descriptor to fill */
-	uint32_t head;          /* count of descriptors filled since start */
-	uint32_t seen_tail;     /* last TAIL read */
 	uint32_t buffer_offset; /* bytes from handle to the place for data; 0: ask the mbuf itself */
 	uint32_t
 	        plain_bytes; /* longest frame that one buffer and the MTU take; the MTU may change while running */
-	uint32_t lock;       /* 1 while a sender holds the ring; used if several TX queues send */
-	uint32_t running; /* 0: stopped, frames are missed */
-	uint64_t packets; /* delivered into descriptors */
-	uint64_t bytes;
-	uint64_t missed;       /* no descriptor was posted, or the queue was stopped */
 	uint32_t buffer_bytes; /* data bytes that fit one buffer */
+	uint32_t running;      /* 0: stopped, frames are missed */
 };
 
 struct crossover_rx_ring {
@@ -64,19 +85,13 @@ struct crossover_rx_ring {
 
 _Static_assert(sizeof(struct crossover_rx_desc) == 16, "four descriptors to a cache line");
 _Static_assert(sizeof(struct crossover_rx_doorbell) == CROSSOVER_LINE_BYTES, "TAIL has a line of its own");
-_Static_assert(sizeof(struct crossover_rx_nic) == 2 * CROSSOVER_LINE_BYTES, "NIC side is two lines");
+_Static_assert(sizeof(struct crossover_rx_nic) == CROSSOVER_LINE_BYTES, "NIC side is one line");
 
-/*
- * Descriptors that the NIC side may fill now, at least 'wanted' if there are so many. TAIL's line is read only when the
- * last value seen does not suffice; the acquire load pairs with the release store in crossover_ring_post().
- */
-static inline uint32_t crossover_ring_posted(struct crossover_rx_ring *ring, uint32_t wanted)
+/* Position 'steps' (at most size) further on. */
+static inline uint32_t crossover_ring_advance(uint32_t position, uint32_t steps, uint32_t size)
 {
-	struct crossover_rx_nic *nic = &ring->nic;
-
-	if (nic->seen_tail - nic->head < wanted)
-		nic->seen_tail = __atomic_load_n(&ring->doorbell.tail, __ATOMIC_ACQUIRE);
-	return nic->seen_tail - nic->head;
+	position += steps;
+	return position >= size ? position - size : position;
 }
 
 /* The driver side hands over all descriptors written so far. */
@@ -85,11 +100,75 @@ static inline void crossover_ring_post(struct crossover_rx_ring *ring, uint32_t 
 	__atomic_store_n(&ring->doorbell.tail, tail, __ATOMIC_RELEASE);
 }
 
-/* Position 'steps' (at most size) further on. */
-static inline uint32_t crossover_ring_advance(uint32_t position, uint32_t steps, uint32_t size)
+static inline uint32_t crossover_head_position(uint64_t head)
 {
-	position += steps;
-	return position >= size ? position - size : position;
+	return (uint32_t)head & ((1u << CROSSOVER_HEAD_SHIFT) - 1);
+}
+
+static inline uint64_t crossover_head_move(uint64_t head, uint32_t steps, uint32_t size)
+{
+	uint64_t count = (head >> CROSSOVER_HEAD_SHIFT) + steps;
+
+	return count << CROSSOVER_HEAD_SHIFT |
+	       crossover_ring_advance(crossover_head_position(head), steps, size);
+}
+
+/*
+ * Descriptors that are posted behind a HEAD that was read with acquire, at least 'wanted' if there are so many. TAIL's
+ * line is read only when the last value seen does not suffice.
+ */
+static inline uint32_t crossover_ring_posted(struct crossover_rx_ring *ring, uint64_t head, uint32_t wanted)
+{
+	uint32_t claimed = (uint32_t)(head >> CROSSOVER_HEAD_SHIFT);
+	uint32_t seen = __atomic_load_n(&ring->nic.seen_tail, __ATOMIC_ACQUIRE), tail;
+
+	if ((int32_t)(seen - claimed) >= (int32_t)wanted)
+		return seen - claimed;
+	tail = __atomic_load_n(&ring->doorbell.tail, __ATOMIC_ACQUIRE);
+	if (tail != seen) /* senders that find nothing leave the line alone */
+		__atomic_store_n(&ring->nic.seen_tail, tail, __ATOMIC_RELEASE);
+	return tail - claimed;
+}
+
+/*
+ * Descriptors from *head on that can be filled in one go: at most 'wanted', posted, and not beyond the ring's end.
+ * They are not claimed yet.
+ */
+static inline uint32_t crossover_ring_reach(struct crossover_rx_ring *ring, uint64_t *head, uint32_t wanted)
+{
+	uint32_t until_end, posted;
+
+	*head = __atomic_load_n(&ring->nic.head, __ATOMIC_ACQUIRE);
+	until_end = ring->nic.size - crossover_head_position(*head);
+	wanted = wanted < until_end ? wanted : until_end;
+	posted = crossover_ring_posted(ring, *head, wanted);
+	return posted < wanted ? posted : wanted;
+}
+
+/* Claims 'count' posted descriptors from 'head' on; false if another sender was quicker. */
+static inline bool crossover_ring_claim(struct crossover_rx_nic *nic, uint64_t head, uint32_t count,
+                                        bool shared)
+{
+	uint64_t moved = crossover_head_move(head, count, nic->size);
+
+	if (shared)
+		return __atomic_compare_exchange_n(&nic->head, &head, moved, false, __ATOMIC_ACQ_REL,
+		                                   __ATOMIC_RELAXED);
+	__atomic_store_n(&nic->head, moved, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Counts what was delivered. Right after a claim, while this core holds the line. */
+static inline void crossover_ring_count(struct crossover_rx_nic *nic, uint32_t packets, uint64_t bytes,
+                                        bool shared)
+{
+	if (shared) {
+		__atomic_fetch_add(&nic->packets, packets, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&nic->bytes, bytes, __ATOMIC_RELAXED);
+	} else {
+		nic->packets += packets;
+		nic->bytes += bytes;
+	}
 }
 
 #endif

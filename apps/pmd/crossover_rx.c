@@ -55,13 +55,15 @@ static bool refill_chunk(struct crossover_rx_queue *rxq)
 
 static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 {
+	uint32_t tail = rxq->tail;
 	bool served = true;
 
 	while (served && rxq->unposted >= rxq->free_thresh)
 		served = refill_chunk(rxq);
 	if (unlikely(!served))
 		rxq->refill_failures++;
-	crossover_ring_post(&rxq->ring, rxq->tail);
+	if (likely(rxq->tail != tail)) /* or senders would fetch TAIL's line for nothing */
+		crossover_ring_post(&rxq->ring, rxq->tail);
 }
 
 /* The write-back's hash bit becomes RTE_MBUF_F_RX_RSS_HASH without a branch. */
@@ -231,7 +233,7 @@ static void reset_ring(struct crossover_rx_queue *rxq)
 	struct crossover_rx_nic *nic = &rxq->ring.nic;
 
 	memset(rxq->desc, 0, rxq->size * sizeof(rxq->desc[0]));
-	nic->position = nic->head = nic->seen_tail = nic->lock = 0;
+	nic->head = nic->seen_tail = 0;
 	rxq->position = rxq->tail = rxq->unposted = 0;
 	crossover_ring_post(&rxq->ring, 0);
 }

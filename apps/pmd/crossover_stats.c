@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "crossover_control.h"
 #include "crossover_stats.h"
 
 struct counter {
@@ -15,15 +16,19 @@ struct counter {
 /* Of the whole port: sums over its RX queues, over its TX queues, over the peer's TX queues. */
 static const struct counter port_rx[] = {RX("rx_flushed_packets", flushed),
                                          RX("rx_refill_failures", refill_failures)};
-static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped),
-                                         TX("tx_lock_timeouts", lock_timeouts)};
+static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped)};
 static const struct counter port_peer[] = {TX("rx_filtered_packets", peer_filtered),
                                            TX("rx_oversize_errors", peer_oversize)};
 /* Of each queue, behind "rx_q<N>_" and "tx_q<N>_". */
 static const struct counter queue_rx[] = {RX("packets", packets), RX("bytes", bytes), RX("missed", missed),
                                           RX("nombuf", nombuf), RX("refill_failures", refill_failures)};
-static const struct counter queue_tx[] = {TX("packets", packets), TX("bytes", bytes), TX("errors", errors),
-                                          TX("swapped", swapped)};
+static const struct counter queue_tx[] = {TX("packets", packets),
+                                          TX("bytes", bytes),
+                                          TX("errors", errors),
+                                          TX("swapped", swapped),
+                                          TX("wire_sampled_cycles", wire_cycles),
+                                          TX("wire_sampled_frames", wire_frames),
+                                          TX("wire_interrupted_samples", wire_interrupted)};
 
 static struct crossover_port *port_of(const struct rte_eth_dev *dev)
 {
@@ -48,6 +53,18 @@ static void add_since(void *sum, const void *counts, const void *baseline, size_
 		        load(&((const uint64_t *)counts)[i]) - ((const uint64_t *)baseline)[i];
 }
 
+/* By all TX queues of the peer. */
+static uint64_t missed_by_senders(const struct crossover_rx_queue *rxq)
+{
+	const struct crossover_port *peer = rxq->port->peer;
+	uint64_t missed = rxq->carried_missed;
+
+	for (unsigned int i = 0; i < peer->nb_tx_queues; i++)
+		if (peer->tx_queues[i] != NULL)
+			missed += load(&peer->tx_queues[i]->missed[rxq->queue_id]);
+	return missed;
+}
+
 static struct crossover_rx_counts collect_rx(const struct crossover_rx_queue *rxq)
 {
 	const struct crossover_rx_nic *nic = &rxq->ring.nic;
@@ -55,7 +72,7 @@ static struct crossover_rx_counts collect_rx(const struct crossover_rx_queue *rx
 	return (struct crossover_rx_counts){
 	        .packets = load(&nic->packets) + load(&rxq->fed_packets),
 	        .bytes = load(&nic->bytes) + load(&rxq->fed_bytes),
-	        .missed = load(&nic->missed),
+	        .missed = missed_by_senders(rxq),
 	        .nombuf = load(&rxq->nombuf),
 	        .refill_failures = load(&rxq->refill_failures),
 	        .flushed = load(&rxq->flushed),
@@ -127,9 +144,15 @@ static void fill_queues(const struct crossover_port *port, crossover_queue_stats
 CROSSOVER_STATS_GET(crossover_stats_get)
 {
 	const struct crossover_port *port = port_of(dev);
-	struct crossover_rx_counts rx = sum_rx(port);
-	struct crossover_tx_counts tx = sum_tx(port), peer = sum_peer(port);
+	struct crossover_tx_counts tx, peer;
+	struct crossover_rx_counts rx;
+	int ret = crossover_control_lock(port->pair);
 
+	if (ret != 0)
+		return ret;
+	rx = sum_rx(port);
+	tx = sum_tx(port);
+	peer = sum_peer(port);
 	stats->ipackets = rx.packets;
 	stats->ibytes = rx.bytes;
 	stats->imissed = rx.missed + peer.peer_missed;
@@ -139,6 +162,7 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 	stats->obytes = tx.bytes;
 	stats->oerrors = tx.errors;
 	fill_queues(port, CROSSOVER_QUEUE_STATS(stats, queues));
+	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -163,7 +187,10 @@ static void reset_tx(struct crossover_tx_queue *txq, bool own)
 int crossover_stats_reset(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = port_of(dev);
+	int ret = crossover_control_lock(port->pair);
 
+	if (ret != 0)
+		return ret;
 	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
 		if (port->rx_queues[i] != NULL)
 			port->rx_queues[i]->baseline = collect_rx(port->rx_queues[i]);
@@ -173,7 +200,13 @@ int crossover_stats_reset(struct rte_eth_dev *dev)
 			reset_tx(port->peer->tx_queues[i], false);
 	}
 	port->carried = (struct crossover_tx_counts){0};
+	crossover_control_unlock(port->pair);
 	return 0;
+}
+
+void crossover_stats_begin(struct crossover_rx_queue *rxq)
+{
+	rxq->baseline.missed = missed_by_senders(rxq);
 }
 
 void crossover_stats_carry(struct crossover_tx_queue *txq)
@@ -184,6 +217,9 @@ void crossover_stats_carry(struct crossover_tx_queue *txq)
 	txq->peer->carried.peer_filtered += sum.peer_filtered;
 	txq->peer->carried.peer_oversize += sum.peer_oversize;
 	txq->peer->carried.peer_missed += sum.peer_missed;
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
+		if (txq->peer->rx_queues[i] != NULL)
+			txq->peer->rx_queues[i]->carried_missed += txq->missed[i];
 }
 
 static unsigned int xstats_count(const struct rte_eth_dev *dev)
@@ -200,30 +236,48 @@ static unsigned int put_values(struct rte_eth_xstat *xstats, unsigned int at, co
 	return at;
 }
 
-int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
+static unsigned int put_queues(const struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int at)
 {
 	const struct crossover_port *port = port_of(dev);
-	struct crossover_rx_counts rx = sum_rx(port);
-	struct crossover_tx_counts tx = sum_tx(port), peer = sum_peer(port);
-	unsigned int at = 0;
 
-	if (xstats == NULL || size < xstats_count(dev))
-		return (int)xstats_count(dev);
-	at = put_values(xstats, at, port_rx, RTE_DIM(port_rx), &rx);
-	at = put_values(xstats, at, port_tx, RTE_DIM(port_tx), &tx);
-	at = put_values(xstats, at, port_peer, RTE_DIM(port_peer), &peer);
 	for (unsigned int i = 0; i < dev->data->nb_rx_queues; i++) {
-		rx = (struct crossover_rx_counts){0};
+		struct crossover_rx_counts rx = {0};
+
 		if (port->rx_queues[i] != NULL)
 			add_rx(&rx, port->rx_queues[i]);
 		at = put_values(xstats, at, queue_rx, RTE_DIM(queue_rx), &rx);
 	}
 	for (unsigned int i = 0; i < dev->data->nb_tx_queues; i++) {
-		tx = (struct crossover_tx_counts){0};
+		struct crossover_tx_counts tx = {0};
+
 		if (port->tx_queues[i] != NULL)
 			add_tx(&tx, port->tx_queues[i]);
 		at = put_values(xstats, at, queue_tx, RTE_DIM(queue_tx), &tx);
 	}
+	return at;
+}
+
+int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
+{
+	const struct crossover_port *port = port_of(dev);
+	struct crossover_tx_counts tx, peer;
+	struct crossover_rx_counts rx;
+	unsigned int at = 0;
+	int ret;
+
+	if (xstats == NULL || size < xstats_count(dev))
+		return (int)xstats_count(dev);
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	rx = sum_rx(port);
+	tx = sum_tx(port);
+	peer = sum_peer(port);
+	at = put_values(xstats, at, port_rx, RTE_DIM(port_rx), &rx);
+	at = put_values(xstats, at, port_tx, RTE_DIM(port_tx), &tx);
+	at = put_values(xstats, at, port_peer, RTE_DIM(port_peer), &peer);
+	at = put_queues(dev, xstats, at);
+	crossover_control_unlock(port->pair);
 	return (int)at;
 }
 

@@ -8,8 +8,8 @@
 
 /*
  * Sends frames to the peer port; the caller's core does what the NIC's DMA engine would. Frames that find no posted
- * descriptor are sent and missed by the peer, as on a wire. Fewer than nb_pkts are taken only if there is no carrier,
- * the queue is stopped, or another sender sat on a ring for too long (counted in lock_timeouts).
+ * descriptor are sent and missed by the peer, as on a wire. All are taken, or none if there is no carrier or the queue is
+ * stopped.
  */
 uint16_t crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <rte_ip.h>
+#include <rte_malloc.h>
 #include <rte_udp.h>
 
 #include "driver_suite.h"
@@ -110,6 +111,32 @@ static void frames_must_fit_a_buffer(void)
 	CHECK_EQUAL(ret, -EINVAL);
 	CHECK(strstr(text, "size=9000") != NULL, "log says: %s", text);
 	CHECK(rte_mempool_full(pool), "a start that failed keeps mbufs");
+}
+
+static unsigned int heap_blocks(void)
+{
+	struct rte_malloc_socket_stats stats;
+
+	return rte_malloc_get_socket_stats(0, &stats) == 0 ? stats.alloc_count : 0;
+}
+
+/* The pair goes away by itself, so what is left of it was lost. */
+static void a_failed_start_keeps_no_memory(void)
+{
+	unsigned int before;
+
+	CHECK_EQUAL(pair_make("feed=infinite"), 0);
+	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.leave_stopped = true}), 0);
+	pair_remove();
+	before = heap_blocks();
+	CHECK(before > 0, "no heap");
+	for (unsigned int i = 0; i < 5; i++) {
+		CHECK_EQUAL(pair_make("feed=infinite"), 0);
+		CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 2048, .rx_pool = other_pool}),
+		            -ENOMEM);
+		pair_remove();
+	}
+	CHECK_EQUAL(heap_blocks(), before);
 }
 
 static void an_empty_pool_ends_it(void)
@@ -265,6 +292,7 @@ const struct driver_case driver_feed_cases[] = {
         {"feed: sent frames are counted and gone", "feed=infinite", sent_frames_are_counted_and_gone},
         {"feed: the hash fits the frame", "feed=infinite", hash_fits_the_frame},
         {"feed: frames must fit a buffer", "feed=infinite,size=9000", frames_must_fit_a_buffer},
+        {"feed: a start that fails keeps no memory", "feed=infinite", a_failed_start_keeps_no_memory},
         {"feed: an empty pool ends it", "feed=infinite", an_empty_pool_ends_it},
         {"feed: visits of a cold queue find packets by chance", "feed=infinite,flows=7",
          cold_visits_find_packets_by_chance},

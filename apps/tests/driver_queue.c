@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues: set-up, start and stop, run-time set-up, information, descriptor status. */
+#include <stdio.h>
 #include <string.h>
 
 #include <rte_power_intrinsics.h>
 
+#include "crossover_ring.h"
+#include "../node/retired.h"
 #include "driver_suite.h"
 
 static void sizes_are_checked(void)
@@ -175,6 +178,62 @@ static void monitor_address_is_the_next_dd(void)
 	      "tells an address of a queue that is not there");
 }
 
+/* A queue begins with its ring. */
+static struct crossover_rx_ring *ring_of(uint16_t port, uint16_t queue)
+{
+	return rte_eth_fp_ops[port].rxq.data[queue];
+}
+
+/* A refill that gets no buffers writes no line that the sender reads: TAIL keeps a mark that a write would undo. */
+static void tail_stays_where_it_is(void)
+{
+	struct rte_mbuf *taken[1024], *burst[BURST];
+	struct crossover_rx_ring *ring;
+	unsigned int count = 0;
+	uint32_t tail;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
+	CHECK_SO_FAR();
+	ring = ring_of(port_b, 0);
+	CHECK_EQUAL(ring->doorbell.tail, 64);
+	while (count < RTE_DIM(taken) && (taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
+		count++;
+	CHECK(send_frames(port_a, 0, 40, FRAME_BYTES), "not sent");
+	tail = ring->doorbell.tail++;
+	CHECK_EQUAL(rte_eth_rx_burst(port_b, 0, burst, BURST), BURST);
+	CHECK_EQUAL(xstat_of(port_b, "rx_q0_refill_failures"), 1);
+	CHECK_EQUAL(ring->doorbell.tail, tail + 1);
+	ring->doorbell.tail = tail;
+	rte_pktmbuf_free_bulk(taken, count);
+	rte_pktmbuf_free_bulk(burst, BURST);
+	CHECK_EQUAL(receive_all(port_b, 0), 8);
+	CHECK_EQUAL(ring->doorbell.tail, 64 + 32);
+}
+
+/* Pools whose mbufs lie in the ring of a peer when a node replaces them; more than there can be ports. */
+static void replaced_pools_come_back(void)
+{
+	struct rte_mbuf *held[RTE_MAX_ETHPORTS + 8];
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	for (unsigned int i = 0; i < RTE_DIM(held); i++) {
+		struct rte_mempool *replaced;
+
+		snprintf(name, sizeof(name), "replaced_%u", i);
+		replaced = rte_pktmbuf_pool_create(name, 1, 0, 0, RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+		CHECK(replaced != NULL, "no pool %u", i);
+		held[i] = rte_pktmbuf_alloc(replaced);
+		retired_add(replaced);
+	}
+	CHECK_EQUAL(retired_free(), RTE_DIM(held));
+	rte_pktmbuf_free_bulk(held, RTE_DIM(held));
+	CHECK_EQUAL(retired_free(), 0);
+	for (unsigned int i = 0; i < RTE_DIM(held); i++) {
+		snprintf(name, sizeof(name), "replaced_%u", i);
+		CHECK(rte_mempool_lookup(name) == NULL, "pool %u was not freed", i);
+	}
+}
+
 const struct driver_case driver_queue_cases[] = {
         {"queue: ring sizes are checked", "", sizes_are_checked},
         {"queue: thresholds are checked", "", thresholds_are_checked},
@@ -186,5 +245,7 @@ const struct driver_case driver_queue_cases[] = {
         {"queue: RX descriptor status and count", "", rx_descriptors_have_a_status},
         {"queue: TX descriptor status", "", tx_descriptors_have_a_status},
         {"queue: monitor address", "", monitor_address_is_the_next_dd},
+        {"queue: replaced pools come back", "", replaced_pools_come_back},
+        {"queue: TAIL stays where it is if nothing was posted", "", tail_stays_where_it_is},
         {NULL, NULL, NULL},
 };

@@ -118,7 +118,85 @@ static void accounts_outlive_the_sender(void)
 	CHECK_EQUAL(stats_of(port_b).ierrors, 0);
 }
 
+static void missed_frames_belong_to_their_queue(void)
+{
+	struct port_setup two = {.tx_queues = 2};
+
+	pair_up(&two, &(struct port_setup){.rx_desc = 64});
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES) && send_frames(port_a, 1, 5, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), 11);
+	/* The sender's queue goes; its account stays. */
+	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, NULL), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
+	CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), 11);
+	CHECK(send_frames(port_a, 0, 3, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(stats_of(port_b).imissed, 14);
+	/* The receiver's queue goes, and another one begins at zero. */
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(rte_eth_rx_queue_setup(port_b, 0, 64, SOCKET_ID_ANY, NULL, pool), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), 0);
+	CHECK(send_frames(port_a, 1, 66, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(stats_of(port_b).imissed, 2);
+	receive_all(port_b, 0);
+}
+
+struct wire_sample {
+	uint64_t frames, cycles;
+};
+
+/* What was sampled while `frames` frames of one size were sent and received, in chunks of BURST. */
+static struct wire_sample sample_wire(unsigned int frames, uint32_t bytes)
+{
+	struct wire_sample before = {xstat_of(port_a, "tx_q0_wire_sampled_frames"),
+	                             xstat_of(port_a, "tx_q0_wire_sampled_cycles")};
+
+	for (unsigned int sent = 0; sent < frames; sent += BURST) {
+		send_frames(port_a, 0, BURST, bytes);
+		receive_all(port_b, 0);
+	}
+	return (struct wire_sample){xstat_of(port_a, "tx_q0_wire_sampled_frames") - before.frames,
+	                            xstat_of(port_a, "tx_q0_wire_sampled_cycles") - before.cycles};
+}
+
+/* Distances between timed chunks are uniform, so that 1/64.5 of all are timed, +-5 % (one sigma) among these. */
+static void the_wire_is_sampled(void)
+{
+	const unsigned int frames = 640 * 64 * BURST / 10;
+	struct wire_sample small, large;
+	double small_cycles, large_cycles;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	sample_wire(10 * BURST, 1514);
+	small = sample_wire(frames, FRAME_BYTES);
+	large = sample_wire(frames, 1514);
+	CHECK(small.frames > frames / 64 * 3 / 4 && small.frames < frames / 64 * 5 / 4,
+	      "%" PRIu64 " of %u frames were sampled", small.frames, frames);
+	CHECK_EQUAL(small.frames % BURST, 0);
+	small_cycles = (double)small.cycles / (double)small.frames;
+	large_cycles = (double)large.cycles / (double)large.frames;
+	CHECK(small_cycles > 1 && large_cycles > 2 * small_cycles,
+	      "%.1f cycles for a frame of 64 bytes, %.1f for 1518", small_cycles, large_cycles);
+	CHECK(xstat_of(port_a, "tx_q0_wire_interrupted_samples") < 20, "many samples were interrupted");
+	CHECK_EQUAL(xstat_of(port_b, "tx_q0_wire_sampled_frames"), 0);
+}
+
+static void an_infinite_feed_has_no_wire(void)
+{
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 10000, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(xstat_of(port_a, "tx_q0_wire_sampled_frames"), 0);
+}
+
 const struct driver_case driver_stats_cases[] = {
+        {"stats: missed frames belong to their queue", "dma=copy", missed_frames_belong_to_their_queue},
+        {"stats: missed frames belong to their queue", "dma=swap", missed_frames_belong_to_their_queue},
+        {"stats: the wire is sampled", "dma=copy", the_wire_is_sampled},
+        {"stats: an infinite feed has no wire", "feed=infinite", an_infinite_feed_has_no_wire},
         {"stats: every frame has one account", "dma=copy", every_frame_has_one_account},
         {"stats: every frame has one account", "dma=swap", every_frame_has_one_account},
         {"stats: a reset begins at zero", "", reset_begins_at_zero},

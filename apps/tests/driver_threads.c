@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several lcores at once: senders that share an RX queue, and control threads that take rings away from senders. */
 #include <stdatomic.h>
+#include <string.h>
 
 #include <rte_cycles.h>
 #include <rte_launch.h>
@@ -12,9 +13,18 @@
 #define SENDERS     2
 #define FRAMES_EACH 100000u
 #define LIMIT_S     60
+#define SETUPS      100u
 
 static atomic_bool stop_sending;
 static atomic_uint sent_total, senders_done;
+
+static void number_frame(struct rte_mbuf *m, uint16_t queue, uint32_t n)
+{
+	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);
+
+	for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
+		data[word] = (uint32_t)queue << 24 | n;
+}
 
 /* Sends FRAMES_EACH numbered frames, or until told to stop; the number is (lcore's TX queue << 24) + n. */
 static int sender(void *argument)
@@ -30,12 +40,8 @@ static int sender(void *argument)
 			rte_pause();
 			continue;
 		}
-		for (uint32_t i = 0; i < RTE_DIM(burst); i++) {
-			uint32_t *data = (uint32_t *)rte_pktmbuf_append(burst[i], FRAME_BYTES);
-
-			for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
-				data[word] = (uint32_t)queue << 24 | (n + i);
-		}
+		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
+			number_frame(burst[i], queue, n + i);
 		sent = rte_eth_tx_burst(port_a, queue, burst, RTE_DIM(burst));
 		rte_pktmbuf_free_bulk(burst + sent, RTE_DIM(burst) - sent);
 		n += sent;
@@ -89,16 +95,14 @@ static unsigned int receive_in_order(uint32_t *last, bool *right)
 	return got;
 }
 
-static void senders_share_a_queue(void)
+/* Both ports are up, the TX queues of port_a started. */
+static void send_and_receive_in_order(void)
 {
-	struct port_setup a = {.tx_queues = SENDERS}, b = {.rx_desc = 1024};
 	uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
 	uint32_t last[SENDERS] = {0};
 	unsigned int received = 0, got;
 	bool right = true, done;
 
-	pair_up(&a, &b);
-	CHECK_SO_FAR();
 	launch_senders(false);
 	do {
 		done = atomic_load(&senders_done) == SENDERS;
@@ -110,7 +114,104 @@ static void senders_share_a_queue(void)
 	CHECK_EQUAL(atomic_load(&sent_total), SENDERS * FRAMES_EACH);
 	CHECK_EQUAL(stats_of(port_a).opackets, SENDERS * FRAMES_EACH);
 	CHECK_EQUAL(received + stats_of(port_b).imissed, SENDERS * FRAMES_EACH);
-	CHECK_EQUAL(xstat_of(port_a, "tx_lock_timeouts"), 0);
+}
+
+static void senders_share_a_queue(void)
+{
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 1024});
+	CHECK_SO_FAR();
+	send_and_receive_in_order();
+}
+
+/* A ring whose size is no power of two, and so small that most claims meet its end. */
+static void senders_share_a_small_ring(void)
+{
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
+	CHECK_SO_FAR();
+	send_and_receive_in_order();
+}
+
+/* The first queue is set up while it is the only one; ethdev keeps it when the port is configured with more. */
+static void a_second_sender_comes_later(void)
+{
+	struct rte_eth_conf conf = {0};
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = 1024});
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, SENDERS, &conf), 0);
+	for (uint16_t queue = 1; queue < SENDERS; queue++)
+		CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, queue, 512, SOCKET_ID_ANY, NULL), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
+	send_and_receive_in_order();
+}
+
+/* The second queue comes and goes while the first one sends; frames of both are in order, and none is lost. */
+static void a_second_sender_comes_and_goes(void)
+{
+	struct port_setup a = {.tx_queues = SENDERS};
+	uint32_t last[SENDERS] = {0};
+	unsigned int received = 0, extra = 0;
+	bool right = true;
+
+	pair_up(&a, &(struct port_setup){.rx_desc = 1024});
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
+	launch_senders(true);
+	for (uint32_t round = 0; round < 200 && right; round++) {
+		CHECK_EQUAL(rte_eth_dev_tx_queue_start(port_a, 1), 0);
+		for (uint32_t i = 0; i < 50; i++) {
+			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+			if (m == NULL)
+				continue;
+			number_frame(m, 1, extra);
+			extra += send_one(port_a, 1, m);
+			received += receive_in_order(last, &right);
+		}
+		CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
+	}
+	join_senders();
+	for (unsigned int got = 1; got > 0 && right; received += got)
+		got = receive_in_order(last, &right);
+	CHECK(right, "a frame is damaged or out of order after %u", received);
+	CHECK(extra > 100, "the second queue sent only %u frames", extra);
+	CHECK_EQUAL(received + stats_of(port_b).imissed, atomic_load(&sent_total) + extra);
+	CHECK_EQUAL(stats_of(port_b).ipackets, received);
+}
+
+/* Frames of several descriptors from one sender among plain ones of the other, into the same ring. */
+static void scattered_frames_meet_plain_ones(void)
+{
+	struct port_setup b = {.rx_desc = 192,
+	                       .mtu = 9000,
+	                       .rx_pool = small_pool,
+	                       .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER};
+	unsigned int scattered = 0, plain = 0;
+
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
+	CHECK_SO_FAR();
+	launch_senders(true);
+	for (uint32_t round = 0; round < 3000; round++) {
+		uint32_t bytes = 257 + round % 1500; /* the flow is told by the length */
+		struct rte_mbuf *m;
+
+		CHECK(send_one(port_a, 1, frame_make(pool, bytes, bytes)), "not sent");
+		while ((m = receive_one(port_b, 0)) != NULL) {
+			bool is_plain = m->pkt_len == FRAME_BYTES;
+			bool right = is_plain || frame_is(m, m->pkt_len, m->pkt_len);
+
+			rte_pktmbuf_free(m);
+			CHECK(right, "round %u: a scattered frame is damaged", round);
+			plain += is_plain;
+			scattered += !is_plain;
+		}
+	}
+	join_senders();
+	plain += receive_all(port_b, 0);
+	CHECK(scattered > 100, "only %u scattered frames came", scattered);
+	CHECK_EQUAL(plain + scattered, stats_of(port_b).ipackets);
+	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed, stats_of(port_a).opackets);
 }
 
 static void ports_stop_under_traffic(void)
@@ -183,9 +284,147 @@ static void rss_changes_under_traffic(void)
 	            stats_of(port_a).opackets);
 }
 
+static int set_up_again_and_again(void *argument __rte_unused)
+{
+	/* A threshold of 32 leaves thousands of sent mbufs to be freed between the queue's going and its last account. */
+	struct rte_eth_txconf conf = {.tx_free_thresh = 32};
+
+	for (unsigned int round = 0; round < SETUPS; round++) {
+		bool failed = rte_eth_dev_stop(port_a) != 0 ||
+		              rte_eth_tx_queue_setup(port_a, 0, 4096, SOCKET_ID_ANY, &conf) != 0 ||
+		              rte_eth_dev_start(port_a) != 0 || !send_frames(port_a, 0, 2048, 1400);
+
+		if (failed)
+			return -1;
+	}
+	return 0;
+}
+
+/* A port's accounts contain what the peer's TX queues counted; they never shrink, nor is a queue read that is gone. */
+static void accounts_never_shrink(void)
+{
+	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
+	uint64_t before = 0, now = 0;
+
+	pair_up(NULL, &(struct port_setup){.mtu = 1000});
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eal_remote_launch(set_up_again_and_again, NULL, lcore), 0);
+	while (now >= before && rte_eal_get_lcore_state(lcore) == RUNNING) {
+		before = now;
+		now = stats_of(port_b).ierrors;
+	}
+	CHECK_EQUAL(rte_eal_wait_lcore(lcore), 0);
+	CHECK(now >= before, "%" PRIu64 " oversize frames, and then %" PRIu64, before, now);
+	CHECK_EQUAL(stats_of(port_b).ierrors, SETUPS * 2048);
+}
+
+static atomic_bool freeing, go_on;
+
+/* Called when the driver frees a sent mbuf, that is inside a burst. */
+static void free_slowly(void *buffer __rte_unused, void *opaque __rte_unused)
+{
+	atomic_store(&freeing, true);
+	while (!atomic_load(&go_on))
+		rte_pause();
+}
+
+/* Sends an mbuf whose freeing takes long, and more, until it is freed. */
+static int stuck_sender(void *argument __rte_unused)
+{
+	static uint8_t buffer[512];
+	uint16_t size = sizeof(buffer);
+	struct rte_mbuf_ext_shared_info *shared =
+	        rte_pktmbuf_ext_shinfo_init_helper(buffer, &size, free_slowly, NULL);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+	rte_pktmbuf_attach_extbuf(m, buffer, 0, size, shared);
+	rte_pktmbuf_append(m, FRAME_BYTES);
+	if (!send_one(port_a, 0, m))
+		return -1;
+	while (!atomic_load(&freeing))
+		if (!send_frames(port_a, 0, BURST, FRAME_BYTES))
+			return -1;
+	return 0;
+}
+
+/* Starts a sender that stays inside a burst until release_sender(). */
+static void catch_sender(unsigned int lcore)
+{
+	atomic_store(&freeing, false);
+	atomic_store(&go_on, false);
+	CHECK_EQUAL(rte_eal_remote_launch(stuck_sender, NULL, lcore), 0);
+	while (!atomic_load(&freeing) && rte_eal_get_lcore_state(lcore) == RUNNING)
+		rte_pause();
+	CHECK(atomic_load(&freeing), "the sender is not inside a burst");
+}
+
+static void release_sender(unsigned int lcore)
+{
+	atomic_store(&go_on, true);
+	CHECK_EQUAL(rte_eal_wait_lcore(lcore), 0);
+}
+
+static void a_failed_stop_leaves_a_queue_as_it_was(void)
+{
+	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	catch_sender(lcore);
+	CHECK_SO_FAR();
+	log_begin();
+	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), -EBUSY);
+	CHECK(strstr(log_end(), "stays inside a burst") != NULL, "no word about the sender");
+	release_sender(lcore);
+	CHECK_SO_FAR();
+	receive_all(port_b, 0);
+	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 5);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), 0);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 0), 0);
+}
+
+/* ethdev itself cuts off the polling of a port before it asks for the stop, until the next start. */
+static void a_failed_stop_leaves_a_port_as_it_was(void)
+{
+	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
+	struct rte_eth_link link;
+	uint64_t received;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	catch_sender(lcore);
+	CHECK_SO_FAR();
+	log_begin();
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), -EBUSY);
+	log_end();
+	release_sender(lcore);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_link_get_nowait(port_a, &link), 0);
+	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_UP);
+	received = stats_of(port_b).ipackets;
+	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(stats_of(port_b).ipackets, received + 5);
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 5);
+}
+
 const struct driver_case driver_threads_cases[] = {
         {"threads: two senders share an RX queue", "dma=copy", senders_share_a_queue},
         {"threads: two senders share an RX queue", "dma=swap", senders_share_a_queue},
+        {"threads: two senders share a small ring", "dma=copy", senders_share_a_small_ring},
+        {"threads: two senders share a small ring", "dma=swap", senders_share_a_small_ring},
+        {"threads: a second sender comes later", "dma=copy", a_second_sender_comes_later},
+        {"threads: a second sender comes later", "dma=swap", a_second_sender_comes_later},
+        {"threads: a second sender comes and goes", "dma=copy", a_second_sender_comes_and_goes},
+        {"threads: a second sender comes and goes", "dma=swap", a_second_sender_comes_and_goes},
+        {"threads: scattered frames meet plain ones", "dma=copy", scattered_frames_meet_plain_ones},
+        {"threads: scattered frames meet plain ones", "dma=swap", scattered_frames_meet_plain_ones},
+        {"threads: accounts never shrink", "", accounts_never_shrink},
+        {"threads: a failed stop leaves a queue as it was", "", a_failed_stop_leaves_a_queue_as_it_was},
+        {"threads: a failed stop leaves a port as it was", "", a_failed_stop_leaves_a_port_as_it_was},
         {"threads: a port stops under traffic", "dma=copy", ports_stop_under_traffic},
         {"threads: a port stops under traffic", "dma=swap", ports_stop_under_traffic},
         {"threads: a queue stops under traffic", "dma=copy", queues_stop_under_traffic},

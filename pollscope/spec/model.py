@@ -97,7 +97,7 @@ class Parameters(Model):
         default="sampled", description="how TSC cycles are accounted for"
     )
     sample_every: int = Field(
-        default=64, ge=1, le=1_000_000, description="one sweep in so many is time-stamped (sampled)"
+        default=4, ge=1, le=1_000_000, description="one sweep in so many is sampled, at most one every 10 us or so"
     )
     longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
     frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
@@ -341,6 +341,9 @@ class Noise(Model):
         default=None, ge=0, description="of the measuring lcores over the window"
     )
     repeat_flagged: int = Field(default=0, ge=0, le=10, description="how often a flagged trial is measured again")
+    extra_blocks: int = Field(
+        default=2, ge=0, le=10, description="blocks made at most for points not seen on the same ground often enough"
+    )
 
 
 class Quick(Model):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pollscope.clocks import clock_warnings
 from pollscope.errors import HostError, TrialError
 from pollscope.host.company import Company
 from pollscope.node import NodeClient, NodeFailed, NodeLost, NodeRefused
@@ -132,6 +133,7 @@ class PairSession:
         for role, client in (("DUT", self._dut), ("generator", self._generator)):
             if not client.hello["hugepages"]:
                 facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
+            facts += clock_warnings(client.hello, f"{role}: ")
         return facts
 
     @property
@@ -215,6 +217,15 @@ class PairSession:
             found += [{"role": role, **each} for each in reply["noise"]]
         return found
 
+    def ground(self) -> list[dict[str, Any]]:
+        """The polling CPUs of both hosts; `role` says which."""
+        found = []
+        for role, client, cpus in self._nodes():
+            with self._telling(role):
+                reply = client.request("ground", REQUEST_LIMIT_S, lcores=list(range(1, cpus + 1)))
+            found.append({"role": role, **reply["ground"]})
+        return found
+
     def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
@@ -250,7 +261,7 @@ class PairSession:
         """A trial without a generator."""
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **{key: start[key] for key in start if key != "rate"})
-            self._wait("DUT", self._dut, _planned_s(start) + GRACE_S)
+            self._dut.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
@@ -268,13 +279,14 @@ class PairSession:
             skew_ns = time.monotonic_ns() - asked_ns
             if self._wants_visits(start):
                 self._tell_visits(start["warmup_ns"] / 1e9)
-            self._wait("generator", self._generator, _planned_s(start) + GRACE_S)
+            with self._telling("generator"):
+                self._generator.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
             self._require_ends(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
-                self._release()
+                self._release(start)
             raise
-        self._release()
+        self._release(start)
         return skew_ns
 
     def _wants_visits(self, start: Mapping[str, Any]) -> bool:
@@ -312,16 +324,10 @@ class PairSession:
             if end.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were given back", str(end))
 
-    def _wait(self, role: str, client: GeneratorClient, limit_s: float) -> None:
-        with self._telling(role):
-            event = client.wait_event(("done", "failed"), limit_s)
-        if event["event"] == "failed":
-            raise NodeFailed(f"{role}: the node gave the trial up: {event.get('error')}")
-
-    def _release(self) -> None:
+    def _release(self, start: Mapping[str, Any]) -> None:
         with self._telling("DUT"):
             self._dut.request("stop", REQUEST_LIMIT_S)
-        self._wait("DUT", self._dut, GRACE_S)
+            self._dut.wait_trial(start["trial"], start["drain_max_ns"] / 1e9 + GRACE_S)
 
     @contextlib.contextmanager
     def _telling(self, role: str) -> Iterator[None]:

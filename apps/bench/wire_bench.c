@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_pause.h>
+
+#include "wire_bench.h"
+
+#define POOL_MBUFS  4095
+#define POOL_CACHE  256
+#define MARGIN_MS   40 /* before the window, for caches, and after it, so that others' windows end before */
+#define STEPS_BLOCK 64 /* between looks at the clock */
+
+/* Nobody polls: the ring is full, frames are dropped where the sender finds no descriptor. */
+static uint32_t drop_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+
+	if (rte_pktmbuf_alloc_bulk(bench_pools[worker], burst, BENCH_BURST) != 0)
+		return 0;
+	for (unsigned int i = 0; i < BENCH_BURST; i++)
+		burst[i]->data_len = (uint16_t)(burst[i]->pkt_len = BENCH_FRAME_BYTES);
+	return rte_eth_tx_burst(bench_ports[0], (uint16_t)worker, burst, BENCH_BURST);
+}
+
+static uint32_t forward(unsigned int from, unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+	uint16_t count = rte_eth_rx_burst(bench_ports[from], (uint16_t)worker, burst, BENCH_BURST);
+
+	return count == 0 ? 0 : rte_eth_tx_burst(bench_ports[!from], (uint16_t)worker, burst, count);
+}
+
+/* Both directions, as `testpmd --forward-mode=io` over a joined pair. */
+static uint32_t forward_step(unsigned int worker)
+{
+	return forward(0, worker) + forward(1, worker);
+}
+
+/*
+ * mbufs as they come from their pool: nobody but this sender has it, and RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE gives them back
+ * as they were sent.
+ */
+static uint32_t send_step(void)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+
+	if (rte_mempool_get_bulk(bench_pools[1], (void **)burst, BENCH_BURST) != 0)
+		return 0;
+	for (unsigned int i = 0; i < BENCH_BURST; i++)
+		burst[i]->data_len = (uint16_t)(burst[i]->pkt_len = BENCH_FRAME_BYTES);
+	return rte_eth_tx_burst(bench_ports[0], 0, burst, BENCH_BURST);
+}
+
+static uint32_t receive_step(void)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+	uint16_t count = rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST);
+	uint64_t sum = 0;
+
+	for (uint16_t i = 0; i < count; i++)
+		sum += *rte_pktmbuf_mtod(burst[i], const uint64_t *);
+	__asm__ volatile("" ::"r"(sum)); /* so that it is read */
+	if (count > 0)
+		rte_mempool_put_bulk(bench_pools[0], (void *const *)burst, count);
+	return count;
+}
+
+/* Worker 0 sends, worker 1 receives and reads each frame; both on their queue 0. */
+static uint32_t cross_step(unsigned int worker)
+{
+	return worker == 0 ? send_step() : receive_step();
+}
+
+static const struct loop {
+	const char *name, *devargs; /* no devargs: no pair */
+	bench_step step;
+	bool fill, at_home, one_queue, one_pool;
+} loops[] = {
+        {.name = "drop", .devargs = "dma=copy", .step = drop_step, .one_queue = true},
+        {.name = "infinite", .devargs = "feed=infinite", .step = forward_step},
+        {.name = "one-pool", .devargs = "feed=infinite", .step = forward_step, .one_pool = true},
+        {.name = "home", .devargs = "dma=copy", .step = forward_step, .fill = true, .at_home = true},
+        {.name = "mixed", .devargs = "dma=copy", .step = forward_step, .fill = true},
+        {.name = "cross", .devargs = "dma=copy", .step = cross_step, .one_queue = true},
+        {.name = "bare", .step = bench_bare_step},
+};
+
+static struct run {
+	bench_step step;
+	uint64_t begin, end, last; /* TSC: the window, and when to leave */
+	atomic_uint ready;
+	unsigned int count;
+} run;
+
+static struct result {
+	uint64_t frames, cpu_ns;
+} __rte_cache_aligned results[BENCH_QUEUES];
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t work_until(unsigned int worker, uint64_t end)
+{
+	bench_step step = run.step;
+	uint64_t frames = 0;
+
+	while (rte_rdtsc() < end)
+		for (unsigned int i = 0; i < STEPS_BLOCK; i++)
+			frames += step(worker);
+	return frames;
+}
+
+static int work(void *argument)
+{
+	unsigned int worker = (unsigned int)(uintptr_t)argument;
+	struct result *result = &results[worker];
+	uint64_t begin_ns;
+
+	atomic_fetch_add(&run.ready, 1);
+	while (atomic_load(&run.ready) < run.count)
+		rte_pause();
+	work_until(worker, run.begin);
+	begin_ns = cpu_ns();
+	result->frames = work_until(worker, run.end);
+	result->cpu_ns = cpu_ns() - begin_ns;
+	work_until(worker, run.last);
+	return 0;
+}
+
+/* Worker 0 is the main lcore, worker 1 the other; `workers` has a bit for each that works. */
+static void run_workers(bench_step step, uint64_t window_ms, unsigned int workers)
+{
+	uint64_t ms = rte_get_tsc_hz() / 1000, now = rte_rdtsc();
+	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
+
+	run = (struct run){.step = step,
+	                   .begin = now + MARGIN_MS * ms,
+	                   .end = now + (MARGIN_MS + window_ms) * ms,
+	                   .last = now + (2 * MARGIN_MS + window_ms) * ms,
+	                   .count = (unsigned int)__builtin_popcount(workers)};
+	if (workers & 2)
+		rte_eal_remote_launch(work, (void *)1, lcore);
+	if (workers & 1)
+		work((void *)0);
+	rte_eal_mp_wait_lcore();
+}
+
+static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int workers)
+{
+	struct rte_mempool *own = bench_pools[1];
+	bool done = false;
+
+	if (loop->devargs == NULL) {
+		if (!bench_bare_init())
+			return false;
+		run_workers(loop->step, window_ms, workers);
+		bench_bare_exit();
+		return true;
+	}
+	if (loop->one_pool)
+		bench_pools[1] = bench_pools[0];
+	if (bench_make_pair(loop->devargs, loop->one_queue ? 1 : BENCH_QUEUES)) {
+		done = !loop->fill || bench_fill_rings(workers, loop->at_home);
+		if (done)
+			run_workers(loop->step, window_ms, workers);
+		else
+			fprintf(stderr, "wire-bench: %s: the rings cannot be filled\n", loop->name);
+		bench_remove_pair();
+	}
+	bench_pools[1] = own;
+	return done;
+}
+
+static const struct loop *find_loop(const char *name)
+{
+	for (unsigned int i = 0; i < RTE_DIM(loops); i++)
+		if (strcmp(loops[i].name, name) == 0)
+			return &loops[i];
+	return NULL;
+}
+
+/* "0", "1" or "01", as far as there are lcores; 0: anything else. */
+static unsigned int parse_workers(const char *text)
+{
+	unsigned int workers = 0;
+
+	for (const char *digit = text; *digit; digit++)
+		workers |= *digit == '0' || *digit == '1' ? 1u << (*digit - '0') : 1u << BENCH_QUEUES;
+	return workers < 1u << rte_lcore_count() ? workers : 0;
+}
+
+static int answer(const char *line)
+{
+	const struct loop *loop;
+	uint64_t window_ms;
+	char name[16], text[4];
+	unsigned int workers;
+
+	if (sscanf(line, "%15s %" SCNu64 " %3s", name, &window_ms, text) != 3 ||
+	    (loop = find_loop(name)) == NULL || (workers = parse_workers(text)) == 0) {
+		fprintf(stderr,
+		        "wire-bench: expected: drop|infinite|one-pool|home|mixed|cross|bare MILLISECONDS "
+		        "0|1|01\n");
+		return -1;
+	}
+	if (!do_loop(loop, window_ms, workers))
+		return -1;
+	for (unsigned int i = 0; i < BENCH_QUEUES; i++)
+		if (workers & 1u << i)
+			printf("%" PRIu64 " %" PRIu64 " ", results[i].frames, results[i].cpu_ns);
+	putchar('\n');
+	fflush(stdout);
+	return 0;
+}
+
+static bool make_pools(void)
+{
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	for (unsigned int i = 0; i < BENCH_QUEUES; i++) {
+		snprintf(name, sizeof(name), "bench_%u", i);
+		bench_pools[i] = rte_pktmbuf_pool_create(name, POOL_MBUFS, POOL_CACHE, 0,
+		                                         2048 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+		if (bench_pools[i] == NULL) {
+			fprintf(stderr, "wire-bench: no memory for a mempool\n");
+			return false;
+		}
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	char line[64];
+	bool good;
+
+	if (rte_eal_init(argc, argv) < 0 || rte_lcore_count() > BENCH_QUEUES) {
+		fprintf(stderr, "wire-bench: EAL does not start, or has more than %d lcores\n", BENCH_QUEUES);
+		return EXIT_FAILURE;
+	}
+	good = make_pools();
+	while (good && fgets(line, sizeof(line), stdin) != NULL)
+		good = answer(line) == 0;
+	rte_eal_cleanup();
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `wire-bench [EAL OPTIONS]`: loops around net_crossover, and one without it, for benchmarks/two_senders.py and
+ * benchmarks/line_limit.py. The lcores of the process (main lcore included) are the workers, there is no other thread that
+ * computes. It reads lines `LOOP MILLISECONDS WORKERS` from stdin, where WORKERS is `0`, `1` or `01`: who works. It
+ * answers each with `FRAMES NANOSECONDS`, a pair for each of them: what it did within the window, and the CPU time that
+ * it had for that. Whoever works, the pair has BENCH_QUEUES queues each way, all started.
+ */
+#ifndef WIRE_BENCH_H
+#define WIRE_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#define BENCH_QUEUES      2 /* and workers at most; worker i has queue i */
+#define BENCH_BURST       32
+#define BENCH_RING        512
+#define BENCH_FRAME_BYTES 60 /* in the mbuf; 64 with FCS */
+
+/* A worker's share of a loop: called again and again, returns the frames that it did. */
+typedef uint32_t (*bench_step)(unsigned int worker);
+
+/* Makes the pair with `devargs`; false with a line on stderr. RX queue i takes its mbufs from pool i. */
+bool bench_make_pair(const char *devargs, uint16_t rx_queues);
+void bench_remove_pair(void);
+extern uint16_t bench_ports[2];
+extern struct rte_mempool *bench_pools[BENCH_QUEUES];
+
+/* A frame of UDP from `flow`; NULL: no mbuf. */
+struct rte_mbuf *bench_frame(struct rte_mempool *pool, uint32_t flow);
+
+/*
+ * Leaves frames in the RX rings of both ports, for each of `workers` (a bit each). `at_home`: only such that come back to
+ * the queue that they are sent from, if its worker forwards them. False: not enough of them were found.
+ */
+bool bench_fill_rings(unsigned int workers, bool at_home);
+
+/*
+ * What must move between two cores in any case: worker 0 writes BENCH_FRAME_BYTES into each posted buffer and then
+ * descriptors, worker 1 sees the descriptors, reads each buffer, and posts them again, as net_crossover does it, but with
+ * neither mbufs, mempools, queues nor counters.
+ */
+bool bench_bare_init(void);
+void bench_bare_exit(void);
+uint32_t bench_bare_step(unsigned int worker);
+
+#endif
