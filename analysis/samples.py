@@ -18,11 +18,12 @@ Level = float | int | str | bool
 
 @dataclass(frozen=True)
 class Sample:
-    """The values of one metric at one point, in the order of measurement."""
+    """The values of one metric at one point, in the order of measurement, and the ground that each stands on."""
 
     levels: Mapping[str, Level]
     values: tuple[float, ...]
     error: float = 0.0  # mean half-width of the 95 % intervals that single trials have by themselves
+    grounds: tuple[str, ...] = ()
 
     @property
     def estimate(self) -> Estimate:
@@ -35,7 +36,16 @@ class Sample:
 
 
 def measured(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are data: measured trials that are not failed (docs/store-format.md)."""
+    """The rows that are data: measured trials that are not failed (docs/store-format.md).
+
+    Trials on other ground are none where every point was seen often enough on the main one (docs/ground.md).
+    """
+    rows = on_any_ground(table)
+    return rows[~rows["other_ground"]]
+
+
+def on_any_ground(table: pd.DataFrame) -> pd.DataFrame:
+    """The measured trials that are not failed, whatever ground they stand on."""
     return table[(table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])]
 
 
@@ -62,12 +72,12 @@ def samples(table: pd.DataFrame, metric: str) -> list[Sample]:
     if present.empty:
         return []
     if not names:
-        return [Sample({}, _values(present, metric), _error(present, metric))]
+        return [_sample({}, present, metric)]
     columns = [f"factor.{name}" for name in names]
     found = []
     for levels, rows in present.groupby(columns, sort=True, dropna=False):
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
-        found.append(Sample(known, _values(rows, metric), _error(rows, metric)))
+        found.append(_sample(known, rows, metric))
     return found
 
 
@@ -81,8 +91,9 @@ def _error(rows: pd.DataFrame, metric: str) -> float:
     return float(errors.mean()) if len(errors) else 0.0
 
 
-def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
-    return tuple(float(value) for value in rows[f"metric.{metric}"])
+def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str) -> Sample:
+    values = tuple(float(value) for value in rows[f"metric.{metric}"])
+    return Sample(levels, values, _error(rows, metric), tuple(str(label) for label in rows["ground"]))
 
 
 def _is_missing(level: object) -> bool:

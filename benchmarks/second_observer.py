@@ -25,11 +25,12 @@ not here is `absent`, with the reason. Ends with 1 when a share at 0 % is not 0,
 """
 
 import re
+import shutil
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ LIMIT_S = 30.0
 BURST = 32
 NEEDED_BYTES = 1 << 30
 OURS, TESTPMD, OVS = 0, 1, 2  # numbers of the connections
+NAMES = {TESTPMD: "testpmd", OVS: "ovs"}
 # Open vSwitch has a TX queue for each thread, and the other end needs as many RX queues.
 RX_QUEUES = 4
 Rate = Mapping[str, Any]
@@ -118,6 +120,7 @@ class Generator:
     def __init__(self, folder: Path) -> None:
         servers = [memif(number, "server", folder) for number in (OURS, TESTPMD, OVS)]
         self._client, self._number = start_node("gen", "0@0,1@0", servers, folder), -1
+        self.tsc_hz = float(self._client.hello["tsc_hz"])
         self.aim(OURS)
 
     def aim(self, number: int) -> None:
@@ -348,23 +351,29 @@ class Bench:
                 self.disturbed += 1
 
 
-def observe_all(folder: Path) -> Ratios:
-    """All programs, one after the other."""
+def missing_programs() -> dict[int, str]:
+    """Why a program cannot be compared with, by its connection; empty when both are here."""
+    reasons = {
+        TESTPMD: None if shutil.which("dpdk-testpmd") else "dpdk-testpmd is not installed (apt-get install dpdk-dev)",
+        OVS: ovs_is_missing(),
+    }
+    return {number: reason for number, reason in reasons.items() if reason is not None}
+
+
+def observe_all(folder: Path, missing: Collection[int]) -> Ratios:
+    """All programs that are here, one after the other."""
     with ExitStack() as stack:
         generator = Generator(folder)
         stack.callback(generator.close)
         bench = Bench(generator)
-        ours = OurNode(folder)
-        stack.callback(ours.close)
-        tsc_hz = ours.client.hello["tsc_hz"]
-        testpmd = StockTestpmd(tsc_hz, folder)
-        stack.callback(testpmd.close)
-        bench.compare_testpmd(ours, testpmd)
-        missing = ovs_is_missing()
-        if missing:
-            print(f"absent ovs_busy_share: {missing}")
-        else:
-            switch = Switch(tsc_hz, folder)
+        if TESTPMD not in missing:
+            ours = OurNode(folder)
+            stack.callback(ours.close)
+            testpmd = StockTestpmd(generator.tsc_hz, folder)
+            stack.callback(testpmd.close)
+            bench.compare_testpmd(ours, testpmd)
+        if OVS not in missing:
+            switch = Switch(generator.tsc_hz, folder)
             stack.callback(switch.close)
             bench.compare_ovs(switch)
         print(f"{bench.disturbed} comparisons were given up: the host had the CPUs for others", file=sys.stderr)
@@ -372,10 +381,15 @@ def observe_all(folder: Path) -> Ratios:
 
 
 def main() -> int:
+    missing = missing_programs()
+    for number, reason in missing.items():
+        print(f"absent {NAMES[number]}_busy_share: {reason}")
+    if len(missing) == len(NAMES):
+        return 0
     if sum(pages.free_bytes for pages in hugepages()) < NEEDED_BYTES:
         raise HostError(f"needs {NEEDED_BYTES >> 20} MiB of free hugepages", "/proc/meminfo", "make build")
     with tempfile.TemporaryDirectory() as folder:
-        ratios = observe_all(Path(folder))
+        ratios = observe_all(Path(folder), missing)
     for name, values in ratios.found.items():
         print_ratio(name, values)
     for wrong in ratios.wrong:

@@ -36,6 +36,8 @@ CALIBRATION_ERROR = 0.15
 # By so much slices and the loop between them differ in the cost of an empty poll, as a share: seen over the grid of
 # benchmarks/accounting_truth.py. It comes on top of what a slice's spread tells.
 SLICE_ERROR = 0.015
+# By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
+FIT_ERROR = 0.1
 # A tax that is known worse than this is absent.
 MOST_ERROR_SHARE = 0.03
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
@@ -59,9 +61,11 @@ class Classes:
     Attributes:
         total: cycles of the window.
         empty_poll: the empty polls by themselves.
-        loop: looks at the TSC, decisions of the loop, waits for locks, and time in which something else had the CPU.
+        loop: looks at the TSC, decisions of the loop, waits for locks, and time in which something else had the CPU;
+            where slices know better what packets cost, all that is left.
         instrumentation: stamps and bookkeeping of what was sampled.
-        packets: all that is left: visits by themselves, and the interaction.
+        packets: visits by themselves, and the interaction: all that is left of the window, or by the slices, whichever
+            is known better (the slices at light load).
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
@@ -115,10 +119,16 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
             f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
             f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
         )
-    useful, misfit, switch = _visits(lcore, counts, cost.value, packets.value - waited, total)
+    visits = _visits(lcore, counts, cost.value, packets.value - waited, total)
+    misfit = visits.all if isinstance(visits.all, str) else visits.all.value + waited - packets.value
+    if isinstance(visits.all, Measured) and visits.all.error < packets.error:
+        left = total - empty.value - instrumentation - visits.all.value - waited
+        if left >= loop:
+            packets, loop = Measured(visits.all.value + waited, visits.all.error), left
+    useful = visits.alone
     if isinstance(useful, Measured):
         useful = Measured(useful.value + waited, useful.error)
-    return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, switch)
+    return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, visits.switch)
 
 
 def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:
@@ -179,39 +189,48 @@ def _slope(sums: Sums) -> float:
     return float((n * xy - x * y) / spread) if spread > 1e-9 * n * xx else 0.0
 
 
+@dataclass(frozen=True)
+class _Visits:
+    """By the slices: visits with their interaction, visits by themselves, one switch; or why not."""
+
+    all: Measured | str
+    alone: Measured | str
+    switch: Measured | str
+
+
 def _visits(
     lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
-) -> tuple[Measured | str, float | str, Measured | str]:
-    """Visits by themselves, misfit, cost of a switch."""
+) -> "_Visits":
     slices, sums = _blocks(lcore["slices"]["blocks"], VARIABLES)
     used, whole = slices > 0, sums.sum(0)
     if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
         few = f"only {slices.sum():.0f} slices were timed: the window is too short"
-        return few, few, few
+        return _Visits(few, few, few)
     met = float(slices.sum() * whole[ONE, VISITS] / whole[ONE, ONE])
     if met < MIN_VISITS:
         rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
-        return rare, rare, rare
-    if _switches_told_by_visits(whole) > COLLINEAR:
-        alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
-        return alike, _fitted(_coefficients(whole, empty_poll_cycles), counts) - measured, alike
+        return _Visits(rare, rare, rare)
     coefficients = _coefficients(whole, empty_poll_cycles)
     replicates = np.array([_coefficients(whole - block, empty_poll_cycles) for block in sums[used]])
+    fitted = float(_fitted(coefficients, counts))
+    everything = Measured(fitted, float(np.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted)))
+    if _switches_told_by_visits(whole) > COLLINEAR:
+        alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
+        return _Visits(everything, alike, alike)
     switch = Measured(float(coefficients[SWITCHES]), _half_width(replicates[:, SWITCHES]))
     useful = Measured(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
-    fitted = _fitted(coefficients, counts)
     if useful.error <= SEPARABLE_SHARE * total:
-        return useful, fitted - measured, switch
+        return _Visits(everything, useful, switch)
     reason = (
         "visits by themselves and their interaction with empty polls are told apart only to "
         f"+-{100 * useful.error / total:.1f} % of the window; together they are {100 * measured / total:.1f} %"
     )
-    return reason, fitted - measured, switch
+    return _Visits(everything, reason, switch)
 
 
-def _fitted(coefficients: Sums, counts: Sums) -> float:
+def _fitted(coefficients: Sums, counts: Sums) -> Any:
     """Cycles of all that has to do with packets, by the slices."""
-    return float(coefficients[SWITCHES : PACKETS + 1] @ counts[SWITCHES : PACKETS + 1])
+    return coefficients[..., SWITCHES : PACKETS + 1] @ counts[SWITCHES : PACKETS + 1]
 
 
 def _switches_told_by_visits(sums: Sums) -> float:

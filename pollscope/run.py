@@ -80,7 +80,7 @@ def start_run(
             say(f"{spec.name}: {sum(len(plan.trials) for plan in plans)} trials into {folder}")
             if not any(plan.points for plan in plans):
                 return _nothing_to_run(plans, testbed, writer)
-            return _Run(plans, testbed, writer, knobs, []).execute()
+            return _Run(plans, testbed, writer, knobs, None).execute()
 
 
 def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> Outcome:
@@ -112,7 +112,7 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
         if not any(plan.points for plan in plans):
             return _nothing_to_run(plans, testbed, writer)
-        return _Run(plans, testbed, writer, knobs, stored.trials).execute()
+        return _Run(plans, testbed, writer, knobs, stored).execute()
 
 
 def _knobs_after(knobs: Knobs) -> Mapping[str, Any]:
@@ -256,7 +256,7 @@ class _Run:
     """The part that is the same for a new run and for a resumed one; several pairs work side by side."""
 
     def __init__(
-        self, plans: list[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, records: list[dict[str, Any]]
+        self, plans: list[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, stored: RunFolder | None
     ) -> None:
         self._writer, self._knobs, self._stop = writer, knobs, Event()
         self._spec = plans[0].spec
@@ -268,7 +268,8 @@ class _Run:
             for log in [writer.log if len(plans) == 1 else writer.log.with_stem(f"node-{part.name}")]
         ]
         for lane in self._lanes:
-            lane.runner.remember(records)
+            if stored is not None:
+                lane.runner.remember(stored.trials, stored.canaries)
 
     def execute(self) -> Outcome:
         try:

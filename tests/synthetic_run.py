@@ -349,12 +349,40 @@ def run_meta(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def write_run(folder: Path, trials: Iterable[Mapping[str, Any]], **meta: Any) -> Path:
-    """A run folder of these trials."""
+def canary(
+    number: int, line: float = 300.0, chain: float = 2.1, stream: float = 20.0, spread: float = 0.01, **more: Any
+) -> dict[str, Any]:
+    """A line of ground.jsonl of two CPUs; the batches of each quantity lie within `spread` around it."""
+
+    def batches(each: float, count: int, n: int) -> list[int]:
+        return [round(each * count * (1 + spread * (2 * i / (n - 1) - 1))) for i in range(n)]
+
+    cores = [
+        {
+            "lcore": cpu + 1,
+            "cpu": cpu,
+            "chain": {"steps": 4096, "cycles": batches(chain, 4096, 16)},
+            "wide": {"steps": 4096, "cycles": batches(1.3 * chain, 4096, 16)},
+            "stream": {"bytes": 1 << 22, "cycles": batches(1 / stream, 1 << 22, 8)},
+        }
+        for cpu in (0, 1)
+    ]
+    lines = [{"lcores": [1, 2], "cpus": [0, 1], "round_trips": 32, "cycles": batches(line, 32, 32)}]
+    host = {"tsc_hz": TSC_HZ, "took_ns": 2_000_000, "lines": lines, "cores": cores}
+    times = {"started_utc": "2026-01-01T00:00:00Z", "started_monotonic_ns": 0}
+    return {"canary": number, "why": "block", "block": "", **times, "knobs": {}, "hosts": [host]} | more
+
+
+def write_run(
+    folder: Path, trials: Iterable[Mapping[str, Any]], canaries: Iterable[Mapping[str, Any]] = (), **meta: Any
+) -> Path:
+    """A run folder of these trials, with ground.jsonl when there are canaries."""
     folder.mkdir(parents=True, exist_ok=True)
     trials = list(trials)
     described = run_meta(**({"plan": [record["trial"] for record in trials]} | meta))
     (folder / "run.json").write_text(json.dumps(described), encoding="utf-8")
     lines = "".join(json.dumps(record) + "\n" for record in trials)
     (folder / "trials.jsonl").write_text(lines, encoding="utf-8")
+    if ground := "".join(json.dumps(each) + "\n" for each in canaries):
+        (folder / "ground.jsonl").write_text(ground, encoding="utf-8")
     return folder

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What benchmarks/second_observer.py takes from other programs' words, recorded from DPDK 22.11, Open vSwitch 3.1."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -69,3 +70,14 @@ def test_testpmd() -> None:
 def test_share_by_counts_is_what_the_empty_polls_leave() -> None:
     seen = Seen(pps=1e6, busy_share=0.5, polls=110, empty_polls=100, cycles=10_000)
     assert seen.share_by_counts(40.0) == 0.6
+
+
+def test_programs_that_are_not_here_are_absent(checkout: Path, tmp_path: Path) -> None:
+    program = str(checkout / "benchmarks/second_observer.py")
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(checkout)}
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "absent testpmd_busy_share: dpdk-testpmd is not installed (apt-get install dpdk-dev)",
+        "absent ovs_busy_share: ovsdb-tool is not installed (apt-get install openvswitch-switch-dpdk)",
+    ]

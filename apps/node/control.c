@@ -5,6 +5,7 @@
 #include "configure.h"
 #include "conversation.h"
 #include "gen.h"
+#include "ground.h"
 #include "hello.h"
 #include "noise.h"
 #include "oracle.h"
@@ -48,6 +49,11 @@ static json_t *do_visits(json_t *request, struct node_error *err)
 	return gen_tell_visits(request, err) ? NULL : json_object();
 }
 
+static json_t *do_ground(json_t *request, struct node_error *err)
+{
+	return wrap("ground", ground(request, err));
+}
+
 static json_t *do_links(json_t *request, struct node_error *err)
 {
 	return conversation_bare(request, err) ? NULL : wrap("links", ports_links());
@@ -79,6 +85,7 @@ static const struct conversation_command commands[] = {
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
         {"oracle", do_oracle, false, false},
+        {"ground", do_ground, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},
         {"stop", do_stop, true, false},

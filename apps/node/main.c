@@ -11,6 +11,7 @@
 #include "control.h"
 #include "dut.h"
 #include "gen.h"
+#include "ground.h"
 #include "ports.h"
 #include "selftest.h"
 #include "telemetry.h"
@@ -49,6 +50,7 @@ static int serve(int out, const volatile sig_atomic_t *stop)
 	ports_close();
 	gen_close();
 	dut_close();
+	ground_close();
 	if (status == 0)
 		return 0;
 	fprintf(stderr, "pollscope-node: %s\n", strerror(-status));

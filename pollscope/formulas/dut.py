@@ -88,7 +88,7 @@ def _idle_iteration_cycles(trial: Trial) -> float:
 
 
 def _tax_share_error(trial: Trial) -> float:
-    errors = [one.classes.empty_poll.error for one in trial.accounts]
+    errors = [one.classes.packets.error for one in trial.accounts]
     return math.hypot(*errors) / trial.cycles["total"]
 
 

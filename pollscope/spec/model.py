@@ -341,6 +341,9 @@ class Noise(Model):
         default=None, ge=0, description="of the measuring lcores over the window"
     )
     repeat_flagged: int = Field(default=0, ge=0, le=10, description="how often a flagged trial is measured again")
+    extra_blocks: int = Field(
+        default=2, ge=0, le=10, description="blocks made at most for points not seen on the same ground often enough"
+    )
 
 
 class Quick(Model):

@@ -408,6 +408,11 @@ class LoopbackSession:
         reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
         return list(reply["noise"])
 
+    def ground(self) -> list[dict[str, Any]]:
+        """The node's, of all its lcores: a run's canaries have to be of the same ones whatever a point needs."""
+        reply = self._client.request("ground", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
+        return [dict(reply["ground"])]
+
     def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
         """One crossing of one pair, sent and received on the generator's lcore."""
         self._take(params)

@@ -217,6 +217,15 @@ class PairSession:
             found += [{"role": role, **each} for each in reply["noise"]]
         return found
 
+    def ground(self) -> list[dict[str, Any]]:
+        """The polling CPUs of both hosts; `role` says which."""
+        found = []
+        for role, client, cpus in self._nodes():
+            with self._telling(role):
+                reply = client.request("ground", REQUEST_LIMIT_S, lcores=list(range(1, cpus + 1)))
+            found.append({"role": role, **reply["ground"]})
+        return found
+
     def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 

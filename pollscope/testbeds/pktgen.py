@@ -32,6 +32,7 @@ NO_LATENCY = (
     "no distribution, and nothing from the intended time of sending"
 )
 NO_SEQUENCE = "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known"
+NO_GROUND = "pktgen-dpdk runs no canaries on its core"
 NO_GAPS = "pktgen-dpdk does not watch its core for gaps"
 NO_TOTAL = "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost"
 
@@ -221,6 +222,8 @@ class Pktgen:
             return {"links": {}}  # a port whose link is down sends nothing, which the trial shows
         if command == "noise":
             return {"noise": []}
+        if command == "ground":
+            return {"ground": {"absent": NO_GROUND}}
         if command == "start":
             self._start = fields
             return {}
