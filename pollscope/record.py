@@ -188,6 +188,8 @@ class Trial:
     @cached_property
     def accounts(self) -> list["Account"]:
         """The classes of each lcore."""
+        if self.is_of_before_slices:
+            raise NotMeasured("recorded before slices were taken")
         return [Account(lcore, self.wire_cycles_per_frame) for lcore in self.lcores]
 
     @cached_property

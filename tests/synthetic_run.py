@@ -38,7 +38,7 @@ def _histogram_json(values: tuple[int, ...], unit: str, highest: int) -> str:
 
 STAMP_CYCLES = 20.0
 BLOCKS = 16  # of slices in a window, as the node keeps them
-Slice = tuple[int, int, int, int, float]  # polls, visits, switches, packets, cycles
+Slice = tuple[float, ...]  # polls, visits, switches, packets, cycles
 
 
 class Costs(NamedTuple):

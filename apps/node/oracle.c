@@ -19,15 +19,15 @@
 #include "lcore.h"
 #include "poll_loop.h"
 
-#define POLLS_MAX  (1u << 20)
-#define PASSES_MAX 100000
-#define WORK_MAX   100000
-#define PASS_POLLS 4096
-#define SLICES_MAX 65536
-#define FRAME      64 /* bytes with FCS */
-#define TRIES      1000000
-/* One step of the chain is a multiplication and an addition: 3 and 1 cycles of latency on all x86 since 2008. */
-#define STEP_CYCLES 4
+#define POLLS_MAX   (1u << 20)
+#define PASSES_MAX  100000
+#define WORK_MAX    100000
+#define PASS_POLLS  4096
+#define SLICES_MAX  65536
+#define FRAME       64 /* bytes with FCS */
+#define TRIES       1000000
+#define STEPS_TIMED 10000
+#define STEP_ROUNDS 20
 
 struct entry {
 	uint16_t queue;
@@ -42,6 +42,7 @@ static const char *const kind_names[KINDS] = {"all", "busy", "empty"};
 struct script {
 	struct entry *entries[KINDS];
 	uint32_t lengths[KINDS];
+	uint64_t packets; /* of all polls */
 	/* of the pass that runs */
 	const struct entry *next;
 	const struct entry *end;
@@ -53,7 +54,8 @@ struct script {
 	uint32_t passes;         /* of each kind, to do */
 	uint32_t passed;         /* of all kinds */
 	uint64_t *cycles[KINDS]; /* of each pass, without what was set aside */
-	uint32_t steps;          /* of work for each packet */
+	uint64_t work_cycles;    /* for each packet */
+	uint32_t steps;          /* of the chain, which take as long */
 	uint64_t chain;
 	struct trial trial;
 	/* the lcore that fills the rings */
@@ -144,7 +146,31 @@ static __rte_always_inline uint16_t receive_scripted(struct poller *p, enum acco
 	return rte_eth_rx_burst(p->rx_port, entry.queue, packets, entry.burst ? entry.burst : p->burst);
 }
 
-/* Work that uses the core as work does: a chain of dependent operations through all packets. */
+/* Work that uses the core as work does: a chain of dependent operations. */
+static __rte_always_inline uint64_t chain_on(uint64_t x, uint32_t steps)
+{
+	for (uint32_t s = 0; s < steps; s++) {
+		x = x * UINT64_C(6364136223846793005) + 1;
+		__asm__ volatile("" : "+r"(x));
+	}
+	return x;
+}
+
+/* TSC cycles of a step on this lcore: the core's clock is another, and how long the operations take differs by processor. */
+static double step_cycles(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < STEP_ROUNDS; i++) {
+		const uint64_t begin = cycles_stamp();
+
+		script.chain = chain_on(script.chain, STEPS_TIMED);
+		least = RTE_MIN(least, cycles_stamp() - begin);
+	}
+	return (double)least / STEPS_TIMED;
+}
+
+/* The chain goes on through all packets. */
 static __rte_always_inline uint16_t process_work(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	uint64_t x = script.chain;
@@ -152,10 +178,7 @@ static __rte_always_inline uint16_t process_work(struct poller *p, struct rte_mb
 	RTE_SET_USED(p);
 	for (uint16_t i = 0; script.steps && i < n; i++) {
 		x += packets[i]->pkt_len;
-		for (uint32_t s = 0; s < script.steps; s++) {
-			x = x * UINT64_C(6364136223846793005) + 1;
-			__asm__ volatile("" : "+r"(x));
-		}
+		x = chain_on(x, script.steps);
 	}
 	script.chain = x;
 	return n;
@@ -208,6 +231,7 @@ static int poll_script(void *arg)
 	struct poller *p = arg;
 
 	p->no_drain = true;
+	script.steps = (uint32_t)((double)script.work_cycles / step_cycles());
 	loops_scripted[p->accounting](p);
 	p->no_drain = false;
 	atomic_store(&script.over, true);
@@ -278,6 +302,7 @@ static int read_script(const json_t *request, const struct poller *p, struct nod
 
 		if (burst < 0 || burst > p->burst)
 			return node_fail(err, "burst", "[%zu] must be 0 to %u", i, p->burst);
+		script.packets += entry.burst;
 		add_poll(KIND_ALL, entry);
 		add_poll(burst ? KIND_BUSY : KIND_EMPTY, entry);
 	}
@@ -287,14 +312,13 @@ static int read_script(const json_t *request, const struct poller *p, struct nod
 static int prepare(json_t *request, const struct poller *p, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "burst", "queues", "passes", "work_cycles", NULL};
-	uint64_t passes = 1, work = 0;
+	uint64_t passes = 1;
 
 	if (fields_only(request, "", keys, err) ||
 	    fields_u64(request, "", "passes", 1, PASSES_MAX, &passes, err) ||
-	    fields_u64(request, "", "work_cycles", 0, WORK_MAX, &work, err))
+	    fields_u64(request, "", "work_cycles", 0, WORK_MAX, &script.work_cycles, err))
 		return -1;
 	script.passes = (uint32_t)passes;
-	script.steps = (uint32_t)(work / STEP_CYCLES);
 	if (read_script(request, p, err) || make_flows(p->rx_port, err))
 		return -1;
 	script.chunks = PASS_POLLS / script.lengths[KIND_ALL] + 1;
@@ -341,12 +365,20 @@ static json_t *run(struct poller *p, struct node_error *err)
 	rte_eal_remote_launch(poll_script, p, p->lcore);
 	lcore_wait_all();
 	p->trial = NULL;
-	if (script.stuck) {
-		node_fail(err, "burst", "a ring or pool is too small for the packets of one pass");
+	if (script.stuck || a->rx_packets != script.packets * script.chunks * script.passes) {
+		node_fail(err, "burst",
+		          "packets were lost: a ring or pool is too small for the script, or the generator's "
+		          "frames do not reach the DUT");
 		return NULL;
 	}
 	return json_pack("{s:I,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "cycles", passes_json(),
 	                 "slices", slices_list(a), "lcore", dut_window(p));
+}
+
+static bool can_run(const struct poller *p)
+{
+	return p && p->source == SOURCE_RX_QUEUES && p->role == POLLER_WORKER &&
+	       p->tx_port != POLLER_NO_PORT && gen_lcore() != LCORE_ID_ANY;
 }
 
 json_t *oracle(json_t *request, struct node_error *err)
@@ -355,19 +387,18 @@ json_t *oracle(json_t *request, struct node_error *err)
 	json_t *reply = NULL;
 
 	memset(&script, 0, sizeof(script));
-	if (!p || p->source != SOURCE_RX_QUEUES || gen_lcore() == LCORE_ID_ANY) {
-		node_fail(err, "", "needs a DUT lcore that reads RX queues, and a generator");
+	if (!can_run(p)) {
+		node_fail(err, "",
+		          "needs a DUT lcore that reads RX queues of its own and sends, and a generator");
 		return NULL;
 	}
 	script.filler = gen_lcore();
 	script.tx_port = gen_tx_port(&script.pool);
 	if (prepare(request, p, err) == 0)
 		reply = run(p, err);
-	if (p) {
-		free(p->accounts[STRETCH_WINDOW].slices);
-		p->accounts[STRETCH_WINDOW].slices = NULL;
-		p->accounts[STRETCH_WINDOW].slices_max = 0;
-	}
+	free(p->accounts[STRETCH_WINDOW].slices);
+	p->accounts[STRETCH_WINDOW].slices = NULL;
+	p->accounts[STRETCH_WINDOW].slices_max = 0;
 	for (int k = 0; k < KINDS; k++) {
 		free(script.entries[k]);
 		free(script.cycles[k]);
