@@ -84,14 +84,15 @@ static uint32_t cross_step(unsigned int worker)
 static const struct loop {
 	const char *name, *devargs; /* no devargs: no pair */
 	bench_step step;
-	bool fill, at_home, one_queue, one_pool;
+	uint16_t rx_queues, tx_queues;
+	bool fill, at_home, one_pool;
 } loops[] = {
-        {.name = "drop", .devargs = "dma=copy", .step = drop_step, .one_queue = true},
-        {.name = "infinite", .devargs = "feed=infinite", .step = forward_step},
-        {.name = "one-pool", .devargs = "feed=infinite", .step = forward_step, .one_pool = true},
-        {.name = "home", .devargs = "dma=copy", .step = forward_step, .fill = true, .at_home = true},
-        {.name = "mixed", .devargs = "dma=copy", .step = forward_step, .fill = true},
-        {.name = "cross", .devargs = "dma=copy", .step = cross_step, .one_queue = true},
+        {"drop", "dma=copy", drop_step, 1, 2, .fill = false},
+        {"infinite", "feed=infinite", forward_step, 2, 2, .fill = false},
+        {"one-pool", "feed=infinite", forward_step, 2, 2, .one_pool = true},
+        {"home", "dma=copy", forward_step, 2, 2, .fill = true, .at_home = true},
+        {"mixed", "dma=copy", forward_step, 2, 2, .fill = true},
+        {"cross", "dma=copy", cross_step, 1, 1, .fill = false},
         {.name = "bare", .step = bench_bare_step},
 };
 
@@ -174,7 +175,7 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 	}
 	if (loop->one_pool)
 		bench_pools[1] = bench_pools[0];
-	if (bench_make_pair(loop->devargs, loop->one_queue ? 1 : BENCH_QUEUES)) {
+	if (bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
 		done = !loop->fill || bench_fill_rings(workers, loop->at_home);
 		if (done)
 			run_workers(loop->step, window_ms, workers);

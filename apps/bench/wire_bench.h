@@ -4,7 +4,7 @@
  * benchmarks/line_limit.py. The lcores of the process (main lcore included) are the workers, there is no other thread that
  * computes. It reads lines `LOOP MILLISECONDS WORKERS` from stdin, where WORKERS is `0`, `1` or `01`: who works. It
  * answers each with `FRAMES NANOSECONDS`, a pair for each of them: what it did within the window, and the CPU time that
- * it had for that. Whoever works, the pair has BENCH_QUEUES queues each way, all started.
+ * it had for that. Whoever works, the pair of a loop has the same queues, all started.
  */
 #ifndef WIRE_BENCH_H
 #define WIRE_BENCH_H
@@ -23,7 +23,7 @@
 typedef uint32_t (*bench_step)(unsigned int worker);
 
 /* Makes the pair with `devargs`; false with a line on stderr. RX queue i takes its mbufs from pool i. */
-bool bench_make_pair(const char *devargs, uint16_t rx_queues);
+bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues);
 void bench_remove_pair(void);
 extern uint16_t bench_ports[2];
 extern struct rte_mempool *bench_pools[BENCH_QUEUES];

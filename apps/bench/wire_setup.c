@@ -18,7 +18,7 @@
 uint16_t bench_ports[2];
 struct rte_mempool *bench_pools[BENCH_QUEUES];
 
-static bool set_up_port(uint16_t port, uint16_t rx_queues)
+static bool set_up_port(uint16_t port, uint16_t rx_queues, uint16_t tx_queues)
 {
 	struct rte_eth_conf conf = {.txmode = {.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}};
 	int ret;
@@ -27,25 +27,27 @@ static bool set_up_port(uint16_t port, uint16_t rx_queues)
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
 	}
-	ret = rte_eth_dev_configure(port, rx_queues, BENCH_QUEUES, &conf);
+	ret = rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 	for (uint16_t i = 0; i < rx_queues && ret == 0; i++)
 		ret = rte_eth_rx_queue_setup(port, i, BENCH_RING, SOCKET_ID_ANY, NULL, bench_pools[i]);
-	for (uint16_t i = 0; i < BENCH_QUEUES && ret == 0; i++)
+	for (uint16_t i = 0; i < tx_queues && ret == 0; i++)
 		ret = rte_eth_tx_queue_setup(port, i, BENCH_RING, SOCKET_ID_ANY, NULL);
 	if (ret == 0)
 		ret = rte_eth_dev_start(port);
 	return ret == 0 && rte_eth_promiscuous_enable(port) == 0;
 }
 
-bool bench_make_pair(const char *devargs, uint16_t rx_queues)
+bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues)
 {
 	bool made = rte_vdev_init(PAIR_NAME, devargs) == 0 &&
 	            rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &bench_ports[0]) == 0 &&
 	            rte_eth_dev_get_port_by_name(PAIR_NAME "_b", &bench_ports[1]) == 0 &&
-	            set_up_port(bench_ports[0], rx_queues) && set_up_port(bench_ports[1], rx_queues);
+	            set_up_port(bench_ports[0], rx_queues, tx_queues) &&
+	            set_up_port(bench_ports[1], rx_queues, tx_queues);
 
 	if (!made)
-		fprintf(stderr, "wire-bench: no pair with '%s' and %u RX queues\n", devargs, rx_queues);
+		fprintf(stderr, "wire-bench: no pair with '%s', %u RX and %u TX queues\n", devargs, rx_queues,
+		        tx_queues);
 	return made;
 }
 

@@ -13,6 +13,7 @@
 #include <rte_mbuf.h>
 
 #include "accounting.h"
+#include "mix_pool.h"
 #include "port_counters.h"
 #include "port_spec.h"
 #include "retired.h"
@@ -180,6 +181,7 @@ static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_erro
 	if (!pool)
 		return node_fail(err, p->at, "memory for %u buffers of %u bytes: %s", size, room,
 		                 rte_strerror(rte_errno));
+	mix_pool(pool);
 	*old = p->pool;
 	p->pool = pool;
 	return 0;

@@ -72,8 +72,9 @@ int crossover_feed_init(struct crossover_rx_queue *rxq)
 		return -EINVAL;
 	}
 	crossover_feed_release(rxq);
-	rxq->templates = rte_malloc_socket("crossover_feed", count * sizeof(*rxq->templates),
-	                                   CROSSOVER_LINE_BYTES, rxq->port->pair->socket_id);
+	rxq->templates =
+	        rte_malloc_socket("crossover_feed", count * sizeof(*rxq->templates) + CROSSOVER_APART_BYTES,
+	                          CROSSOVER_LINE_BYTES, rxq->port->pair->socket_id);
 	if (rxq->templates == NULL)
 		return -ENOMEM;
 	for (uint16_t i = 0; i < count; i++)

@@ -39,6 +39,12 @@
 #define CROSSOVER_CHUNK        32 /* frames whose DD bits are written together; buffers refilled together */
 #define CROSSOVER_DEFAULT_RING 512
 
+/*
+ * Left free behind an array that a core walks along. The prefetcher goes on beyond its end, once a turn, and would take
+ * the lines behind it from the core whose queue lies there.
+ */
+#define CROSSOVER_APART_BYTES 1024
+
 _Static_assert(CROSSOVER_MAX_QUEUES >= RTE_MAX_QUEUES_PER_PORT, "ethdev allows more queues than the driver");
 
 enum crossover_dma { CROSSOVER_DMA_COPY, CROSSOVER_DMA_SWAP };

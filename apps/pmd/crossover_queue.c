@@ -95,7 +95,8 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	if (check_size(port, "RX", queue_id, nb_desc) != 0 ||
 	    check_threshold(port, "rx_free_thresh", queue_id, conf->rx_free_thresh, nb_desc / 2) != 0)
 		return -EINVAL;
-	rxq = allocate_queue(port, "crossover_rxq", sizeof(*rxq) + nb_desc * sizeof(rxq->descriptors[0]),
+	rxq = allocate_queue(port, "crossover_rxq",
+	                     sizeof(*rxq) + nb_desc * sizeof(rxq->descriptors[0]) + CROSSOVER_APART_BYTES,
 	                     socket_id);
 	if (rxq == NULL)
 		return -ENOMEM;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues: set-up, start and stop, run-time set-up, information, descriptor status. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rte_power_intrinsics.h>
 
 #include "crossover_ring.h"
+#include "../node/mix_pool.h"
 #include "../node/retired.h"
 #include "driver_suite.h"
 
@@ -210,6 +212,37 @@ static void tail_stays_where_it_is(void)
 	CHECK_EQUAL(ring->doorbell.tail, 64 + 32);
 }
 
+#define MIXED 500
+
+static int by_address(const void *left, const void *right)
+{
+	const void *const *a = left, *const *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* All of them are there, and next to no two neighbours follow each other. */
+static void mixed_pools_have_no_stride(void)
+{
+	struct rte_mempool *mixed = rte_pktmbuf_pool_create("mixed", MIXED, 0, 0, 128, SOCKET_ID_ANY);
+	void *given[MIXED], *sorted[MIXED];
+	unsigned int steps = 0;
+
+	CHECK(mixed != NULL, "no pool");
+	mix_pool(mixed);
+	CHECK_EQUAL(rte_mempool_avail_count(mixed), MIXED);
+	CHECK_EQUAL(rte_mempool_get_bulk(mixed, given, MIXED), 0);
+	memcpy(sorted, given, sizeof(given));
+	qsort(sorted, MIXED, sizeof(sorted[0]), by_address);
+	for (unsigned int i = 1; i < MIXED; i++) {
+		CHECK(sorted[i] != sorted[i - 1], "an object was given out twice");
+		steps += (uintptr_t)given[i] - (uintptr_t)given[i - 1] ==
+		         (uintptr_t)sorted[1] - (uintptr_t)sorted[0];
+	}
+	rte_mempool_free(mixed);
+	CHECK(steps < 20, "%u of %u objects follow their neighbours", steps, MIXED);
+}
+
 /* Pools whose mbufs lie in the ring of a peer when a node replaces them; more than there can be ports. */
 static void replaced_pools_come_back(void)
 {
@@ -245,6 +278,7 @@ const struct driver_case driver_queue_cases[] = {
         {"queue: RX descriptor status and count", "", rx_descriptors_have_a_status},
         {"queue: TX descriptor status", "", tx_descriptors_have_a_status},
         {"queue: monitor address", "", monitor_address_is_the_next_dd},
+        {"queue: mixed pools have no stride", "", mixed_pools_have_no_stride},
         {"queue: replaced pools come back", "", replaced_pools_come_back},
         {"queue: TAIL stays where it is if nothing was posted", "", tail_stays_where_it_is},
         {NULL, NULL, NULL},

