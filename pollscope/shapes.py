@@ -135,7 +135,8 @@ def _limits(trial: Trial, found: Found) -> list[str]:
     except NotMeasured as unknown:
         has_cold = shape["cold"].number() * shape["probability"].number() > 0
         return [f"cold queues got no packets: {unknown}"] if has_cold else []
-    return [*_late(shape), *(_dry(trial, shape, visits) if found.off > MOST_OFF else [])]
+    dry = _dry(trial, shape, visits) if found.off > MOST_OFF else []
+    return [*_late(shape), *dry, *(_too_many(shape) if found.off < -MOST_OFF else [])]
 
 
 def _late(shape: Part) -> list[str]:
@@ -143,6 +144,16 @@ def _late(shape: Part) -> list[str]:
     if unsent <= MOST_UNSENT * max(asked, 1.0):
         return []
     return [f"the generator gave up {unsent:.0f} packets for cold queues, of about {asked:.0f}, because it was late"]
+
+
+def _too_many(shape: Part) -> list[str]:
+    sent, asked = shape["cold_sent"].number(), shape["cold_asked"].number()
+    if sent <= (1 + MOST_UNSENT) * asked:
+        return []
+    return [
+        f"cold queues got {sent:.0f} packets where their visits asked for about {asked:.0f}: visits became rarer "
+        "faster than the generator counts them"
+    ]
 
 
 def _dry(trial: Trial, shape: Part, visits: float) -> list[str]:

@@ -126,6 +126,13 @@ def test_cold_packets_that_were_late_are_named_whatever_the_polls_say() -> None:
     assert "gave up 100 packets for cold queues" in flag["text"]
 
 
+def test_more_cold_packets_than_visits_asked_for_are_named() -> None:
+    (flag,) = shape_flags(record(6000, 4000, cold_sent=900))
+    assert "60.0 % of the polls were empty where the shape has 76.0 %; cold queues got 900 packets" in flag["text"]
+    (flag,) = shape_flags(record(6000, 4000))
+    assert flag["text"] == "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
+
+
 def test_unknown_visits_are_named() -> None:
     (flag,) = shape_flags(record(7900, 2100, visits={"absent": "nobody told"}))
     assert flag["text"] == "cold queues got no packets: nobody told"

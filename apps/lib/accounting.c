@@ -43,11 +43,7 @@ void account_reset(struct account *a, uint32_t longest)
 
 uint64_t account_busy_visits(const struct account *a)
 {
-	uint64_t visits = 0;
-
-	for (int n = 1; n <= ACCOUNT_BURST_MAX; n++)
-		visits += a->visits[n];
-	return visits;
+	return account_visits_up_to(a, ACCOUNT_BURST_MAX);
 }
 
 uint64_t account_empty_polls(const struct account *a, uint32_t queues)

@@ -112,8 +112,7 @@ struct account {
 	uint64_t lock_cycles;
 	uint64_t sweeps;
 	uint64_t busy_sweeps; /* with at least one packet; counted in all modes but none */
-	uint64_t busy_visits; /* mode sampled; as the next */
-	uint64_t switches;
+	uint64_t switches;    /* mode sampled */
 	uint64_t stamps;
 	uint64_t interruptions;
 	uint64_t interrupted_cycles;
@@ -165,6 +164,16 @@ void account_add_visit(struct account *a, uint16_t n, uint32_t gap, const uint64
 uint64_t account_empty_polls(const struct account *a, uint32_t queues);
 
 uint64_t account_busy_visits(const struct account *a);
+
+/* The same where no burst is larger than `burst`. */
+static inline uint64_t account_visits_up_to(const struct account *a, uint16_t burst)
+{
+	uint64_t visits = 0;
+
+	for (uint16_t n = 1; n <= burst; n++)
+		visits += a->visits[n];
+	return visits;
+}
 
 /*
  * sum over burst sizes of visits(n) x mean[n], where mean[n] comes from a sample of weight[n] > 0. Sizes without a sample:

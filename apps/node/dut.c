@@ -16,7 +16,7 @@
 #include "workload.h"
 
 #define CYCLES_PER_EVENT_LOADED                                                                              \
-	32768 /* a busy loop looks at the TSC after packets worth about so many cycles */
+	65536 /* a busy loop looks at the TSC after packets worth about so many cycles */
 #define CYCLES_PER_PACKET_GUESS 64
 #define UNINSTRUMENTED_FACTOR   4 /* mode none looks only for the end of its window */
 

@@ -103,8 +103,8 @@ static void plan_slices(struct poller *p, uint64_t polls, uint64_t elapsed)
 	p->event_polls = (uint32_t)(EVENT_CYCLES * polls / (elapsed + 1) + 1);
 	p->lead_polls = (uint32_t)(LEAD_CYCLES * polls / (elapsed + 1) + 1);
 	/* two lengths at least: else what each slice costs beside its polls could not be told from these */
-	p->slice_lengths =
-	        1 + (uint32_t)rte_log2_u64(RTE_MIN(RTE_MAX(in_slice, 2ul), ACCOUNT_SLICE_POLLS / poll_unit(p)));
+	p->slice_lengths = 1 + (uint32_t)rte_log2_u64(
+	                               RTE_MIN(RTE_MAX(in_slice, 2ul), ACCOUNT_SLICE_POLLS / poll_unit(p)));
 }
 
 /* Sweeps that take about EVENT_CYCLES, by doubling and halving. */
@@ -117,10 +117,14 @@ static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 		p->steady_sweeps *= 2;
 }
 
-/* Random, so that sampled sweeps do not beat with the traffic; at most every EVENT_CYCLES when sweeps are short. */
+/*
+ * Random, so that sampled sweeps do not beat with the traffic; about every eighth event when sweeps are short: a sampled sweep
+ * costs some 400 cycles and disturbs what follows, which is to stay below half a per cent.
+ */
+#define SAMPLE_EVENTS 8
 static uint64_t draw_sample_distance(struct poller *p)
 {
-	const uint64_t mean = RTE_MAX(p->sample_every, p->steady_sweeps);
+	const uint64_t mean = RTE_MAX((uint64_t)p->sample_every, (uint64_t)SAMPLE_EVENTS * p->steady_sweeps);
 
 	return 1 + rng_below(&p->rng, 2 * mean);
 }
@@ -137,7 +141,8 @@ static void plan_sampling(struct poller *p, uint32_t sweeps)
 	p->sample_due = p->sample_countdown <= sweeps;
 	p->sample_countdown = p->sample_due ? draw_sample_distance(p) : p->sample_countdown - sweeps;
 	/* drawn while sweeps were shorter: do not wait for it through long ones */
-	const uint64_t most = 2 * (uint64_t)RTE_MAX(p->sample_every, p->steady_sweeps);
+	const uint64_t most =
+	        2 * RTE_MAX((uint64_t)p->sample_every, (uint64_t)SAMPLE_EVENTS * p->steady_sweeps);
 
 	if (p->sample_countdown > most)
 		p->sample_countdown = 1 + rng_below(&p->rng, most);
@@ -205,7 +210,6 @@ uint32_t poll_event(struct poller *p)
 	p->account->sweeps += sweeps;
 	longest_offer(&p->account->longest, now, elapsed, sweeps);
 	judge_stretch(p, (uint64_t)sweeps * p->queues, own);
-	plan_slices(p, (uint64_t)sweeps * p->queues, own);
 	adapt(p, sweeps, own);
 	if (unlikely(now >= p->series.next_tsc))
 		series_mark(&p->series, p->account, now);
@@ -216,6 +220,8 @@ uint32_t poll_event(struct poller *p)
 		return 0;
 	}
 	plan_sampling(p, sweeps);
+	if (p->sample_due)
+		plan_slices(p, (uint64_t)sweeps * p->queues, own);
 	plan(p, sweeps, elapsed, now);
 	note_event(p);
 	p->account->event_cycles += p->event_tsc - now;

@@ -101,7 +101,6 @@ static __rte_always_inline void poll_count(struct poller *p, const struct loop_k
 	p->busy_sweep = sweep;
 	if (kind.accounting != ACCOUNTING_SAMPLED)
 		return;
-	a->busy_visits++;
 	a->switches += number != p->next_number;
 	p->next_number = number + p->queue_step;
 }
@@ -287,12 +286,13 @@ static __rte_always_inline void sample_slice(struct poller *p, const struct loop
 	const struct account *a = p->account;
 	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->slice_lengths);
 	struct account_slice slice;
-	const uint64_t visits = a->busy_visits, switches = a->switches, received = a->rx_packets;
+	const uint64_t visits = account_visits_up_to(a, p->burst), switches = a->switches,
+	               received = a->rx_packets;
 	const uint64_t start = own_stamp(p, kind);
 
 	slice.polls = poll_on(p, kind, packets, at, polls);
 	slice.cycles = own_stamp(p, kind) - start;
-	slice.visits = (uint32_t)(a->busy_visits - visits);
+	slice.visits = (uint32_t)(account_visits_up_to(a, p->burst) - visits);
 	slice.switches = (uint32_t)(a->switches - switches);
 	slice.packets = (uint32_t)(a->rx_packets - received);
 	if (likely(a == p->account))

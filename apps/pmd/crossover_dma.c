@@ -85,16 +85,17 @@ static inline bool is_plain(const struct rte_mbuf *m, uint32_t plain_bytes)
 	       m->data_len - (uint32_t)CROSSOVER_MIN_FRAME <= plain_bytes - CROSSOVER_MIN_FRAME;
 }
 
-static inline bool can_change_hands(const struct crossover_rx_nic *nic, const struct rte_mbuf *m)
+static inline bool can_change_hands(const struct rte_mempool *pool, const struct rte_mbuf *m,
+                                    uint32_t plain_bytes)
 {
-	return is_plain(m, nic->plain_bytes) && m->pool == nic->pool && rte_mbuf_refcnt_read(m) == 1 &&
+	return is_plain(m, plain_bytes) && m->pool == pool && rte_mbuf_refcnt_read(m) == 1 &&
 	       (m->ol_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0 &&
 	       m->data_off >= RTE_PKTMBUF_HEADROOM;
 }
 
 static inline bool fits(const struct crossover_rx_nic *nic, const struct rte_mbuf *m, bool swap)
 {
-	return swap ? can_change_hands(nic, m) : is_plain(m, nic->plain_bytes);
+	return swap ? can_change_hands(nic->pool, m, nic->plain_bytes) : is_plain(m, nic->plain_bytes);
 }
 
 /* Descriptors to be filled in one go, for the frames at the head of a chunk that take one each. */
@@ -135,15 +136,18 @@ static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring,
 	return span;
 }
 
-/* 'count' descriptors of the span were filled and hold 'bytes' bytes: sets DD on all of them, in order. */
+/* The first 'count' descriptors of the span were filled: sets DD on all of them, in order. */
 static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
                                          const struct span *span, const uint64_t *writebacks, uint32_t count,
-                                         uint64_t bytes, bool shared)
+                                         bool shared)
 {
 	struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
+	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		store_writeback(&desc[i], writebacks[i]);
+		bytes += (uint16_t)writebacks[i];
+	}
 	if (!shared) {
 		crossover_ring_claim(nic, span->head, count, false);
 		crossover_ring_count(nic, count, bytes, false);
@@ -152,28 +156,41 @@ static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct 
 	txq->counts.bytes += bytes;
 }
 
-/* Copies plain frames into the span, up to the first frame that is not plain. Returns how many. */
-static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
-                                               struct rte_mbuf *const *pkts, const uint64_t *tags,
-                                               const struct span *span, bool shared)
+/*
+ * Copies frames into the buffers of 'count' descriptors, up to the first frame that is not plain. Returns how many. Not
+ * inlined: this loop needs the registers.
+ */
+static __rte_noinline uint32_t copy_run(const struct crossover_rx_nic *nic,
+                                        const struct crossover_rx_desc *desc, struct rte_mbuf *const *pkts,
+                                        const uint64_t *tags, uint32_t count, uint32_t plain_bytes,
+                                        uint64_t *writebacks)
 {
-	const struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
-	uint32_t plain_bytes = nic->plain_bytes, count = span->count, i;
-	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
+	uint32_t i;
 
 	for (i = 0; i < count && i < PREFETCH_AHEAD; i++)
 		prefetch_to_write(buffer_data(nic, desc[i].buffer));
-	for (i = 0; i < count && (shared || is_plain(pkts[i], plain_bytes)); i++) {
+	for (i = 0; i < count && is_plain(pkts[i], plain_bytes); i++) {
 		uint32_t length = pkts[i]->data_len;
 
 		if (likely(i + PREFETCH_AHEAD < count))
 			prefetch_to_write(buffer_data(nic, desc[i + PREFETCH_AHEAD].buffer));
 		rte_memcpy(buffer_data(nic, desc[i].buffer), rte_pktmbuf_mtod(pkts[i], const void *), length);
 		writebacks[i] = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
-		bytes += length;
 	}
-	complete(txq, nic, span, writebacks, i, bytes, shared);
 	return i;
+}
+
+/* Copies plain frames into the span. Claimed ones were looked at already, and the MTU may have changed since. */
+static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
+                                               struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                               const struct span *span, bool shared)
+{
+	uint64_t writebacks[CROSSOVER_CHUNK];
+	uint32_t copied = copy_run(nic, &nic->desc[crossover_head_position(span->head)], pkts, tags,
+	                           span->count, shared ? UINT32_MAX : nic->plain_bytes, writebacks);
+
+	complete(txq, nic, span, writebacks, copied, shared);
+	return copied;
 }
 
 struct gather {
@@ -312,31 +329,40 @@ uint32_t crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_
 	                             : copy_alone(txq, ring, pkts, tags, count);
 }
 
-/* Swaps buffers up to the first frame whose buffer cannot change hands; the posted ones are left over. */
+/* As copy_run(); the buffers of the descriptors go to 'posted', those of the frames in their place. */
+static __rte_noinline uint32_t swap_run(const struct rte_mempool *pool, struct crossover_rx_desc *desc,
+                                        struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                                        uint32_t plain_bytes, void **posted, uint64_t *writebacks)
+{
+	uint32_t i;
+
+	for (i = 0; i < count && can_change_hands(pool, pkts[i], plain_bytes); i++) {
+		posted[i] = handle_mbuf(desc[i].buffer);
+		desc[i].buffer = (uintptr_t)pkts[i];
+		writebacks[i] = pkts[i]->data_len | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
+	}
+	return i;
+}
+
+/* Swaps buffers; the posted ones are left over. */
 static __rte_always_inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
                                                struct rte_mbuf *const *pkts, const uint64_t *tags,
                                                const struct span *span, struct crossover_leftovers *left,
                                                bool shared)
 {
 	struct crossover_rx_desc *desc = &nic->desc[crossover_head_position(span->head)];
-	uint64_t writebacks[CROSSOVER_CHUNK], bytes = 0;
-	void **posted;
-	uint32_t i;
+	uint64_t writebacks[CROSSOVER_CHUNK];
+	uint32_t swapped;
 
 	if (unlikely(left->nb_buffers > 0 && left->pool != nic->pool))
 		crossover_leftovers_give_back(left);
 	left->pool = nic->pool;
-	posted = &left->buffers[left->nb_buffers];
-	for (i = 0; i < span->count && (shared || can_change_hands(nic, pkts[i])); i++) {
-		posted[i] = handle_mbuf(desc[i].buffer);
-		desc[i].buffer = (uintptr_t)pkts[i];
-		writebacks[i] = pkts[i]->data_len | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
-		bytes += pkts[i]->data_len;
-	}
-	complete(txq, nic, span, writebacks, i, bytes, shared);
-	left->nb_buffers += i;
-	txq->counts.swapped += i;
-	return i;
+	swapped = swap_run(nic->pool, desc, pkts, tags, span->count, shared ? UINT32_MAX : nic->plain_bytes,
+	                   &left->buffers[left->nb_buffers], writebacks);
+	complete(txq, nic, span, writebacks, swapped, shared);
+	left->nb_buffers += swapped;
+	txq->counts.swapped += swapped;
+	return swapped;
 }
 
 static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
