@@ -115,9 +115,9 @@ struct crossover_rx_queue {
 	uint16_t next_template;
 	uint16_t queue_id;
 	uint16_t buffer_bytes;
-	double probability;    /* cold: of a visit that finds a packet */
-	double gap_scale;      /* cold: 1 / ln(1 - probability) */
-	uint64_t random_state; /* cold */
+	double probability;      /* cold: of a visit that finds a packet */
+	double gap_scale;        /* cold: 1 / ln(1 - probability) */
+	uint64_t random_state;   /* cold */
 	uint64_t carried_missed; /* by TX queues of the peer that are gone */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;
