@@ -318,8 +318,8 @@ class Account:
         self.useful = found.packets.value - self.wire
         if self.wire > found.packets.value + found.packets.error:
             raise NotMeasured(
-                f"the wire, timed burst by burst, takes {100 * self.wire / self.total:.1f} % of the window, all that has "
-                f"to do with packets {100 * found.packets.value / self.total:.1f} %: bursts overlap in the loop"
+                f"the wire, timed burst by burst, takes {100 * self.wire / self.total:.1f} % of the window, all that "
+                f"has to do with packets {100 * found.packets.value / self.total:.1f} %: bursts overlap in the loop"
             )
 
     def part(self, name: str) -> float:

@@ -74,7 +74,8 @@ bool poll_interrupted(const struct poller *p, uint64_t polls, uint64_t packets, 
 {
 	const double expected = expected_cycles(p, polls, packets);
 
-	return (double)cycles > expected + expected / ACCOUNT_INTERRUPTION_PART + (double)p->interruption_cycles;
+	return (double)cycles >
+	       expected + expected / ACCOUNT_INTERRUPTION_PART + (double)p->interruption_cycles;
 }
 
 static void book_interruption(struct poller *p, uint64_t polls, uint64_t packets, uint64_t elapsed)
