@@ -272,7 +272,7 @@ def test_a_change_of_ground_is_no_drift(tmp_path: Path) -> None:
 
 
 def test_recorded_runs_read_as_before(checkout: Path) -> None:
-    for folder in sorted((checkout / "data/runs").iterdir()):
+    for folder in sorted((checkout / "tests/runs_of_before").iterdir()):
         if not folder.is_dir():
             continue
         run = read_run(folder)
