@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from pollscope.analysis.ground import UNKNOWN_FOOTING, Footing, footing, labelled_together
 from pollscope.analysis.samples import Sample, factors, groups, level_text, measured, samples
 from pollscope.analysis.statistics import Estimate, ratio_estimate
 from pollscope.errors import UsageError
@@ -37,7 +38,8 @@ class Difference:
     """One metric at one point, on both sides.
 
     `ratio` is second over first; `relative`: both are shares of their own baselines,
-    without a unit. A difference is `beyond_noise` when its interval leaves out 1.
+    without a unit. A difference is `beyond_noise` when its interval leaves out 1. `footing` tells whether both sides
+    stand on the same ground.
     """
 
     metric: str
@@ -48,6 +50,7 @@ class Difference:
     second: Estimate
     ratio: Estimate
     relative: bool = False
+    footing: Footing = UNKNOWN_FOOTING
 
     @property
     def beyond_noise(self) -> bool:
@@ -61,12 +64,16 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
     Raises:
         UsageError: an unknown metric, or no common point with a common metric.
     """
-    tables = [measured(current_table(run)) for run in (first, second)]
+    runs = (first, second)
+    labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
+    tables = [measured(table) for table in labelled]
     names = ("first", "second") if first.run_id == second.run_id else (first.run_id, second.run_id)
     found = []
     for metric in _chosen(metrics):
         left, right = ({sample.label(): sample for sample in samples(table, metric)} for table in tables)
         found += [_difference(metric, label, names, left[label], right[label]) for label in left if label in right]
+    if unknown:
+        found = [replace(each, footing=Footing(None, unknown)) for each in found]
     return _not_empty(found, "the runs have no point with a common metric")
 
 
@@ -155,7 +162,8 @@ def _not_empty(found: list[Difference], complaint: str) -> list[Difference]:
 
 def _difference(metric: str, point: str, names: tuple[str, str], first: Sample, second: Sample) -> Difference:
     ratio = ratio_estimate(second.values, first.values)
-    return Difference(metric, point or "all", *names, first.estimate, second.estimate, ratio)
+    stand = footing([(names[0], first.grounds), (names[1], second.grounds)])
+    return Difference(metric, point or "all", *names, first.estimate, second.estimate, ratio, footing=stand)
 
 
 def comparison_text(differences: Sequence[Difference]) -> str:
@@ -167,7 +175,32 @@ def comparison_text(differences: Sequence[Difference]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
     count = sum(each.beyond_noise for each in differences)
-    return "\n".join([*lines, f"{count} of {len(differences)} differences exceed noise (marked *)."])
+    return "\n".join(
+        [*lines, f"{count} of {len(differences)} differences exceed noise (marked *).", *_ground(differences)]
+    )
+
+
+def _ground(differences: Sequence[Difference]) -> list[str]:
+    """What is to be said of the ground under the sides."""
+    apart = [each for each in differences if each.footing.same is False]
+    unknown = [each for each in differences if each.footing.same is None]
+    pooled = [each for each in differences if each.footing.same and each.footing.text]
+    lines = []
+    if pooled:
+        lines.append(
+            f"{len(pooled)} of {len(differences)} pool trials over several grounds, alike on both sides; the first, "
+            f"{pooled[0].metric}: {pooled[0].footing.text}."
+        )
+    if apart:
+        lines.append(
+            f"{len(apart)} of {len(differences)} compare trials on different ground (marked !), which alone can make a "
+            f"difference; the first, {apart[0].metric}: {apart[0].footing.text}."
+        )
+    if unknown:
+        whether = "Whether both sides stand on the same ground is not known"
+        of = "" if len(unknown) == len(differences) else f" of {len(unknown)} differences"
+        lines.append(f"{whether}{of}: {unknown[0].footing.text}.")
+    return lines
 
 
 def _row(each: Difference) -> tuple[str, ...]:
@@ -175,7 +208,11 @@ def _row(each: Difference) -> tuple[str, ...]:
     show = (lambda value: f"{value:.4g} of its baseline") if each.relative else metric.text
     first = f"{each.first_name}: {show(each.first.value)}"
     second = f"{each.second_name}: {show(each.second.value)}"
-    return each.metric, each.point, first, second, _ratio_text(each.ratio), "*" if each.beyond_noise else ""
+    return each.metric, each.point, first, second, _ratio_text(each.ratio), _marks(each)
+
+
+def _marks(each: Difference) -> str:
+    return ("*" if each.beyond_noise else "") + ("!" if each.footing.same is False else "")
 
 
 def _ratio_text(ratio: Estimate) -> str:

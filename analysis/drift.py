@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether results moved while a run went on: the repeats of every point against the time of their measurement."""
+"""Whether results moved while a run went on: the repeats of every point against the time of their measurement.
+
+Repeats on different ground (docs/ground.md) are not compared with each other: that they differ is said of the ground.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +48,7 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
     data = data[data[f"metric.{metric}"].notna() & data["trial"].isin(minutes)]
     groups = [
         ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[f"metric.{metric}"]])
-        for _, rows in data.groupby("point", sort=False)
+        for _, rows in data.groupby(["point", "ground"], sort=False)
         if len(rows) >= FEWEST_REPEATS
     ]
     found = trend(groups)

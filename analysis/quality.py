@@ -10,6 +10,7 @@ import pandas as pd
 
 from pollscope.analysis.collected import deliveries, doubts
 from pollscope.analysis.drift import drift
+from pollscope.analysis.ground import change_text
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.samples import measured, samples
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
@@ -99,7 +100,8 @@ def _kind_of_reason(trial: Mapping[str, Any]) -> str:
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     """What the runner noted: drift of the baseline, maxima, roles of cores, missing hugepages, build flags."""
     told = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
-    texts = [text for text in told if not text.startswith(NO_RESULT)]  # `_generator` says it in its place
+    # `_generator` and `_ground` say these in their place.
+    texts = [text for text in told if not text.startswith((NO_RESULT, "the ground under the run changed"))]
     for text in texts[:MOST_NOTES]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > MOST_NOTES:
@@ -140,6 +142,23 @@ def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             f"The spec adds {cost:g} TSC cycles to each packet's processing, which the workload alone does not have: "
             "shares of cycles and maximum rates include them.",
         )
+
+
+def _accounting_of_before(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    old = [trial for trial in run.trials if _has_old_classes(trial)]
+    if old:
+        yield Caution(
+            "accounting of before",
+            f"{len(old)} of {len(run.trials)} trials were recorded when visits were timed one by one and cut to fit "
+            "the window: on busy cores with many queues the polling tax came out too low, by 3 points and more. "
+            "Touched: tax_share, tax_share_running, useful_share, empty_poll_share, receive_share, process_share, "
+            "transmit_share, loop_share, cycles_per_packet_useful. Measure again (docs/accounting.md).",
+        )
+
+
+def _has_old_classes(trial: Mapping[str, Any]) -> bool:
+    lcores = ((trial.get("result") or {}).get("dut") or {}).get("lcores") or []
+    return any("excess_cycles" in (lcore.get("cycles_sampled") or {}) for lcore in lcores)
 
 
 def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -260,6 +279,12 @@ def _unsteady(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             yield Caution(topic, f"In {len(found)} of {len(trials)} trials; {first}.")
 
 
+def _ground(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    text = change_text(run, table)
+    if text:
+        yield Caution("ground", text)
+
+
 def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     for name in WATCHED:
         found = drift(run, table, name)
@@ -303,12 +328,14 @@ def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 # What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.
 CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _modelled,
+    _accounting_of_before,
     _unfinished,
     _bad_trials,
     _implausible,
     _noise,
     _interrupted,
     _generator,
+    _ground,
     _unsteady,
     _drifting,
     _heaps,
@@ -323,8 +350,8 @@ CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
 
 
 def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
-    """What did not hold still, for the terminal: within windows, over the run, between repeats."""
-    checks = (_unsteady, _drifting, _heaps)
+    """What did not hold still, for the terminal: the host, within windows, over the run, between repeats."""
+    checks = (_ground, _unsteady, _drifting, _heaps)
     return [f"{caution.topic}: {caution.text}" for check in checks for caution in check(run, table)]
 
 

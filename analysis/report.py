@@ -21,6 +21,7 @@ from pollscope.analysis.compare import compare_knobs
 from pollscope.analysis.figures import figures_of, inline_comparison, inline_svg
 from pollscope.analysis.figures.files import font_face
 from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
+from pollscope.analysis.ground import GroundTable, ground_table
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import citation
 from pollscope.analysis.quality import Caution, cautions, left_out
@@ -120,6 +121,7 @@ class RunSection:
     throughputs: list[Throughput]
     collectors: list[Delivery]
     collected: list[MeansTable]
+    ground: GroundTable
     left_out: list[dict[str, Any]]
     bad_trials: list[dict[str, Any]]
     absences: list[tuple[str, str]]
@@ -178,6 +180,7 @@ def _section(run: RunFolder, number: int) -> RunSection:
         throughputs=throughputs(run),
         collectors=deliveries(run),
         collected=means_tables(run),
+        ground=ground_table(run),
         left_out=left_out(run),
         bad_trials=_bad_trials(run),
         absences=_absences(table, bool(run.meta.get("collectors"))),

@@ -18,15 +18,17 @@ Level = float | int | str | bool
 
 @dataclass(frozen=True)
 class Sample:
-    """The values of one metric at one point, in the order of measurement."""
+    """The values of one metric at one point, in the order of measurement, and the ground that each stands on."""
 
     levels: Mapping[str, Level]
     values: tuple[float, ...]
+    error: float = 0.0  # mean half-width of the 95 % intervals that single trials have by themselves
+    grounds: tuple[str, ...] = ()
 
     @property
     def estimate(self) -> Estimate:
-        """Mean with its interval."""
-        return mean_estimate(self.values)
+        """Mean with its interval, which holds the spread of the trials and what each does not know by itself."""
+        return mean_estimate(self.values).widened(self.error)
 
     def label(self, *but: str) -> str:
         """The levels in words, without the factors in `but`: 'queues 4, load 50 %'."""
@@ -34,7 +36,16 @@ class Sample:
 
 
 def measured(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are data: measured trials that are not failed (docs/store-format.md)."""
+    """The rows that are data: measured trials that are not failed (docs/store-format.md).
+
+    Trials on other ground are none where every point was seen often enough on the main one (docs/ground.md).
+    """
+    rows = on_any_ground(table)
+    return rows[~rows["other_ground"]]
+
+
+def on_any_ground(table: pd.DataFrame) -> pd.DataFrame:
+    """The measured trials that are not failed, whatever ground they stand on."""
     return table[(table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])]
 
 
@@ -61,17 +72,28 @@ def samples(table: pd.DataFrame, metric: str) -> list[Sample]:
     if present.empty:
         return []
     if not names:
-        return [Sample({}, _values(present, metric))]
+        return [_sample({}, present, metric)]
     columns = [f"factor.{name}" for name in names]
     found = []
     for levels, rows in present.groupby(columns, sort=True, dropna=False):
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
-        found.append(Sample(known, _values(rows, metric)))
+        found.append(_sample(known, rows, metric))
     return found
 
 
-def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
-    return tuple(float(value) for value in rows[f"metric.{metric}"])
+# Metrics whose trials come with an error of their own, and where it stands.
+ERRORS = dict.fromkeys(("tax_share", "tax_share_running", "useful_share", "empty_poll_share"), "tax_share_error")
+
+
+def _error(rows: pd.DataFrame, metric: str) -> float:
+    column = f"metric.{ERRORS.get(metric)}"
+    errors = rows[column].dropna() if column in rows else rows.iloc[:0, 0]
+    return float(errors.mean()) if len(errors) else 0.0
+
+
+def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str) -> Sample:
+    values = tuple(float(value) for value in rows[f"metric.{metric}"])
+    return Sample(levels, values, _error(rows, metric), tuple(str(label) for label in rows["ground"]))
 
 
 def _is_missing(level: object) -> bool:

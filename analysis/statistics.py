@@ -50,6 +50,13 @@ class Estimate:
             return 0.0
         return abs(half / self.value) if self.has_interval and self.value != 0 else math.inf
 
+    def widened(self, error: float) -> "Estimate":
+        """With an independent error of that half-width on top; both are 95 %."""
+        if error == 0 or not self.has_interval:
+            return self
+        below, above = math.hypot(self.value - self.low, error), math.hypot(self.high - self.value, error)
+        return Estimate(self.value, self.value - below, self.value + above, self.n, self.method)
+
     def scaled(self, factor: float) -> "Estimate":
         """The estimate in another unit; `factor` is positive."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.method)

@@ -3,7 +3,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,25 @@ class DutNode:
         self._client = client
         self.tsc_hz: float = client.hello["tsc_hz"]
 
-    def configure(self, dut: Mapping[str, Any], generator: bool, receives: bool = False) -> None:
-        """One queue; `dut` adds to the object of that name. `receives`: the generator takes back what the DUT sends."""
+    def configure(
+        self,
+        dut: Mapping[str, Any],
+        generator: bool,
+        receives: bool = False,
+        rx_port: Mapping[str, Any] | None = None,
+        generator_adds: Mapping[str, Any] | None = None,
+    ) -> None:
+        """One queue, or what `rx_port` says; `dut` and `generator_adds` add to the objects of these names.
+
+        `receives`: the generator takes back what the DUT sends.
+        """
         whole: dict[str, Any] = {
-            "ports": [{"name": name} for name in PORTS],
+            "ports": [{"name": name, **(rx_port or {} if name == PORTS[1] else {})} for name in PORTS],
             "dut": {"lcores": [DUT_LCORE], "rx_port": PORTS[1], "tx_port": PORTS[2], **dut},
         }
         if generator:
             ends = {"tx_port": PORTS[0], "rx_port": PORTS[3] if receives else None, "target_port": PORTS[1]}
-            whole["gen"] = {"lcore": GENERATOR_LCORE, **ends}
+            whole["gen"] = {"lcore": GENERATOR_LCORE, **ends, **(generator_adds or {})}
         self._client.request("configure", LIMIT_S, **whole)
 
     def trial(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:
@@ -45,8 +55,14 @@ class DutNode:
         """Runs one trial and returns the whole result."""
         times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
         self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
-        self._client.wait_event(("done", "failed"), LIMIT_S)
+        self._client.wait_trial("bench", LIMIT_S)
         return self._client.request("read", LIMIT_S)
+
+    def oracle(self, bursts: Sequence[int], queues: int, passes: int, work_cycles: int) -> dict[str, Any]:
+        """Runs a script of polls (apps/node/oracle.h)."""
+        return self._client.request(
+            "oracle", LIMIT_S, burst=list(bursts), queues=queues, passes=passes, work_cycles=work_cycles
+        )
 
     def selftest(self) -> list[dict[str, Any]]:
         """The rows of the node's self-test."""

@@ -55,7 +55,7 @@ class Generator:
         self._client.request("configure", LIMIT_S, ports=ports, gen=whole)
         times = {"warmup_ns": 20_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
         self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
-        self._client.wait_event(("done", "failed"), LIMIT_S)
+        self._client.wait_trial("bench", LIMIT_S)
         lcore: dict[str, Any] = self._client.request("read", LIMIT_S)["gen"]["lcores"][0]
         return lcore
 

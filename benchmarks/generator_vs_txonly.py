@@ -59,7 +59,7 @@ class Generator:
         """One trial."""
         times = {"warmup_ns": 50_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 1_000_000}
         self._client.request("start", LIMIT_S, trial="bench", rate={"saturate": True}, **times)
-        self._client.wait_event(("done", "failed"), LIMIT_S)
+        self._client.wait_trial("bench", LIMIT_S)
         lcore: dict[str, Any] = self._client.request("read", LIMIT_S)["gen"]["lcores"][0]
         return float(lcore["sent"] * self.tsc_hz / lcore["duration_tsc"])
 

@@ -39,6 +39,11 @@ class Testpmd:
             )
         self._until_prompt()
 
+    @property
+    def pid(self) -> int:
+        """The process: stdbuf has become testpmd."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

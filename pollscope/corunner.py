@@ -143,10 +143,8 @@ class Present:
         """
         own = {"warmup_ns": max(1, times["warmup_ns"]), "window_ns": times["window_ns"]}
         with _corunner_lost():
-            self._client.request("start", START_LIMIT_S, **own)
-            event = self._client.wait_event(("done", "failed"), sum(own.values()) / 1e9 + STOP_LIMIT_S)
-            if event["event"] == "failed":
-                raise TrialError(f"the co-runner gave the trial up: {event.get('error')}")
+            self._client.request("start", START_LIMIT_S, trial="alone", **own)
+            self._client.wait_trial("alone", sum(own.values()) / 1e9 + STOP_LIMIT_S)
             return {**self._config, "result": self._client.request("read", READ_LIMIT_S)}
 
 

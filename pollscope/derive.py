@@ -23,8 +23,8 @@ from pollscope.steady import rate_after_cut, warm_up
 
 # A share that lies further outside 0..1 contradicts itself; estimates from sampled sweeps may miss by a little.
 SHARE_TOLERANCE = 0.005
-# A loss may be negative (foreign packets) and so may a rate error; every other share lies between 0 and 1.
-SIGNED_SHARES = {"rate_error", "loss_share"}
+# A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
+SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
 COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
 # Rates that leave out a warm-up which reached into the window: counter of the parts, and of which time it is a rate.
 CUT = {
@@ -97,7 +97,7 @@ def _plausible(name: str, value: float) -> float:
         raise NotMeasured(f"the record gives {value}, which is no number")
     unit = metric_dictionary()[name].unit
     low = -math.inf if name in SIGNED_SHARES else -SHARE_TOLERANCE
-    high = math.inf if name == "rate_error" else 1 + SHARE_TOLERANCE
+    high = math.inf if name in ("rate_error", "accounting_misfit_share") else 1 + SHARE_TOLERANCE
     if unit == "share" and not low <= value <= high:
         raise NotMeasured(f"the record gives {value:.4g}, but a share lies between 0 and 1")
     return value

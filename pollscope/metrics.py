@@ -89,11 +89,12 @@ def duration_text(value_ns: float) -> str:
 
 
 class MetricDictionary(BaseModel):
-    """All metrics by name, in the order of the file, and the titles of their groups."""
+    """All metrics by name, in the order of the file, and the titles of their groups, some with a text below them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     groups: dict[str, str]
+    introductions: dict[str, str] = {}
     metrics: dict[str, Metric]
 
     def __getitem__(self, name: str) -> Metric:
@@ -122,6 +123,9 @@ def parse_dictionary(path: Path) -> MetricDictionary:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(first["msg"], f"{path}: {'.'.join(str(part) for part in first['loc'])}") from None
+    for group in dictionary.introductions:
+        if group not in dictionary.groups:
+            raise UsageError(f"introduction of group '{group}', which has no title", str(path))
     for metric in dictionary.metrics.values():
         if metric.group not in dictionary.groups:
             raise UsageError(f"group '{metric.group}' of metric '{metric.name}' has no title", str(path))
@@ -145,7 +149,15 @@ def documentation(dictionary: MetricDictionary) -> str:
         "A *share* lies between 0 and 1. A metric that could not be measured is absent; `absent.NAME` says why.",
     ]
     for group, title in dictionary.groups.items():
-        lines += ["", f"## {title}", "", "| metric | unit | better | definition | source |", "|---|---|---|---|---|"]
+        introduction = dictionary.introductions.get(group)
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            *([introduction, ""] if introduction else []),
+            "| metric | unit | better | definition | source |",
+            "|---|---|---|---|---|",
+        ]
         lines += [_row(metric) for metric in dictionary.metrics.values() if metric.group == group]
     return "\n".join(lines) + "\n"
 

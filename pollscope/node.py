@@ -20,6 +20,8 @@ from typing import IO, Any
 from pollscope.errors import HostError, TrialError
 
 PROTOCOL = 1
+# The events that end a started trial, one way or the other.
+TRIAL_ENDS = ("done", "failed")
 # EAL takes about a second with hugepages, and several to touch the memory of a large --no-huge process.
 HELLO_LIMIT_S = 60.0
 QUIT_LIMIT_S = 3.0
@@ -120,6 +122,20 @@ class NodeClient:
         deadline = time.monotonic() + limit_s
         return self._take(lambda message: message.get("event") in names, deadline, f"no event '{names[0]}'")
 
+    def wait_trial(self, trial: str, limit_s: float) -> None:
+        """Waits until this trial is done. The end of another one, lost before, is dropped.
+
+        Raises:
+            NodeFailed: the node gave the trial up.
+            NodeLost: it gave the trial up because lcores hang, so that it can start no other; or as `request` does.
+        """
+        deadline = time.monotonic() + limit_s
+        while (event := self._take(_ends_a_trial, deadline, f"no event '{TRIAL_ENDS[0]}'")).get("trial") != trial:
+            pass
+        if event["event"] == "failed":
+            what = f"{self._who} gave the trial up: {event.get('error')}"
+            raise NodeLost(what) if event.get("hung") else NodeFailed(what)
+
     def close(self) -> None:
         """Asks the node to quit, and ends it when it does not."""
         if self._process.poll() is None:
@@ -192,6 +208,10 @@ class NodeClient:
         if not isinstance(message, dict):
             raise NodeLost(f"{self._who} wrote something that is not an object: {line[:60]!r}")
         return message
+
+
+def _ends_a_trial(message: dict[str, Any]) -> bool:
+    return message.get("event") in TRIAL_ENDS
 
 
 class ClientOwner:

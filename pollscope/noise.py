@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pollscope.accounting import MISFIT_SHARE
 from pollscope.spec.model import Noise
 
 
@@ -44,7 +45,23 @@ def trial_flags(limits: Noise, record: Mapping[str, Any], metrics: Mapping[str, 
         record: of the trial.
         metrics: of the trial; one that is absent cannot be above its limit.
     """
-    return [*_waiting(limits, record), *_corunner_waiting(limits, record), *_above_limits(limits, metrics)]
+    return [
+        *_waiting(limits, record),
+        *_corunner_waiting(limits, record),
+        *_above_limits(limits, metrics),
+        *_misfit(metrics),
+    ]
+
+
+def _misfit(metrics: Mapping[str, float]) -> list[dict[str, str]]:
+    misfit = metrics.get("accounting_misfit_share", 0.0)
+    if abs(misfit) <= MISFIT_SHARE:
+        return []
+    text = (
+        f"what visits and packets cost in slices misses the window by {100 * misfit:+.1f} % of it (limit "
+        f"{100 * MISFIT_SHARE:g} %): the ground moved, or costs do not add up; the tax rests on counts"
+    )
+    return [{"name": "accounting:misfit", "text": text}]
 
 
 def _waiting(limits: Noise, record: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -8,14 +8,21 @@ the key.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
+from pollscope.accounting import QUIET_VARIABLES, VARIABLES, Measured, classes
 from pollscope.errors import UsageError
 from pollscope.histogram import Histogram, merged, parse_histogram
 
+Told = TypeVar("Told")
 NS_PER_S = 1e9
 # The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
 CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
+USEFUL_PARTS = ("receive", "process", "transmit")
+CYCLE_CLASSES = ("total", "useful", "wire", *TAX_CLASSES)
+# Latencies of visits are the parts of useful cycles where they add up to these within this share of the window.
+PARTS_TOLERANCE = 0.02
 POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
 
 
@@ -160,7 +167,9 @@ class Trial:
 
     @cached_property
     def cycles(self) -> dict[str, float]:
-        """`total`, `useful` and the classes of the tax, summed over lcores, checked to account for the whole window."""
+        """`total`, `useful`, `wire` and the classes of the tax, summed over lcores; they make the whole window."""
+        if not self.is_of_before_slices:
+            return {name: sum(getattr(one, name) for one in self.accounts) for name in CYCLE_CLASSES}
         cycles = {name: self.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
         if cycles["total"] == 0:
             raise NotMeasured("the DUT's window has no cycles")
@@ -169,11 +178,35 @@ class Trial:
             raise NotMeasured(
                 f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted"
             )
-        return cycles
+        return cycles | {"wire": 0.0}
+
+    @property
+    def is_of_before_slices(self) -> bool:
+        """Whether the node made the classes itself, from visits timed one by one."""
+        return "useful" in _keys(self.lcores[0]["cycles"])
+
+    @cached_property
+    def accounts(self) -> list["Account"]:
+        """The classes of each lcore."""
+        if self.is_of_before_slices:
+            raise NotMeasured("recorded before slices were taken")
+        return [Account(lcore, self.wire_cycles_per_frame) for lcore in self.lcores]
+
+    @cached_property
+    def wire_cycles_per_frame(self) -> float:
+        """What a sent frame cost the DUT's cores as DMA engine of the virtual NIC; 0 where the NIC has its own."""
+        try:
+            xstats = self.part("result", "ports", self.part("config", "dut", "tx_port").text(), "xstats")
+        except NotMeasured:
+            return 0.0
+        timed = {end: _sum_of(xstats, f"_wire_sampled_{end}") for end in ("cycles", "frames")}
+        return timed["cycles"] / timed["frames"] if timed["frames"] else 0.0
 
     def useful_part_share(self, name: str) -> float:
-        """Share of receive, process or transmit in all cycles; not every accounting mode tells them apart."""
-        return self.dut_sum("cycles", name) / self.cycles["total"]
+        """Share of receive, process or transmit in all cycles, where they can be told apart."""
+        if self.is_of_before_slices:
+            return self.dut_sum("cycles", name) / self.cycles["total"]
+        return sum(one.part(name) for one in self.accounts) / self.cycles["total"]
 
     @cached_property
     def total_cycles(self) -> float:
@@ -265,6 +298,119 @@ class Trial:
         if unit not in ("ns", "cycles"):
             raise UsageError(f"a histogram has the unit '{unit}', allowed are ns and cycles", "result")
         return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
+
+
+class Account:
+    """The classes of one lcore (docs/accounting.md), in cycles.
+
+    Raises:
+        NotMeasured: the accounting mode has no classes, or its slices were too few.
+    """
+
+    def __init__(self, lcore: Part, wire_cycles_per_frame: float) -> None:
+        found = classes(_recorded(lcore))
+        if isinstance(found, str):
+            raise NotMeasured(found)
+        self.lcore, self.classes = lcore, found
+        self.total, self.loop, self.instrumentation = found.total, found.loop, found.instrumentation
+        self.empty_poll = found.empty_poll.value
+        self.wire = _optional(lcore, "tx_packets") * wire_cycles_per_frame
+        self.useful = found.packets.value - self.wire
+
+    def part(self, name: str) -> float:
+        """Receive, process or transmit: as timed visit by visit, where these latencies add up to all useful cycles."""
+        timed = timed_parts(self.lcore)
+        timed["transmit"] -= self.wire
+        excess = (sum(timed.values()) - self.useful) / self.total
+        if abs(excess) > PARTS_TOLERANCE:
+            raise NotMeasured(
+                f"timed one by one visits take {100 * abs(excess):.1f} % of the window "
+                f"{'more' if excess > 0 else 'less'} than in the loop, so their parts do not add up"
+            )
+        return timed[name]
+
+    @property
+    def idle_iterations(self) -> float:
+        """Cycles of iterations without a packet."""
+        return self.lcore["idle_iterations"].number() * self.lcore["queues"].number() * self.classes.empty_poll_cycles
+
+    @property
+    def interaction(self) -> Measured:
+        """See Classes.interaction."""
+        return _told(self.classes.interaction)
+
+    @property
+    def misfit(self) -> float:
+        """See Classes.misfit."""
+        return _told(self.classes.misfit)
+
+
+def timed_parts(lcore: Part) -> dict[str, float]:
+    """What all visits would have taken one by one, in cycles; nothing where there was none."""
+    if lcore["polls"]["partial"].number() + lcore["polls"]["full"].number() == 0:
+        return dict.fromkeys(USEFUL_PARTS, 0.0)
+    parts = {name: lcore["timed"][f"{name}_cycles"].number() for name in USEFUL_PARTS}
+    parts["process"] += lcore["waited_cycles"].number()
+    return parts
+
+
+def _recorded(lcore: Part) -> dict[str, object]:
+    """What classes() reads of an lcore, each value checked."""
+    if "slices" not in _keys(lcore):
+        return {"accounting": lcore["accounting"].text()}
+    counts = ("switches", "rx_packets", "waited_cycles", "event_cycles", "sampling_cycles", "stamps", "stamp_cycles")
+    numbers: dict[str, object] = {name: lcore[name].number() for name in counts}
+    return numbers | {
+        "cycles": {"total": nonzero(lcore["cycles"]["total"].number(), "the DUT's window has no cycles")},
+        "interruptions": {"cycles": lcore["interruptions"]["cycles"].number()},
+        "polls": {
+            "empty": lcore["polls"]["empty"].number(),
+            "partial": lcore["polls"]["partial"].number(),
+            "full": lcore["polls"]["full"].number(),
+            "refill_failed": _or_absent(lcore["polls"], "refill_failed"),
+        },
+        "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in _keys(lcore) else 0.0},
+        "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
+        "slices": {
+            "blocks": _sums(lcore["slices"]["blocks"], VARIABLES),
+            "quiet": _sums(lcore["slices"]["quiet"], QUIET_VARIABLES),
+        },
+    }
+
+
+def _or_absent(part: Part, key: str) -> object:
+    """A number, or what stands in its place where it was not measured."""
+    try:
+        return part[key].number()
+    except NotMeasured as reason:
+        return {"absent": str(reason)}
+
+
+def _sums(blocks: Part, variables: int) -> list[list[float]]:
+    """A number of slices and sums of products for each block of the window."""
+    rows = [[value.number() for value in block.items()] for block in blocks.items()]
+    columns = 1 + variables * (variables + 1) // 2
+    if not rows or any(len(row) != columns for row in rows):
+        raise UsageError(f"is no list of blocks with {columns} numbers each", blocks.path)
+    return rows
+
+
+def _told(value: Told | str) -> Told:
+    if isinstance(value, str):
+        raise NotMeasured(value)
+    return value
+
+
+def _keys(part: Part) -> set[str]:
+    return set(part.value) if isinstance(part.value, Mapping) else set()
+
+
+def _sum_of(part: Part, ending: str) -> float:
+    return sum(part[key].number() for key in _keys(part) if key.endswith(ending))
+
+
+def _optional(lcore: Part, key: str) -> float:
+    return lcore[key].number() if key in _keys(lcore) else 0.0
 
 
 def _source(lcore: Part) -> object:

@@ -11,6 +11,7 @@ from pollscope.spec.fields import delays_ns, frame_mix
 Params = Mapping[str, Any]
 # What is drawn by chance in the DUT has these seeds.
 DUT_SEEDS = ("service_seed", "hiccup_seed")
+SHAPE = ("shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,12 @@ class Wiring:
 def configure_request(params: Params, wiring: Wiring) -> dict[str, Any]:
     """The `configure` request of a point, without `cmd`."""
     request = {"ports": _ports(params, wiring), "dut": _dut(params, wiring)}
-    return {**request, "gen": _generator(params, wiring)} if lcores.has_generator(params) else request
+    if lcores.has_generator(params):
+        return {**request, "gen": _generator(params, wiring)}
+    if params["feed"] == "infinite":
+        feed = {"port": wiring.dut_rx, **{name: params[name] for name in SHAPE}, "seed": params["arrivals_seed"]}
+        return {**request, "feed": feed}
+    return request
 
 
 def with_seeds_of(params: Params, repeat: int) -> Params:
@@ -115,7 +121,6 @@ def _hiccup(params: Params) -> dict[str, Any]:
 
 
 def _generator(params: Params, wiring: Wiring) -> dict[str, Any]:
-    same = ("flows", "shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability")
     return {
         "lcore": wiring.generator_lcore,
         "tx_port": wiring.gen_tx,
@@ -123,7 +128,9 @@ def _generator(params: Params, wiring: Wiring) -> dict[str, Any]:
         "target_port": wiring.dut_rx,
         "frame": frame_mix(params["frame"]),
         "routes": params["routes"],  # destinations outside the DUT's table would be dropped there
-        **{name: params[name] for name in same},
+        "flows": params["flows"],
+        **{name: params[name] for name in SHAPE},
+        "visit_packets": params["burst"],
         "arrivals": params["arrivals"],
         "seed": params["arrivals_seed"],
         "burst": params["generator_burst"],

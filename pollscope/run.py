@@ -80,7 +80,7 @@ def start_run(
             say(f"{spec.name}: {sum(len(plan.trials) for plan in plans)} trials into {folder}")
             if not any(plan.points for plan in plans):
                 return _nothing_to_run(plans, testbed, writer)
-            return _Run(plans, testbed, writer, knobs, []).execute()
+            return _Run(plans, testbed, writer, knobs, None).execute()
 
 
 def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> Outcome:
@@ -112,7 +112,7 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
         if not any(plan.points for plan in plans):
             return _nothing_to_run(plans, testbed, writer)
-        return _Run(plans, testbed, writer, knobs, stored.trials).execute()
+        return _Run(plans, testbed, writer, knobs, stored).execute()
 
 
 def _knobs_after(knobs: Knobs) -> Mapping[str, Any]:
@@ -256,7 +256,7 @@ class _Run:
     """The part that is the same for a new run and for a resumed one; several pairs work side by side."""
 
     def __init__(
-        self, plans: list[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, records: list[dict[str, Any]]
+        self, plans: list[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, stored: RunFolder | None
     ) -> None:
         self._writer, self._knobs, self._stop = writer, knobs, Event()
         self._spec = plans[0].spec
@@ -268,7 +268,8 @@ class _Run:
             for log in [writer.log if len(plans) == 1 else writer.log.with_stem(f"node-{part.name}")]
         ]
         for lane in self._lanes:
-            lane.runner.remember(records)
+            if stored is not None:
+                lane.runner.remember(stored.trials, stored.canaries)
 
     def execute(self) -> Outcome:
         try:
@@ -335,7 +336,11 @@ class _Run:
         kept = [f"{NOT_GIVEN_BACK}: {each}" for each in outcomes if not each.settled]
         # What an earlier part of the run left was tried again before this part began.
         before = [text for text in self._writer.meta["warnings"] if not text.startswith(NOT_GIVEN_BACK)]
-        found = [text for runner in runners for text in (*runner.warnings, *runner.flagged_warning())]
+        found = [
+            text
+            for runner in runners
+            for text in (*runner.warnings, *runner.flagged_warning(), *runner.shape_warnings())
+        ]
         warnings = list(dict.fromkeys([*before, *found, *kept]))
         self._writer.update(
             status=status,

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Works a plan off: maxima first, then block after block, further rounds until intervals are narrow enough."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 from threading import Event
 from typing import Any
 
 from pollscope.analysis.statistics import relative_half_width
+from pollscope.clocks import clock_flags
 from pollscope.derive import derive_trial
 from pollscope.errors import HostError, TrialError, UsageError
+from pollscope.ground import Canary, standing, trial_labels
+from pollscope.ground_watch import GroundWatch
 from pollscope.knob_points import knob_settings
 from pollscope.noise import trial_flags
 from pollscope.plan import Plan, Trial, search_trial
@@ -17,6 +20,7 @@ from pollscope.progress import Progress
 from pollscope.record import NotMeasured
 from pollscope.search import Counts, search, settings_of
 from pollscope.search_trials import counts_of, hidden_overload, search_json
+from pollscope.shapes import shape_flags
 from pollscope.spec.points import Point
 from pollscope.steady import steadiness_flags
 from pollscope.store import RunWriter
@@ -44,6 +48,8 @@ class Kept:
     reason: str = ""
     counts: Counts | None = None
     searched: Mapping[str, Any] | None = None
+    repeat: int = 0
+    ground: int | None = None
 
 
 class StepFailed(Exception):
@@ -78,11 +84,15 @@ class Runner:
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, Record] = {}
         self._lost_in_a_row = 0
+        self._shapeless: dict[str, list[str]] = {}
+        self._pair = next((trial.pair for trial in plan.trials), None)
+        self._ground = GroundWatch(maker.ground, writer.append_canary, self._pair)
         self.warnings: list[str] = []
         self.maxima: dict[str, dict[str, Any]] = {}
 
-    def remember(self, records: Iterable[Record]) -> None:
-        """Takes over the trials of an interrupted run whose parameters are still those of the plan."""
+    def remember(self, records: Iterable[Record], canaries: Sequence[Canary] = ()) -> None:
+        """Takes over an interrupted run's canaries, and its trials whose parameters are still those of the plan."""
+        self._ground.remember(canaries)
         planned = {trial.id: trial for trial in self._possible_trials()}
         for record in records:
             trial = planned.get(record["trial"])
@@ -92,6 +102,7 @@ class Runner:
                 self._keep(record, _metrics_of(record))
                 drifts = (flag["text"] for flag in record["flags"] if flag["name"] == "drift")
                 self.warnings.extend(f"{trial.id}: {text}" for text in drifts)
+                self._watch_shape(record)
         for kept in list(self._kept.values()):
             for step in kept.searched["trials"] if kept.searched is not None else ():
                 self._remember_step(step)
@@ -113,6 +124,8 @@ class Runner:
         for trial in self._plan.trials:
             self._make(trial)
         self._repeat_until()
+        self._ground.close()
+        self._repeat_on_same_ground()
 
     def count(self, *statuses: str) -> int:
         """How many trials ended with one of these statuses."""
@@ -130,6 +143,13 @@ class Runner:
         trial, reason = flagged[0]
         return [f"{len(flagged)} of {len(self._kept)} trials are flagged for host noise; the first, {trial}: {reason}"]
 
+    def shape_warnings(self) -> list[str]:
+        """A sentence for each point whose trials had not their traffic's shape, with what the first of them says."""
+        return [
+            f"'{point}': {len(texts)} of its trials had not the shape that was asked for; the first: {texts[0]}"
+            for point, texts in self._shapeless.items()
+        ]
+
     def trial_ids(self) -> list[str]:
         """All trials of the run in the order of the plan, further rounds last."""
         planned = [trial.id for trial in self._plan.trials]
@@ -141,6 +161,8 @@ class Runner:
         if until is not None:
             for repeat in range(until.at_least, until.at_most):
                 yield from self._plan.further_round(self._plan.points, repeat)
+        for repeat in self._extra_repeats():
+            yield from self._extra_block(self._plan.points, repeat)
 
     def _done(self, trial: Trial) -> bool:
         kept = self._kept.get(trial.id)
@@ -228,7 +250,8 @@ class Runner:
             raise
         except HostError as error:
             return not_run(trial, attempt, self._testbed, f"its knobs could not be set: {error}")
-        return self._maker.make(trial, attempt, maximum_pps)
+        ground = self._ground.before(trial, knob_settings(trial.point.factors))
+        return {**self._maker.make(trial, attempt, maximum_pps), "ground": ground}
 
     def _judge(self, trial: Trial, record: Record) -> dict[str, float] | None:
         """Sets flags and status of a fresh record; returns its metrics unless it failed."""
@@ -241,12 +264,18 @@ class Runner:
             record["status"] = "flagged"
             record["reason"] = "; ".join(flag["text"] for flag in record["flags"])
         # No noise: the trial is data, with its rates cut where the warm-up ended.
-        record["flags"] += steadiness_flags(record)
+        record["flags"] += [*steadiness_flags(record), *shape_flags(record), *clock_flags(record)]
+        self._watch_shape(record)
         if trial.kind == "baseline":
             record["flags"] += self._drift(trial, metrics)
         if trial.kind == "search":
             return _checked_counts(record, metrics)
         return metrics
+
+    def _watch_shape(self, record: Record) -> None:
+        texts = [flag["text"] for flag in record["flags"] if flag["name"] == "shape"]
+        if texts:
+            self._shapeless.setdefault(record["point"], []).extend(texts)
 
     def _watch_losses(self, record: Record) -> None:
         lost = record["status"] == "failed" and record.get("lost", False)
@@ -263,6 +292,7 @@ class Runner:
         kept = Kept(record["status"], record["attempt"], record["kind"], record["point"], metrics or {})
         kept.reason = record.get("reason", "")
         kept.searched = record.get("search")
+        kept.repeat, kept.ground = record["repeat"], record.get("ground")
         if record["kind"] == "search" and record["status"] != "failed" and metrics is not None:
             kept.counts = counts_of(record, metrics)
         self._kept[record["trial"]] = kept
@@ -328,6 +358,58 @@ class Runner:
             for trial in self._plan.further_round(wide, repeat):
                 self._make(trial)
         self._warn_of_width()
+
+    def _extra_repeats(self) -> range:
+        """Numbers of the blocks that are made again when the ground has changed: behind all that the plan can have."""
+        repeats = self._plan.spec.repeats
+        first = repeats.at_least if repeats.until is None else repeats.until.at_most
+        return range(first, first + self._plan.spec.noise.extra_blocks)
+
+    def _extra_block(self, points: Iterable[Point], repeat: int) -> list[Trial]:
+        block = self._plan.further_round(points, repeat)
+        if self._pair is None:
+            return block
+        return [replace(trial, id=f"{trial.id}@{self._pair}", pair=self._pair) for trial in block]
+
+    def _repeat_on_same_ground(self) -> None:
+        """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
+        extra = self._extra_repeats()
+        # A block that an interrupted run began counts as made: a run that has ended finds nothing left to do.
+        begun = {kept.repeat for kept in self._kept.values() if kept.kind == "measure"}
+        for number, repeat in enumerate(extra, 1):
+            if any(other >= repeat for other in begun):
+                continue
+            points = self._short_of_ground()
+            if not points:
+                return
+            few = f"{len(points)} points not seen often enough on one ground"
+            self._progress.say(f"{self._ground_text()}: extra block {number} of at most {len(extra)} for {few}")
+            block = self._extra_block(points, repeat)
+            self._progress.further(len(block), sum(trial.seconds for trial in block))
+            for trial in block:
+                self._make(trial)
+            self._ground.close()
+        points = self._short_of_ground()
+        if points:
+            few = f"{len(points)} of {len(self._plan.points)} points, '{points[0].id}' the first,"
+            self.warnings.append(
+                f"{self._ground_text()}, and after {len(extra)} extra blocks {few} have not been seen on one ground "
+                "as often as repeats ask: their trials on different ground are pooled"
+            )
+
+    def _ground_text(self) -> str:
+        return f"the ground under the run changed ({'; '.join(self._ground.judge().changes())})"
+
+    def _short_of_ground(self) -> list[Point]:
+        """The points that were not seen on one ground as often as repeats ask."""
+        judgement = self._ground.judge()
+        seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
+        if len(judgement.grounds) < 2:
+            return []
+        labels = trial_labels(judgement, self._ground.canaries, [{"ground": kept.ground} for kept in seen])
+        planned = {trial.repeat for trial in self._plan.trials if trial.kind == "measure"}
+        found = standing([(kept.point, label) for kept, label in zip(seen, labels, strict=True)], len(planned))
+        return [point for point in self._plan.points if point.id in found.short]
 
     def _width(self, point: Point, metric: str) -> float:
         values = self._values(lambda kept: kept.kind == "measure" and kept.point == point.id, metric)

@@ -19,7 +19,7 @@ from pollscope.errors import HostError, UsageError
 from pollscope.histogram import stored_form
 
 FORMAT = 1
-META_FILE, TRIALS_FILE, LOG_FILE = "run.json", "trials.jsonl", "node.log"
+META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -45,6 +45,7 @@ class RunWriter:
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
         self._trials = (folder / TRIALS_FILE).open("ab")
+        self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
     @classmethod
@@ -68,11 +69,8 @@ class RunWriter:
     @classmethod
     def resume(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
         """Opens a folder that a reader has checked; drops a last line that was cut off."""
-        path = folder / TRIALS_FILE
-        whole_bytes, torn = _whole_lines(path)
-        if torn:
-            os.truncate(path, whole_bytes)
-        return cls(folder, meta, torn)
+        _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
+        return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
 
     @property
     def log(self) -> Path:
@@ -86,6 +84,18 @@ class RunWriter:
             self._trials.write(line)
             self._trials.flush()
             os.fsync(self._trials.fileno())
+
+    def append_canary(self, canary: Mapping[str, Any]) -> dict[str, Any]:
+        """Adds one line to ground.jsonl; returns it with its number, `canary`."""
+        with self._one:
+            numbered = {"canary": self._canaries, **canary}
+            line = json.dumps(numbered, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+            with (self.folder / GROUND_FILE).open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            self._canaries += 1
+        return numbered
 
     def update(self, **changes: Any) -> None:
         """Replaces keys of run.json, atomically."""
@@ -112,6 +122,18 @@ def _whole_lines(path: Path) -> tuple[int, bool]:
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     return whole, whole != len(content)
+
+
+def _drop_torn_line(path: Path) -> bool:
+    """Whether a file's last line was cut off; it then is no more."""
+    whole_bytes, torn = _whole_lines(path)
+    if torn:
+        os.truncate(path, whole_bytes)
+    return torn
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:

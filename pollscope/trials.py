@@ -82,6 +82,22 @@ class TrialMaker:
         except TrialError as error:
             return {**record, **self._left, "status": "failed", "reason": str(error)}
 
+    def ground(self, params: Mapping[str, Any]) -> Record:
+        """What the cores of a session for these parameters are like now, or `absent` with the reason.
+
+        Raises:
+            HostError: it does not start.
+        """
+        session = self.session(params)
+        try:
+            return {"hosts": session.ground()}
+        except NodeLost as error:
+            session.end()
+            self._session = None
+            return {"absent": str(error)}
+        except TrialError as error:
+            return {"absent": str(error)}
+
     def close(self) -> None:
         """Ends the session in order, and what runs beside it."""
         if self._beside is not None:

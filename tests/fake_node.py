@@ -3,12 +3,14 @@
 """A node that misbehaves on purpose: speaks the protocol, and shows the faults that a real node cannot be made to show.
 
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
-`give-up`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `missed` -> `none`; `jitter` -> `on` (every trial
-receives more than the one before); `capacity` -> packets a second that the DUT forwards, with `generator` -> packets a
-second that the generator can send: counts then follow from the offered rate. FAKE_NODE_LOG gets one line per process
-with its pid.
+`give-up`, `hung`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `tsc` -> what hello says of CPU 1's TSC;
+`missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `capacity` -> packets a second
+that the DUT forwards, with `generator` -> packets a second that the generator can send: counts then follow from the
+offered rate; `grounds` -> cycles that a cache line takes to and fro in each canary, the last for all further ones.
+FAKE_NODE_LOG gets one line per process with its pid.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -16,6 +18,7 @@ import time
 
 FAULTS = json.loads(os.environ.get("FAKE_NODE", "{}"))
 TSC_HZ = 1_000_000_000
+canaries = itertools.count()
 
 
 def say(**message):
@@ -78,6 +81,8 @@ def start(request, fault):
     time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
     if fault == "give-up":
         say(event="failed", trial=request["trial"], error="gave up on purpose")
+    elif fault == "hung":
+        say(event="failed", trial=request["trial"], error="lcores that hang: 2 (CPU 1)", hung=[2])
     else:
         say(event="done", trial=request["trial"])
 
@@ -85,6 +90,25 @@ def start(request, fault):
 def noise(request):
     gaps = {"over_1us": 3, "over_10us": 2, "over_100us": 1, "longest_ns": 150_000}
     return [{"lcore": each, "cpu": each, "duration_ns": request["duration_ns"], **gaps} for each in request["lcores"]]
+
+
+def ground(lcores, round_trip):
+    """What a quiet host of two CPUs would say, with a line that takes so many cycles to and fro."""
+    cores = [
+        {"lcore": each, "cpu": each - 1, "stream": {"bytes": 1 << 22, "cycles": [200_000] * 8}}
+        | {part: {"steps": 4096, "cycles": [8600 + i % 3 for i in range(16)]} for part in ("chain", "wide")}
+        for each in lcores
+    ]
+    lines = [
+        {
+            "lcores": [a, b],
+            "cpus": [a - 1, b - 1],
+            "round_trips": 32,
+            "cycles": [32 * round_trip + i for i in range(32)],
+        }
+        for a, b in itertools.pairwise(lcores)
+    ]
+    return {"tsc_hz": TSC_HZ, "took_ns": 2_000_000, "lines": lines, "cores": cores}
 
 
 def answer(request, last, fault):
@@ -100,6 +124,9 @@ def answer(request, last, fault):
         say(id=request["id"], ok=True, links={})
     elif command == "noise":
         say(id=request["id"], ok=True, noise=noise(request))
+    elif command == "ground":
+        trips = FAULTS.get("grounds", [300])
+        say(id=request["id"], ok=True, ground=ground(request["lcores"], trips[min(next(canaries), len(trips) - 1)]))
     elif command == "calibrate":
         say(id=request["id"], ok=True, costs={"stamp_cycles": {"median": 20, "low": 19, "high": 21, "n": 9}})
     else:
@@ -112,6 +139,8 @@ def main():
     misbehave(FAULTS.get("hello"))
     protocol = 99 if FAULTS.get("hello") == "old" else 1
     identity = {"version": "fake", "dpdk": "fake", "pid": os.getpid(), "hugepages": True}
+    if "tsc" in FAULTS:
+        identity["tsc_offsets"] = {"reference_cpu": 0, "cpus": [{"cpu": 1, **FAULTS["tsc"]}]}
     say(event="hello", protocol=protocol, tsc_hz=TSC_HZ, ports=[], lcores=[], absent={}, **identity)
     last = {}
     for line in sys.stdin:

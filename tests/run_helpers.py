@@ -42,7 +42,7 @@ class Cli:
 
     folder: Path
     node: Path = FAKE_NODE
-    faults: dict[str, str] | None = None
+    faults: dict[str, Any] | None = None
 
     @property
     def environment(self) -> dict[str, str]:

@@ -8,9 +8,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
 
 TSC_HZ = 2_000_000_000
 WINDOW_CYCLES = 1_000_000_000  # half a second at 2 GHz
@@ -34,19 +36,104 @@ def _histogram_json(values: tuple[int, ...], unit: str, highest: int) -> str:
     return json.dumps(shape | {"total": len(values), "sum": sum(values), "counts": counts} | limits)
 
 
-def cycles(useful_share: float, empty_share: float = 0.7, total: int = WINDOW_CYCLES) -> dict[str, int]:
-    """Class cycles that sum to `total`; `empty_share` of the tax are empty polls, 1 % of the tax is instrumentation."""
-    useful = round(total * useful_share)
-    tax = total - useful
-    parts = {
-        "receive": round(useful * 0.3),
-        "process": round(useful * 0.5),
-        "empty_poll": round(tax * empty_share),
-        "instrumentation": round(tax * 0.01),
+STAMP_CYCLES = 20.0
+BLOCKS = 16  # of slices in a window, as the node keeps them
+Slice = tuple[float, ...]  # polls, visits, switches, packets, cycles
+
+
+class Costs(NamedTuple):
+    """True cycles of an empty poll, a switch from empty polls to a visit, a visit, a packet of it, and a stamp."""
+
+    empty_poll: float
+    switch: float
+    visit: float
+    packet: float
+    stamp: float = STAMP_CYCLES
+
+    def of(self, polls: int, visits: int, switches: int, packets: int) -> float:
+        """Cycles of so many events."""
+        events = self.empty_poll * (polls - visits), self.switch * switches, self.visit * visits, self.packet * packets
+        return sum(events)
+
+
+def slices_part(blocks: Sequence[Sequence[Slice]]) -> dict[str, Any]:
+    """The object `slices` of a result: for each block the weighted sums of products (apps/lib/accounting.h)."""
+    rows, quiet = [], []
+    for block in blocks:
+        table = np.array(block, dtype=float).reshape(-1, 5)
+        polls, visits, switches, packets, spent = table.T
+        weight = 1 / (1 + polls / 256 + 8 * visits)
+        one, none = np.ones(len(table)), visits == 0
+        rows.append([len(table), *_products([one, polls - visits, switches, visits, packets, spent], weight)])
+        quiet.append([int(none.sum()), *_products([one[none], polls[none], spent[none]], weight[none])])
+    total = sum(one[-1] for block in blocks for one in block)
+    return {"blocks": rows, "quiet": quiet, "cycles": round(total), "left_out": 0, "left_out_cycles": 0}
+
+
+def _products(variables: Sequence[NDArray[np.float64]], weight: NDArray[np.float64]) -> list[float]:
+    count = len(variables)
+    return [float(np.sum(weight * variables[i] * variables[j])) for i in range(count) for j in range(i, count)]
+
+
+@cache
+def _slices_json(costs: Costs, burst: int, visited: bool) -> str:
+    """Slices of 1 to 512 polls that cost exactly what they must; the blocks differ in nothing."""
+    block = [(1 << length, 0, 0, 0) for length in range(10)]
+    if visited:
+        for visits in (1, 2, 4, 8):
+            for switches in (0, 1, visits):
+                for polls in (2 * visits, 64):
+                    block += [(polls, visits, min(visits, switches), packets) for packets in (visits, burst * visits)]
+    timed = [(*events, costs.stamp + costs.of(*events)) for events in block]
+    return json.dumps(slices_part([timed] * BLOCKS))
+
+
+class Shares(NamedTuple):
+    """Of all cycles. `loop` holds the interruptions, `useful` the interaction."""
+
+    useful: float
+    empty_poll: float
+    loop: float
+    instrumentation: float
+    interaction: float
+
+
+def shares(useful_share: float) -> Shares:
+    """70 % of the tax are empty polls, 1 % is instrumentation; a tenth of the useful cycles is interaction."""
+    tax = 1 - useful_share
+    return Shares(useful_share, 0.7 * tax, 0.29 * tax, 0.01 * tax, 0.1 * useful_share)
+
+
+def accounting(useful_share: float, empty: int, visits: int, packets: int, interrupted: int) -> dict[str, Any]:
+    """What an lcore records for shares(): half of the visits came behind an empty poll."""
+    share, switches = shares(useful_share), (visits + 1) // 2
+    useful = share.useful * WINDOW_CYCLES if visits else 0.0
+    each = useful / max(1, visits)
+    costs = Costs(
+        share.empty_poll * WINDOW_CYCLES / empty,
+        0.1 * useful / max(1, switches),
+        0.3 * each,
+        0.6 * useful / max(1, packets),
+    )
+    stamps = round(share.instrumentation * WINDOW_CYCLES / 2 / STAMP_CYCLES)
+    return {
+        "cycles": {"total": WINDOW_CYCLES},
+        "switches": switches,
+        "waited_cycles": 0,
+        "event_cycles": round(share.loop * WINDOW_CYCLES) - interrupted,
+        "sampling_cycles": round(share.instrumentation * WINDOW_CYCLES / 2),
+        "stamps": stamps,
+        "stamp_cycles": STAMP_CYCLES,
+        "empty_poll_cycles": costs.empty_poll,
+        "empty_poll_overlapped_cycles": costs.empty_poll * 0.9,
+        "slices": json.loads(_slices_json(costs, max(1, packets // max(1, visits)), visits > 0)),
+        "timed": {
+            "visits": 1000,
+            "receive_cycles": 0.3 * useful,
+            "process_cycles": 0.5 * useful,
+            "transmit_cycles": 0.2 * useful,
+        },
     }
-    parts["transmit"] = useful - parts["receive"] - parts["process"]
-    parts["loop"] = tax - parts["empty_poll"] - parts["instrumentation"]
-    return parts | {"total": total, "useful": useful}
 
 
 def series(packets: int, sweeps: int, total: int, interrupted_share: float = 0.0, parts: int = 64) -> dict[str, Any]:
@@ -69,19 +156,19 @@ def dut_lcore(
 ) -> dict[str, Any]:
     """One DUT lcore; every non-empty poll returns 8 packets."""
     partial = packets // 8
-    parts = cycles(useful_share)
-    useful = parts["useful"]
-    return {
+    interrupted = round(WINDOW_CYCLES * interrupted_share)
+    accounted = accounting(useful_share, polls - partial, partial, packets, interrupted)
+    left_out = round(accounted["slices"]["cycles"] / 99)
+    accounted["slices"] |= {"left_out": 1, "left_out_cycles": left_out}
+    return accounted | {
         "lcore": 2,
         "cpu": 1,
-        "cycles": parts,
-        "cycles_sampled": {"sweeps": 1000, "cycles": 99_000, "host_gaps": 1, "host_gap_cycles": 1000},
-        "interruptions": {"count": 2, "cycles": round(parts["total"] * interrupted_share)},
+        "queues": queues,
+        "accounting": "sampled",
+        "interruptions": {"count": 2, "cycles": interrupted},
         "polls": {"empty": polls - partial, "partial": partial, "full": 0, "race_lost": 0, "refill_failed": 0},
         "iterations": polls // queues,
         "idle_iterations": (polls - partial) // queues,
-        "idle_iteration_cycles": round((parts["total"] - useful) * 0.9),
-        "busy_cycles_testpmd": useful,
         "rx_packets": packets,
         "rx_bytes": 60 * packets,
         "tx_packets": packets,
@@ -93,7 +180,7 @@ def dut_lcore(
             "iteration_cycles": histogram(range(100, 1100)),
             "visit_gap_cycles": histogram(range(200, 2200)),
         },
-        "series": series(packets, polls // queues, parts["total"], interrupted_share),
+        "series": series(packets, polls // queues, WINDOW_CYCLES, interrupted_share),
         "longest": [{"tsc": 5, "cycles": 4000}, {"tsc": 9, "cycles": 20_000}],
         "os": {"voluntary_switches": 0, "involuntary_switches": 3, "minor_faults": 0},
         "pmu": {"absent": NO_PMU},
@@ -262,12 +349,40 @@ def run_meta(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def write_run(folder: Path, trials: Iterable[Mapping[str, Any]], **meta: Any) -> Path:
-    """A run folder of these trials."""
+def canary(
+    number: int, line: float = 300.0, chain: float = 2.1, stream: float = 20.0, spread: float = 0.01, **more: Any
+) -> dict[str, Any]:
+    """A line of ground.jsonl of two CPUs; the batches of each quantity lie within `spread` around it."""
+
+    def batches(each: float, count: int, n: int) -> list[int]:
+        return [round(each * count * (1 + spread * (2 * i / (n - 1) - 1))) for i in range(n)]
+
+    cores = [
+        {
+            "lcore": cpu + 1,
+            "cpu": cpu,
+            "chain": {"steps": 4096, "cycles": batches(chain, 4096, 16)},
+            "wide": {"steps": 4096, "cycles": batches(1.3 * chain, 4096, 16)},
+            "stream": {"bytes": 1 << 22, "cycles": batches(1 / stream, 1 << 22, 8)},
+        }
+        for cpu in (0, 1)
+    ]
+    lines = [{"lcores": [1, 2], "cpus": [0, 1], "round_trips": 32, "cycles": batches(line, 32, 32)}]
+    host = {"tsc_hz": TSC_HZ, "took_ns": 2_000_000, "lines": lines, "cores": cores}
+    times = {"started_utc": "2026-01-01T00:00:00Z", "started_monotonic_ns": 0}
+    return {"canary": number, "why": "block", "block": "", **times, "knobs": {}, "hosts": [host]} | more
+
+
+def write_run(
+    folder: Path, trials: Iterable[Mapping[str, Any]], canaries: Iterable[Mapping[str, Any]] = (), **meta: Any
+) -> Path:
+    """A run folder of these trials, with ground.jsonl when there are canaries."""
     folder.mkdir(parents=True, exist_ok=True)
     trials = list(trials)
     described = run_meta(**({"plan": [record["trial"] for record in trials]} | meta))
     (folder / "run.json").write_text(json.dumps(described), encoding="utf-8")
     lines = "".join(json.dumps(record) + "\n" for record in trials)
     (folder / "trials.jsonl").write_text(lines, encoding="utf-8")
+    if ground := "".join(json.dumps(each) + "\n" for each in canaries):
+        (folder / "ground.jsonl").write_text(ground, encoding="utf-8")
     return folder

@@ -16,6 +16,7 @@ import synthetic_run as synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pollscope.accounting import SLICE_ERROR
 from pollscope.derive import derive_trial
 from pollscope.errors import UsageError
 from pollscope.metrics import metric_dictionary
@@ -33,7 +34,11 @@ def test_values_of_a_healthy_trial() -> None:
         "empty_poll_share": 0.28,
         "loop_share": 0.116,
         "instrumentation_share": 0.004,
-        "tax_share_ovs": 0.36,
+        "tax_share_error": SLICE_ERROR * 0.28,  # the slices themselves agree
+        "interaction_share": 0.06,
+        "accounting_misfit_share": 0,
+        "wire_share": 0,
+        "tax_share_ovs": 0.28,
         "tax_share_testpmd": 0.4,
         "poll_rate_hz": 2e7,
         "poll_rate_per_queue_hz": 5e6,
@@ -75,9 +80,7 @@ def test_useful_and_tax_are_the_whole_window() -> None:
 
 
 def test_time_taken_away_is_no_cost_of_polling_while_running() -> None:
-    record = synthetic.trial(useful_share=0.6)
-    record["result"]["dut"]["lcores"][0]["interruptions"]["cycles"] = synthetic.WINDOW_CYCLES // 10
-    metrics, _ = derive_trial(record)
+    metrics, _ = derive_trial(synthetic.trial(useful_share=0.6, interrupted_share=0.1))
     assert metrics["tax_share"] == pytest.approx(0.4)
     assert metrics["interrupted_share"] == pytest.approx(0.1)
     assert metrics["loop_share"] == pytest.approx(0.016)
@@ -85,15 +88,82 @@ def test_time_taken_away_is_no_cost_of_polling_while_running() -> None:
     assert metrics["poll_rate_running_hz"] == pytest.approx(2e7 / 0.9)
 
 
-def test_what_a_mode_cannot_split_leaves_the_rest() -> None:
-    record = synthetic.trial(useful_share=0.6)
-    for part in ("receive", "process", "transmit"):
-        record["result"]["dut"]["lcores"][0]["cycles"][part] = {
-            "absent": "mode transition does not split useful cycles"
-        }
+def test_parts_that_do_not_add_up_are_not_told_apart() -> None:
+    """Timed one by one, visits of a tenth of the window take as long as a fifth: they overlap."""
+    record = synthetic.trial(useful_share=0.1)
+    timed = record["result"]["dut"]["lcores"][0]["timed"]
+    timed |= {f"{part}_cycles": 2 * timed[f"{part}_cycles"] for part in ("receive", "process", "transmit")}
     metrics, absences = derive_trial(record)
-    assert metrics["useful_share"] == pytest.approx(0.6)
-    assert absences["process_share"] == "mode transition does not split useful cycles"
+    assert metrics["useful_share"] == pytest.approx(0.1)
+    assert metrics["tax_share_testpmd"] == pytest.approx(0.8)
+    for part in ("receive_share", "process_share", "transmit_share"):
+        assert "take 10.0 % of the window more than in the loop" in absences[part]
+
+
+def test_visits_that_take_longer_than_the_window_one_by_one() -> None:
+    record = synthetic.trial(useful_share=0.9)
+    record["result"]["dut"]["lcores"][0]["timed"]["receive_cycles"] = synthetic.WINDOW_CYCLES
+    metrics, absences = derive_trial(record)
+    assert "because they overlap" in absences["tax_share_testpmd"]
+    assert metrics["cycles_per_packet_busy"] == pytest.approx(2 * (1 + 0.7 * 0.9) * 1000)
+
+
+def test_the_wire_is_neither_useful_nor_tax() -> None:
+    """500000 packets at 200 cycles: a tenth of the window."""
+    record = synthetic.trial(useful_share=0.6)
+    timed = {"tx_q0_wire_sampled_cycles": 1_600_000, "tx_q0_wire_sampled_frames": 8000}
+    record["result"]["ports"]["net_crossover1_a"] = {"stats": {}, "xstats": timed}
+    metrics, _ = derive_trial(record)
+    assert metrics["wire_share"] == pytest.approx(0.1)
+    assert metrics["useful_share"] == pytest.approx(0.5)
+    assert metrics["transmit_share"] == pytest.approx(0.02)
+    assert metrics["tax_share"] == pytest.approx(0.4)
+
+
+def test_mode_full_has_latencies_and_no_classes() -> None:
+    record = synthetic.trial(useful_share=0.6)
+    lcore = record["result"]["dut"]["lcores"][0]
+    lcore["accounting"] = "full"
+    for key in ("slices", "switches", "event_cycles", "sampling_cycles", "empty_poll_cycles"):
+        del lcore[key]
+    metrics, absences = derive_trial(record)
+    assert metrics["cycles_per_packet_busy"] == pytest.approx(1200)
+    assert metrics["empty_poll_fraction"] == pytest.approx(1 - 62_500 / 10e6)
+    for name in ("tax_share", "useful_share", "receive_share", "tax_share_ovs", "tax_share_testpmd", "loop_share"):
+        assert absences[name] == "accounting mode full takes no slices"
+
+
+def test_waits_for_locks_are_tax_and_waits_made_on_purpose_are_useful() -> None:
+    plain, waiting = synthetic.trial(useful_share=0.6), synthetic.trial(useful_share=0.6)
+    waiting["result"]["dut"]["lcores"][0] |= {
+        "lock": {"waits": 5, "cycles": 50_000_000},
+        "waited_cycles": 100_000_000,
+        "event_cycles": plain["result"]["dut"]["lcores"][0]["event_cycles"] - 50_000_000,
+    }
+    before, after = derive_trial(plain)[0], derive_trial(waiting)[0]
+    for name in ("tax_share", "loop_share", "useful_share"):
+        assert after[name] == pytest.approx(before[name])
+    assert after["accounting_misfit_share"] == pytest.approx(0.1)  # slices know nothing of a wait that is set aside
+
+
+def test_without_a_visit_all_is_tax() -> None:
+    record = synthetic.trial(pps=0, useful_share=0.0, packets=0)
+    record["result"]["dut"]["lcores"][0]["timed"] = {"absent": "no visit was timed"}
+    metrics, _ = derive_trial(record)
+    assert metrics["tax_share"] == metrics["tax_share_testpmd"] == 1
+    for name in ("useful_share", "receive_share", "process_share", "transmit_share", "interaction_share"):
+        assert metrics[name] == 0
+    assert metrics["tax_share_error"] == 0
+
+
+def test_a_misfit_of_two_lcores_does_not_cancel() -> None:
+    record = synthetic.trial(useful_share=0.6)
+    lcores = record["result"]["dut"]["lcores"]
+    lcores.append(copy.deepcopy(lcores[0]))
+    for lcore, cycles in zip(lcores, (40_000_000, -30_000_000), strict=True):
+        lcore["event_cycles"] += cycles
+    metrics, _ = derive_trial(record)
+    assert metrics["accounting_misfit_share"] == pytest.approx(0.04)
 
 
 def test_lcores_are_added_up() -> None:
@@ -130,8 +200,9 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "absent", "reason"),
     [
-        ("result.dut.lcores.0.cycles.useful", {"absent": "mode count"}, "tax_share", "mode count"),
-        ("result.dut.lcores.0.cycles.receive", {"absent": "mode transition"}, "receive_share", "mode transition"),
+        ("result.dut.lcores.0.slices", {"absent": "mode count"}, "tax_share", "mode count"),
+        ("result.dut.lcores.0.timed", {"absent": "nothing timed"}, "receive_share", "nothing timed"),
+        ("result.dut.lcores.0.switches", None, "tax_share", "not in the record: result.dut.lcores[0].switches"),
         ("result.dut.lcores.0.polls.refill_failed", {"absent": "driver"}, "refill_failed_fraction", "driver"),
         ("result.dut.lcores.0.interruptions", None, "tax_share_running", "not in the record"),
         ("config.gen.rx_port", None, "loss_share", "does not receive"),
@@ -139,7 +210,7 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
         ("start.rate", {"saturate": True}, "rate_error", "no rate in packets per second"),
         ("result.gen", None, "offered_pps", "no generator"),
         ("result.dut", None, "poll_rate_hz", "no DUT lcore"),
-        ("result.dut.lcores.0.cycles.loop", 0, "tax_share", "sum to 88.4 %"),
+        ("result.dut.lcores.0.cycles.total", 0, "tax_share", "window has no cycles"),
         ("result.dut.lcores.0.rx_packets", 0, "cycles_per_packet_all", "received no packet"),
         (
             "result.gen.lcores.0.latency_ns",
@@ -222,6 +293,9 @@ def test_extents_beyond_the_window_are_not_guessed() -> None:
         ),
         ("result.dut.lcores.0.polls.empty", -1, "allowed is 0 to 2^63-1"),
         ("result.dut.lcores", 7, "result.dut.lcores: is 7, not a list"),
+        ("result.dut.lcores.0.slices.blocks", [[1, 2]], "slices.blocks: is no list of blocks with 22 numbers each"),
+        ("result.dut.lcores.0.slices.quiet", [], "slices.quiet: is no list of blocks with 7 numbers each"),
+        ("result.dut.lcores.0.slices.blocks.0.3", "x", "slices.blocks[0][3]: is 'x', not a number"),
         ("result.window.end_tsc", 3, "end_tsc is not after start_tsc"),
         ("result.window.tsc_hz", 0, "allowed is more than 0"),
         ("config.dut.rx_port", "net_other", "not among the configured ports"),

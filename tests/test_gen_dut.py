@@ -43,7 +43,7 @@ def configure(client: NodeClient, frame_bytes: int, **gen: Any) -> None:
 def run_trial(client: NodeClient, rate: dict[str, Any]) -> dict[str, Any]:
     times = {"warmup_ns": 20_000_000, "window_ns": 300_000_000, "drain_max_ns": 500_000_000}
     client.request("start", LIMIT_S, trial="t", rate=rate, **times)
-    assert client.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
+    client.wait_trial("t", LIMIT_S)
     return client.request("read", LIMIT_S)
 
 

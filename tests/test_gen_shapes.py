@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shapes FB, PC, NC and SQ land on the RX queues that they name, at any RSS key and number of queues."""
+"""Shapes FB, PC, NC and SQ land on the RX queues that they name, at any RSS key and number of queues.
 
+At a given rate queues keep the proportions of saturation: a visit of a hot queue takes `visit_packets` there, and
+-ln(1 - background_probability) packets come to a cold one between two visits.
+"""
+
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,8 @@ from gen_node import RECEIVES, SENDS, Generator, running_generator
 from pollscope.node import NodeRefused
 
 pytestmark = pytest.mark.measure
+
+COLD = -math.log(1 - 0.05) / 32  # of a cold queue, by default, where a hot one has 1
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +51,14 @@ def test_single_queue(generator: Generator) -> None:
 def test_proportionally_concentrated(generator: Generator) -> None:
     counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.05))
     hot, cold = counts[16:], counts[:16]
-    assert sum(hot) / sum(counts) == pytest.approx(4 / (4 + 16 * 0.05), rel=0.02)
-    assert min(hot) > 10 * max(cold) > 0
+    assert sum(cold) / sum(counts) == pytest.approx(16 * COLD / (4 + 16 * COLD), rel=0.2)
+    assert min(hot) > 10 * max(cold) and min(cold) > 0
+
+
+def test_cold_queues_weigh_more_where_a_visit_takes_less(generator: Generator) -> None:
+    counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.5, visit_packets=1))
+    weight = -math.log(0.5)
+    assert sum(counts[16:]) / sum(counts) == pytest.approx(4 / (4 + 16 * weight), rel=0.02)
 
 
 def test_share_without_background(generator: Generator) -> None:
@@ -56,8 +69,8 @@ def test_share_without_background(generator: Generator) -> None:
 def test_nonproportionally_concentrated(generator: Generator) -> None:
     counts = sorted(queue_counts(generator, 16, shape="NC", concentrated_queues=3))
     hot, cold = counts[13:], counts[:13]
-    assert min(hot) > 10 * max(cold) > 0
-    assert sum(hot) / sum(counts) == pytest.approx(3 / (3 + 13 * 0.05), rel=0.02)
+    assert min(hot) > 10 * max(cold) and min(cold) > 0
+    assert sum(cold) / sum(counts) == pytest.approx(13 * COLD / (3 + 13 * COLD), rel=0.2)
 
 
 def test_more_hot_queues_than_queues_is_balanced(generator: Generator) -> None:

@@ -38,7 +38,7 @@ def configure(client: NodeClient, queues: int, **gen: Any) -> dict[str, Any]:
 def queue_shares(client: NodeClient) -> list[float]:
     times = {"warmup_ns": 0, "window_ns": 300_000_000, "drain_max_ns": 100_000_000}
     client.request("start", LIMIT_S, trial="t", rate={"pps": 5e4}, **times)
-    assert client.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
+    client.wait_trial("t", LIMIT_S)
     counts = client.request("read", LIMIT_S)["ports"][RECEIVES]["rx_queue_packets"]
     return [count / sum(counts) for count in counts]
 
@@ -114,7 +114,7 @@ def test_a_held_trial_goes_on_until_it_is_stopped(client: NodeClient) -> None:
     time.sleep(0.3)  # six times as long as the window
     assert client.request("read", LIMIT_S)["state"] == "running"
     client.request("stop", LIMIT_S)
-    assert client.wait_event(("done",), LIMIT_S)["trial"] == "t"
+    client.wait_trial("t", LIMIT_S)
     result = client.request("read", LIMIT_S)
     assert result["state"] == "done"
     (lcore,) = result["dut"]["lcores"]

@@ -244,7 +244,7 @@ def test_stopped_early_is_still_accounted_for(generator: Generator) -> None:
     live = generator.client.request("read", 10)
     assert live["state"] == "running"
     generator.client.request("stop", 10)
-    generator.client.wait_event(("done",), 10)
+    generator.client.wait_trial("long", 10)
     result = generator.client.request("read", 10)
     (gen,) = result["gen"]["lcores"]
     assert result["state"] == "stopped"

@@ -75,6 +75,7 @@ def test_an_unknown_metric_names_close_ones() -> None:
             " better: best, source: s}}\n",
             "better",
         ),
+        ("groups: {a: A}\nintroductions: {b: text}\nmetrics: {}\n", "introduction of group 'b'"),
     ],
 )
 def test_a_bad_dictionary_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:

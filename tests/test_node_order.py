@@ -42,7 +42,7 @@ def order(client: NodeClient, dut: dict[str, Any]) -> dict[str, Any]:
     client.request("configure", LIMIT_S, ports=ports, dut={**whole, "hiccup": hiccup, **dut}, gen=gen)
     times = {"warmup_ns": 10_000_000, "window_ns": 500_000_000, "drain_max_ns": 500_000_000}
     client.request("start", LIMIT_S, trial="t", rate={"pps": 20_000}, **times)
-    assert client.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
+    client.wait_trial("t", LIMIT_S)
     (generator,) = client.request("read", LIMIT_S)["gen"]["lcores"]
     assert generator["total"]["rx_packets"] > 100
     assert generator["sequence"]["duplicated"] == 0

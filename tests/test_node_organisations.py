@@ -4,12 +4,16 @@
 The node has more lcores than the machine has CPUs, so that any machine runs these: only counts and order are looked at.
 """
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from accounted import MODES, check_cycles
 from dut_node import DUT_RX, DUT_TX, Node, configuration, running_node
+
+from pollscope.accounting import Classes
 
 pytestmark = pytest.mark.measure
 
@@ -25,7 +29,6 @@ ORGANISATIONS: dict[str, dict[str, Any]] = {
 }
 KEEPS_ORDER = ("scale-out", "scale-out-dispatchers")
 QUEUES = 5
-CLASSES = ("useful", "empty_poll", "loop", "instrumentation")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,7 @@ def test_every_packet_passes_once(node: Node, name: str, workload: str) -> None:
     assert stats[DUT_TX]["opackets"] == stats[DUT_RX]["ipackets"]
 
 
-@pytest.mark.parametrize("mode", ["none", "count", "sampled", "transition", "full"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ORGANISATIONS)
 def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str, mode: str) -> None:
     dut = ORGANISATIONS[name]
@@ -80,20 +83,10 @@ def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str, 
         assert dispatcher["source"] == "rx-queues"
     for lcore in workers + dispatchers:
         check_cycles(lcore, mode)
+        if mode != "none":
+            polls = sum(lcore["polls"][one] for one in ("empty", "partial", "full"))
+            assert polls <= lcore["iterations"] * lcore["queues"]
     check_queues(name, workers, dispatchers)
-
-
-def check_cycles(lcore: dict[str, Any], mode: str) -> None:
-    cycles = lcore["cycles"]
-    if mode in ("none", "count"):
-        return
-    if isinstance(cycles["useful"], dict):  # many lcores on one CPU: some meet packets in none of their samples
-        assert mode == "sampled"
-        assert cycles["useful"]["absent"]
-        return
-    assert sum(cycles[name] for name in CLASSES) == cycles["total"]
-    assert all(cycles[name] >= 0 for name in CLASSES)
-    assert sum(lcore["polls"][one] for one in ("empty", "partial", "full")) <= lcore["iterations"] * lcore["queues"]
 
 
 def check_queues(name: str, workers: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> None:
@@ -177,16 +170,31 @@ def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
         assert generator["total"]["rx_packets"] == generator["total"]["sent"], dut
 
 
+def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path) -> None:
+    """Every queue has packets, and a worker waits for a second with its first one: where it took that, it began."""
+    for queues, workers, begins in ((5, [2, 3, 4], [0, 1, 3]), (4, [2, 3], [0, 2]), (2, [2, 3, 4], [0, 0, 1])):
+        hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 1_000_000_000}}
+        vdevs = ("net_crossover0,feed=infinite", "net_crossover1")
+        with running_node(build_dir, tmp_path / "log", vdevs, lcores=LCORES) as node:
+            dut = {"organisation": "locked", "lcores": workers, "burst": 1, "workload": "drop", "hiccup": hiccup}
+            node.get("configure", **configuration(queues=queues, generator=False, **dut))
+            node.get("start", trial="t", warmup_ns=0, window_ns=10**9)
+            time.sleep(0.4)
+            taken = node.get("read")["ports"][DUT_RX]["rx_queue_packets"]
+        assert taken == [begins.count(queue) for queue in range(queues)]
+
+
 def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
     """Lcores that take turns on one CPU meet a lock whose holder sleeps; what they wait is in `loop`."""
     dut = {"organisation": "locked", "lcores": [2, 3, 4]}
-    for mode in ("sampled", "full", "transition"):
+    for mode in ("sampled", "full"):
         result = whole_trial(node, accounting=mode, queues=1, **dut)
         for lcore in result["dut"]["lcores"]:
             assert 0 <= lcore["lock"]["cycles"] <= lcore["cycles"]["total"]
             assert lcore["lock"]["waits"] >= 0
-            if isinstance(lcore["cycles"]["loop"], int):
-                assert lcore["cycles"]["loop"] >= 0.99 * lcore["lock"]["cycles"]
+            found = check_cycles(lcore, mode)
+            if isinstance(found, Classes):
+                assert found.loop >= lcore["lock"]["cycles"]
         assert sum(lcore["lock"]["waits"] for lcore in result["dut"]["lcores"]) > 0
     (first, *_) = whole_trial(node, accounting="count", **dut)["dut"]["lcores"]
     assert first["lock"]["cycles"]["absent"]

@@ -15,6 +15,8 @@ from dut_node import DUT_LCORE, DUT_RX, LIMIT_S, Node, configuration, running_no
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pollscope.host.limits import queues_per_port
+
 pytestmark = pytest.mark.measure
 
 
@@ -24,7 +26,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def test_hello_describes_process_and_ports(node: Node) -> None:
+def test_hello_describes_process_and_ports(node: Node, build_dir: Path) -> None:
     hello = node.hello
     assert hello["event"] == "hello"
     assert hello["protocol"] == 1
@@ -34,7 +36,7 @@ def test_hello_describes_process_and_ports(node: Node) -> None:
     assert [(one["lcore"], one["cpu"]) for one in hello["lcores"]] == [(0, 0), (1, 0), (2, 1), (3, 1)]
     assert [port["name"] for port in hello["ports"]] == [f"net_crossover{i}_{end}" for i in (0, 1) for end in "ab"]
     assert {port["driver"] for port in hello["ports"]} == {"net_crossover"}
-    assert all(port["max_rx_queues"] == 1024 for port in hello["ports"])
+    assert {port["max_rx_queues"] for port in hello["ports"]} == {queues_per_port(build_dir / "pollscope-node")}
 
 
 def test_what_hello_lacks_has_a_reason(node: Node) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accounted import MODES, check_cycles
 from dut_node import (
     DUT_LCORE,
     DUT_RX,
@@ -24,8 +25,6 @@ from pcap_files import folded, frame, read_pcap, write_pcap
 
 pytestmark = pytest.mark.measure
 
-CLASSES = ("useful", "empty_poll", "loop", "instrumentation")
-MODES = ("none", "count", "sampled", "transition", "full")
 LCORES = "0@0,1@0,2@1,3@1,4@1"
 PAIRS_SWAP = tuple(f"{pair},dma=swap" for pair in PAIRS)
 
@@ -35,17 +34,6 @@ def node(request: pytest.FixtureRequest, build_dir: Path, tmp_path_factory: pyte
     vdevs = PAIRS if request.param == "copy" else PAIRS_SWAP
     with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", vdevs, lcores=LCORES) as running:
         yield running
-
-
-def check_cycles(lcore: dict[str, Any], mode: str) -> None:
-    if mode in ("none", "count"):
-        return
-    cycles = lcore["cycles"]
-    if mode == "sampled" and isinstance(cycles["useful"], dict):  # a busy host: no sample met a packet
-        assert cycles["useful"]["absent"]
-        return
-    assert sum(cycles[name] for name in CLASSES) == cycles["total"]
-    assert 0 < cycles["useful"] <= cycles["total"]
 
 
 # What goes into the tunnel: destination, TTL, EtherType, padding; and whether it comes out.

@@ -38,6 +38,7 @@ def test_a_good_run(cli: Cli) -> None:
         ("garbage", "not JSON"),
         ("refuse", "dut.burst: the node refused 'start': refused on purpose"),
         ("give-up", "the node gave the trial up: gave up on purpose"),
+        ("hung", "the node gave the trial up: lcores that hang: 2 (CPU 1)"),
         ("nonsense", "contradicts the protocol"),
     ],
 )

@@ -7,11 +7,24 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pollscope.analysis.claims.model import LOAD, Claim, Range, Where, is_load, load_claims
+from pollscope.analysis.claims.model import (
+    LOAD,
+    Claim,
+    LargestFall,
+    Linear,
+    Range,
+    Ratio,
+    RisesAbove,
+    TrendOver,
+    Where,
+    is_load,
+    load_claims,
+)
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
+from pollscope.analysis.ground import counts_text, of_samples, whole_mix
 from pollscope.analysis.papers import differences
-from pollscope.analysis.samples import absence, data_of, factors, level_text, samples
+from pollscope.analysis.samples import Sample, absence, data_of, factors, level_text, samples
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.metrics import metric_dictionary
 from pollscope.results_table import current_table
@@ -19,6 +32,8 @@ from pollscope.run_folder import RunFolder
 
 # Of the reasons why points were left out.
 MOST_REASONS = 2
+# Predicates that compare points with each other.
+COMPARING = (TrendOver, Ratio, LargestFall, RisesAbove, Linear)
 
 
 def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[Verdict]:
@@ -58,11 +73,29 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
     if not found:
         title = metric_dictionary()[claim.metric].title
         return _not_measurable(f"{title} ({claim.metric}) is absent, because {absence(selected, claim.metric)}")
-    finding = judge(claim.predicate, found, metric_dictionary()[claim.metric])
+    finding = _on_its_ground(judge(claim.predicate, found, metric_dictionary()[claim.metric]), claim, found)
     if finding.kind is not VerdictKind.NOT_MEASURABLE:
         return finding
     # The levels that the predicate needs are not there: perhaps because the testbed has no room for them.
     return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
+
+
+def _on_its_ground(finding: Finding, claim: Claim, found: Sequence[Sample]) -> Finding:
+    """The finding with what is to be said of the ground under its trials.
+
+    Points that stand on different ground differ for that reason alone: a claim that compares them is not decided.
+    """
+    stand = of_samples(found)
+    if not stand.text or stand.same is None:
+        return finding
+    mix = counts_text(whole_mix(found))
+    if stand.same:
+        return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several grounds ({mix}).")
+    text = f"Its points stand on different ground ({mix})"
+    if isinstance(claim.predicate, COMPARING) and finding.kind in (VerdictKind.AGREES, VerdictKind.DISAGREES):
+        sentence = f"{finding.sentence} {text}, which alone can make such a difference, or hide it."
+        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=sentence)
+    return replace(finding, sentence=f"{finding.sentence} {text}.")
 
 
 def _not_measurable(reason: str, why: Sequence[str] = ()) -> Finding:

@@ -2,7 +2,7 @@
 """S-F5: where the cycles of one polling core go, by offered load, one panel per number of queues (SoCC'19 figure 5)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,7 +11,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pollscope.analysis.figures.data import FigureData, short_name
-from pollscope.analysis.figures.style import INK, PAPER, PARTS, absent_panel, new_figure, whisker
+from pollscope.analysis.figures.style import (
+    INK,
+    PAPER,
+    PARTS,
+    USEFUL_PARTS,
+    USEFUL_WHOLE,
+    absent_panel,
+    new_figure,
+    whisker,
+)
 from pollscope.analysis.papers import stated
 from pollscope.analysis.samples import Sample
 
@@ -59,8 +68,10 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
     tax = _of(data.samples("tax_share_running"), queues)
     places = {load: place for place, load in enumerate(sorted(tax))}
     floor = dict.fromkeys(places, 0.0)
-    for metric, (_, colour) in PARTS.items():
-        for load, sample in _of(data.running(metric), queues).items():
+    parts = {metric: _of(data.running(metric), queues) for metric in PARTS}
+    useful = _of(data.running("useful_share"), queues)
+    for load in places:
+        for colour, sample in _stack(parts, useful, tax, load):
             height = 100 * sample.estimate.value
             axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, edgecolor=PAPER, linewidth=0.3)
             floor[load] += height
@@ -75,6 +86,20 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
     _stated_range(axes, places)
     axes.set_title(f"{queues} queue{'s' if queues > 1 else ''}")
     _load_ticks(axes, places)
+
+
+def _stack(
+    parts: dict[str, dict[float, Sample]], useful: dict[float, Sample], tax: dict[float, Sample], load: float
+) -> Iterator[tuple[str, Sample]]:
+    """Colour and size of the parts of a bar; useful cycles as one where a trial could not tell their parts."""
+    trials = len(tax[load].values)
+    whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
+    for name, (_, colour) in PARTS.items():
+        if name in USEFUL_PARTS and whole:
+            if name == USEFUL_PARTS[-1] and load in useful:
+                yield USEFUL_WHOLE[1], useful[load]
+        elif load in parts[name]:
+            yield colour, parts[name][load]
 
 
 def _stated_range(axes: Axes, places: dict[float, int]) -> None:
@@ -98,7 +123,7 @@ def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
 def _labels(figure: Figure, panels: Any) -> None:
     figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
     figure.supylabel("Share of TSC cycles (%)", fontsize=8)
-    parts = [Patch(facecolor=colour, label=name) for name, colour in PARTS.values()]
+    parts = [Patch(facecolor=colour, label=name) for name, colour in [*PARTS.values(), USEFUL_WHOLE]]
     others = [
         Line2D([], [], ls="", marker=marker, ms=4, mfc=PAPER, mec=INK, mew=0.8, label=name)
         for name, marker, _ in OTHER_DEFINITIONS.values()

@@ -28,7 +28,11 @@ PARTS = {
     "transmit_share": ("Sending", "#9cc4e4"),
     "process_share": ("Processing", "#4b8cc4"),
     "receive_share": ("Receiving", "#1f5a91"),
+    "wire_share": ("Wire (virtual NIC)", "#dfe6c9"),
 }
+# What useful cycles consist of, drawn as one where visits overlap and their parts do not add up.
+USEFUL_PARTS = ("transmit_share", "process_share", "receive_share")
+USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
 # Line colours and markers by rank (Okabe and Ito 2008, without the yellow that vanishes on white).
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")

@@ -35,6 +35,13 @@ void pacer_silent(struct pacer *pacer)
 	*pacer = (struct pacer){.next = ~(pacing_time)0};
 }
 
+void pacer_set_mean(struct pacer *pacer, uint64_t now, double interval_cycles)
+{
+	pacer->next = (pacing_time)now << 64;
+	pacer->mean_q20 = ldexp(interval_cycles, 20);
+	pacer_advance(pacer);
+}
+
 uint64_t pacer_skip_until(struct pacer *pacer, uint64_t limit)
 {
 	uint64_t skipped = 0;

@@ -47,6 +47,12 @@ void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycl
 /* No slot, ever. */
 void pacer_silent(struct pacer *pacer);
 
+/*
+ * Poisson arrivals with another mean distance from `now` on. The process has no memory, so the next slot is simply drawn anew
+ * from there; those that were due before `now` should have been taken. For a pacer made by pacer_poisson().
+ */
+void pacer_set_mean(struct pacer *pacer, uint64_t now, double interval_cycles);
+
 /* Time of the first slot that was not taken yet. */
 static inline uint64_t pacer_next(const struct pacer *pacer)
 {
@@ -87,6 +93,12 @@ static inline unsigned int pacer_take(struct pacer *pacer, uint64_t now, uint64_
 		pacer_advance(pacer);
 	}
 	return taken;
+}
+
+/* From now on no slot is due until pacer_set_mean(). */
+static inline void pacer_hold(struct pacer *pacer)
+{
+	pacer->next = ~(pacing_time)0;
 }
 
 /* Give up all slots before `limit`; returns how many. */

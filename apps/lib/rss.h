@@ -20,7 +20,7 @@
 #define RSS_KEY_BYTES_MIN 16 /* 12 input bytes and the 4 of the window that slides over them */
 #define RSS_KEY_BYTES_MAX 256
 #define RSS_RETA_MAX      4096
-#define RSS_QUEUES_MAX    1024 /* RTE_MAX_QUEUES_PER_PORT of every DPDK that is packaged */
+#define RSS_QUEUES_MAX    1024 /* RTE_MAX_QUEUES_PER_PORT of packaged DPDKs: of this host's or a target's */
 
 /* What decides the queue of a frame at a port. */
 struct rss_target {

@@ -215,11 +215,14 @@ static bool measure_loop(struct job *job)
 	return packets == 0;
 }
 
-/* What the accounting of trials needs. */
+/* What the accounting of trials needs: a stamp in the loop, an empty poll in the very loop, and in a bare one. */
 static void keep_costs(const struct job *job)
 {
-	job->poller->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
-	job->poller->empty_poll_cycles = job->costs.empty_poll_overlapped.median;
+	struct poller *p = job->poller;
+
+	p->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
+	p->empty_poll_cycles = job->costs.idle_iteration.median / job->queues;
+	p->overlapped_poll_cycles = job->costs.empty_poll_overlapped.median;
 }
 
 /* lcore: all costs. */
@@ -262,13 +265,13 @@ static int run_stamp_job(void *arg)
 	struct job *job = arg;
 
 	measure_wait(job);
-	if (job->poller->source != SOURCE_MADE && measure_polls(job, false)) {
+	if (job->poller->source != SOURCE_MADE && measure_polls(job, false) && measure_loop(job)) {
 		keep_costs(job);
 		return 0;
 	}
 	measure_clock(job);
 	job->poller->stamp_cycles = job->costs.tsc_read.median;
-	job->poller->empty_poll_cycles = 0;
+	job->poller->empty_poll_cycles = job->poller->overlapped_poll_cycles = 0;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "dut_config.h"
 #include "fields.h"
 #include "gen.h"
+#include "gen_feed.h"
 #include "gen_target.h"
 #include "ports.h"
 #include "runner.h"
@@ -18,13 +19,15 @@ static void drop_roles(void)
 
 	dut_configure(NULL, &ignored);
 	gen_configure(NULL, &ignored);
+	gen_feed_configure(NULL, &ignored);
 	runner_forget();
 }
 
 static int set_roles(json_t *request, struct node_error *err)
 {
 	if (dut_configure(json_object_get(request, "dut"), err) < 0 ||
-	    gen_configure(json_object_get(request, "gen"), err) < 0)
+	    gen_configure(json_object_get(request, "gen"), err) < 0 ||
+	    gen_feed_configure(json_object_get(request, "feed"), err) < 0)
 		return -1;
 	if (gen_lcore() != LCORE_ID_ANY && dut_has_lcore(gen_lcore()))
 		return node_fail(err, "gen.lcore", "lcore %u polls for the DUT already", gen_lcore());
@@ -33,7 +36,7 @@ static int set_roles(json_t *request, struct node_error *err)
 
 json_t *configure(json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "ports", "dut", "gen", NULL};
+	static const char *const keys[] = {"cmd", "id", "ports", "dut", "gen", "feed", NULL};
 	const uint64_t start = cycles_stamp();
 
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "ports", err))

@@ -4,8 +4,11 @@
 #include "calibrate.h"
 #include "configure.h"
 #include "conversation.h"
+#include "gen.h"
+#include "ground.h"
 #include "hello.h"
 #include "noise.h"
+#include "oracle.h"
 #include "ports.h"
 #include "runner.h"
 #include "selftest.h"
@@ -34,6 +37,21 @@ static json_t *do_selftest(json_t *request, struct node_error *err)
 static json_t *do_noise(json_t *request, struct node_error *err)
 {
 	return wrap("noise", noise(request, err));
+}
+
+static json_t *do_oracle(json_t *request, struct node_error *err)
+{
+	return oracle(request, err);
+}
+
+static json_t *do_visits(json_t *request, struct node_error *err)
+{
+	return gen_tell_visits(request, err) ? NULL : json_object();
+}
+
+static json_t *do_ground(json_t *request, struct node_error *err)
+{
+	return wrap("ground", ground(request, err));
 }
 
 static json_t *do_links(json_t *request, struct node_error *err)
@@ -66,11 +84,14 @@ static const struct conversation_command commands[] = {
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
+        {"oracle", do_oracle, false, false},
+        {"ground", do_ground, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},
         {"stop", do_stop, true, false},
         {"quit", do_quit, true, true},
         {"links", do_links, false, false},
+        {"visits", do_visits, true, false},
         {NULL, NULL, false, false},
 };
 
@@ -93,6 +114,7 @@ int control_run(int in, int out, const volatile sig_atomic_t *stop)
 		return status;
 	const int end = conversation_run(in, out, &node, stop);
 
-	runner_close();
-	return end;
+	const int closed = runner_close();
+
+	return closed < 0 ? closed : end;
 }

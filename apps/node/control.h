@@ -7,7 +7,7 @@
 
 /*
  * Say hello on `out`, answer requests from `in` until quit, end of input, *stop or the death of the parent.
- * Returns 0, or -errno when `in` or `out` cannot be used.
+ * Returns 0, -ETIMEDOUT when an lcore hangs (nothing that it uses may be freed), or -errno when `in` or `out` cannot be used.
  */
 int control_run(int in, int out, const volatile sig_atomic_t *stop);
 

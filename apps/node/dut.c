@@ -16,7 +16,7 @@
 #include "workload.h"
 
 #define CYCLES_PER_EVENT_LOADED                                                                              \
-	32768 /* a busy loop looks at the TSC after packets worth about so many cycles */
+	65536 /* a busy loop looks at the TSC after packets worth about so many cycles */
 #define CYCLES_PER_PACKET_GUESS 64
 #define UNINSTRUMENTED_FACTOR   4 /* mode none looks only for the end of its window */
 
@@ -159,6 +159,7 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 		break;
 	case SOURCE_LOCKED:
 		deal_queues(p, 0, 1, ports_rx_queues(config->rx_port));
+		p->sweep_begin = (uint16_t)(i * p->queues / config->workers.n);
 		break;
 	default:
 		deal_queues(p, 0, 1, 1);

@@ -43,6 +43,9 @@ int dut_lcore_main(void *arg);
 /* The object `dut` of a result (docs/node-protocol.md) for the window of the last trial; while a trial runs, counters so far. */
 json_t *dut_report(bool running);
 
+/* One poller's window: the object L of docs/node-protocol.md. */
+json_t *dut_window(const struct poller *poller);
+
 /* Counters of one poller so far, all stretches together: what live readers see. */
 json_t *dut_live(const struct poller *poller);
 

@@ -241,7 +241,7 @@ int dut_config_read(json_t *object, struct dut_config *config, struct node_error
 	        .flows = FLOWS_DEFAULT,
 	        .routes = ROUTES_DEFAULT,
 	        .burst = 32,
-	        .sample_every = 64,
+	        .sample_every = 4,
 	        .longest = 16,
 	};
 	if (fields_only(object, "dut", keys, err) || read_roles(object, config, err) ||

@@ -14,59 +14,66 @@ static json_t *absent(const char *reason)
 	return json_pack("{s:s}", "absent", reason);
 }
 
-static const char *const cycle_classes[] = {"useful",     "receive", "process",        "transmit",
-                                            "empty_poll", "loop",    "instrumentation"};
-
-static void set_all_absent(json_t *object, const char *reason)
+/* Slices by block: number, then the sums of products in the order of the upper triangle (see accounting.h). */
+static json_t *slices_json(const struct account *a)
 {
-	for (unsigned int i = 0; i < RTE_DIM(cycle_classes); i++)
-		json_object_set_new(object, cycle_classes[i], absent(reason));
-}
+	json_t *blocks = json_array(), *quiet = json_array();
 
-/* The three parts of useful, in whole cycles; returns their sum. */
-static uint64_t set_useful(json_t *object, const struct account_cycles *c)
-{
-	static const char reason[] = "accounting mode transition stamps whole stretches of non-empty polls";
-	const double parts[] = {c->receive, c->process, c->transmit};
-	uint64_t sum = 0;
+	for (int b = 0; b < ACCOUNT_BLOCKS; b++) {
+		json_t *block = json_pack("[I]", (json_int_t)a->blocks[b].slices);
 
-	for (unsigned int i = 0; i < RTE_DIM(parts); i++) {
-		sum += (uint64_t)parts[i];
-		json_object_set_new(object, cycle_classes[1 + i],
-		                    c->split ? integer((uint64_t)parts[i]) : absent(reason));
+		for (int i = 0; i < ACCOUNT_PRODUCTS; i++)
+			json_array_append_new(block, json_real(a->blocks[b].products[i]));
+		json_array_append_new(blocks, block);
+		block = json_pack("[I]", (json_int_t)a->blocks[b].quiet_slices);
+		for (int i = 0; i < ACCOUNT_QUIET_PRODUCTS; i++)
+			json_array_append_new(block, json_real(a->blocks[b].quiet[i]));
+		json_array_append_new(quiet, block);
 	}
-	sum = c->split ? sum : (uint64_t)c->useful;
-	json_object_set_new(object, "useful", integer(sum));
-	return sum;
+	return json_pack("{s:o,s:o,s:I,s:I,s:I}", "blocks", blocks, "quiet", quiet, "cycles",
+	                 (json_int_t)a->sampled_cycles, "left_out", (json_int_t)a->left_out,
+	                 "left_out_cycles", (json_int_t)a->left_out_cycles);
 }
 
-/* Whole cycles that sum to the total exactly: each part is rounded down and loop takes the rest. */
-static json_t *cycles_json(const struct account *a, enum accounting mode, uint32_t queues,
-                           double stamp_cycles, struct account_cycles *c)
+/* What all visits would have taken one by one: latencies of the timed ones, scaled up by burst size. */
+static json_t *timed_json(const struct account *a, double stamp_cycles)
 {
-	const char *reason = account_classify(a, mode, queues, stamp_cycles, c);
-	const uint64_t total = a->last_tsc - a->first_tsc;
-	json_t *object = json_pack("{s:I}", "total", (json_int_t)total);
+	double weight[ACCOUNT_BURST_MAX + 1] = {0}, mean[3][ACCOUNT_BURST_MAX + 1] = {0};
+	uint64_t samples = 0;
 
-	if (reason) {
-		set_all_absent(object, reason);
-		return object;
+	for (int n = 1; n <= ACCOUNT_BURST_MAX; n++) {
+		const struct account_stratum *s = &a->strata[n];
+
+		samples += s->samples;
+		weight[n] = s->weight;
+		if (s->samples == 0)
+			continue;
+		mean[0][n] = s->receive_cycles / s->weight - stamp_cycles;
+		mean[1][n] = s->process_cycles / s->weight - stamp_cycles;
+		mean[2][n] = s->transmit_cycles / s->weight - stamp_cycles;
 	}
-	const uint64_t empty_poll = (uint64_t)c->empty_poll, instrumentation = (uint64_t)c->instrumentation;
-	const uint64_t useful = set_useful(object, c);
-
-	json_object_set_new(object, "empty_poll", integer(empty_poll));
-	json_object_set_new(object, "instrumentation", integer(instrumentation));
-	json_object_set_new(object, "loop", integer(total - useful - empty_poll - instrumentation));
-	return object;
+	if (samples == 0)
+		return absent("no visit was timed: the window is too short or the load too low");
+	return json_pack("{s:I,s:f,s:f,s:f}", "visits", (json_int_t)samples, "receive_cycles",
+	                 account_scale_up(a->visits, weight, mean[0]), "process_cycles",
+	                 account_scale_up(a->visits, weight, mean[1]), "transmit_cycles",
+	                 account_scale_up(a->visits, weight, mean[2]));
 }
 
-static json_t *sampled_json(const struct account *a, const struct account_cycles *c)
+static double less_stamps(uint64_t cycles, uint64_t intervals, double stamp_cycles)
 {
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "sweeps", (json_int_t)a->sampled_sweeps, "cycles",
-	                 (json_int_t)a->sampled_cycles, "host_gaps", (json_int_t)a->host_gaps,
-	                 "host_gap_cycles", (json_int_t)a->host_gap_cycles, "stamps", (json_int_t)a->stamps,
-	                 "excess_cycles", (json_int_t)c->excess);
+	return (double)cycles - (double)intervals * stamp_cycles;
+}
+
+/* Mode full: all visits, one by one. */
+static json_t *full_json(const struct account *a, double stamp_cycles)
+{
+	return json_pack("{s:I,s:f,s:f,s:f,s:f}", "visits", (json_int_t)a->process_intervals,
+	                 "receive_cycles", less_stamps(a->receive_cycles, a->receive_intervals, stamp_cycles),
+	                 "process_cycles", less_stamps(a->process_cycles, a->process_intervals, stamp_cycles),
+	                 "transmit_cycles",
+	                 less_stamps(a->transmit_cycles, a->transmit_intervals, stamp_cycles),
+	                 "empty_poll_cycles", less_stamps(a->empty_cycles, a->empty_intervals, stamp_cycles));
 }
 
 static json_t *refill_absent(const struct poller *p)
@@ -157,13 +164,13 @@ static json_t *pmu_window(const struct poller *p, double window[PMU_COUNTERS], b
 /* Counter i of all useful visits, scaled up from the sampled ones like cycles. */
 static double pmu_useful(const struct account *a, unsigned int i)
 {
-	uint64_t weight[ACCOUNT_BURST_MAX + 1] = {0};
+	double weight[ACCOUNT_BURST_MAX + 1] = {0};
 	double mean[ACCOUNT_BURST_MAX + 1] = {0};
 
 	for (int n = 1; n <= ACCOUNT_BURST_MAX; n++) {
-		weight[n] = a->strata[n].counter_samples;
-		if (weight[n])
-			mean[n] = (double)a->strata[n].counters[i] / (double)weight[n];
+		weight[n] = (double)a->strata[n].counter_samples;
+		if (weight[n] > 0)
+			mean[n] = (double)a->strata[n].counters[i] / weight[n];
 	}
 	return account_scale_up(a->visits, weight, mean);
 }
@@ -206,29 +213,40 @@ static json_t *pmu_json(const struct poller *p, const struct account *a)
 	return object;
 }
 
-static void add_classes(json_t *object, const struct poller *p, const struct account *a)
+static json_t *calibrated_json(double cycles)
 {
-	struct account_cycles c;
-	json_t *cycles = cycles_json(a, p->accounting, p->queues, p->stamp_cycles, &c);
-	json_t *useful = json_object_get(cycles, "useful");
+	return cycles > 0 ? json_real(cycles) : absent("packets came while it was calibrated");
+}
 
-	json_object_set_new(object, "cycles", cycles);
+/* What the classes are estimated from: counts, slices, timed visits, and the calibrated cost of a stamp. */
+static void add_accounting(json_t *object, const struct poller *p, const struct account *a)
+{
+	json_object_set_new(object, "cycles",
+	                    json_pack("{s:I}", "total", (json_int_t)(a->last_tsc - a->first_tsc)));
 	if (p->accounting == ACCOUNTING_NONE)
 		return;
 	json_object_set_new(object, "polls", polls_json(p, a));
 	json_object_set_new(object, "iterations", integer(a->sweeps));
 	json_object_set_new(object, "idle_iterations", integer(a->sweeps - a->busy_sweeps));
-	json_object_set_new(object, "histograms", histograms_json(p, a));
 	json_object_set_new(object, "longest", longest_to_json(&a->longest));
+	json_object_set_new(object, "histograms", histograms_json(p, a));
 	if (p->accounting == ACCOUNTING_COUNT)
 		return;
-	json_object_set_new(object, "cycles_sampled", sampled_json(a, &c));
-	if (p->accounting == ACCOUNTING_TRANSITION)
-		json_object_set_new(object, "transitions", integer(a->transitions));
-	json_object_set_new(object, "idle_iteration_cycles",
-	                    json_is_integer(useful) ? integer((uint64_t)c.idle_iteration)
-	                                            : json_incref(useful));
-	json_object_set_new(object, "busy_cycles_testpmd", json_incref(useful));
+	json_object_set_new(object, "waited_cycles", integer(a->waited_cycles));
+	json_object_set_new(object, "stamps", integer(a->stamps));
+	json_object_set_new(object, "stamp_cycles", json_real(p->stamp_cycles));
+	if (p->accounting == ACCOUNTING_FULL) {
+		json_object_set_new(object, "timed", full_json(a, p->stamp_cycles));
+		return;
+	}
+	json_object_set_new(object, "event_cycles", integer(a->event_cycles));
+	json_object_set_new(object, "sampling_cycles", integer(a->sampling_cycles));
+	json_object_set_new(object, "empty_poll_cycles", calibrated_json(p->empty_poll_cycles));
+	json_object_set_new(object, "empty_poll_overlapped_cycles",
+	                    calibrated_json(p->overlapped_poll_cycles));
+	json_object_set_new(object, "switches", integer(a->switches));
+	json_object_set_new(object, "slices", slices_json(a));
+	json_object_set_new(object, "timed", timed_json(a, p->stamp_cycles));
 }
 
 static bool is_dispatcher(const struct poller *p)
@@ -321,7 +339,7 @@ static json_t *series_json(const struct poller *p)
 	                 tx_packets, "sweeps", sweeps, "interrupted_cycles", interrupted);
 }
 
-static json_t *window_json(const struct poller *p)
+json_t *dut_window(const struct poller *p)
 {
 	const struct account *a = &p->accounts[STRETCH_WINDOW];
 	json_t *object = traffic_json(p, a);
@@ -329,7 +347,7 @@ static json_t *window_json(const struct poller *p)
 	json_object_set_new(object, "window",
 	                    json_pack("{s:I,s:I}", "start_tsc", (json_int_t)a->first_tsc, "end_tsc",
 	                              (json_int_t)a->last_tsc));
-	add_classes(object, p, a);
+	add_accounting(object, p, a);
 	json_object_set_new(object, "interruptions",
 	                    json_pack("{s:I,s:I}", "count", (json_int_t)a->interruptions, "cycles",
 	                              (json_int_t)a->interrupted_cycles));
@@ -375,7 +393,7 @@ json_t *dut_report(bool running)
 	const unsigned int n = dut_pollers(&pollers);
 
 	for (unsigned int i = 0; i < n; i++)
-		json_array_append_new(list, running ? dut_live(pollers[i]) : window_json(pollers[i]));
+		json_array_append_new(list, running ? dut_live(pollers[i]) : dut_window(pollers[i]));
 	json_t *object = json_pack("{s:o}", "lcores", list), *rings = running ? NULL : dut_rings_json();
 
 	if (rings)

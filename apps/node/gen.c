@@ -10,6 +10,7 @@
 #include <rte_malloc.h>
 
 #include "../lib/cycles.h"
+#include "../lib/fields.h"
 #include "gen_config.h"
 #include "gen_engine.h"
 #include "gen_report.h"
@@ -21,6 +22,8 @@
 
 /* Saturated sending has no known rate; one lcore stays below this. */
 #define SATURATED_PPS_MAX 2e8
+
+#define VISITS_PER_S_MAX 1e9
 
 #define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
 #define POOL_SPARE      2048 /* mbufs beyond those that rings hold: bursts in flight and the lcore's cache */
@@ -125,6 +128,15 @@ static int prepare_results(struct node_error *err)
 	return 0;
 }
 
+static double cold_per_visit(const struct gen_traffic *traffic)
+{
+	const struct gen_shape_queues *queues = &traffic->queues;
+
+	if (traffic->lists[GEN_COLD].count == 0)
+		return 0;
+	return (queues->count - queues->hot) * gen_shape_arrivals(queues->probability);
+}
+
 static void fill_engine(void)
 {
 	struct rte_eth_dev_info info;
@@ -135,8 +147,10 @@ static void fill_engine(void)
 	if (config.rx_port != GEN_NO_PORT && rte_eth_dev_info_get(config.rx_port, &info) == 0)
 		engine->rx_queues = info.nb_rx_queues;
 	engine->flows = config.flows;
+	engine->target_queues = config.has_target ? config.target.rss.queues : 1;
 	engine->burst = config.burst;
 	engine->departures_max = config.departures;
+	engine->cold_per_visit = cold_per_visit(&engine->traffic);
 }
 
 static void free_engine(void)
@@ -176,6 +190,12 @@ int gen_configure(json_t *spec, struct node_error *err)
 	return -1;
 }
 
+uint16_t gen_tx_port(struct rte_mempool **mempool)
+{
+	*mempool = pool;
+	return config.tx_port;
+}
+
 unsigned int gen_lcore(void)
 {
 	return engine == NULL ? LCORE_ID_ANY : config.lcore;
@@ -189,6 +209,22 @@ bool gen_frames_waiting(void)
 		if (rte_eth_rx_queue_count(engine->rx_port, queue) > 0)
 			return true;
 	return false;
+}
+
+int gen_tell_visits(const json_t *request, struct node_error *err)
+{
+	static const char *const keys[] = {"cmd", "id", "per_s", NULL};
+	double per_s = 0;
+
+	if (engine == NULL)
+		return node_fail(err, "", "no generator is configured");
+	if (config.target_port != GEN_NO_PORT)
+		return node_fail(err, "", "the DUT polls in this node: its visits are counted here");
+	if (fields_only(request, "", keys, err) || fields_require(request, "", "per_s", err) ||
+	    fields_real(request, "", "per_s", 0, VISITS_PER_S_MAX, &per_s, err))
+		return -1;
+	atomic_store_explicit(&engine->visits.told_per_s, per_s, memory_order_relaxed);
+	return 0;
 }
 
 static int line_rate_pps(double share, double *pps, struct node_error *err)
@@ -235,7 +271,10 @@ static void start_pacer(const struct trial *trial, double pps)
 {
 	const uint64_t late_max = cycles_of_ns(config.late_max_ns, trial->tsc_hz);
 
-	if (pps == 0)
+	if (trial->rate.kind == TRIAL_RATE_SATURATE) { /* for cold queues, once the rate of visits is known */
+		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz, late_max, config.seed);
+		pacer_hold(&engine->pacer);
+	} else if (pps == 0)
 		pacer_silent(&engine->pacer);
 	else if (config.poisson)
 		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz / pps, late_max,
@@ -282,7 +321,10 @@ static void rewind_loop(const struct trial *trial)
 	engine->cycles_us = trial->tsc_hz / 1000000;
 	engine->ns_per_cycle_q32 = (uint64_t)llround(ldexp(1e9 / (double)trial->tsc_hz, 32));
 	engine->sequence = engine->last_departure_tsc = 0;
-	engine->turn = engine->held = engine->waiting = 0;
+	engine->held = engine->waiting = engine->cold_due = 0;
+	memset(engine->turn, 0, sizeof(engine->turn));
+	memset(engine->sent_of, 0, sizeof(engine->sent_of));
+	gen_visits_begin(&engine->visits, config.target_port, trial->begin_tsc, trial->tsc_hz);
 	engine->in_window = false;
 }
 

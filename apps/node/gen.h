@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <jansson.h>
 #include <rte_lcore.h>
+#include <rte_mempool.h>
 
 #include "../lib/node_error.h"
 #include "trial.h"
@@ -23,9 +24,18 @@ int gen_configure(json_t *spec, struct node_error *err);
 /* The lcore of the configured generator, or LCORE_ID_ANY when there is none. */
 unsigned int gen_lcore(void);
 
+/* The port that the configured generator sends on; *pool becomes its mempool. */
+uint16_t gen_tx_port(struct rte_mempool **mempool);
+
 /* Prepare for `trial` (valid until the next gen_start): resolve the rate, clear counters and histograms.
  * Returns 0, or -1 with err (where: "rate"...). */
 int gen_start(const struct trial *trial, struct node_error *err);
+
+/*
+ * Request `visits` {"per_s": N}: how often the DUT of another node visits each of its queues (gen_visits.h). Taken also while
+ * gen_lcore_main runs, and held until the next gen_configure(). Returns 0, or -1 with err.
+ */
+int gen_tell_visits(const json_t *request, struct node_error *err);
 
 /* The lcore's main function (arg unused), launched by the node after gen_start(). Sends in [begin_tsc, end_tsc), calls
  * trial_wake() when its window is closed, goes on receiving until TRIAL_OVER, returns 0. */

@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
+#include "../lib/accounting.h"
 #include "../lib/fields.h"
 #include "../lib/packets.h"
 #include "../lib/routes.h"
@@ -21,36 +22,16 @@ static const struct gen_config defaults = {
         .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
         .flows = FLOWS_DEFAULT,
         .routes = ROUTES_DEFAULT,
-        .shape = GEN_FULLY_BALANCED,
-        .shape_seed = 1,
-        .concentrated_share = 0.2,
-        .concentrated_queues = 100,
-        .background_probability = 0.05,
+        .visit_packets = BURST_DEFAULT,
         .seed = 1,
         .burst = BURST_DEFAULT,
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
-static const char *const gen_keys[] = {"lcore",
-                                       "tx_port",
-                                       "rx_port",
-                                       "target_port",
-                                       "target",
-                                       "frame",
-                                       "flows",
-                                       "routes",
-                                       "shape",
-                                       "shape_seed",
-                                       "concentrated_share",
-                                       "concentrated_queues",
-                                       "background_probability",
-                                       "arrivals",
-                                       "seed",
-                                       "burst",
-                                       "late_max_ns",
-                                       "departures",
-                                       NULL};
-static const char *const shape_names[] = {"FB", "PC", "NC", "SQ", NULL};
+static const char *const gen_keys[] = {"lcore",        "tx_port",       "rx_port",    "target_port",
+                                       "target",       "frame",         "flows",      "routes",
+                                       GEN_SHAPE_KEYS, "visit_packets", "arrivals",   "seed",
+                                       "burst",        "late_max_ns",   "departures", NULL};
 static const char *const arrival_names[] = {"constant", "poisson", NULL};
 
 static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t max, uint32_t *value,
@@ -111,20 +92,12 @@ static int read_target(const json_t *spec, struct gen_config *config, struct nod
 	return gen_target_parse(target, &config->target, err);
 }
 
-static int read_shape(const json_t *spec, struct gen_config *config, struct node_error *err)
+static int read_flows(const json_t *spec, struct gen_config *config, struct node_error *err)
 {
-	unsigned int shape = config->shape;
-
-	if (read_u32(spec, "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
-	    read_u32(spec, "routes", 1, ROUTES_MAX, &config->routes, err) ||
-	    fields_choice(spec, "gen", "shape", shape_names, &shape, err) ||
-	    fields_u64(spec, "gen", "shape_seed", 0, INT64_MAX, &config->shape_seed, err) ||
-	    fields_real(spec, "gen", "concentrated_share", 0, 1, &config->concentrated_share, err) ||
-	    read_u32(spec, "concentrated_queues", 1, UINT16_MAX, &config->concentrated_queues, err) ||
-	    fields_real(spec, "gen", "background_probability", 0, 1, &config->background_probability, err))
-		return -1;
-	config->shape = (enum gen_shape)shape;
-	return 0;
+	return read_u32(spec, "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
+	       read_u32(spec, "routes", 1, ROUTES_MAX, &config->routes, err) ||
+	       gen_shape_read(spec, "gen", &config->shape, err) ||
+	       read_u32(spec, "visit_packets", 1, ACCOUNT_BURST_MAX, &config->visit_packets, err);
 }
 
 static int read_pace(const json_t *spec, struct gen_config *config, struct node_error *err)
@@ -162,10 +135,11 @@ static int check_mtu(const struct gen_config *config, struct node_error *err)
 int gen_config_read(const json_t *spec, struct gen_config *config, struct node_error *err)
 {
 	*config = defaults;
+	config->shape = gen_shape_defaults;
 	if (fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
 	    read_ports(spec, config, err) || read_target(spec, config, err) ||
 	    frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
-	    read_shape(spec, config, err) || read_pace(spec, config, err))
+	    read_flows(spec, config, err) || read_pace(spec, config, err))
 		return -1;
 	return check_mtu(config, err);
 }

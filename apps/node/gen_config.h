@@ -9,19 +9,12 @@
 
 #include "../lib/node_error.h"
 #include "frame_sizes.h"
+#include "gen_shape.h"
 #include "gen_target.h"
 
 #define GEN_BURST_MAX      256
 #define GEN_DEPARTURES_MAX 1000000
 #define GEN_NO_PORT        UINT16_MAX
-
-/* How traffic is spread over the RX queues of the target port (HyperPlane, section II-C). */
-enum gen_shape {
-	GEN_FULLY_BALANCED,                 /* FB: all queues alike */
-	GEN_PROPORTIONALLY_CONCENTRATED,    /* PC: a share of the queues is hot */
-	GEN_NONPROPORTIONALLY_CONCENTRATED, /* NC: a number of queues is hot */
-	GEN_SINGLE_QUEUE,                   /* SQ: one queue has it all */
-};
 
 struct gen_config {
 	unsigned int lcore;
@@ -33,11 +26,8 @@ struct gen_config {
 	struct frame_sizes frame;
 	uint32_t flows;
 	uint32_t routes;
-	enum gen_shape shape;
-	uint64_t shape_seed;
-	double concentrated_share;
-	uint32_t concentrated_queues;
-	double background_probability;
+	struct gen_shape shape;
+	uint32_t visit_packets; /* what a visit of a backlogged queue takes: the DUT's burst */
 	bool poisson;
 	uint64_t seed;
 	unsigned int burst;

@@ -47,13 +47,13 @@ static __rte_always_inline bool hold_mbufs(struct gen_engine *e, unsigned int n)
 }
 
 /* Write n frames for the slots intended[], or for `now` when there is no schedule. Returns their bytes. */
-static __rte_always_inline uint64_t write_burst(struct gen_engine *e, uint64_t now, unsigned int n,
-                                                const bool paced)
+static __rte_always_inline uint64_t write_burst(struct gen_engine *e, const enum gen_list_kind list,
+                                                uint64_t now, unsigned int n, const bool paced)
 {
 	/* Copies, because the compiler must take it that the stores into frames may change *e. */
 	const struct packet_template *templates = e->templates;
 	const struct packet_flow *flows = e->traffic.flows;
-	const struct gen_turn *turns = &e->traffic.turns[e->turn];
+	const struct gen_turn *turns = &e->traffic.lists[list].turns[e->turn[list]];
 	const uint64_t begin = e->trial->begin_tsc;
 	struct rte_mbuf *const *mbufs = e->mbufs;
 	struct packet_stamp stamp = {.sequence = e->sequence, .intended = now - begin};
@@ -112,16 +112,16 @@ static __rte_always_inline void record_departures(struct gen_engine *e, uint64_t
 		keep_departures(e, now, sent);
 }
 
-/* Write and send a burst of n frames. Returns how many the driver accepted. */
-static __rte_always_inline unsigned int send_burst(struct gen_engine *e, uint64_t now, unsigned int n,
-                                                   const bool paced)
+/* Write and send a burst of n frames from a list. Returns how many the driver accepted. */
+static __rte_always_inline unsigned int send_burst(struct gen_engine *e, const enum gen_list_kind list,
+                                                   uint64_t now, unsigned int n, const bool paced)
 {
 	uint64_t bytes;
 	unsigned int sent;
 
 	if (!hold_mbufs(e, n))
 		return 0;
-	bytes = write_burst(e, now, n, paced);
+	bytes = write_burst(e, list, now, n, paced);
 	sent = rte_eth_tx_burst(e->tx_port, 0, e->mbufs, (uint16_t)n);
 	if (paced)
 		record_departures(e, now, sent);
@@ -129,9 +129,10 @@ static __rte_always_inline unsigned int send_burst(struct gen_engine *e, uint64_
 		bytes -= keep_refused(e, sent, n);
 	e->held -= sent;
 	e->sequence += sent;
-	e->turn += sent;
-	if (unlikely(e->turn >= e->traffic.turns_count))
-		e->turn -= e->traffic.turns_count;
+	e->sent_of[list] += sent;
+	e->turn[list] += sent;
+	while (unlikely(e->turn[list] >= e->traffic.lists[list].count))
+		e->turn[list] -= e->traffic.lists[list].count;
 	e->counts.sent += sent;
 	e->counts.tx_bytes += bytes;
 	e->counts.bursts[sent]++;
@@ -164,8 +165,45 @@ static __rte_always_inline bool send_due(struct gen_engine *e, uint64_t now, uin
 	e->counts.unsent += skipped;
 	e->waiting += taken;
 	if (e->waiting > 0)
-		e->waiting -= send_burst(e, now, e->waiting, true);
+		e->waiting -= send_burst(e, GEN_MIXED, now, e->waiting, true);
 	return e->waiting == 0 && pacer_next(&e->pacer) >= limit;
+}
+
+/* The rate of packets for cold queues follows the rate of visits. */
+static __rte_noinline void look_at_visits(struct gen_engine *e, uint64_t now)
+{
+	if (!gen_visits_look(&e->visits, now))
+		return;
+	if (e->visits.per_s > 0)
+		pacer_set_mean(&e->pacer, now,
+		               (double)e->visits.tsc_hz / (e->visits.per_s * e->cold_per_visit));
+	else
+		pacer_hold(&e->pacer);
+}
+
+static __rte_noinline void send_cold_due(struct gen_engine *e, uint64_t now, uint64_t limit)
+{
+	uint64_t intended[GEN_BURST_MAX], skipped = 0;
+	unsigned int sent;
+
+	e->cold_due += pacer_take(&e->pacer, now, limit, intended, e->burst - e->cold_due, &skipped);
+	e->counts.cold_unsent += skipped;
+	if (e->cold_due == 0)
+		return;
+	sent = send_burst(e, GEN_COLD, now, e->cold_due, false);
+	e->cold_due -= sent;
+	e->counts.cold_sent += sent;
+	e->counts.intended += sent;
+}
+
+/* A burst for the next hot queue, after what is due for cold ones. */
+static __rte_always_inline void send_backlog(struct gen_engine *e, uint64_t now, uint64_t limit)
+{
+	if (e->cold_due > 0 || pacer_next(&e->pacer) <= now)
+		send_cold_due(e, now, limit);
+	if (unlikely(now >= e->visits.next_tsc) && e->cold_per_visit > 0)
+		look_at_visits(e, now);
+	e->counts.intended += send_burst(e, GEN_HOT, now, e->burst, false);
 }
 
 static __rte_always_inline void receive_frame(struct gen_engine *e, const struct rte_mbuf *mbuf,
@@ -203,9 +241,11 @@ static __rte_always_inline void receive(struct gen_engine *e)
 	}
 }
 
+enum sending { PACED, SATURATED, BACKLOG };
+
 /* Send until `limit`. Returns the TSC at which everything before `limit` was dealt with, or 0 for an early
  * stop. */
-static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t limit, const bool paced,
+static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t limit, const enum sending how,
                                                const bool receives)
 {
 	for (;;) {
@@ -213,13 +253,16 @@ static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t li
 
 		if (unlikely(trial_phase(e->trial) != TRIAL_RUN))
 			return 0;
-		if (paced) {
+		if (how == PACED) {
 			if (send_due(e, now, limit) && now >= limit)
 				return now;
 		} else {
 			if (now >= limit)
 				return now;
-			e->counts.intended += send_burst(e, now, e->burst, false);
+			if (how == BACKLOG)
+				send_backlog(e, now, limit);
+			else
+				e->counts.intended += send_burst(e, GEN_MIXED, now, e->burst, false);
 		}
 		if (receives)
 			receive(e);
@@ -245,6 +288,7 @@ static void open_window(struct gen_engine *e, uint64_t now)
 	e->at_open = e->counts;
 	e->longest_gap = 0;
 	count_gap_over_start(e, now);
+	e->visits_at_open = gen_visits_count(&e->visits, now);
 	e->in_window = true;
 	atomic_store(&e->opened_tsc, now);
 }
@@ -254,6 +298,7 @@ static void close_window(struct gen_engine *e)
 	const uint64_t now = rte_rdtsc();
 
 	e->at_close = e->counts;
+	e->visits_at_close = gen_visits_count(&e->visits, now);
 	e->in_window = false;
 	atomic_store(&e->closed_tsc, now);
 }
@@ -268,57 +313,75 @@ static void give_up_slots(struct gen_engine *e, uint64_t now)
 	e->waiting = 0;
 }
 
-static __rte_always_inline void send_trial(struct gen_engine *e, const bool paced, const bool receives)
+static __rte_always_inline void send_trial(struct gen_engine *e, const enum sending how, const bool receives)
 {
-	uint64_t now = send_until(e, e->trial->start_tsc, paced, receives);
+	uint64_t now = send_until(e, e->trial->start_tsc, how, receives);
 
 	if (now != 0) {
 		open_window(e, now);
-		now = send_until(e, e->trial->end_tsc, paced, receives);
+		now = send_until(e, e->trial->end_tsc, how, receives);
 	}
-	if (now == 0 && paced)
+	if (now == 0 && how == PACED)
 		give_up_slots(e, RTE_MIN(rte_rdtsc(), e->trial->end_tsc));
 	if (e->in_window)
 		close_window(e);
 }
 
-/* The loop in its four forms, chosen once: nothing of it is decided packet by packet. */
-static void send_paced(struct gen_engine *e)
+/* The loop in its six forms, chosen once: nothing of it is decided packet by packet. */
+#define SEND_LOOP(name, how, receives)                                                                       \
+	static void name(struct gen_engine *e)                                                               \
+	{                                                                                                    \
+		send_trial(e, how, receives);                                                                \
+	}
+
+SEND_LOOP(send_paced, PACED, false)
+SEND_LOOP(send_paced_and_receive, PACED, true)
+SEND_LOOP(send_saturated, SATURATED, false)
+SEND_LOOP(send_saturated_and_receive, SATURATED, true)
+SEND_LOOP(keep_backlogged, BACKLOG, false)
+SEND_LOOP(keep_backlogged_and_receive, BACKLOG, true)
+
+static enum sending sending_of(const struct gen_engine *e)
 {
-	send_trial(e, true, false);
+	if (!e->saturate)
+		return PACED;
+	return e->traffic.lists[GEN_HOT].count > 0 ? BACKLOG : SATURATED;
 }
 
-static void send_paced_and_receive(struct gen_engine *e)
+/* Whether a frame may still come whose latency or order would be recorded. */
+static bool is_expecting(const struct gen_engine *e)
 {
-	send_trial(e, true, true);
+	return e->rx_port != GEN_NO_PORT && e->received->unique < e->sequence;
 }
 
-static void send_saturated(struct gen_engine *e)
+/* The CPU is left to the main lcore, which may share it, when nothing is measured any more: not while frames are on their way. */
+static void drain(struct gen_engine *e)
 {
-	send_trial(e, false, false);
-}
-
-static void send_saturated_and_receive(struct gen_engine *e)
-{
-	send_trial(e, false, true);
+	while (trial_phase(e->trial) != TRIAL_OVER) {
+		if (e->rx_port != GEN_NO_PORT)
+			receive(e);
+		if (is_expecting(e))
+			rte_pause();
+		else
+			sched_yield();
+	}
 }
 
 void gen_engine_run(struct gen_engine *e)
 {
-	static void (*const loops[2][2])(struct gen_engine *) = {
-	        {send_paced, send_paced_and_receive}, {send_saturated, send_saturated_and_receive}};
+	static void (*const loops[][2])(struct gen_engine *) = {
+	        [PACED] = {send_paced, send_paced_and_receive},
+	        [SATURATED] = {send_saturated, send_saturated_and_receive},
+	        [BACKLOG] = {keep_backlogged, keep_backlogged_and_receive},
+	};
 	const bool receives = e->rx_port != GEN_NO_PORT;
 
 	while (rte_rdtsc() < e->trial->begin_tsc && trial_phase(e->trial) == TRIAL_RUN)
 		rte_pause();
 	e->last_turn_tsc = rte_rdtsc();
-	loops[e->saturate][receives](e);
+	loops[sending_of(e)][receives](e);
 	trial_wake(e->trial);
-	while (trial_phase(e->trial) != TRIAL_OVER) {
-		if (receives)
-			receive(e);
-		sched_yield();
-	}
+	drain(e);
 	rte_pktmbuf_free_bulk(e->mbufs, e->held);
 	e->held = 0;
 }

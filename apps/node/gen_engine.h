@@ -10,6 +10,11 @@
  * are written anew in the next turn, until they are too late and count as unsent; sequence numbers have no
  * holes. A slot belongs to the window that its intended time lies in. Saturated sending has no schedule:
  * intended = sent.
+ *
+ * Saturated sending to several queues keeps the hot ones backlogged: each turn sends a burst to the next of them, and what
+ * finds a full ring is dropped there. Packets for cold queues go in between, as a Poisson process each whose rate follows
+ * from how often the DUT visits a queue (gen_visits.h); together they are one Poisson process that draws a queue for
+ * each packet. Until that is known they get none.
  */
 #ifndef GEN_ENGINE_H
 #define GEN_ENGINE_H
@@ -26,6 +31,7 @@
 #include "../lib/sequence.h"
 #include "gen_config.h"
 #include "gen_traffic.h"
+#include "gen_visits.h"
 #include "trial.h"
 
 /* Counters since the trial's begin; nothing but uint64_t, so that windows are differences of two copies. */
@@ -38,7 +44,9 @@ struct gen_counts {
 	uint64_t no_mbuf;    /* turns that could not send because the mempool was empty */
 	uint64_t rx_packets;
 	uint64_t rx_bytes;
-	uint64_t rx_foreign; /* frames that this trial did not send; not in rx_packets */
+	uint64_t rx_foreign;  /* frames that this trial did not send; not in rx_packets */
+	uint64_t cold_sent;   /* saturated, of `sent`: to cold queues */
+	uint64_t cold_unsent; /* packets for cold queues that were given up: too late */
 	uint64_t gaps_over_1us;
 	uint64_t gaps_over_10us;
 	uint64_t gaps_over_100us;
@@ -63,6 +71,7 @@ struct gen_engine {
 	uint16_t rx_queues;
 	uint16_t mark;
 	uint32_t flows;
+	uint32_t target_queues;
 	unsigned int burst;
 	bool saturate;
 	uint64_t cycles_us; /* TSC cycles of 1 us */
@@ -71,10 +80,14 @@ struct gen_engine {
 
 	/* of the loop */
 	struct pacer pacer;
-	uint64_t sequence;    /* of the next frame */
-	uint32_t turn;        /* place in traffic.turns */
-	unsigned int held;    /* mbufs[0..held-1] are allocated */
-	unsigned int waiting; /* intended[0..waiting-1] were taken and not sent */
+	uint64_t sequence;           /* of the next frame */
+	uint32_t turn[GEN_LISTS];    /* place in traffic.lists */
+	uint64_t sent_of[GEN_LISTS]; /* since the trial's begin */
+	struct gen_visits visits;
+	double cold_per_visit; /* packets for all cold queues together between two visits; 0: there are none */
+	unsigned int cold_due; /* taken from the schedule and not sent */
+	unsigned int held;     /* mbufs[0..held-1] are allocated */
+	unsigned int waiting;  /* intended[0..waiting-1] were taken and not sent */
 	uint64_t last_turn_tsc;
 	uint64_t last_departure_tsc; /* 0: none in this window yet */
 	bool in_window;
@@ -85,6 +98,8 @@ struct gen_engine {
 	struct gen_counts counts;
 	struct gen_counts at_open;
 	struct gen_counts at_close;
+	double visits_at_open; /* of a queue, since the trial's begin */
+	double visits_at_close;
 	_Atomic(uint64_t) opened_tsc; /* 0: not yet */
 	_Atomic(uint64_t) closed_tsc;
 	uint64_t longest_gap;

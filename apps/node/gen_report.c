@@ -100,14 +100,15 @@ static json_t *flows_to_json(const struct flow_faults *faults)
 	return object;
 }
 
-static json_t *flow_faults(const struct gen_engine *e, uint64_t sent)
+static json_t *flow_faults(const struct gen_engine *e)
 {
 	uint64_t *sent_of = calloc(e->flows, sizeof(*sent_of));
 	struct flow_faults faults = {0};
 
 	if (sent_of == NULL)
 		return json_pack("{s:s}", "absent", "no memory to go through the flows");
-	gen_traffic_count_flows(&e->traffic, sent, sent_of);
+	for (unsigned int i = 0; i < GEN_LISTS; i++)
+		gen_list_count_flows(&e->traffic.lists[i], e->sent_of[i], sent_of);
 	for (uint32_t flow = 0; flow < e->flows; flow++)
 		judge_flow(&faults, e->received, flow, sent_of[flow]);
 	free(sent_of);
@@ -127,7 +128,7 @@ static json_t *sequence_report(const struct gen_engine *e)
 	                 "window", integer(sequence_window(s)), "extent",
 	                 histogram_to_json(&s->extent, "packets"), "distance",
 	                 histogram_to_json(&s->distance, "packets"), "degree",
-	                 histogram_to_json(&s->degree, "packets"), "flows", flow_faults(e, sent));
+	                 histogram_to_json(&s->degree, "packets"), "flows", flow_faults(e));
 }
 
 static int add_departure_times(const struct gen_engine *e, json_t *report)
@@ -169,6 +170,44 @@ static int add_departures(const struct gen_engine *e, json_t *report)
 	return status | json_object_set_new(report, "departures", list);
 }
 
+/* While the window is open, up to now. */
+static double window_visits(const struct gen_engine *e)
+{
+	if (atomic_load(&e->opened_tsc) == 0)
+		return 0;
+	if (atomic_load(&e->closed_tsc) != 0)
+		return e->visits_at_close - e->visits_at_open;
+	return gen_visits_count(&e->visits, rte_rdtsc()) - e->visits_at_open;
+}
+
+/*
+ * How well the shape was kept: what hot queues were sent, and what their visits would have taken; the same of cold queues.
+ * Where visits are not known there is nothing to hold it against.
+ */
+static int add_shape(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
+                     json_t *report)
+{
+	const struct gen_shape_queues *queues = &e->traffic.queues;
+	const double visits = window_visits(e);
+	json_t *shape;
+
+	if (!e->saturate || e->traffic.lists[GEN_HOT].count == 0)
+		return 0;
+	shape = json_pack("{s:o, s:o, s:f, s:o, s:o, s:o}", "hot", gen_shape_hot_json(queues), "cold",
+	                  json_integer(e->target_queues - queues->hot), "probability", queues->probability,
+	                  "hot_sent", integer(c->sent - c->cold_sent), "cold_sent", integer(c->cold_sent),
+	                  "cold_unsent", integer(c->cold_unsent));
+	if (visits > 0)
+		json_object_update_new(shape, json_pack("{s:f, s:f, s:f}", "visits", visits, "hot_asked",
+		                                        visits * queues->hot * config->visit_packets,
+		                                        "cold_asked", visits * e->cold_per_visit));
+	else
+		json_object_set_new(
+		        shape, "visits",
+		        json_pack("{s:s}", "absent", "nobody told how often the DUT visits a queue"));
+	return json_object_set_new(report, "shape", shape);
+}
+
 static int add_rest(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
                     json_t *report)
 {
@@ -192,7 +231,7 @@ json_t *gen_report_lcore(const struct gen_config *config, const struct gen_engin
 	json_t *report = counts_of(&counts);
 
 	if (add_rest(config, e, &counts, report) | add_departure_times(e, report) | add_reception(e, report) |
-	    add_departures(e, report)) {
+	    add_departures(e, report) | add_shape(config, e, &counts, report)) {
 		json_decref(report);
 		return NULL;
 	}

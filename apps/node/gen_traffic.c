@@ -6,57 +6,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_common.h>
+
 #include "../lib/rng.h"
 #include "../lib/routes.h"
 
 #define SOURCE_NETWORK 0xac100000u /* 172.16.0.0/12 */
 
-/* Turns of the play list: enough for weights of 1:1000 to be kept, few enough to stay in L2. */
+/* Turns of a play list: few enough to stay in L2. */
 #define TURNS_MIN          32768
 #define TURNS_PER_FLOW_MIN 8
+
+/* A cold queue's weight may be a thousandth of a hot one's, and each should have some turns: then the list is longer. */
+#define TURNS_PER_COLD_QUEUE 4
+#define TURNS_MAX            (UINT32_C(1) << 20)
 
 static const struct rss_freedom freedom = {
         .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
 
-/* Queues that get traffic, and how much of it in proportion to each other. */
-struct queue_weights {
-	uint16_t queue[RSS_QUEUES_MAX];
-	double weight[RSS_QUEUES_MAX];
-	unsigned int count;
-};
-
-static unsigned int hot_queues(const struct gen_config *config, unsigned int queues)
+/* Of a cold queue, where a hot one has 1. */
+static double cold_weight(const struct gen_config *config, const struct gen_shape_queues *queues)
 {
-	const unsigned int share = (unsigned int)lround(config->concentrated_share * queues);
+	const double weight = gen_shape_arrivals(queues->probability) / config->visit_packets;
 
-	switch (config->shape) {
-	case GEN_PROPORTIONALLY_CONCENTRATED:
-		return share < 1 ? 1 : share;
-	case GEN_NONPROPORTIONALLY_CONCENTRATED:
-		return config->concentrated_queues < queues ? config->concentrated_queues : queues;
-	case GEN_SINGLE_QUEUE:
-		return 1;
-	case GEN_FULLY_BALANCED:
-		break;
-	}
-	return queues;
+	return weight < 1 ? weight : 1;
 }
 
-static void weigh_queues(const struct gen_config *config, unsigned int queues, struct rng *rng,
-                         struct queue_weights *w)
-{
-	const unsigned int hot = hot_queues(config, queues);
-	const bool has_background = config->shape != GEN_SINGLE_QUEUE && config->background_probability > 0;
-
-	for (unsigned int i = 0; i < queues; i++)
-		w->queue[i] = (uint16_t)i;
-	rng_shuffle(rng, w->queue, queues, sizeof(w->queue[0]));
-	w->count = has_background ? queues : hot;
-	for (unsigned int i = 0; i < w->count; i++)
-		w->weight[i] = i < hot ? 1 : config->background_probability;
-}
-
-static int check_reachable(const struct queue_weights *w, const struct rss_inverse *inverse,
+static int check_reachable(const struct gen_shape_queues *w, const struct rss_inverse *inverse,
                            struct node_error *err)
 {
 	const struct rss_target *target = inverse->target;
@@ -77,8 +53,8 @@ static int check_reachable(const struct queue_weights *w, const struct rss_inver
 	return 0;
 }
 
-static int invert(const struct rss_target *target, const struct queue_weights *w, struct rss_inverse *inverse,
-                  struct node_error *err)
+static int invert(const struct rss_target *target, const struct gen_shape_queues *w,
+                  struct rss_inverse *inverse, struct node_error *err)
 {
 	const int status = rss_inverse_init(inverse, target, &freedom);
 
@@ -107,7 +83,7 @@ static struct rss_tuple draw_tuple(const struct gen_config *config, uint32_t flo
 }
 
 /* Flow f goes to queue number f modulo the queues that get traffic. */
-static void make_flows(const struct gen_config *config, const struct queue_weights *w,
+static void make_flows(const struct gen_config *config, const struct gen_shape_queues *w,
                        const struct rss_inverse *inverse, struct rng *rng, struct packet_flow *flows)
 {
 	for (uint32_t f = 0; f < config->flows; f++) {
@@ -119,66 +95,135 @@ static void make_flows(const struct gen_config *config, const struct queue_weigh
 	}
 }
 
-/* Each flow's share of the turns, in flow order: its queue's weight, divided among the flows of that queue.
- */
-static void deal_flows(const struct gen_config *config, const struct queue_weights *w,
-                       struct gen_traffic *traffic)
+/* Flow number `n` of the queue at `i`. */
+static uint32_t flow_of(const struct gen_shape_queues *w, unsigned int i, uint64_t n)
 {
-	const uint32_t flows = config->flows;
-	double total = 0, before = 0;
+	return (uint32_t)(i + n * w->count);
+}
+
+static uint32_t flows_of(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int i)
+{
+	return config->flows / w->count + (i < config->flows % w->count);
+}
+
+/* Each flow's share of the turns: its queue's weight, divided among the flows of that queue. Queue by queue, so that
+ * roundings even out within a queue. */
+static void deal_flows(const struct gen_config *config, const struct gen_shape_queues *w,
+                       struct gen_list *list)
+{
+	const double cold = cold_weight(config, w);
+	const double total = w->hot + cold * (w->count - w->hot);
+	double before = 0;
 	uint32_t turn = 0;
 
-	for (unsigned int i = 0; i < w->count; i++)
-		total += w->weight[i];
-	for (uint32_t f = 0; f < flows; f++) {
-		const unsigned int i = f % w->count;
-		const unsigned int beside = flows / w->count + (i < flows % w->count);
+	for (unsigned int i = 0; i < w->count; i++) {
+		const uint32_t flows = flows_of(config, w, i);
 
-		before += w->weight[i] / beside;
-		const uint32_t end = (uint32_t)lround(before / total * traffic->turns_count);
-		for (; turn < end; turn++)
-			traffic->turns[turn].flow = (uint16_t)f;
+		for (uint32_t n = 0; n < flows; n++) {
+			before += (i < w->hot ? 1 : cold) / flows;
+			const uint32_t end = (uint32_t)lround(before / total * list->count);
+			for (; turn < end; turn++)
+				list->turns[turn].flow = (uint16_t)flow_of(w, i, n);
+		}
 	}
 }
 
-static int make_turns(const struct gen_config *config, const struct queue_weights *w, struct rng *rng,
-                      struct gen_traffic *traffic)
+static int allocate_list(uint32_t count, struct gen_list *list)
 {
-	uint8_t *sizes = calloc(traffic->turns_count, sizeof(*sizes));
+	list->turns = calloc(count + GEN_BURST_MAX, sizeof(*list->turns));
+	list->count = list->turns == NULL ? 0 : count;
+	return list->turns == NULL ? -1 : 0;
+}
+
+/* The flows are there; sizes are dealt out, and the list goes on with its beginning. */
+static int finish_list(const struct gen_config *config, struct rng *rng, struct gen_list *list)
+{
+	uint8_t *sizes = calloc(list->count, sizeof(*sizes));
 
 	if (sizes == NULL)
 		return -1;
-	deal_flows(config, w, traffic);
-	rng_shuffle(rng, traffic->turns, traffic->turns_count, sizeof(traffic->turns[0]));
-	frame_sizes_deal(&config->frame, rng, sizes, traffic->turns_count);
-	for (uint32_t i = 0; i < traffic->turns_count; i++)
-		traffic->turns[i].size = sizes[i];
-	memcpy(traffic->turns + traffic->turns_count, traffic->turns,
-	       GEN_BURST_MAX * sizeof(traffic->turns[0]));
+	frame_sizes_deal(&config->frame, rng, sizes, list->count);
+	for (uint32_t i = 0; i < list->count; i++)
+		list->turns[i].size = sizes[i];
+	for (uint32_t i = 0; i < GEN_BURST_MAX; i++)
+		list->turns[list->count + i] = list->turns[i % list->count];
 	free(sizes);
 	return 0;
 }
 
 /* A multiple of the number of flows, so that balanced flows get exactly the same. */
-static uint32_t turns_for(uint32_t flows)
+static uint32_t mixed_turns(const struct gen_config *config, const struct gen_shape_queues *w)
 {
-	const uint32_t wanted =
-	        flows * TURNS_PER_FLOW_MIN > TURNS_MIN ? flows * TURNS_PER_FLOW_MIN : TURNS_MIN;
+	const double cold = cold_weight(config, w);
+	double wanted = RTE_MAX(config->flows * TURNS_PER_FLOW_MIN, (uint32_t)TURNS_MIN);
 
-	return (wanted + flows - 1) / flows * flows;
+	if (w->count > w->hot)
+		wanted = RTE_MAX(wanted, TURNS_PER_COLD_QUEUE * (w->hot / cold + w->count - w->hot));
+	wanted = RTE_MIN(wanted, (double)TURNS_MAX);
+	return ((uint32_t)wanted + config->flows - 1) / config->flows * config->flows;
 }
 
-static int fill(const struct gen_config *config, const struct queue_weights *w,
-                const struct rss_inverse *inverse, struct rng *rng, struct gen_traffic *traffic,
-                struct node_error *err)
+static int make_mixed(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
+                      struct gen_list *list)
 {
-	traffic->turns_count = turns_for(config->flows);
+	if (allocate_list(mixed_turns(config, w), list))
+		return -1;
+	deal_flows(config, w, list);
+	rng_shuffle(rng, list->turns, list->count, sizeof(list->turns[0]));
+	return finish_list(config, rng, list);
+}
+
+/* Laps over the hot queues, in each a run of one burst for every queue; its flows are drawn. */
+static int make_hot(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
+                    struct gen_list *list)
+{
+	const uint32_t lap = w->hot * config->burst;
+	const uint32_t laps = (TURNS_MIN + lap - 1) / lap;
+
+	if (allocate_list(lap * laps, list))
+		return -1;
+	for (uint32_t turn = 0; turn < list->count; turn++) {
+		const unsigned int i = turn / config->burst % w->hot;
+
+		list->turns[turn].flow = (uint16_t)flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+	}
+	return finish_list(config, rng, list);
+}
+
+static int make_cold(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
+                     struct gen_list *list)
+{
+	if (allocate_list(TURNS_MIN, list))
+		return -1;
+	for (uint32_t turn = 0; turn < list->count; turn++) {
+		const unsigned int i = w->hot + (unsigned int)rng_below(rng, w->count - w->hot);
+
+		list->turns[turn].flow = (uint16_t)flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+	}
+	return finish_list(config, rng, list);
+}
+
+/* `places`: of the flows on several queues. */
+static int make_lists(const struct gen_config *config, bool places, struct rng *rng,
+                      struct gen_traffic *traffic)
+{
+	const struct gen_shape_queues *w = &traffic->queues;
+
+	if (make_mixed(config, w, rng, &traffic->lists[GEN_MIXED]) ||
+	    (places && make_hot(config, w, rng, &traffic->lists[GEN_HOT])) ||
+	    (places && w->count > w->hot && make_cold(config, w, rng, &traffic->lists[GEN_COLD])))
+		return -1;
+	return 0;
+}
+
+static int fill(const struct gen_config *config, const struct rss_inverse *inverse, struct rng *rng,
+                struct gen_traffic *traffic, struct node_error *err)
+{
 	traffic->flows = calloc(config->flows, sizeof(*traffic->flows));
-	traffic->turns = calloc(traffic->turns_count + GEN_BURST_MAX, sizeof(*traffic->turns));
-	if (traffic->flows == NULL || traffic->turns == NULL)
+	if (traffic->flows == NULL)
 		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
-	make_flows(config, w, inverse, rng, traffic->flows);
-	if (make_turns(config, w, rng, traffic) != 0)
+	make_flows(config, &traffic->queues, inverse, rng, traffic->flows);
+	if (make_lists(config, inverse != NULL, rng, traffic) != 0)
 		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
 	return 0;
 }
@@ -186,39 +231,39 @@ static int fill(const struct gen_config *config, const struct queue_weights *w,
 int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
                      struct gen_traffic *traffic, struct node_error *err)
 {
-	static struct queue_weights weights; /* main lcore only */
-	static struct rss_inverse inverse;
+	static struct rss_inverse inverse; /* main lcore only */
 	const bool is_placed = target != NULL && target->reta_size > 0;
 	struct rng rng;
 
 	memset(traffic, 0, sizeof(*traffic));
-	rng_seed(&rng, config->shape_seed);
-	weigh_queues(config, target == NULL ? 1 : target->queues, &rng, &weights);
-	if (config->flows < weights.count)
+	rng_seed(&rng, config->shape.seed);
+	gen_shape_draw(&config->shape, target == NULL ? 1 : target->queues, &rng, &traffic->queues);
+	if (config->flows < traffic->queues.count)
 		return node_fail(err, "gen.flows",
 		                 "%u flows cannot reach the %u queues that this shape loads", config->flows,
-		                 weights.count);
-	if (is_placed && invert(target, &weights, &inverse, err))
+		                 traffic->queues.count);
+	if (is_placed && invert(target, &traffic->queues, &inverse, err))
 		return -1;
-	if (fill(config, &weights, is_placed ? &inverse : NULL, &rng, traffic, err)) {
+	if (fill(config, is_placed ? &inverse : NULL, &rng, traffic, err)) {
 		gen_traffic_free(traffic);
 		return -1;
 	}
 	return 0;
 }
 
-void gen_traffic_count_flows(const struct gen_traffic *traffic, uint64_t sent, uint64_t *counts)
+void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *counts)
 {
-	const uint64_t rounds = sent / traffic->turns_count;
-	const uint64_t begun = sent % traffic->turns_count;
+	const uint64_t rounds = list->count == 0 ? 0 : sent / list->count;
+	const uint64_t begun = sent - rounds * list->count;
 
-	for (uint32_t turn = 0; turn < traffic->turns_count; turn++)
-		counts[traffic->turns[turn].flow] += rounds + (turn < begun);
+	for (uint32_t turn = 0; turn < list->count; turn++)
+		counts[list->turns[turn].flow] += rounds + (turn < begun);
 }
 
 void gen_traffic_free(struct gen_traffic *traffic)
 {
 	free(traffic->flows);
-	free(traffic->turns);
+	for (unsigned int i = 0; i < GEN_LISTS; i++)
+		free(traffic->lists[i].turns);
 	memset(traffic, 0, sizeof(*traffic));
 }

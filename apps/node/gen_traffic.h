@@ -7,10 +7,11 @@
  * destination inside route number (random below `routes`) of the DUT's table. Source port, the 4 other source
  * bits and the host part of the destination are what steers it to its queue.
  *
- * Shapes (HyperPlane, MICRO'20, section II-C). Hot queues have weight 1, the others weight
- * `background_probability`; a queue gets packets in proportion to its weight. FB: all queues hot. PC:
- * concentrated_share of the queues hot (at least one). NC: concentrated_queues of them. SQ: one hot queue,
- * the others get nothing. Hot queues are drawn with shape_seed.
+ * Shapes are those of gen_shape.h. When saturating, hot queues get runs of `burst` packets in turn, as fast as
+ * the port takes them, so that none runs dry; cold queues get packets by chance, at the rate that the engine
+ * finds. At a given rate all queues keep the proportions that they have at saturation: with weight 1 for
+ * `visit_packets`, which a visit of a hot queue takes there, a cold queue has the weight of the packets that
+ * come to it between two visits.
  */
 #ifndef GEN_TRAFFIC_H
 #define GEN_TRAFFIC_H
@@ -28,11 +29,23 @@ struct gen_turn {
 	uint16_t size;
 };
 
+/* A play list, played again and again. */
+struct gen_list {
+	struct gen_turn *turns;
+	uint32_t count; /* GEN_BURST_MAX more follow, a copy of the first ones: a burst never wraps */
+};
+
+enum gen_list_kind {
+	GEN_MIXED, /* at a given rate: a random order in which each flow and size has its share */
+	GEN_HOT, /* saturating: hot queues in turn; empty where all packets go to one queue, or are not placed */
+	GEN_COLD, /* saturating: flows of cold queues, each drawn for itself; empty without cold queues */
+	GEN_LISTS
+};
+
 struct gen_traffic {
 	struct packet_flow *flows;
-	struct gen_turn
-	        *turns; /* a random order in which each flow and size has its share, played again and again */
-	uint32_t turns_count; /* GEN_BURST_MAX more follow, a copy of the first ones: a burst never wraps */
+	struct gen_list lists[GEN_LISTS];
+	struct gen_shape_queues queues;
 };
 
 /*
@@ -43,8 +56,8 @@ struct gen_traffic {
 int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
                      struct gen_traffic *traffic, struct node_error *err);
 
-/* How many of the first `sent` packets of a trial belong to each flow: adds to counts[0..flows-1]. */
-void gen_traffic_count_flows(const struct gen_traffic *traffic, uint64_t sent, uint64_t *counts);
+/* How many of the first `sent` packets of a list belong to each flow: adds to counts[0..flows-1]. */
+void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *counts);
 
 /* Give the memory back; a zeroed or freed traffic may be freed again. */
 void gen_traffic_free(struct gen_traffic *traffic);

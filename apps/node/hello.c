@@ -12,6 +12,7 @@
 #include "lcore.h"
 #include "pmu.h"
 #include "ports.h"
+#include "tsc_offsets.h"
 
 #define PROTOCOL 1
 
@@ -60,6 +61,7 @@ json_t *hello(void)
 	                          "pid", (int)getpid(), "main_lcore", (int)rte_get_main_lcore(), "lcores",
 	                          lcores_json(), "ports", ports_hello(absent));
 
+	json_object_set_new(event, "tsc_offsets", tsc_offsets_json());
 	add_absent_counters(absent);
 	json_object_set_new(event, "absent", absent);
 	return event;

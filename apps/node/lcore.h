@@ -2,11 +2,20 @@
 #ifndef LCORE_H
 #define LCORE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * Wait until no worker lcore runs a function, asleep: rte_eal_wait_lcore() spins, maybe on the CPU of the lcore that it
  * waits for. Main lcore only.
  */
 void lcore_wait_all(void);
+
+/* The same, but not beyond this TSC value. Returns whether all have come back. */
+bool lcore_wait_until(uint64_t limit_tsc);
+
+/* Whether the lcore still runs the function that it was launched with. Main lcore only. */
+bool lcore_is_out(unsigned int lcore);
 
 /* The CPU that the lcore is bound to (the first of them when there are several): what `--lcores` says, not the lcore's number. */
 int lcore_cpu(unsigned int lcore);

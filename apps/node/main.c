@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pollscope-node: plays DUT and generator on its lcores, told what to do on standard input. See docs/node-protocol.md. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "control.h"
 #include "dut.h"
 #include "gen.h"
+#include "ground.h"
 #include "ports.h"
 #include "selftest.h"
 #include "telemetry.h"
@@ -39,10 +41,16 @@ static int serve(int out, const volatile sig_atomic_t *stop)
 
 	if (status == 0)
 		status = control_run(STDIN_FILENO, out, stop);
+	if (status == -ETIMEDOUT) {
+		/* what they use must not be freed, and rte_eal_cleanup() would wait for them */
+		fprintf(stderr, "pollscope-node: an lcore hangs: ended without cleaning up\n");
+		_exit(1);
+	}
 	/* rings may hold mbufs of the generator's pool */
 	ports_close();
 	gen_close();
 	dut_close();
+	ground_close();
 	if (status == 0)
 		return 0;
 	fprintf(stderr, "pollscope-node: %s\n", strerror(-status));

@@ -11,3 +11,12 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
 	(void)counter;
 	return -ENODEV;
 }
+
+int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
+{
+	(void)port_id;
+	(void)queue_id;
+	(void)probability;
+	(void)seed;
+	return -ENODEV;
+}

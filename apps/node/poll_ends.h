@@ -29,10 +29,19 @@ static __rte_always_inline uint16_t receive_alone(struct poller *p, enum account
 	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
 }
 
-/* Several lcores read the queue, one at a time. */
-static __rte_always_inline uint16_t receive_locked(struct poller *p, enum accounting accounting,
-                                                   uint16_t queue, struct rte_mbuf **packets)
+/* Sweeps of several lcores begin at different queues, or each would queue up behind the one before it. */
+static __rte_always_inline uint16_t locked_queue(const struct poller *p, uint16_t place)
 {
+	const uint32_t queue = (uint32_t)p->sweep_begin + place;
+
+	return (uint16_t)(queue < p->queues ? queue : queue - p->queues);
+}
+
+/* Several lcores read the queue at this place of the sweep, one at a time. */
+static __rte_always_inline uint16_t receive_locked(struct poller *p, enum accounting accounting,
+                                                   uint16_t place, struct rte_mbuf **packets)
+{
+	const uint16_t queue = locked_queue(p, place);
 	rte_spinlock_t *lock = &p->locks[queue].lock;
 
 	wait_for_lock(p, lock, accounting != ACCOUNTING_NONE, accounting > ACCOUNTING_COUNT);

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <rte_branch_prediction.h>
+#include <rte_common.h>
 
 #include "clock.h"
 #include "poll_event.h"
@@ -21,13 +22,6 @@ static void read_edge(struct poller *p, struct poller_edge *edge)
 	for (uint16_t i = 0; p->refill_counted && i < p->queues; i++)
 		edge->refill_failures += *p->refill_counters[i];
 	pmu_read(&p->pmu, &edge->pmu);
-}
-
-/* Mode transition: book the interval that is open, so that none is long and a host gap can be told from work. */
-static void book_open_interval(struct poller *p)
-{
-	if (p->accounting == ACCOUNTING_TRANSITION)
-		account_transition(p->account, &p->open, p->open.busy, cycles_stamp() - p->aside_cycles);
 }
 
 static uint64_t boundary_of(const struct poller *p)
@@ -56,8 +50,7 @@ static void next_stretch(struct poller *p, uint64_t now)
 	if (ends_window && !p->no_drain)
 		trial_wake(p->trial);
 	p->last_stamp = p->account->first_tsc = cycles_stamp();
-	p->open.since = p->account->first_tsc - p->aside_cycles;
-	p->open.packets = 0;
+	p->block_cycles = (p->trial->end_tsc - p->account->first_tsc) / ACCOUNT_BLOCKS + 1;
 	if (!ends_window)
 		series_open(&p->series, p->account->first_tsc,
 		            RTE_MAX(p->trial->end_tsc, p->account->first_tsc));
@@ -65,24 +58,53 @@ static void next_stretch(struct poller *p, uint64_t now)
 		p->visit_stamps[i] = 0;
 }
 
-#define INTERRUPT_CYCLES 2000 /* a timer interrupt takes longer */
+/* A mean over about this many values; one value moves it by no more than its own size: a gap is not taken for work. */
+#define MEAN_OF 16
+static void follow(double *mean, double value)
+{
+	*mean += (RTE_MIN(value, 2 * *mean + 1) - *mean) / MEAN_OF;
+}
 
-/*
- * A stretch without packets tells the cost of empty polls; one that an interrupt or the host lengthened is left out. A stretch far
- * longer than its sweeps and packets explain was interrupted by the host or another thread.
- */
-static void judge_stretch(struct poller *p, uint32_t sweeps, uint64_t elapsed)
+static double expected_cycles(const struct poller *p, uint64_t polls, uint64_t packets)
+{
+	return (double)polls * p->poll_cycles + (double)packets * p->packet_cycles;
+}
+
+bool poll_interrupted(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
+{
+	return (double)cycles > expected_cycles(p, polls, packets) + (double)p->interruption_cycles;
+}
+
+/* What a stretch tells about the cost of polls and packets, and whether it was interrupted. */
+static void judge_stretch(struct poller *p, uint64_t polls, uint64_t elapsed)
 {
 	struct account *a = p->account;
-	const uint64_t usual = (uint64_t)EVENT_CYCLES * sweeps / p->steady_sweeps;
 	const uint64_t packets = a->rx_packets - p->event_packets;
 
-	if (packets == 0 && elapsed < INTERRUPT_CYCLES + 2 * usual)
-		account_quiet(a, (uint64_t)sweeps * p->queues, elapsed);
-	if (elapsed > gap_threshold(a, packets, 0) + 2 * usual) {
+	if (poll_interrupted(p, polls, packets, elapsed)) {
 		a->interruptions++;
-		a->interrupted_cycles += elapsed - usual;
+		a->interrupted_cycles += elapsed - (uint64_t)expected_cycles(p, polls, packets);
 	}
+	if (packets)
+		follow(&p->packet_cycles,
+		       RTE_MAX((double)elapsed - (double)polls * p->poll_cycles, 0) / (double)packets);
+	else
+		follow(&p->poll_cycles, (double)elapsed / (double)polls);
+}
+
+#define SLICE_CYCLES                                                                                         \
+	16384 /* longest slices take about this: 6 us at 2.6 GHz, short of a timer interrupt's distance */
+#define LEAD_CYCLES 4096
+
+static void plan_slices(struct poller *p, uint64_t polls, uint64_t elapsed)
+{
+	const uint64_t in_slice = SLICE_CYCLES * polls / (elapsed + 1) / poll_unit(p) + 1;
+
+	p->event_polls = (uint32_t)(EVENT_CYCLES * polls / (elapsed + 1) + 1);
+	p->lead_polls = (uint32_t)(LEAD_CYCLES * polls / (elapsed + 1) + 1);
+	/* two lengths at least: else what each slice costs beside its polls could not be told from these */
+	p->slice_lengths = 1 + (uint32_t)rte_log2_u64(
+	                               RTE_MIN(RTE_MAX(in_slice, 2ul), ACCOUNT_SLICE_POLLS / poll_unit(p)));
 }
 
 /* Sweeps that take about EVENT_CYCLES, by doubling and halving. */
@@ -95,32 +117,32 @@ static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 		p->steady_sweeps *= 2;
 }
 
-/* Random, so that sampled sweeps do not beat with the traffic; at most every EVENT_CYCLES when sweeps are short. */
+/*
+ * Random, so that sampled sweeps do not beat with the traffic; about every eighth event when sweeps are short: a sampled sweep
+ * costs some 400 cycles and disturbs what follows, which is to stay below half a per cent.
+ */
+#define SAMPLE_EVENTS 8
 static uint64_t draw_sample_distance(struct poller *p)
 {
-	const uint64_t mean = RTE_MAX(p->sample_every, p->steady_sweeps);
+	const uint64_t mean = RTE_MAX((uint64_t)p->sample_every, (uint64_t)SAMPLE_EVENTS * p->steady_sweeps);
 
 	return 1 + rng_below(&p->rng, 2 * mean);
 }
 
-/* Which modes take samples, and which of those take sampled sweeps and not only short stretches. */
 static bool samples(const struct poller *p)
 {
-	return p->accounting == ACCOUNTING_SAMPLED || p->accounting == ACCOUNTING_TRANSITION;
+	return p->accounting == ACCOUNTING_SAMPLED;
 }
 
 static void plan_sampling(struct poller *p, uint32_t sweeps)
 {
-	p->short_stretch = false;
 	if (!samples(p))
 		return;
-	const bool due = p->sample_countdown <= sweeps;
-	/* of 8 samples two are short stretches */
-	p->short_stretch = due && (p->accounting == ACCOUNTING_TRANSITION || (rng_next(&p->rng) & 3) == 0);
-	p->sample_due = due && !p->short_stretch;
-	p->sample_countdown = due ? draw_sample_distance(p) : p->sample_countdown - sweeps;
+	p->sample_due = p->sample_countdown <= sweeps;
+	p->sample_countdown = p->sample_due ? draw_sample_distance(p) : p->sample_countdown - sweeps;
 	/* drawn while sweeps were shorter: do not wait for it through long ones */
-	const uint64_t most = 2 * (uint64_t)RTE_MAX(p->sample_every, p->steady_sweeps);
+	const uint64_t most =
+	        2 * RTE_MAX((uint64_t)p->sample_every, (uint64_t)SAMPLE_EVENTS * p->steady_sweeps);
 
 	if (p->sample_countdown > most)
 		p->sample_countdown = 1 + rng_below(&p->rng, most);
@@ -134,14 +156,16 @@ static void plan(struct poller *p, uint32_t sweeps, uint64_t elapsed, uint64_t n
 
 	if (samples(p))
 		next = RTE_MIN(next, p->sample_countdown);
-	if (p->short_stretch)
-		next = UINT64_C(1) << (rng_next(&p->rng) & 7);
 	if (boundary - now < 2 * elapsed)
 		next = RTE_MIN(next, (boundary - now) * sweeps / (2 * elapsed));
 	p->planned_sweeps = (uint32_t)RTE_MAX(next, 1u);
 	p->packets_left = p->packets_per_event;
 	p->busy_sweep = UINT32_MAX;
 }
+
+/* Of the first stretches; the means are at home long before the window begins. */
+#define POLL_CYCLES_GUESS   20
+#define PACKET_CYCLES_GUESS 500
 
 uint32_t poll_begin(struct poller *p)
 {
@@ -151,10 +175,14 @@ uint32_t poll_begin(struct poller *p)
 	p->account = &p->accounts[STRETCH_WARMUP];
 	p->aside_cycles = p->event_aside = 0;
 	p->owed_cycles = 0;
-	p->event_tsc = p->last_stamp = p->open.since = p->account->first_tsc = now;
-	p->open.busy = false;
-	p->open.packets = 0;
+	p->event_tsc = p->last_stamp = p->account->first_tsc = now;
 	p->sample_due = false;
+	p->sweep_span = (uint32_t)(p->end_queue - p->first_queue);
+	p->interruption_cycles = cycles_of_ns(ACCOUNT_INTERRUPTION_NS, p->trial->tsc_hz);
+	p->poll_cycles = p->empty_poll_cycles > 0 ? p->empty_poll_cycles : POLL_CYCLES_GUESS;
+	p->packet_cycles = PACKET_CYCLES_GUESS;
+	p->event_polls = p->lead_polls = 1;
+	p->slice_lengths = 2;
 	p->event_packets = 0;
 	p->steady_sweeps = 1;
 	p->planned_sweeps = 1;
@@ -181,8 +209,7 @@ uint32_t poll_event(struct poller *p)
 
 	p->account->sweeps += sweeps;
 	longest_offer(&p->account->longest, now, elapsed, sweeps);
-	judge_stretch(p, sweeps, own);
-	book_open_interval(p);
+	judge_stretch(p, (uint64_t)sweeps * p->queues, own);
 	adapt(p, sweeps, own);
 	if (unlikely(now >= p->series.next_tsc))
 		series_mark(&p->series, p->account, now);
@@ -193,8 +220,11 @@ uint32_t poll_event(struct poller *p)
 		return 0;
 	}
 	plan_sampling(p, sweeps);
+	if (p->sample_due)
+		plan_slices(p, (uint64_t)sweeps * p->queues, own);
 	plan(p, sweeps, elapsed, now);
 	note_event(p);
+	p->account->event_cycles += p->event_tsc - now;
 	return p->planned_sweeps;
 }
 
@@ -206,22 +236,52 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 	a->sampled_sweeps += sweeps;
 	longest_offer(&a->longest, now, now - p->event_tsc, sweeps);
 	p->sample_due = false;
+	p->packets_left = p->packets_per_event;
 	note_event(p);
+}
+
+/* Of the window, in which `now` lies. */
+static unsigned int block_of(const struct poller *p, uint64_t now)
+{
+	return (unsigned int)RTE_MIN((now - p->account->first_tsc) / p->block_cycles,
+	                             (uint64_t)ACCOUNT_BLOCKS - 1);
+}
+
+/* True, and booked, when what was timed was interrupted. */
+static bool left_out(struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
+{
+	if (!poll_interrupted(p, polls, packets, cycles))
+		return false;
+	p->account->left_out++;
+	p->account->left_out_cycles += cycles;
+	return true;
+}
+
+void poll_slice(struct poller *p, const struct account_slice *slice)
+{
+	const uint64_t now = cycles_stamp();
+
+	p->account->stamps += 4;
+	if (p->account == &p->accounts[STRETCH_WINDOW] &&
+	    !left_out(p, slice->polls, slice->packets, slice->cycles))
+		account_add_slice(p->account, block_of(p, now), slice);
+	p->account->sampling_cycles += cycles_stamp() - now;
+}
+
+void poll_timed_visit(struct poller *p, uint16_t n, uint32_t number, const uint64_t stamp[4])
+{
+	p->account->stamps += 3;
+	if (!left_out(p, 1, n, stamp[3] - stamp[0]))
+		account_add_visit(p->account, n, (number - p->next_number) / p->queue_step, stamp);
 }
 
 void poll_reset(struct poller *p, const struct trial *trial)
 {
-	const struct account_known known = {
-	        .tsc_hz = trial->tsc_hz,
-	        .empty_poll_cycles = p->empty_poll_cycles,
-	        .longest = p->longest,
-	};
-
 	p->trial = trial;
 	if (p->delays.config)
 		delay_streams_begin(&p->delays, p->delays.config, p->lcore);
 	for (int s = 0; s < STRETCHES; s++)
-		account_reset(&p->accounts[s], &known);
+		account_reset(&p->accounts[s], p->longest);
 	p->account = &p->accounts[STRETCH_WARMUP];
 	p->stretch = STRETCH_WARMUP;
 	series_reset(&p->series);

@@ -28,9 +28,15 @@ typedef uint16_t (*process_fn)(struct poller *p, struct rte_mbuf **packets, uint
 /* Pass n packets of `bytes` in all on, or free them. */
 typedef void (*send_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n, uint64_t bytes);
 
-/* Visit the queues [from, to) without stamps. */
-typedef void (*visits_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t from, uint32_t to,
-                          uint32_t sweep);
+/* Poll the queues [from, to) in sweep number `sweep`, which counts down. */
+typedef void (*range_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t from, uint32_t to,
+                         uint32_t sweep);
+
+/*
+ * Whole sweeps, the first of which has the number `sweep`, until the next one would be `last` or packets_left are used up.
+ * Returns the number of the sweep that would have come next.
+ */
+typedef uint32_t (*sweeps_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t sweep, uint32_t last);
 
 struct loop_kind {
 	enum accounting accounting;
@@ -40,7 +46,9 @@ struct loop_kind {
 	process_fn process;
 	bool resizes; /* process changes the size of packets */
 	send_fn send;
-	visits_fn visits; /* not inlined: the dozen places that sample would each have the workload in them */
+	/* mode sampled: not inlined, so that what is timed is the very code that runs when nothing is */
+	range_fn range;
+	sweeps_fn sweeps;
 };
 
 /* The clock of intervals: it stands still while this lcore waits. */
@@ -76,26 +84,25 @@ static __rte_always_inline uint16_t poll_process(struct poller *p, const struct 
 	return kept;
 }
 
+/*
+ * Polls have ascending numbers from one sweep to the next: a visit whose number is not the one after the last visit's came
+ * behind an empty poll.
+ */
 static __rte_always_inline void poll_count(struct poller *p, const struct loop_kind kind, uint16_t n,
-                                           uint32_t sweep)
+                                           uint32_t queue, uint32_t sweep)
 {
+	struct account *a = p->account;
+	const uint32_t number = queue - sweep * p->sweep_span;
+
 	if (kind.accounting == ACCOUNTING_NONE)
 		return;
-	p->account->visits[n]++;
-	p->account->busy_sweeps += p->busy_sweep != sweep;
+	a->visits[n]++;
+	a->busy_sweeps += p->busy_sweep != sweep;
 	p->busy_sweep = sweep;
-}
-
-/* After packets_per_event packets the event comes at the end of this sweep. */
-static __rte_always_inline void poll_hasten(struct poller *p, uint16_t n, uint32_t *sweeps_left)
-{
-	p->packets_left -= n;
-	if (unlikely(p->packets_left <= 0)) {
-		p->planned_sweeps -= *sweeps_left - 1;
-		*sweeps_left = 1;
-		p->packets_left = INT32_MAX;
-		p->busy_sweep = 1;
-	}
+	if (kind.accounting != ACCOUNTING_SAMPLED)
+		return;
+	a->switches += number != p->next_number;
+	p->next_number = number + p->queue_step;
 }
 
 static __rte_always_inline void poll_forward(struct poller *p, const struct loop_kind kind,
@@ -107,26 +114,19 @@ static __rte_always_inline void poll_forward(struct poller *p, const struct loop
 	kind.send(p, packets, kept, bytes);
 }
 
-/* Mode transition: a stamp when polls turn from empty to non-empty or back. */
-static __rte_always_inline void poll_transition(struct poller *p, const struct loop_kind kind, bool busy)
+/* Polls of the queues [from, to). Modes none, count, sampled. */
+static __rte_always_inline void plain_range(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, uint32_t from, uint32_t to,
+                                            uint32_t sweep)
 {
-	if (kind.accounting == ACCOUNTING_TRANSITION && unlikely(p->open.busy != busy))
-		account_transition(p->account, &p->open, busy, own_stamp(p, kind));
-}
-
-/* Modes none, count, sampled, transition. */
-static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_kind kind,
-                                            struct rte_mbuf **packets, uint32_t *sweeps_left)
-{
-	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step) {
+	for (uint32_t q = from; q < to; q += p->queue_step) {
 		const uint16_t n = poll_receive(p, kind, q, packets);
 
-		poll_transition(p, kind, n != 0);
 		if (n == 0)
 			continue;
 		poll_forward(p, kind, packets, n);
-		poll_count(p, kind, n, *sweeps_left);
-		poll_hasten(p, n, sweeps_left);
+		poll_count(p, kind, n, q, sweep);
+		p->packets_left -= n;
 	}
 }
 
@@ -134,7 +134,7 @@ static __rte_always_inline void plain_sweep(struct poller *p, const struct loop_
 static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
                                               uint64_t *intervals)
 {
-	if (account_is_gap(p->account, cycles, n, 1))
+	if (poll_interrupted(p, 1, n, cycles))
 		return;
 	*sum += cycles;
 	(*intervals)++;
@@ -179,7 +179,7 @@ static __rte_always_inline uint16_t full_visit(struct poller *p, const struct lo
 }
 
 static __rte_always_inline void full_sweep(struct poller *p, const struct loop_kind kind,
-                                           struct rte_mbuf **packets, uint32_t *sweeps_left)
+                                           struct rte_mbuf **packets, uint32_t sweep)
 {
 	const uint64_t now = cycles_stamp();
 	uint16_t index = 0;
@@ -192,126 +192,191 @@ static __rte_always_inline void full_sweep(struct poller *p, const struct loop_k
 
 		if (n == 0)
 			continue;
-		poll_count(p, kind, n, *sweeps_left);
-		poll_hasten(p, n, sweeps_left);
+		poll_count(p, kind, n, q, sweep);
+		p->packets_left -= n;
 	}
 }
 
-/* Unstamped visits of the queues [from, to) inside a sampled sweep. */
-static __rte_always_inline void plain_visits(struct poller *p, const struct loop_kind kind,
-                                             struct rte_mbuf **packets, uint32_t from, uint32_t to,
-                                             uint32_t sweep)
+static __rte_always_inline uint32_t plain_sweeps(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
 {
-	for (uint32_t q = from; q < to; q += p->queue_step) {
-		const uint16_t n = poll_receive(p, kind, q, packets);
+	do {
+		if (kind.accounting == ACCOUNTING_FULL)
+			full_sweep(p, kind, packets, sweep);
+		else
+			plain_range(p, kind, packets, p->first_queue, p->end_queue, sweep);
+	} while (likely(--sweep != last && p->packets_left > 0));
+	return sweep;
+}
 
-		if (n == 0)
-			continue;
-		poll_forward(p, kind, packets, n);
-		poll_count(p, kind, n, sweep);
+static __rte_always_inline uint32_t sweeps_to(struct poller *p, const struct loop_kind kind,
+                                              struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
+{
+	if (kind.accounting != ACCOUNTING_SAMPLED)
+		return plain_sweeps(p, kind, packets, sweep, last);
+	if (!poller_by_range(p))
+		return kind.sweeps(p, packets, sweep, last);
+	do
+		kind.range(p, packets, p->first_queue, p->end_queue, sweep);
+	while (--sweep != last && p->packets_left > 0);
+	return sweep;
+}
+
+/* Where a sampled sweep is: polls from here on, round and round the queues. */
+struct sweep_place {
+	uint32_t queue;
+	uint32_t sweep; /* counts down from SAMPLED_SWEEP */
+};
+
+/* At least `polls` polls from `at` on: whole sweeps where sweeps are short. Returns how many. */
+static __rte_always_inline uint32_t poll_on(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, struct sweep_place *at, uint32_t polls)
+{
+	if (!poller_by_range(p)) {
+		const uint32_t sweeps = (polls + p->queues - 1) / p->queues, from = at->sweep;
+
+		p->packets_left = INT32_MAX;
+		at->sweep = kind.sweeps(p, packets, from, from - sweeps);
+		return sweeps * p->queues;
 	}
+	for (uint32_t left = polls; left > 0;) {
+		const uint32_t here = RTE_MIN(left, (p->end_queue - at->queue) / p->queue_step);
+		const uint32_t to = at->queue + here * p->queue_step;
+
+		kind.range(p, packets, at->queue, to, at->sweep);
+		left -= here;
+		at->queue = to == p->end_queue ? p->first_queue : to;
+		at->sweep -= to == p->end_queue;
+	}
+	return polls;
 }
 
-/* A stamped visit whose packets are already received. */
-static __rte_always_inline void sampled_visit(struct poller *p, const struct loop_kind kind,
-                                              struct rte_mbuf **packets, uint16_t n, uint32_t empty_before,
-                                              uint64_t start, uint32_t sweep)
+/* To the end of the sweep. */
+static __rte_always_inline void poll_to_end(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, struct sweep_place *at)
 {
-	uint64_t stamp[4] = {start, own_stamp(p, kind)}, bytes;
-	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
-
-	stamp[2] = own_stamp(p, kind);
-	kind.send(p, packets, kept, bytes);
-	stamp[3] = own_stamp(p, kind);
-	account_visit(p->account, n, empty_before, stamp);
-	poll_count(p, kind, n, sweep);
+	if (at->queue == p->first_queue)
+		return;
+	kind.range(p, packets, at->queue, p->end_queue, at->sweep--);
+	at->queue = p->first_queue;
 }
 
-/* First queue of a random run of `polls` polls that fits into a sweep. */
-static inline uint32_t random_queue(struct poller *p, uint32_t polls)
+/* Polls in front of what is timed, so that it begins as it ends, with neighbours in flight, and a random number more. */
+#define LEAD_POLLS 64
+static __rte_always_inline void poll_lead(struct poller *p, const struct loop_kind kind,
+                                          struct rte_mbuf **packets, struct sweep_place *at, uint32_t spread)
 {
-	return p->first_queue + (uint32_t)rng_below(&p->rng, p->queues - polls + 1u) * p->queue_step;
+	poll_on(p, kind, packets, at,
+	        RTE_MIN(LEAD_POLLS, p->lead_polls) + (uint32_t)rng_below(&p->rng, spread));
 }
 
-/*
- * Time a run of 2^run_log2 polls: inside one sweep, or over whole sweeps when the lcore has fewer queues. The timed loop
- * is as lean as plain_sweep(): what it adds would be multiplied.
- */
-static __rte_always_inline uint32_t sample_run(struct poller *p, const struct loop_kind kind,
-                                               struct rte_mbuf **packets, unsigned int run_log2)
+/* To a random queue of the sweep. */
+static __rte_always_inline void poll_to_random(struct poller *p, const struct loop_kind kind,
+                                               struct rte_mbuf **packets, struct sweep_place *at)
 {
-	const uint32_t polls = 1u << run_log2;
-	const bool inside = polls <= p->queues;
-	const uint32_t from = inside ? random_queue(p, polls) : p->first_queue;
-	const uint32_t to = inside ? from + polls * p->queue_step : p->end_queue;
-	const uint32_t sweeps = inside ? 1 : polls / p->queues;
-	uint32_t sweep = 0, q;
-	uint16_t n = 0;
+	poll_lead(p, kind, packets, at, 1);
+	poll_to_end(p, kind, packets, at);
+	at->queue += (uint32_t)rng_below(&p->rng, p->queues) * p->queue_step;
+	kind.range(p, packets, p->first_queue, at->queue, at->sweep);
+}
 
-	kind.visits(p, packets, p->first_queue, from, UINT32_MAX - 1);
+static __rte_always_inline void sample_slice(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, struct sweep_place *at)
+{
+	const struct account *a = p->account;
+	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->slice_lengths);
+	struct account_slice slice;
+	const uint64_t visits = account_visits_up_to(a, p->burst), switches = a->switches,
+	               received = a->rx_packets;
 	const uint64_t start = own_stamp(p, kind);
 
-	for (;;) {
-		for (q = from; q < to; q += p->queue_step) {
-			n = poll_receive(p, kind, q, packets);
-			if (n)
-				goto met_packets;
-		}
-		if (++sweep == sweeps)
-			break;
-	}
-	account_empty_run(p->account, run_log2, inside ? polls : sweeps * p->queues,
-	                  own_stamp(p, kind) - start);
-	if (inside)
-		kind.visits(p, packets, to, p->end_queue, UINT32_MAX - 1);
-	return sweeps;
+	slice.polls = poll_on(p, kind, packets, at, polls);
+	slice.cycles = own_stamp(p, kind) - start;
+	slice.visits = (uint32_t)(account_visits_up_to(a, p->burst) - visits);
+	slice.switches = (uint32_t)(a->switches - switches);
+	slice.packets = (uint32_t)(a->rx_packets - received);
+	if (likely(a == p->account))
+		poll_slice(p, &slice);
+}
 
-met_packets:
-	sampled_visit(p, kind, packets, n, sweep * p->queues + (q - from) / p->queue_step, start,
-	              UINT32_MAX - 1);
-	kind.visits(p, packets, q + p->queue_step, p->end_queue, UINT32_MAX - 1);
-	return sweep + 1;
+/* Long sweeps have room for several slices. */
+static __rte_always_inline void sample_slices(struct poller *p, const struct loop_kind kind,
+                                              struct rte_mbuf **packets, struct sweep_place *at)
+{
+	const uint32_t sweep = at->sweep;
+
+	do {
+		poll_lead(p, kind, packets, at, RTE_MIN(p->queues, 2 * p->event_polls));
+		sample_slice(p, kind, packets, at);
+	} while (at->sweep == sweep && p->queues > p->event_polls);
+}
+
+/* The first visit within ACCOUNT_TIMED_POLLS polls, timed by itself with its parts. */
+static __rte_always_inline void sample_visit(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, struct sweep_place *at)
+{
+	poll_to_random(p, kind, packets, at);
+	for (uint32_t polls = 0; polls < ACCOUNT_TIMED_POLLS; polls++) {
+		uint64_t stamp[4] = {own_stamp(p, kind)}, bytes;
+		const uint32_t q = at->queue, sweep = at->sweep;
+		const uint16_t n = poll_receive(p, kind, q, packets);
+
+		at->queue += p->queue_step;
+		if (at->queue == p->end_queue) {
+			at->queue = p->first_queue;
+			at->sweep--;
+		}
+		p->account->stamps++;
+		if (n == 0)
+			continue;
+		stamp[1] = own_stamp(p, kind);
+		const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
+
+		stamp[2] = own_stamp(p, kind);
+		kind.send(p, packets, kept, bytes);
+		stamp[3] = own_stamp(p, kind);
+		poll_timed_visit(p, n, q - sweep * p->sweep_span, stamp);
+		poll_count(p, kind, n, q, sweep);
+		return;
+	}
 }
 
 /* One sweep from begin to end. */
-static __rte_always_inline uint32_t sample_iteration(struct poller *p, const struct loop_kind kind,
-                                                     struct rte_mbuf **packets)
+static __rte_always_inline void sample_iteration(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, struct sweep_place *at)
 {
 	const uint64_t start = cycles_stamp();
 
-	kind.visits(p, packets, p->first_queue, p->end_queue, UINT32_MAX - 1);
+	poll_on(p, kind, packets, at, p->queues);
 	histogram_record(&p->account->iteration_cycles, cycles_stamp() - start);
 	p->account->stamps += 2;
-	return 1;
 }
 
 /* From one visit of a random queue to the next. */
-static __rte_always_inline uint32_t sample_visit_gap(struct poller *p, const struct loop_kind kind,
-                                                     struct rte_mbuf **packets)
+static __rte_always_inline void sample_visit_gap(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, struct sweep_place *at)
 {
-	const uint32_t queue = random_queue(p, 1);
-
-	kind.visits(p, packets, p->first_queue, queue, UINT32_MAX - 1);
+	poll_to_random(p, kind, packets, at);
+	const uint32_t queue = at->queue;
 	const uint64_t start = cycles_stamp();
 
-	kind.visits(p, packets, queue, p->end_queue, UINT32_MAX - 1);
-	kind.visits(p, packets, p->first_queue, queue, UINT32_MAX - 2);
+	poll_to_end(p, kind, packets, at);
+	kind.range(p, packets, p->first_queue, queue, at->sweep);
+	at->queue = queue;
 	histogram_record(&p->account->visit_gap_cycles, cycles_stamp() - start);
 	p->account->stamps += 2;
-	kind.visits(p, packets, queue, p->end_queue, UINT32_MAX - 2);
-	return 2;
 }
 
-/* Hardware counters of one visit of a random queue; kept when the visit met packets. */
-static __rte_always_inline uint32_t sample_counters(struct poller *p, const struct loop_kind kind,
-                                                    struct rte_mbuf **packets)
+/* Hardware counters of one poll of a random queue, less what reading them counts; kept when it met packets. */
+static __rte_always_inline void sample_counters(struct poller *p, const struct loop_kind kind,
+                                                struct rte_mbuf **packets, struct sweep_place *at)
 {
-	const uint32_t queue = random_queue(p, 1);
-	uint64_t before[PMU_COUNTERS] = {0}, after[PMU_COUNTERS] = {0};
+	uint64_t empty[PMU_COUNTERS] = {0}, before[PMU_COUNTERS] = {0}, after[PMU_COUNTERS] = {0};
 	struct account *a = p->account;
 
-	kind.visits(p, packets, p->first_queue, queue, UINT32_MAX - 1);
-	const bool begun = pmu_read_all_user(&p->pmu, before);
+	poll_to_random(p, kind, packets, at);
+	const uint32_t queue = at->queue;
+	const bool begun = pmu_read_all_user(&p->pmu, empty) && pmu_read_all_user(&p->pmu, before);
 	const uint16_t n = poll_receive(p, kind, queue, packets);
 
 	if (n) {
@@ -319,65 +384,103 @@ static __rte_always_inline uint32_t sample_counters(struct poller *p, const stru
 		if (pmu_read_all_user(&p->pmu, after) && begun) {
 			a->strata[n].counter_samples++;
 			for (int i = 0; i < PMU_COUNTERS; i++)
-				a->strata[n].counters[i] += after[i] - before[i];
+				a->strata[n].counters[i] +=
+				        RTE_MAX(after[i] - before[i], before[i] - empty[i]) -
+				        (before[i] - empty[i]);
 		}
-		poll_count(p, kind, n, UINT32_MAX - 1);
+		poll_count(p, kind, n, queue, at->sweep);
 	}
-	kind.visits(p, packets, queue + p->queue_step, p->end_queue, UINT32_MAX - 1);
-	return 1;
+	at->queue += p->queue_step;
+	if (at->queue == p->end_queue) {
+		at->queue = p->first_queue;
+		at->sweep--;
+	}
 }
 
-/* Of 8 sampled sweeps one gives an iteration, one a visit gap, two (where counters can be read) hardware counters; the rest runs. */
-static __rte_always_inline void sampled_sweep(struct poller *p, const struct loop_kind kind,
-                                              struct rte_mbuf **packets)
+/*
+ * Of 32 sampled sweeps two time a visit, one an iteration, one a visit gap, four (where they can be read) read hardware
+ * counters; the rest are slices. Ends at the end of a sweep and returns the number of the next one.
+ */
+#define SAMPLED_SWEEP (UINT32_MAX - 1)
+static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct loop_kind kind,
+                                                  struct rte_mbuf **packets)
 {
-	const uint64_t draw = rng_next(&p->rng);
-	const unsigned int what = draw & 7;
-	uint32_t sweeps;
+	const unsigned int what = rng_next(&p->rng) & 31;
+	struct sweep_place at = {p->first_queue, SAMPLED_SWEEP};
 
-	if (what == 0)
-		sweeps = sample_iteration(p, kind, packets);
-	else if (what == 1)
-		sweeps = sample_visit_gap(p, kind, packets);
-	else if (what <= 3 && p->pmu.user_readable)
-		sweeps = sample_counters(p, kind, packets);
+	if (what < 2)
+		sample_visit(p, kind, packets, &at);
+	else if (what == 2)
+		sample_iteration(p, kind, packets, &at);
+	else if (what == 3)
+		sample_visit_gap(p, kind, packets, &at);
+	else if (what < 8 && p->pmu.user_readable)
+		sample_counters(p, kind, packets, &at);
 	else
-		sweeps = sample_run(p, kind, packets, (unsigned int)((draw >> 32) % ACCOUNT_RUNS));
-	poll_sampled(p, sweeps, cycles_stamp());
+		sample_slices(p, kind, packets, &at);
+	poll_to_end(p, kind, packets, &at);
+	poll_sampled(p, SAMPLED_SWEEP - at.sweep, cycles_stamp());
+	return at.sweep;
+}
+
+/* Sweeps are numbered anew: whether the last poll was a visit must not be forgotten. */
+static __rte_always_inline void renumber(struct poller *p, uint32_t sweep, uint32_t anew)
+{
+	const bool follows = p->next_number == p->first_queue - sweep * p->sweep_span;
+
+	p->next_number = p->first_queue - anew * p->sweep_span - !follows;
 }
 
 static __rte_always_inline void poll_loop(struct poller *p, const struct loop_kind kind)
 {
 	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
-	uint32_t sweeps_left = poll_begin(p);
+	uint32_t sweeps = poll_begin(p);
 
-	for (;;) {
-		if (kind.accounting == ACCOUNTING_FULL)
-			full_sweep(p, kind, packets, &sweeps_left);
-		else
-			plain_sweep(p, kind, packets, &sweeps_left);
-		if (likely(--sweeps_left != 0))
+	while (sweeps) {
+		const uint32_t left = sweeps_to(p, kind, packets, sweeps, 0);
+
+		p->planned_sweeps = sweeps - left;
+		sweeps = poll_event(p);
+		if (kind.accounting != ACCOUNTING_SAMPLED)
 			continue;
-		sweeps_left = poll_event(p);
-		if (unlikely(sweeps_left == 0))
-			return;
-		if (kind.accounting == ACCOUNTING_SAMPLED && p->sample_due)
-			sampled_sweep(p, kind, packets);
+		if (sweeps && p->sample_due) {
+			renumber(p, left, SAMPLED_SWEEP);
+			renumber(p, sampled_sweep(p, kind, packets), sweeps);
+		} else {
+			renumber(p, left, sweeps);
+		}
 	}
 }
 
 #define POLL_LOOP(name, ...)                                                                                 \
-	static __rte_noinline void name##_visits(struct poller *p, struct rte_mbuf **packets, uint32_t from, \
-	                                         uint32_t to, uint32_t sweep)                                \
+	static __rte_noinline void name(struct poller *p)                                                    \
 	{                                                                                                    \
-		const struct loop_kind kind = {__VA_ARGS__, NULL};                                           \
+		const struct loop_kind kind = {__VA_ARGS__, NULL, NULL};                                     \
                                                                                                              \
-		plain_visits(p, kind, packets, from, to, sweep);                                             \
+		poll_loop(p, kind);                                                                          \
+	}
+
+/* The loop that samples, and the pieces of it that are timed. */
+#define SAMPLED_LOOP(name, ...)                                                                              \
+	static __rte_noinline void name##_range(struct poller *p, struct rte_mbuf **packets, uint32_t from,  \
+	                                        uint32_t to, uint32_t sweep)                                 \
+	{                                                                                                    \
+		const struct loop_kind kind = {__VA_ARGS__, NULL, NULL};                                     \
+                                                                                                             \
+		plain_range(p, kind, packets, from, to, sweep);                                              \
+	}                                                                                                    \
+                                                                                                             \
+	static __rte_noinline uint32_t name##_sweeps(struct poller *p, struct rte_mbuf **packets,            \
+	                                             uint32_t sweep, uint32_t last)                          \
+	{                                                                                                    \
+		const struct loop_kind kind = {__VA_ARGS__, NULL, NULL};                                     \
+                                                                                                             \
+		return plain_sweeps(p, kind, packets, sweep, last);                                          \
 	}                                                                                                    \
                                                                                                              \
 	static __rte_noinline void name(struct poller *p)                                                    \
 	{                                                                                                    \
-		const struct loop_kind kind = {__VA_ARGS__, name##_visits};                                  \
+		const struct loop_kind kind = {__VA_ARGS__, name##_range, name##_sweeps};                    \
                                                                                                              \
 		poll_loop(p, kind);                                                                          \
 	}
@@ -386,12 +489,12 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 #define POLL_LOOPS(name, ...)                                                                                \
 	POLL_LOOP(name##_none, ACCOUNTING_NONE, __VA_ARGS__)                                                 \
 	POLL_LOOP(name##_count, ACCOUNTING_COUNT, __VA_ARGS__)                                               \
-	POLL_LOOP(name##_sampled, ACCOUNTING_SAMPLED, __VA_ARGS__)                                           \
-	POLL_LOOP(name##_transition, ACCOUNTING_TRANSITION, __VA_ARGS__)                                     \
+	SAMPLED_LOOP(name##_sampled, ACCOUNTING_SAMPLED, __VA_ARGS__)                                        \
 	POLL_LOOP(name##_full, ACCOUNTING_FULL, __VA_ARGS__)                                                 \
 	static const poll_loop_fn name[ACCOUNTING_MODES] = {                                                 \
-	        [ACCOUNTING_NONE] = name##_none,       [ACCOUNTING_COUNT] = name##_count,                    \
-	        [ACCOUNTING_SAMPLED] = name##_sampled, [ACCOUNTING_TRANSITION] = name##_transition,          \
+	        [ACCOUNTING_NONE] = name##_none,                                                             \
+	        [ACCOUNTING_COUNT] = name##_count,                                                           \
+	        [ACCOUNTING_SAMPLED] = name##_sampled,                                                       \
 	        [ACCOUNTING_FULL] = name##_full,                                                             \
 	}
 

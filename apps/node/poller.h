@@ -63,6 +63,7 @@ struct poller {
 	uint16_t end_queue;
 	uint16_t queue_step;
 	uint16_t queues;
+	uint16_t sweep_begin; /* SOURCE_LOCKED: the queue that a sweep begins at; it wraps */
 	uint16_t burst;
 	uint16_t tx_port;
 	uint16_t tx_queue;
@@ -79,6 +80,8 @@ struct poller {
 	struct account *account;      /* of the present stretch */
 	int32_t packets_left;         /* packets until the TSC is looked at, besides the sweeps */
 	uint32_t busy_sweep;          /* value of the sweep countdown at the last packet */
+	uint32_t sweep_span;          /* by how much poll numbers grow in a sweep: end_queue - first_queue */
+	uint32_t next_number;         /* of the poll behind the last visit */
 
 	/* read and written by events (every 2^4..2^16 sweeps) and sampled sweeps */
 	const struct trial *trial;
@@ -92,15 +95,20 @@ struct poller {
 	uint64_t sample_countdown; /* sweeps until the next sampled sweep */
 	uint32_t sample_every;
 	bool sample_due;
-	bool short_stretch;
+	uint32_t event_polls;   /* polls that take about EVENT_CYCLES at present */
+	uint32_t lead_polls;    /* polls that take about LEAD_CYCLES */
+	uint32_t slice_lengths; /* slices have 2^0 ... 2^(slice_lengths - 1) polls */
+	double poll_cycles; /* mean of an empty poll and of a packet so far: what a stretch is expected to take */
+	double packet_cycles;
+	uint64_t block_cycles;        /* of the window: see ACCOUNT_BLOCKS */
+	uint64_t interruption_cycles; /* ACCOUNT_INTERRUPTION_NS */
 	enum poller_stretch stretch;
 	struct series series; /* of the window */
 	struct rng rng;
 
-	/* modes transition and full */
-	struct account_interval open;
+	/* mode full */
 	uint64_t last_stamp;
-	uint64_t *visit_stamps; /* by queue; full only */
+	uint64_t *visit_stamps; /* by queue */
 
 	/* set up by the main lcore */
 	unsigned int lcore;
@@ -109,8 +117,9 @@ struct poller {
 	poll_loop_fn loop;
 	enum accounting accounting;
 	uint32_t longest;
-	double stamp_cycles;      /* calibrated */
-	double empty_poll_cycles; /* calibrated; 0: the port was not silent */
+	double stamp_cycles;           /* calibrated */
+	double empty_poll_cycles;      /* calibrated in its loop; 0: the port was not silent */
+	double overlapped_poll_cycles; /* the same in a bare loop of polls */
 	struct account accounts[STRETCHES];
 	struct poller_edge edges[2]; /* begin and end of the window */
 	struct pmu pmu;
@@ -119,6 +128,22 @@ struct poller {
 	bool refill_counted;              /* the driver has these counters */
 	void *feed;                       /* of the self-test: struct feed */
 } __rte_cache_aligned;
+
+/*
+ * Sweeps of so many queues and more are polled range by range, so that a slice can begin and end within one; shorter ones,
+ * where a call for each would be felt, many at once.
+ */
+#define POLLER_RANGE_QUEUES 64
+static inline bool poller_by_range(const struct poller *p)
+{
+	return p->queues >= POLLER_RANGE_QUEUES;
+}
+
+/* Slices are multiples of so many polls. */
+static inline uint32_t poll_unit(const struct poller *p)
+{
+	return poller_by_range(p) ? 1 : p->queues;
+}
 
 /* A poller for this lcore, on its socket, with nothing assigned; NULL when out of memory. */
 struct poller *poller_new(unsigned int lcore);

@@ -15,6 +15,7 @@
 #include "dut_rings.h"
 #include "fields.h"
 #include "gen.h"
+#include "gen_feed.h"
 #include "lcore.h"
 #include "ports.h"
 
@@ -23,23 +24,31 @@
 /* So many looks without movement, and with empty rings, end the drain: a host can take a core away for tens of ms, and
  * the frames that lie in its rings meanwhile are not lost. */
 #define DRAIN_QUIET_LOOKS 5
-#define OVERDUE_NS        5000000000 /* an lcore that far behind its window's end will not come back */
+#define OVERDUE_NS        5000000000 /* a trial that far behind its planned end has failed */
+#define CLOSE_LIMIT_NS    2000000000 /* clients wait 3 s for the end of a node that was asked to quit */
 #define NS_MAX            UINT64_C(86400000000000) /* a day */
 #define WINDOW_MIN_NS     1000
 #define RATE_PPS_MAX      1e9
 
-static const char *const state_names[] = {"idle", "running", "draining", "done", "stopped"};
+/* that lcores are on their way back is of no interest to a reader */
+static const char *const state_names[] = {
+        [RUNNER_IDLE] = "idle",       [RUNNER_RUNNING] = "running", [RUNNER_DRAINING] = "draining",
+        [RUNNER_ENDING] = "draining", [RUNNER_DONE] = "done",       [RUNNER_STOPPED] = "stopped",
+        [RUNNER_FAILED] = "failed",
+};
 
 static struct {
 	enum runner_state state;
 	bool stopped_early;
-	bool overdue;
 	bool hold; /* the lcores go on after their windows, until `stop` */
 	struct trial trial;
 	uint64_t drain_max_ns;
 	uint64_t drain_end_tsc;
-	uint64_t closed; /* lcores whose window is closed */
-	unsigned int lcores;
+	uint64_t limit_tsc; /* a trial that is not over by then has failed; set anew by `stop` */
+	unsigned int lcores[RTE_MAX_LCORE];
+	unsigned int lcores_n;
+	bool launched;                     /* not all of them have been waited for yet */
+	atomic_bool closed[RTE_MAX_LCORE]; /* by lcore: its window is closed */
 	uint64_t movement;
 	unsigned int quiet_looks;
 } runner = {.trial.wake_fd = -1};
@@ -48,6 +57,8 @@ void trial_wake(const struct trial *trial)
 {
 	const uint64_t one = 1;
 
+	if (trial == &runner.trial)
+		atomic_store(&runner.closed[rte_lcore_id()], true);
 	/* an eventfd takes 2^64 - 2 of these before it would block */
 	if (write(trial->wake_fd, &one, sizeof(one)) != sizeof(one))
 		return;
@@ -125,10 +136,29 @@ static void set_load(struct trial *trial, const struct start_request *start)
 static void set_times(struct trial *trial, const struct start_request *start)
 {
 	/* after all preparations, which take longer with more queues */
-	trial->begin_tsc = cycles_stamp() + cycles_of_ns(LAUNCH_MARGIN_NS * runner.lcores, trial->tsc_hz);
+	trial->begin_tsc = cycles_stamp() + cycles_of_ns(LAUNCH_MARGIN_NS * runner.lcores_n, trial->tsc_hz);
 	trial->start_tsc = trial->begin_tsc + cycles_of_ns(start->warmup_ns, trial->tsc_hz);
 	trial->end_tsc = trial->start_tsc + cycles_of_ns(start->window_ns, trial->tsc_hz);
 	atomic_store(&trial->phase, TRIAL_RUN);
+}
+
+static uint64_t limit_from(uint64_t tsc)
+{
+	return tsc + cycles_of_ns(runner.drain_max_ns + OVERDUE_NS, runner.trial.tsc_hz);
+}
+
+static void list_lcores(void)
+{
+	struct poller **pollers;
+	const unsigned int n = dut_pollers(&pollers);
+
+	runner.lcores_n = 0;
+	for (unsigned int i = 0; i < n; i++)
+		runner.lcores[runner.lcores_n++] = pollers[i]->lcore;
+	if (gen_lcore() != LCORE_ID_ANY)
+		runner.lcores[runner.lcores_n++] = gen_lcore();
+	for (unsigned int i = 0; i < runner.lcores_n; i++)
+		atomic_store(&runner.closed[runner.lcores[i]], false);
 }
 
 /* The DUT first: it should be polling when the first packet comes. */
@@ -151,25 +181,25 @@ static void end_lcores(void)
 {
 	atomic_store(&runner.trial.phase, TRIAL_OVER);
 	lcore_wait_all();
+	runner.launched = false;
 	dut_rings_end();
 }
 
 int runner_start(json_t *request, struct node_error *err)
 {
-	struct poller **pollers;
 	struct start_request start;
 	uint64_t left_over;
 
 	if (runner_busy())
 		return node_fail(err, "", "trial %s is running", runner.trial.name);
-	runner.lcores = dut_pollers(&pollers) + (gen_lcore() != LCORE_ID_ANY);
-	if (runner.lcores == 0)
+	list_lcores();
+	if (runner.lcores_n == 0)
 		return node_fail(err, "", "nothing is configured");
 	if (parse_start(request, &start, err))
 		return -1;
 	runner.state = RUNNER_IDLE;
-	runner.stopped_early = runner.overdue = false;
-	runner.closed = runner.quiet_looks = 0;
+	runner.stopped_early = false;
+	runner.quiet_looks = 0;
 	runner.drain_max_ns = start.drain_max_ns;
 	runner.hold = start.hold;
 	if (read(runner.trial.wake_fd, &left_over, sizeof(left_over)) < 0 && errno != EAGAIN)
@@ -180,6 +210,8 @@ int runner_start(json_t *request, struct node_error *err)
 	set_times(&runner.trial, &start);
 	if (gen_lcore() != LCORE_ID_ANY && gen_start(&runner.trial, err) < 0)
 		return -1;
+	runner.limit_tsc = limit_from(runner.trial.end_tsc);
+	runner.launched = true;
 	if (launch(err) < 0) {
 		end_lcores();
 		return -1;
@@ -190,14 +222,29 @@ int runner_start(json_t *request, struct node_error *err)
 
 static bool is_closed(void)
 {
-	return runner.closed >= runner.lcores;
+	for (unsigned int i = 0; i < runner.lcores_n; i++)
+		if (!atomic_load(&runner.closed[runner.lcores[i]]))
+			return false;
+	return true;
+}
+
+static bool any_out(void)
+{
+	for (unsigned int i = 0; i < runner.lcores_n; i++)
+		if (lcore_is_out(runner.lcores[i]))
+			return true;
+	return false;
 }
 
 int runner_stop(struct node_error *err)
 {
 	if (!runner_busy())
 		return node_fail(err, "", "no trial is running");
+	if (runner.state == RUNNER_FAILED)
+		return node_fail(err, "", "trial %s has failed, and its lcores hang", runner.trial.name);
 	runner.hold = false;
+	if (runner.state == RUNNER_RUNNING)
+		runner.limit_tsc = limit_from(cycles_stamp());
 	if (runner.state == RUNNER_RUNNING && !is_closed()) {
 		runner.stopped_early = true;
 		atomic_store(&runner.trial.phase, TRIAL_DRAIN);
@@ -207,11 +254,43 @@ int runner_stop(struct node_error *err)
 
 bool runner_busy(void)
 {
-	return runner.state == RUNNER_RUNNING || runner.state == RUNNER_DRAINING;
+	return runner.launched;
 }
 
-static json_t *finish(void)
+/* Those that did not close their window; after that, those that did not return. */
+static bool hangs(unsigned int lcore)
 {
+	return runner.state == RUNNER_RUNNING ? !atomic_load(&runner.closed[lcore]) : lcore_is_out(lcore);
+}
+
+/* The lcores are told to return, for the case that they ever look. */
+static json_t *fail(void)
+{
+	json_t *hung = json_array();
+	char names[256] = "";
+	size_t length = 0;
+
+	for (unsigned int i = 0; i < runner.lcores_n; i++) {
+		const unsigned int lcore = runner.lcores[i];
+
+		if (!hangs(lcore))
+			continue;
+		json_array_append_new(hung, json_integer(lcore));
+		if (length < sizeof(names))
+			length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%u (CPU %d)",
+			                           length ? ", " : "", lcore, lcore_cpu(lcore));
+	}
+	runner.state = RUNNER_FAILED;
+	atomic_store(&runner.trial.phase, TRIAL_OVER);
+	return json_pack("{s:s,s:s,s:o,s:o}", "event", "failed", "trial", runner.trial.name, "error",
+	                 json_sprintf("not over 5 s after its planned end; lcores that hang: %s", names),
+	                 "hung", hung);
+}
+
+static json_t *step_ending(void)
+{
+	if (any_out())
+		return cycles_stamp() < runner.limit_tsc ? NULL : fail();
 	end_lcores();
 	runner.state = runner.stopped_early ? RUNNER_STOPPED : RUNNER_DONE;
 	return json_pack("{s:s,s:s}", "event", "done", "trial", runner.trial.name);
@@ -224,18 +303,21 @@ static json_t *step_draining(void)
 
 	runner.quiet_looks = quiet ? runner.quiet_looks + 1 : 0;
 	runner.movement = movement;
-	if (runner.quiet_looks >= DRAIN_QUIET_LOOKS || cycles_stamp() >= runner.drain_end_tsc)
-		return finish();
-	return NULL;
+	if (runner.quiet_looks < DRAIN_QUIET_LOOKS && cycles_stamp() < runner.drain_end_tsc)
+		return NULL;
+	atomic_store(&runner.trial.phase, TRIAL_OVER);
+	runner.state = RUNNER_ENDING;
+	return step_ending();
 }
 
 static json_t *step_running(void)
 {
 	const uint64_t now = cycles_stamp();
-	uint64_t closed = 0;
+	uint64_t wakes;
 
-	if (read(runner.trial.wake_fd, &closed, sizeof(closed)) == sizeof(closed))
-		runner.closed += closed;
+	if (read(runner.trial.wake_fd, &wakes, sizeof(wakes)) < 0) {
+		/* nobody has woken us: a look now and then */
+	}
 	if (is_closed()) {
 		if (runner.hold)
 			return NULL;
@@ -244,25 +326,36 @@ static json_t *step_running(void)
 		runner.drain_end_tsc = now + cycles_of_ns(runner.drain_max_ns, runner.trial.tsc_hz);
 		return NULL;
 	}
-	if (runner.overdue || now < runner.trial.end_tsc + cycles_of_ns(OVERDUE_NS, runner.trial.tsc_hz))
-		return NULL;
-	runner.overdue = true;
-	return json_pack("{s:s,s:s,s:s}", "event", "failed", "trial", runner.trial.name, "error",
-	                 "an lcore did not close its window within 5 s of its end");
+	return now < runner.limit_tsc ? NULL : fail();
+}
+
+/* They have come back after all. */
+static json_t *step_failed(void)
+{
+	if (runner.launched && !any_out())
+		end_lcores();
+	return NULL;
 }
 
 json_t *runner_step(void)
 {
-	if (runner.state == RUNNER_RUNNING)
+	switch (runner.state) {
+	case RUNNER_RUNNING:
 		return step_running();
-	if (runner.state == RUNNER_DRAINING)
+	case RUNNER_DRAINING:
 		return step_draining();
-	return NULL;
+	case RUNNER_ENDING:
+		return step_ending();
+	case RUNNER_FAILED:
+		return step_failed();
+	default:
+		return NULL;
+	}
 }
 
 int runner_timeout_ms(void)
 {
-	if (runner.state == RUNNER_DRAINING)
+	if (runner.state == RUNNER_DRAINING || runner.state == RUNNER_ENDING)
 		return DRAIN_LOOK_MS;
 	return -1;
 }
@@ -294,6 +387,12 @@ json_t *runner_read(struct node_error *err)
 	if (gen_lcore() != LCORE_ID_ANY)
 		json_object_set_new(result, "gen", json_pack("{s:o}", "lcores", gen_report()));
 	json_object_set_new(result, "ports", ports_report());
+	json_t *feed = gen_feed_report();
+
+	if (feed)
+		json_object_set_new(result, "feed", feed);
+	if (runner_busy())
+		json_object_set_new(result, "now_tsc", json_integer((json_int_t)cycles_stamp()));
 	return result;
 }
 
@@ -302,11 +401,16 @@ void runner_forget(void)
 	runner.state = RUNNER_IDLE;
 }
 
-void runner_close(void)
+int runner_close(void)
 {
-	if (runner_busy())
-		end_lcores();
+	const uint64_t limit = cycles_stamp() + cycles_of_ns(CLOSE_LIMIT_NS, clock_tsc_hz());
+
+	atomic_store(&runner.trial.phase, TRIAL_OVER);
+	if (!lcore_wait_until(limit))
+		return -ETIMEDOUT; /* with the eventfd open: they may still write to it */
+	dut_rings_end();
 	runner.state = RUNNER_IDLE;
 	close(runner.trial.wake_fd);
 	runner.trial.wake_fd = -1;
+	return 0;
 }

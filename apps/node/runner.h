@@ -11,7 +11,16 @@
 
 #include "node_error.h"
 
-enum runner_state { RUNNER_IDLE, RUNNER_RUNNING, RUNNER_DRAINING, RUNNER_DONE, RUNNER_STOPPED };
+/* FAILED: lcores hang. When they come back after all, the next trial may start. */
+enum runner_state {
+	RUNNER_IDLE,
+	RUNNER_RUNNING,
+	RUNNER_DRAINING,
+	RUNNER_ENDING, /* told to return */
+	RUNNER_DONE,
+	RUNNER_STOPPED,
+	RUNNER_FAILED
+};
 
 /* Returns 0 or -errno. */
 int runner_open(void);
@@ -25,7 +34,7 @@ int runner_start(json_t *request, struct node_error *err);
 /* End a running trial early. Returns 0, or -1 with err when none runs. */
 int runner_stop(struct node_error *err);
 
-/* True while lcores are launched. */
+/* True while lcores are launched, also those of a trial that has failed. */
 bool runner_busy(void);
 
 /* Go on. Returns an event to be written (new reference), or NULL. */
@@ -44,7 +53,10 @@ json_t *runner_read(struct node_error *err);
 /* A new configuration: results of earlier trials are gone. */
 void runner_forget(void);
 
-/* End what runs, wait for the lcores. */
-void runner_close(void);
+/*
+ * End what runs, wait for the lcores. Returns 0, or -ETIMEDOUT when one does not come back: then nothing that an lcore
+ * uses may be freed.
+ */
+int runner_close(void);
 
 #endif

@@ -99,7 +99,7 @@ static int setup_poller(unsigned int lcore, struct node_error *err)
 	p->tx_port = POLLER_NO_PORT;
 	p->queues = p->queue_step = p->end_queue = 1;
 	p->burst = BURST;
-	p->sample_every = 64;
+	p->sample_every = 4;
 	p->packets_per_event = 512;
 	p->feed = &bench.feed;
 	rng_seed(&p->rng, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One trial as every lcore sees it. The main lcore fills it, launches the lcores and owns `phase`; the lcores read it.
- * All lcores of a node share one TSC (checked by EAL's invariant TSC flag), so that the same TSC values cut every window.
+ * All lcores of a node share one TSC (checked at the start: tsc_offsets.h), so that the same TSC values cut every window.
  */
 #ifndef TRIAL_H
 #define TRIAL_H
@@ -26,8 +26,9 @@ struct trial_rate {
  * RUN:   traffic flows; the generator sends from begin_tsc to end_tsc.
  * DRAIN: no frame may be sent by the generator any more; everybody goes on receiving (the DUT forwarding). A generator
  *        enters it on its own at end_tsc, without waiting for the main lcore; the main lcore sets it for an early stop.
- *        In this phase (its own or the flag's) a generator calls sched_yield() every turn: on small machines the main
- *        lcore shares its CPU and needs it to watch the drain.
+ *        Once all of its frames have come back (or when it does not receive) a generator calls sched_yield() every
+ *        turn: on small machines the main lcore shares its CPU and needs it to watch the drain. Before that it does not:
+ *        the latency of these frames is still recorded.
  * OVER:  lcore functions return at once.
  */
 enum trial_phase { TRIAL_RUN, TRIAL_DRAIN, TRIAL_OVER };

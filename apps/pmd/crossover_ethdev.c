@@ -237,8 +237,11 @@ static const struct eth_dev_ops operations = {
 
 void crossover_ethdev_select(struct rte_eth_dev *dev)
 {
+	const struct crossover_options *options = &port_of(dev)->pair->options;
+
 	dev->dev_ops = &operations;
-	dev->rx_pkt_burst = crossover_rx_burst;
+	dev->rx_pkt_burst =
+	        options->feed == CROSSOVER_FEED_INFINITE ? crossover_rx_burst_fed : crossover_rx_burst;
 	dev->tx_pkt_burst = crossover_tx_burst;
 	dev->rx_queue_count = rx_queue_count;
 	dev->rx_descriptor_status = crossover_rx_descriptor_status;

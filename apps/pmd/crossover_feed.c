@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include <rte_byteorder.h>
@@ -89,7 +90,7 @@ void crossover_feed_release(struct crossover_rx_queue *rxq)
 	rxq->templates = NULL;
 }
 
-void crossover_feed_fill(struct crossover_rx_queue *rxq, struct crossover_rx_desc *desc, uint32_t count)
+static void fill(struct crossover_rx_queue *rxq, struct crossover_rx_desc *desc, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		const struct crossover_template *template = &rxq->templates[rxq->next_template];
@@ -102,10 +103,66 @@ void crossover_feed_fill(struct crossover_rx_queue *rxq, struct crossover_rx_des
 	}
 }
 
+void crossover_feed_post(struct crossover_rx_queue *rxq, struct crossover_rx_desc *desc, uint32_t count)
+{
+	if (!rxq->cold)
+		fill(rxq, desc, count);
+}
+
+/* splitmix64 (Steele, Lea and Flood, OOPSLA 2014), as a number in (0, 1]. */
+static double random_share(struct crossover_rx_queue *rxq)
+{
+	uint64_t z = rxq->random_state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return (double)(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
+}
+
+/* Visits until one finds a packet, that one included: geometric, by inversion. */
+static uint32_t draw_visits(struct crossover_rx_queue *rxq)
+{
+	double visits = UINT32_MAX;
+
+	if (rxq->cold && rxq->probability > 0)
+		visits = 1 + floor(log(random_share(rxq)) * rxq->gap_scale);
+	return visits < UINT32_MAX ? (uint32_t)visits : UINT32_MAX;
+}
+
+void crossover_feed_arrive(struct crossover_rx_queue *rxq)
+{
+	if (rxq->cold && rxq->probability > 0 && rxq->unposted < rxq->size)
+		fill(rxq, &rxq->desc[rxq->position], 1);
+	rxq->visits_left = draw_visits(rxq);
+}
+
+static void rearm_posted(struct crossover_rx_queue *rxq)
+{
+	uint32_t posted = rxq->size - rxq->unposted, position = rxq->position;
+
+	for (uint32_t i = 0; i < posted; i++) {
+		rxq->desc[position].writeback = 0;
+		crossover_feed_post(rxq, &rxq->desc[position], 1);
+		position = crossover_ring_advance(position, 1, rxq->size);
+	}
+}
+
+int crossover_feed_set_visits(struct crossover_rx_queue *rxq, double probability, uint64_t seed)
+{
+	if (!(probability >= 0 && probability <= 1))
+		return -EINVAL;
+	rxq->cold = probability < 1;
+	rxq->probability = probability;
+	rxq->gap_scale = rxq->cold && probability > 0 ? 1 / log1p(-probability) : 0;
+	rxq->random_state = seed;
+	rxq->visits_left = draw_visits(rxq);
+	if (rxq->started)
+		rearm_posted(rxq);
+	return 0;
+}
+
 void crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts, uint16_t count)
 {
-	if (count == 0)
-		return;
 	rxq->fed_packets += count;
 	rxq->fed_bytes += (uint64_t)count * pkts[0]->pkt_len;
 }

@@ -108,6 +108,8 @@ struct crossover_rx_queue {
 	uint8_t swap;
 	uint8_t infinite;
 	uint8_t started;
+	uint8_t cold;         /* feed=infinite: a visit finds a packet by chance, see crossover_feed.h */
+	uint32_t visits_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
 	uint64_t nombuf;      /* buffers asked for and not got */
@@ -119,6 +121,9 @@ struct crossover_rx_queue {
 	uint16_t next_template;
 	uint16_t queue_id;
 	uint16_t buffer_bytes;
+	double probability;      /* cold: of a visit that finds a packet */
+	double gap_scale;        /* cold: 1 / ln(1 - probability) */
+	uint64_t random_state;   /* cold */
 	uint64_t carried_missed; /* by TX queues of the peer that are gone */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;

@@ -11,6 +11,7 @@
 #include "crossover_control.h"
 #include "crossover_devargs.h"
 #include "crossover_ethdev.h"
+#include "crossover_feed.h"
 #include "crossover_filter.h"
 #include "crossover_log.h"
 #include "crossover_probe.h"
@@ -184,10 +185,9 @@ static struct rte_vdev_driver net_crossover_driver = {
 RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
 
-int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
+static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
 {
 	const struct rte_eth_dev *dev;
-	const struct crossover_rx_queue *rxq;
 
 	if (!rte_eth_dev_is_valid_port(port_id))
 		return -ENODEV;
@@ -196,9 +196,33 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
 		return -ENODEV;
 	if (queue_id >= dev->data->nb_rx_queues)
 		return -EINVAL;
-	rxq = dev->data->rx_queues[queue_id];
-	if (rxq == NULL)
-		return -EINVAL;
-	*counter = &rxq->refill_failures;
-	return 0;
+	*rxq = dev->data->rx_queues[queue_id];
+	return *rxq == NULL ? -EINVAL : 0;
+}
+
+int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
+{
+	struct crossover_rx_queue *rxq;
+	int ret = find_rx_queue(port_id, queue_id, &rxq);
+
+	if (ret == 0)
+		*counter = &rxq->refill_failures;
+	return ret;
+}
+
+int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
+{
+	struct crossover_rx_queue *rxq;
+	int ret = find_rx_queue(port_id, queue_id, &rxq);
+
+	if (ret != 0)
+		return ret;
+	if (!rxq->infinite)
+		return -ENOTSUP;
+	ret = crossover_control_lock(rxq->port->pair);
+	if (ret != 0)
+		return ret;
+	ret = crossover_feed_set_visits(rxq, probability, seed);
+	crossover_control_unlock(rxq->port->pair);
+	return ret;
 }

@@ -8,6 +8,7 @@
 
 /* Burst function and fast-path queries of the driver side; signatures are ethdev's. */
 uint16_t crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts);
+uint16_t crossover_rx_burst_fed(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts); /* feed=infinite */
 int crossover_rx_descriptor_status(void *queue, uint16_t offset);
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition);
 

@@ -21,4 +21,14 @@
  */
 int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter);
 
+/*
+ * feed=infinite: from now on a visit (one rte_eth_rx_burst()) of an RX queue finds packets with this probability: 1, as after set-up,
+ * as many as it asks for at every visit; less, one packet at visits drawn independently with 'seed'; 0, never any. Holds
+ * until the queue is set up again. Nobody may poll the queue during the call.
+ *
+ * Returns 0, or -ENODEV if the port is none of this driver's, -EINVAL if the queue does not exist or is not set up, or the
+ * probability is none, -ENOTSUP if the pair has feed=wire, -EBUSY if another control thread keeps the pair.
+ */
+int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed);
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* feed=infinite: every poll is served, with frames that any stack takes. */
+#include <math.h>
 #include <string.h>
 
 #include <rte_ip.h>
@@ -7,6 +8,7 @@
 #include <rte_udp.h>
 
 #include "driver_suite.h"
+#include "net_crossover.h"
 
 #define FLOWS 7
 
@@ -156,6 +158,134 @@ static void an_empty_pool_ends_it(void)
 	rte_pktmbuf_free_bulk(taken, count);
 }
 
+#define VISITS      200000
+#define PROBABILITY 0.05
+
+struct visit_counts {
+	unsigned int busy;
+	unsigned int busy_after_busy;
+	unsigned int packets;
+	bool is_spoilt; /* a frame that is none, or a descriptor that says something else than the visit */
+};
+
+static struct visit_counts visit(uint16_t queue, unsigned int visits)
+{
+	struct visit_counts counts = {0};
+	struct rte_mbuf *burst[BURST];
+	bool was_busy = false;
+
+	for (unsigned int i = 0; i < visits; i++) {
+		bool waits = rte_eth_rx_descriptor_status(port_a, queue, 0) == RTE_ETH_RX_DESC_DONE;
+		uint16_t got = rte_eth_rx_burst(port_a, queue, burst, BURST);
+
+		counts.is_spoilt |= waits != (got > 0);
+		for (uint16_t k = 0; k < got; k++)
+			counts.is_spoilt |= !is_valid(burst[k], 60);
+		rte_pktmbuf_free_bulk(burst, got);
+		counts.busy += got > 0;
+		counts.busy_after_busy += got > 0 && was_busy;
+		counts.packets += got;
+		was_busy = got > 0;
+	}
+	return counts;
+}
+
+/* 5 standard deviations of a binomial count: one honest run in 10^6 is outside. */
+static bool is_share(unsigned int count, unsigned int of, double share)
+{
+	double off = count - share * of;
+
+	return off * off < 25 * share * (1 - share) * of;
+}
+
+static void cold_visits_find_packets_by_chance(void)
+{
+	struct visit_counts counts;
+
+	pair_up(&(struct port_setup){.rx_queues = 2}, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 1, PROBABILITY, 7), 0);
+	counts = visit(1, VISITS);
+	CHECK(!counts.is_spoilt, "a frame or a descriptor is wrong");
+	CHECK(is_share(counts.busy, VISITS, PROBABILITY), "%u of %u visits were busy", counts.busy, VISITS);
+	CHECK(is_share(counts.busy_after_busy, counts.busy, PROBABILITY),
+	      "%u of %u busy visits follow a busy one", counts.busy_after_busy, counts.busy);
+	CHECK_EQUAL(counts.packets, counts.busy);
+	counts = visit(0, 1000);
+	CHECK_EQUAL(counts.packets, 1000 * BURST);
+	CHECK_EQUAL(stats_of(port_a).rx_nombuf, 0);
+}
+
+static void visits_change_at_once(void)
+{
+	static const double turns[] = {0, 1, 0.5, 1, 0, 0.999, 0.001, 1};
+
+	pair_up(&(struct port_setup){.rx_desc = 64}, NULL);
+	CHECK_SO_FAR();
+	for (unsigned int i = 0; i < RTE_DIM(turns); i++) {
+		struct visit_counts counts;
+
+		CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, turns[i], i), 0);
+		counts = visit(0, 5000);
+		CHECK(!counts.is_spoilt, "turn %u: a frame or a descriptor is wrong", i);
+		if (turns[i] == 0 || turns[i] == 1)
+			CHECK_EQUAL(counts.packets, turns[i] * 5000 * BURST);
+		else
+			CHECK(is_share(counts.busy, 5000, turns[i]), "turn %u: %u busy", i, counts.busy);
+	}
+}
+
+static void visits_hold_over_a_restart(void)
+{
+	struct visit_counts counts;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 0.5, 1), 0);
+	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
+	counts = visit(0, 5000);
+	CHECK(is_share(counts.busy, 5000, 0.5), "%u busy after a restart", counts.busy);
+	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+	CHECK_EQUAL(port_up(port_a, &(struct port_setup){0}), 0);
+	counts = visit(0, 100);
+	CHECK_EQUAL(counts.packets, 100 * BURST);
+}
+
+static void a_cold_queue_outlives_an_empty_pool(void)
+{
+	struct rte_mbuf *taken[1024];
+	unsigned int count = 0;
+
+	pair_up(&(struct port_setup){.rx_desc = 64, .rx_pool = other_pool}, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 0.9, 3), 0);
+	for (unsigned int i = 0; i < 20000 && count < RTE_DIM(taken) - BURST; i++)
+		count += rte_eth_rx_burst(port_a, 0, taken + count, BURST);
+	CHECK(stats_of(port_a).rx_nombuf > 0, "%u frames, and the pool was not empty", count);
+	rte_pktmbuf_free_bulk(taken, count);
+	CHECK(is_share(visit(0, 5000).busy, 5000, 0.9), "it does not go on");
+}
+
+static void bad_visits_are_refused(void)
+{
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, -0.001, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 1.001, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, (double)NAN, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 1, 0.5, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_visits(RTE_MAX_ETHPORTS - 1, 0, 0.5, 1), -ENODEV);
+	CHECK_EQUAL(visit(0, 10).packets, 10 * BURST);
+}
+
+static void a_wire_has_no_visits(void)
+{
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 0.5, 1), -ENOTSUP);
+}
+
 const struct driver_case driver_feed_cases[] = {
         {"feed: every poll is served", "feed=infinite,flows=7", every_poll_is_served},
         {"feed: sizes are as asked", "feed=infinite,size=1518", sizes_are_as_asked},
@@ -164,5 +294,12 @@ const struct driver_case driver_feed_cases[] = {
         {"feed: frames must fit a buffer", "feed=infinite,size=9000", frames_must_fit_a_buffer},
         {"feed: a start that fails keeps no memory", "feed=infinite", a_failed_start_keeps_no_memory},
         {"feed: an empty pool ends it", "feed=infinite", an_empty_pool_ends_it},
+        {"feed: visits of a cold queue find packets by chance", "feed=infinite,flows=7",
+         cold_visits_find_packets_by_chance},
+        {"feed: the probability of visits changes at once", "feed=infinite", visits_change_at_once},
+        {"feed: the probability of visits holds over a restart", "feed=infinite", visits_hold_over_a_restart},
+        {"feed: a cold queue outlives an empty pool", "feed=infinite", a_cold_queue_outlives_an_empty_pool},
+        {"feed: bad probabilities are refused", "feed=infinite", bad_visits_are_refused},
+        {"feed: a wire has no visits", "feed=wire", a_wire_has_no_visits},
         {NULL, NULL, NULL},
 };

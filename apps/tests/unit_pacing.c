@@ -186,6 +186,28 @@ static void poisson_seed_decides(void)
 	UNIT_CHECK(pacer_next(&a) != pacer_next(&c));
 }
 
+static void a_held_process_goes_on_with_another_mean(void)
+{
+	struct pacer pacer;
+	uint64_t slots = 0;
+
+	pacer_poisson(&pacer, BEGIN, 1e3, LATE_MAX, 4);
+	pacer_hold(&pacer);
+	UNIT_EQUAL(pacer_skip_until(&pacer, BEGIN + HZ), 0);
+	pacer_set_mean(&pacer, BEGIN + HZ, 26000); /* 100 k/s */
+	UNIT_CHECK(pacer_next(&pacer) >= BEGIN + HZ);
+	slots = pacer_skip_until(&pacer, BEGIN + 2 * HZ);
+	UNIT_NEAR(slots, 1e5, 5 * sqrt(1e5));
+	/* as often as one likes: each time the wait begins anew, which a process without memory does not show */
+	for (unsigned int i = 0; i < 100000; i++) {
+		const uint64_t now = BEGIN + 2 * HZ + i * (HZ / 100000);
+
+		slots += pacer_skip_until(&pacer, now);
+		pacer_set_mean(&pacer, now, 26000);
+	}
+	UNIT_NEAR(slots, 2e5, 5 * sqrt(2e5));
+}
+
 static const struct unit_case cases[] = {
         {"constant rate is exact", constant_rate_is_exact},
         {"constant slots do not drift", constant_slots_do_not_drift},
@@ -199,6 +221,7 @@ static const struct unit_case cases[] = {
         {"Poisson rate is right", poisson_rate_is_right},
         {"Poisson counts are dispersed", poisson_counts_are_dispersed_like_poisson},
         {"Poisson seed decides", poisson_seed_decides},
+        {"a held process goes on with another mean", a_held_process_goes_on_with_another_mean},
         {NULL, NULL},
 };
 

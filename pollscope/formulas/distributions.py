@@ -2,7 +2,7 @@
 """Statistics of histograms: latency, its floor, lateness, iterations, reordering."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pollscope.formulas import Compute
 from pollscope.formulas.traffic import require_receiver
@@ -52,10 +52,18 @@ def _dut_ns(name: str, statistic: str) -> Compute:
     return compute
 
 
+def _require_steady_clock(trial: Trial) -> None:
+    found = trial.part("result").value
+    clocks = found.get("clocks", {}) if isinstance(found, Mapping) else {}
+    if clocks.get("steady") is False:
+        raise NotMeasured(str(clocks["reason"]))
+
+
 def _gen_ns(keys: Sequence[str], statistic: str) -> Compute:
     def compute(trial: Trial) -> float:
         if keys[0] == "latency_ns":
             require_receiver(trial)
+            _require_steady_clock(trial)
         histogram = trial.gen_histogram(*keys)
         return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the DUT did: cycles, polls, packets, costs, its PMU."""
 
+import math
+
 from pollscope.formulas import Compute
-from pollscope.record import NS_PER_S, TAX_CLASSES, Trial, at, nonzero
+from pollscope.record import NS_PER_S, TAX_CLASSES, NotMeasured, Trial, at, nonzero, timed_parts
 from pollscope.steady import warm_up
 
 # What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
@@ -56,8 +58,51 @@ def _burst_mean(trial: Trial) -> float:
 
 
 def _sampled_gap_share(trial: Trial) -> float:
-    gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
-    return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
+    if trial.is_of_before_slices:
+        gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
+        return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
+    gaps = trial.dut_sum("slices", "left_out_cycles")
+    return gaps / nonzero(gaps + trial.dut_sum("slices", "cycles"), "no slice was timed")
+
+
+def _busy_cycles_testpmd(trial: Trial) -> float:
+    """Calls that returned packets, stamp to stamp, as testpmd books them."""
+    if trial.is_of_before_slices:
+        return trial.dut_sum("busy_cycles_testpmd")
+    return sum(sum(timed_parts(lcore).values()) for lcore in trial.lcores)
+
+
+def _tax_share_testpmd(trial: Trial) -> float:
+    busy = _busy_cycles_testpmd(trial) / trial.cycles["total"]
+    if busy > 1 and not trial.is_of_before_slices:
+        raise NotMeasured(
+            f"timed one by one visits take {100 * busy:.1f} % of the window, because they overlap in the loop"
+        )
+    return 1 - busy
+
+
+def _idle_iteration_cycles(trial: Trial) -> float:
+    if trial.is_of_before_slices:
+        return trial.dut_sum("idle_iteration_cycles")
+    return sum(one.idle_iterations for one in trial.accounts)
+
+
+def _tax_share_error(trial: Trial) -> float:
+    errors = [one.classes.packets.error for one in trial.accounts]
+    return math.hypot(*errors) / trial.cycles["total"]
+
+
+def _misfit_share(trial: Trial) -> float:
+    """Of the lcore that misses most: those of two lcores must not make up for each other."""
+    return max((one.misfit / one.total for one in trial.accounts), key=abs)
+
+
+def _tax_share_running(trial: Trial) -> float:
+    """An old record's estimates could overlap by parts of a per cent on a busy core."""
+    if trial.is_of_before_slices:
+        return max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles)
+    tax = sum(trial.cycles[name] for name in TAX_CLASSES) - trial.interrupted_cycles
+    return tax / trial.running_cycles
 
 
 def _longest_iteration_ns(trial: Trial) -> float:
@@ -75,8 +120,11 @@ def _warmup_left_ns(trial: Trial) -> float:
 
 DUT: dict[str, Compute] = {
     "tax_share": _cycle_share(*TAX_CLASSES),
-    # Interruptions and useful cycles are estimated apart; a busy core's estimates can overlap by parts of a per cent.
-    "tax_share_running": lambda trial: max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles),
+    "tax_share_running": _tax_share_running,
+    "tax_share_error": _tax_share_error,
+    "interaction_share": lambda trial: sum(one.interaction.value for one in trial.accounts) / trial.cycles["total"],
+    "accounting_misfit_share": _misfit_share,
+    "wire_share": _cycle_share("wire"),
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),
     "process_share": _useful_part("process"),
@@ -85,8 +133,8 @@ DUT: dict[str, Compute] = {
     "loop_share": lambda trial: (trial.cycles["loop"] - trial.interrupted_cycles) / trial.cycles["total"],
     "interrupted_share": lambda trial: trial.interrupted_cycles / trial.total_cycles,
     "instrumentation_share": _cycle_share("instrumentation"),
-    "tax_share_ovs": lambda trial: trial.dut_sum("idle_iteration_cycles") / trial.total_cycles,
-    "tax_share_testpmd": lambda trial: 1 - trial.dut_sum("busy_cycles_testpmd") / trial.total_cycles,
+    "tax_share_ovs": lambda trial: _idle_iteration_cycles(trial) / trial.total_cycles,
+    "tax_share_testpmd": _tax_share_testpmd,
     "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
     "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
     "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
@@ -103,7 +151,7 @@ DUT: dict[str, Compute] = {
     "tx_bps": _tx_bits(0),
     "rx_line_bps": _rx_bits(LINE_OVERHEAD_BYTES),
     "tx_line_bps": _tx_bits(LINE_OVERHEAD_BYTES),
-    "cycles_per_packet_busy": lambda trial: trial.dut_sum("busy_cycles_testpmd") / trial.packets,
+    "cycles_per_packet_busy": lambda trial: _busy_cycles_testpmd(trial) / trial.packets,
     "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
     "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
     "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),

@@ -261,12 +261,19 @@ def _read_knob_level(spec: Spec, name: str, value: object) -> int | str:
         raise ValueError(f"{error.what} ({error.remedy})") from error
 
 
+# Words that specs of before may hold, and what does their task now.
+GONE = {"transition": "sampled"}
+
+
 def plain_message(error: Mapping[str, Any]) -> str:
     """What a validation error says, in this program's words, with what is allowed."""
     context, given = error.get("ctx", {}), error.get("input")
     match error["type"]:
         case "literal_error":
             allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+            successor = GONE.get(str(given))
+            if successor in allowed:
+                return f"{given!r} is gone; use {successor!r}"
             return f"{given!r} is not allowed{did_you_mean(str(given), allowed)}"
         case "value_error":
             return str(context["error"])

@@ -93,23 +93,25 @@ class Parameters(Model):
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")
-    accounting: Literal["none", "count", "sampled", "transition", "full"] = Field(
+    accounting: Literal["none", "count", "sampled", "full"] = Field(
         default="sampled", description="how TSC cycles are accounted for"
     )
     sample_every: int = Field(
-        default=64, ge=1, le=1_000_000, description="one sweep in so many is time-stamped (sampled)"
+        default=4, ge=1, le=1_000_000, description="one sweep in so many is sampled, at most one every 10 us or so"
     )
     longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
     frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
     flows: int = Field(default=1024, ge=1, le=1_000_000, description="UDP flows")
-    shape: Literal["FB", "PC", "NC", "SQ"] = Field(default="FB", description="how flows are spread over the RX queues")
+    shape: Literal["FB", "PC", "NC", "SQ"] = Field(default="FB", description="how traffic is spread over the RX queues")
     shape_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the shape's random choices")
-    concentrated_share: Probability = Field(default=0.2, description="PC: share of the queues that are always busy")
+    concentrated_share: Probability = Field(
+        default=0.2, description="PC: share of the queues that are always backlogged"
+    )
     concentrated_queues: int = Field(
-        default=100, ge=1, le=1024, description="NC: number of queues that are always busy"
+        default=100, ge=1, le=1024, description="NC: number of queues that are always backlogged"
     )
     background_probability: Probability = Field(
-        default=0.05, description="PC, NC: probability of traffic on the other queues"
+        default=0.05, description="PC, NC: probability that a visit of another queue finds something"
     )
     arrivals: Literal["constant", "poisson"] = Field(default="constant", description="arrival process")
     arrivals_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of Poisson arrivals and frame mixes")
@@ -339,6 +341,9 @@ class Noise(Model):
         default=None, ge=0, description="of the measuring lcores over the window"
     )
     repeat_flagged: int = Field(default=0, ge=0, le=10, description="how often a flagged trial is measured again")
+    extra_blocks: int = Field(
+        default=2, ge=0, le=10, description="blocks made at most for points not seen on the same ground often enough"
+    )
 
 
 class Quick(Model):

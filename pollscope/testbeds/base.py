@@ -108,6 +108,9 @@ class Session(Protocol):
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each measuring CPU while nothing runs."""
 
+    def ground(self) -> list[dict[str, Any]]:
+        """What the measuring cores of each host are like at this moment, while nothing runs: the node's `ground`."""
+
     def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
         """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pollscope.clocks import clock_warnings, clocks
 from pollscope.collectors.knobs import Host, KnobSession
 from pollscope.corunner import company_refusal
 from pollscope.errors import HostError
@@ -15,12 +16,13 @@ from pollscope.host.activity import read_activity
 from pollscope.host.company import Company, place_company
 from pollscope.host.cpus import Cpu
 from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.limits import queues_refusal
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.hostlock import default_lock_path
 from pollscope.knob_points import knob_refusal
-from pollscope.node import NodeClient, NodeFailed
+from pollscope.node import NodeClient
 from pollscope.places import corunner_program, node_program
 from pollscope.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
@@ -45,8 +47,8 @@ MOST_LCORES = 128
 CONFIGURE_LIMIT_S = 30.0
 CALIBRATE_LIMIT_S = 30.0
 REQUEST_LIMIT_S = 5.0
-# A trial may end this much later than planned before the node counts as hung.
-GRACE_S = 5.0
+# A trial may end this much later than planned before the node counts as hung; within 6 s it says which lcore hangs.
+GRACE_S = 8.0
 
 # Parameters that are fixed when the ports are made, so that another value needs another process.
 _AT_START = ("dma", "feed")
@@ -128,6 +130,8 @@ class LoopbackTestbed:
         alone = company_refusal(params, lambda: self._company(params))
         if alone is not None:
             return alone
+        if (too_many := _queues_refusal(params)) is not None:
+            return too_many
         memory, needed = self._memory(), needed_bytes(params)
         if needed > memory.bytes:
             kind = "hugepages" if memory.huge else "memory"
@@ -255,6 +259,13 @@ def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, para
     return [*command, "--in-memory"] if memory.huge else [*command, "--no-huge", "-m", str(_no_huge_mib(params))]
 
 
+def _queues_refusal(params: Params) -> str | None:
+    try:
+        return queues_refusal(node_program(), params["queues"])
+    except HostError:  # not built: a plan can be made all the same
+        return None
+
+
 def _feed(params: Params) -> str:
     if params["feed"] == "infinite":  # the port makes the frames itself: no DMA engine, hence no `dma`
         return f"feed=infinite,size={params['frame']},flows={min(params['flows'], 65535)}"
@@ -336,7 +347,7 @@ class LoopbackSession:
     @property
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
-        return _cautions(self._roles, self._memory)
+        return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
     @property
     def ends(self) -> Sequence[End]:
@@ -397,6 +408,11 @@ class LoopbackSession:
         reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
         return list(reply["noise"])
 
+    def ground(self) -> list[dict[str, Any]]:
+        """The node's, of all its lcores: a run's canaries have to be of the same ones whatever a point needs."""
+        reply = self._client.request("ground", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
+        return [dict(reply["ground"])]
+
     def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
         """One crossing of one pair, sent and received on the generator's lcore."""
         self._take(params)
@@ -412,10 +428,10 @@ class LoopbackSession:
         """
         start = {"trial": name, **times, "rate": dict(rate)}
         self._client.request("start", REQUEST_LIMIT_S, **start)
-        event = self._client.wait_event(("done", "failed"), sum(times.values()) / 1e9 + GRACE_S)
-        if event["event"] == "failed":
-            raise NodeFailed(f"the node gave the trial up: {event.get('error')}")
-        return Measured(start, self._client.request("read", REQUEST_LIMIT_S))
+        self._client.wait_trial(name, sum(times.values()) / 1e9 + GRACE_S)
+        result = self._client.request("read", REQUEST_LIMIT_S)
+        found = clocks(self.hello, self.measuring_cpus)
+        return Measured(start, {**result, "clocks": found} if found else result)
 
     def selftest(self, limit_s: float) -> list[dict[str, Any]]:
         """Distortion of each accounting mode; the node has to be configured."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pollscope.clocks import clock_warnings
 from pollscope.errors import HostError, TrialError
 from pollscope.host.company import Company
 from pollscope.node import NodeClient, NodeFailed, NodeLost, NodeRefused
@@ -32,6 +33,8 @@ CALIBRATE_TRIES, CALIBRATE_PAUSE_S = 5, 0.5
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 # A trial may end this much later than planned before a node counts as hung.
 GRACE_S = 30.0
+# When in the warm-up, as shares of it, the DUT's visits are counted.
+VISITS_LOOKS = (0.4, 0.8)
 
 
 Options = Mapping[str, Mapping[str, object]]
@@ -130,6 +133,7 @@ class PairSession:
         for role, client in (("DUT", self._dut), ("generator", self._generator)):
             if not client.hello["hugepages"]:
                 facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
+            facts += clock_warnings(client.hello, f"{role}: ")
         return facts
 
     @property
@@ -213,6 +217,15 @@ class PairSession:
             found += [{"role": role, **each} for each in reply["noise"]]
         return found
 
+    def ground(self) -> list[dict[str, Any]]:
+        """The polling CPUs of both hosts; `role` says which."""
+        found = []
+        for role, client, cpus in self._nodes():
+            with self._telling(role):
+                reply = client.request("ground", REQUEST_LIMIT_S, lcores=list(range(1, cpus + 1)))
+            found.append({"role": role, **reply["ground"]})
+        return found
+
     def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
@@ -248,7 +261,7 @@ class PairSession:
         """A trial without a generator."""
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **{key: start[key] for key in start if key != "rate"})
-            self._wait("DUT", self._dut, _planned_s(start) + GRACE_S)
+            self._dut.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
@@ -264,14 +277,46 @@ class PairSession:
             with self._telling("generator"):
                 self._generator.request("start", REQUEST_LIMIT_S, **start)
             skew_ns = time.monotonic_ns() - asked_ns
-            self._wait("generator", self._generator, _planned_s(start) + GRACE_S)
+            if self._wants_visits(start):
+                self._tell_visits(start["warmup_ns"] / 1e9)
+            with self._telling("generator"):
+                self._generator.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
             self._require_ends(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
-                self._release()
+                self._release(start)
             raise
-        self._release()
+        self._release(start)
         return skew_ns
+
+    def _wants_visits(self, start: Mapping[str, Any]) -> bool:
+        """Whether the generator sends to cold queues and so has to know how often they are visited."""
+        gen = self._configured["gen"]
+        has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
+        return bool(start["rate"].get("saturate") and has_cold)
+
+    def _tell_visits(self, warmup_s: float) -> None:
+        """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
+        begin = time.monotonic()
+        looks = [self._visits_so_far()]
+        for share in VISITS_LOOKS:
+            time.sleep(max(0.0, begin + share * warmup_s - time.monotonic()))
+            looks.append(self._visits_so_far())
+            (since, before), (now, visits) = looks[-2:]
+            with self._telling("generator"):
+                self._generator.request("visits", REQUEST_LIMIT_S, per_s=(visits - before) / max(now - since, 1e-6))
+
+    def _visits_so_far(self) -> tuple[float, float]:
+        """The DUT's time in seconds, and how often each of its queues was visited since the trial began, on average."""
+        with self._telling("DUT"):
+            live = self._dut.request("read", REQUEST_LIMIT_S)
+        readers = [lcore for lcore in live["dut"]["lcores"] if lcore["source"] == "rx-queues"]
+        visits = sum(lcore["iterations"] * lcore["queues"] for lcore in readers) / self._rx_queues()
+        return live["now_tsc"] / live["window"]["tsc_hz"], visits
+
+    def _rx_queues(self) -> int:
+        name = self._configured["dut"]["rx_port"]
+        return next(int(port["rx_queues"]) for port in self._configured["ports"] if port["name"] == name)
 
     def _require_ends(self, held: Mapping[End, int]) -> None:
         """An agent that went away has given knobs back in mid-trial."""
@@ -279,16 +324,10 @@ class PairSession:
             if end.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were given back", str(end))
 
-    def _wait(self, role: str, client: GeneratorClient, limit_s: float) -> None:
-        with self._telling(role):
-            event = client.wait_event(("done", "failed"), limit_s)
-        if event["event"] == "failed":
-            raise NodeFailed(f"{role}: the node gave the trial up: {event.get('error')}")
-
-    def _release(self) -> None:
+    def _release(self, start: Mapping[str, Any]) -> None:
         with self._telling("DUT"):
             self._dut.request("stop", REQUEST_LIMIT_S)
-        self._wait("DUT", self._dut, GRACE_S)
+            self._dut.wait_trial(start["trial"], start["drain_max_ns"] / 1e9 + GRACE_S)
 
     @contextlib.contextmanager
     def _telling(self, role: str) -> Iterator[None]:

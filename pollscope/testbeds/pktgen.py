@@ -32,6 +32,7 @@ NO_LATENCY = (
     "no distribution, and nothing from the intended time of sending"
 )
 NO_SEQUENCE = "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known"
+NO_GROUND = "pktgen-dpdk runs no canaries on its core"
 NO_GAPS = "pktgen-dpdk does not watch its core for gaps"
 NO_TOTAL = "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost"
 
@@ -221,6 +222,8 @@ class Pktgen:
             return {"links": {}}  # a port whose link is down sends nothing, which the trial shows
         if command == "noise":
             return {"noise": []}
+        if command == "ground":
+            return {"ground": {"absent": NO_GROUND}}
         if command == "start":
             self._start = fields
             return {}
@@ -228,9 +231,9 @@ class Pktgen:
             return self._result
         raise NodeRefused(f"pktgen-dpdk has no request {command!r}")
 
-    def wait_event(self, names: Sequence[str], limit_s: float) -> dict[str, Any]:
+    def wait_trial(self, trial: str, limit_s: float) -> None:
         """Runs the trial that `start` asked for: warm-up, window, drain."""
-        del names, limit_s
+        del trial, limit_s
         start = self._start
         self._lua(["pktgen.clr()", f'pktgen.set("0", "rate", {self._rate():.6f})', self._latency(), *self._begin()])
         time.sleep(start["warmup_ns"] / 1e9)
@@ -240,7 +243,6 @@ class Pktgen:
         self._lua(['pktgen.stop("0")'])
         time.sleep(start["drain_max_ns"] / 1e9)
         self._result = self._measured(before, after)
-        return {"event": "done", "trial": start["trial"]}
 
     def _rate(self) -> float:
         rate, size = self._start["rate"], int(self._generator["frame"][0]["bytes"])

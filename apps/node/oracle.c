@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "oracle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_pause.h>
+
+#include "../lib/packets.h"
+#include "../lib/rss.h"
+#include "clock.h"
+#include "dut.h"
+#include "fields.h"
+#include "gen.h"
+#include "gen_target.h"
+#include "lcore.h"
+#include "poll_loop.h"
+
+#define POLLS_MAX   (1u << 20)
+#define PASSES_MAX  100000
+#define WORK_MAX    100000
+#define PASS_POLLS  4096
+#define SLICES_MAX  65536
+#define FRAME       64 /* bytes with FCS */
+#define TRIES       1000000
+#define STEPS_TIMED 10000
+#define STEP_ROUNDS 20
+
+struct entry {
+	uint16_t queue;
+	uint16_t burst; /* 0: the queue is empty */
+};
+
+/* Passes take turns: all polls of the script, those that get packets, those that get none. */
+enum kind { KIND_ALL, KIND_BUSY, KIND_EMPTY, KINDS };
+
+static const char *const kind_names[KINDS] = {"all", "busy", "empty"};
+
+struct script {
+	struct entry *entries[KINDS];
+	uint32_t lengths[KINDS];
+	uint64_t packets; /* of all polls */
+	/* of the pass that runs */
+	const struct entry *next;
+	const struct entry *end;
+	enum kind kind;
+	uint64_t begin_tsc;
+	uint64_t begin_aside;
+	uint32_t chunks_left;
+	uint32_t chunks;         /* the script is run so many times in a pass: no slice is longer than one */
+	uint32_t passes;         /* of each kind, to do */
+	uint32_t passed;         /* of all kinds */
+	uint64_t *cycles[KINDS]; /* of each pass, without what was set aside */
+	uint64_t work_cycles;    /* for each packet */
+	uint32_t steps;          /* of the chain, which take as long */
+	uint64_t chain;
+	struct trial trial;
+	/* the lcore that fills the rings */
+	unsigned int filler;
+	uint16_t tx_port;
+	struct rte_mempool *pool;
+	struct packet_template template;
+	struct packet_flow flows[RSS_QUEUES_MAX];
+	_Atomic(uint32_t) wanted;
+	_Atomic(uint32_t) filled;
+	_Atomic(bool) over;
+	bool stuck;        /* a ring took no more */
+	bool over_polling; /* nothing is polled any more */
+};
+
+static struct script script;
+
+/* The DUT's account is that of the passes with all polls; the others have one that nobody reads. */
+static void begin_pass(struct poller *p, enum kind kind)
+{
+	script.kind = kind;
+	script.end = script.entries[kind] + script.lengths[kind];
+	script.chunks_left = script.chunks;
+	p->account = &p->accounts[kind == KIND_ALL ? STRETCH_WINDOW : STRETCH_WARMUP];
+	p->event_packets = p->account->rx_packets;
+	script.begin_tsc = cycles_stamp();
+	script.begin_aside = p->aside_cycles;
+	p->block_cycles = (script.begin_tsc - p->account->first_tsc) / (script.passed + 1) *
+	                          (KINDS * script.passes / ACCOUNT_BLOCKS + 1) +
+	                  1;
+}
+
+static void have_filled(void)
+{
+	const uint32_t wanted = atomic_load(&script.wanted) + 1;
+
+	atomic_store(&script.wanted, wanted);
+	while (atomic_load(&script.filled) != wanted)
+		rte_pause();
+}
+
+/* A pass is over; the next one that has polls begins. */
+static void next_pass(struct poller *p, uint64_t now)
+{
+	if (script.begin_tsc)
+		script.cycles[script.kind][script.passed++ / KINDS] =
+		        now - script.begin_tsc - (p->aside_cycles - script.begin_aside);
+	while (script.passed < KINDS * script.passes && script.lengths[script.passed % KINDS] == 0)
+		script.passed++;
+	if (script.passed == KINDS * script.passes || script.stuck) {
+		p->account = &p->accounts[STRETCH_WINDOW];
+		script.trial.end_tsc = now;
+		script.over_polling = true;
+		return;
+	}
+	begin_pass(p, (enum kind)(script.passed % KINDS));
+}
+
+/* A chunk is over: have the rings filled for the next one, and set aside what that takes. */
+static __rte_noinline void next_chunk(struct poller *p)
+{
+	const uint64_t now = cycles_stamp();
+
+	if (script.chunks_left == 0)
+		next_pass(p, now);
+	if (script.over_polling)
+		return;
+	script.chunks_left--;
+	script.next = script.entries[script.kind];
+	if (script.kind != KIND_EMPTY)
+		have_filled();
+	set_aside(p, cycles_stamp() - now);
+}
+
+static __rte_always_inline uint16_t receive_scripted(struct poller *p, enum accounting accounting,
+                                                     uint16_t queue, struct rte_mbuf **packets)
+{
+	RTE_SET_USED(accounting);
+	RTE_SET_USED(queue);
+	if (unlikely(script.next == script.end)) {
+		if (!script.over_polling)
+			next_chunk(p);
+		if (script.over_polling)
+			return 0;
+	}
+	const struct entry entry = *script.next++;
+
+	return rte_eth_rx_burst(p->rx_port, entry.queue, packets, entry.burst ? entry.burst : p->burst);
+}
+
+/* Work that uses the core as work does: a chain of dependent operations. */
+static __rte_always_inline uint64_t chain_on(uint64_t x, uint32_t steps)
+{
+	for (uint32_t s = 0; s < steps; s++) {
+		x = x * UINT64_C(6364136223846793005) + 1;
+		__asm__ volatile("" : "+r"(x));
+	}
+	return x;
+}
+
+/* TSC cycles of a step on this lcore: the core's clock is another, and how long the operations take differs by processor. */
+static double step_cycles(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < STEP_ROUNDS; i++) {
+		const uint64_t begin = cycles_stamp();
+
+		script.chain = chain_on(script.chain, STEPS_TIMED);
+		least = RTE_MIN(least, cycles_stamp() - begin);
+	}
+	return (double)least / STEPS_TIMED;
+}
+
+/* The chain goes on through all packets. */
+static __rte_always_inline uint16_t process_work(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+{
+	uint64_t x = script.chain;
+
+	RTE_SET_USED(p);
+	for (uint16_t i = 0; script.steps && i < n; i++) {
+		x += packets[i]->pkt_len;
+		x = chain_on(x, script.steps);
+	}
+	script.chain = x;
+	return n;
+}
+
+POLL_LOOPS(loops_scripted, SOURCE_LOCKED, false, receive_scripted, process_work, false, send_port);
+
+static bool send_all(struct rte_mbuf **packets, uint16_t n)
+{
+	uint16_t sent = 0;
+
+	for (unsigned int i = 0; i < TRIES && sent < n; i++)
+		sent += rte_eth_tx_burst(script.tx_port, 0, packets + sent, n - sent);
+	rte_pktmbuf_free_bulk(packets + sent, n - sent);
+	return sent == n;
+}
+
+static bool fill_queue(const struct entry *entry)
+{
+	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
+	const struct packet_stamp stamp = {0};
+
+	if (entry->burst == 0)
+		return true;
+	if (rte_mempool_get_bulk(script.pool, (void **)packets, entry->burst) != 0)
+		return false;
+	for (uint16_t i = 0; i < entry->burst; i++)
+		packet_write(packets[i], (uint8_t *)(packets[i] + 1) + RTE_PKTMBUF_HEADROOM, &script.template,
+		             &script.flows[entry->queue], &stamp);
+	return send_all(packets, entry->burst);
+}
+
+static int fill_rings(void *arg)
+{
+	RTE_SET_USED(arg);
+	while (!atomic_load(&script.over)) {
+		if (atomic_load(&script.wanted) == atomic_load(&script.filled)) {
+			rte_pause();
+			continue;
+		}
+		for (uint32_t i = 0; i < script.lengths[KIND_BUSY] && !script.stuck; i++)
+			script.stuck = !fill_queue(&script.entries[KIND_BUSY][i]);
+		atomic_fetch_add(&script.filled, 1);
+	}
+	return 0;
+}
+
+static int poll_script(void *arg)
+{
+	struct poller *p = arg;
+
+	p->no_drain = true;
+	script.steps = (uint32_t)((double)script.work_cycles / step_cycles());
+	loops_scripted[p->accounting](p);
+	p->no_drain = false;
+	atomic_store(&script.over, true);
+	return 0;
+}
+
+static int make_flows(uint16_t rx_port, struct node_error *err)
+{
+	static const struct rss_freedom freedom = {
+	        .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
+	static struct gen_target target;
+	static struct rss_inverse inverse;
+	struct rte_ether_addr source;
+	struct rng rng;
+
+	if (gen_target_read(rx_port, &target, err))
+		return -1;
+	if (target.rss.queues > 1 && rss_inverse_init(&inverse, &target.rss, &freedom) != 0)
+		return node_fail(err, "", "the port's RETA cannot be inverted");
+	rng_seed(&rng, 1);
+	for (uint16_t q = 0; q < target.rss.queues; q++) {
+		struct rss_tuple tuple = {0xac100000u | q, 0x0a000001, 1024, PACKET_DESTINATION_PORT};
+
+		if (target.rss.queues > 1)
+			rss_inverse_steer(&inverse, &rng, q, &tuple);
+		packet_flow_init(&script.flows[q], q, tuple.source, tuple.destination, tuple.source_port);
+	}
+	rte_eth_macaddr_get(script.tx_port, &source);
+	packet_template_init(&script.template, FRAME, &source, &target.mac, 1);
+	return 0;
+}
+
+static int allocate(size_t polls, struct node_error *err)
+{
+	for (int k = 0; k < KINDS; k++) {
+		script.entries[k] = calloc(polls, sizeof(*script.entries[k]));
+		script.cycles[k] = calloc(script.passes, sizeof(*script.cycles[k]));
+		if (!script.entries[k] || !script.cycles[k])
+			return node_fail(err, "burst", "out of memory");
+	}
+	return 0;
+}
+
+static void add_poll(enum kind kind, struct entry entry)
+{
+	script.entries[kind][script.lengths[kind]++] = entry;
+}
+
+static int read_script(const json_t *request, const struct poller *p, struct node_error *err)
+{
+	const json_t *bursts = json_object_get(request, "burst"), *each;
+	uint64_t queues = p->queues;
+	size_t i;
+
+	if (fields_u64(request, "", "queues", 1, p->queues, &queues, err))
+		return -1;
+	const bool bystanders = 2 * queues <= p->queues;
+
+	if (!json_is_array(bursts) || json_array_size(bursts) < 1 || json_array_size(bursts) > POLLS_MAX)
+		return node_fail(err, "burst", "must be an array of 1 to %u numbers", POLLS_MAX);
+	if (allocate(json_array_size(bursts), err))
+		return -1;
+	json_array_foreach(bursts, i, each)
+	{
+		const json_int_t burst = json_is_integer(each) ? json_integer_value(each) : -1;
+		const size_t queue = i % queues + (burst == 0 && bystanders ? queues : 0);
+		const struct entry entry = {(uint16_t)queue, (uint16_t)burst};
+
+		if (burst < 0 || burst > p->burst)
+			return node_fail(err, "burst", "[%zu] must be 0 to %u", i, p->burst);
+		script.packets += entry.burst;
+		add_poll(KIND_ALL, entry);
+		add_poll(burst ? KIND_BUSY : KIND_EMPTY, entry);
+	}
+	return 0;
+}
+
+static int prepare(json_t *request, const struct poller *p, struct node_error *err)
+{
+	static const char *const keys[] = {"cmd", "id", "burst", "queues", "passes", "work_cycles", NULL};
+	uint64_t passes = 1;
+
+	if (fields_only(request, "", keys, err) ||
+	    fields_u64(request, "", "passes", 1, PASSES_MAX, &passes, err) ||
+	    fields_u64(request, "", "work_cycles", 0, WORK_MAX, &script.work_cycles, err))
+		return -1;
+	script.passes = (uint32_t)passes;
+	if (read_script(request, p, err) || make_flows(p->rx_port, err))
+		return -1;
+	script.chunks = PASS_POLLS / script.lengths[KIND_ALL] + 1;
+	return 0;
+}
+
+static json_t *passes_json(void)
+{
+	json_t *object = json_object();
+
+	for (int k = 0; k < KINDS; k++) {
+		json_t *list = json_array();
+
+		for (uint32_t i = 0; i < script.passes; i++)
+			json_array_append_new(list, json_integer((json_int_t)script.cycles[k][i]));
+		json_object_set_new(object, kind_names[k], list);
+	}
+	return object;
+}
+
+/* The slices themselves: their sums can then be checked, and other estimates be tried. */
+static json_t *slices_list(const struct account *a)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < a->slices_count; i++) {
+		const struct account_slice *s = &a->slices[i];
+
+		json_array_append_new(list, json_pack("[i,i,i,i,I]", s->polls, s->visits, s->switches,
+		                                      s->packets, (json_int_t)s->cycles));
+	}
+	return list;
+}
+
+static json_t *run(struct poller *p, struct node_error *err)
+{
+	struct account *a = &p->accounts[STRETCH_WINDOW];
+
+	script.trial = (struct trial){.tsc_hz = clock_tsc_hz(), .wake_fd = -1, .end_tsc = UINT64_MAX / 2};
+	poll_reset(p, &script.trial);
+	a->slices = calloc(SLICES_MAX, sizeof(*a->slices));
+	a->slices_max = a->slices ? SLICES_MAX : 0;
+	rte_eal_remote_launch(fill_rings, NULL, script.filler);
+	rte_eal_remote_launch(poll_script, p, p->lcore);
+	lcore_wait_all();
+	p->trial = NULL;
+	if (script.stuck || a->rx_packets != script.packets * script.chunks * script.passes) {
+		node_fail(err, "burst",
+		          "packets were lost: a ring or pool is too small for the script, or the generator's "
+		          "frames do not reach the DUT");
+		return NULL;
+	}
+	return json_pack("{s:I,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "cycles", passes_json(),
+	                 "slices", slices_list(a), "lcore", dut_window(p));
+}
+
+static bool can_run(const struct poller *p)
+{
+	return p && p->source == SOURCE_RX_QUEUES && p->role == POLLER_WORKER &&
+	       p->tx_port != POLLER_NO_PORT && gen_lcore() != LCORE_ID_ANY;
+}
+
+json_t *oracle(json_t *request, struct node_error *err)
+{
+	struct poller *p = dut_rx_poller();
+	json_t *reply = NULL;
+
+	memset(&script, 0, sizeof(script));
+	if (!can_run(p)) {
+		node_fail(err, "",
+		          "needs a DUT lcore that reads RX queues of its own and sends, and a generator");
+		return NULL;
+	}
+	script.filler = gen_lcore();
+	script.tx_port = gen_tx_port(&script.pool);
+	if (prepare(request, p, err) == 0)
+		reply = run(p, err);
+	free(p->accounts[STRETCH_WINDOW].slices);
+	p->accounts[STRETCH_WINDOW].slices = NULL;
+	p->accounts[STRETCH_WINDOW].slices_max = 0;
+	for (int k = 0; k < KINDS; k++) {
+		free(script.entries[k]);
+		free(script.cycles[k]);
+	}
+	return reply;
+}

@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Busy shares as other programs count them, beside ours, at 0, 10, 25, 50, 75 and 100 % load.
+
+A generator (pollscope-node on CPU 0) sends 64-byte frames over net_memif, which leads into another process's port,
+whatever program it is; on CPU 1 they are sent on by our node or by stock `dpdk-testpmd` (both: io, bursts of 32) or
+dropped by Open vSwitch. 100 % is the most that the slower of two comes to. Frames sent on are taken by nobody.
+
+Definitions. *testpmd* (`--record-core-cycles`): a call of the forwarding function counts when it received packets,
+from before the poll to after the sending; this is our `useful`. *Open vSwitch* (`pmd-stats-show`): an iteration is
+busy, as a whole, when it received packets. *By counts*, ours for a program that only counts: the window without its
+empty polls (idle iterations), each at what one costs with no traffic, measured in turns with the load. That also
+contains what a loop costs between the end of one busy call and the beginning of the next.
+
+Prints with the 95 % interval of the median over N rounds, for each load:
+
+  ratio testpmd_busy_share_LOAD   testpmd's own share over ours, the same packets per second through both programs
+  ratio testpmd_by_counts_LOAD    testpmd's own share over that by its counts of polls
+  ratio ours_by_counts_LOAD       our useful share over that by our counts of polls
+  ratio ovs_busy_share_LOAD       Open vSwitch's own share over that by its counts of iterations
+
+At 0 % all shares have to be 0. A look in which the polling thread or the generator waited for its CPU is taken again;
+when that is of no use, the round has no value for this load, so N tells how often the host let it. A program that is
+not here is `absent`, with the reason. Ends with 1 when a share at 0 % is not 0, or nothing could be observed.
+"""
+
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+from ovs import Ovs, ovs_is_missing
+from ratio import print_ratio
+from testpmd import Testpmd
+
+from pollscope.errors import HostError, PollscopeError
+from pollscope.host.memory import hugepages
+from pollscope.node import NodeClient
+from pollscope.places import node_program
+
+LOADS = (0.1, 0.25, 0.5, 0.75, 1.0)
+ROUNDS, TIME_LIMIT_S = 9, 70.0  # for each program
+WARMUP_S, OBSERVE_S = 0.03, 0.1
+# Of the time observed; the generator's CPU has other things to do, and a gap only makes its traffic uneven.
+MOST_WAITED, MOST_WAITED_BY_GENERATOR, TRIES = 0.005, 0.05, 8
+WORKER_1 = r"(rte-worker-|lcore-worker-|dpdk-worker)1"
+LIMIT_S = 30.0
+BURST = 32
+NEEDED_BYTES = 1 << 30
+OURS, TESTPMD, OVS = 0, 1, 2  # numbers of the connections
+NAMES = {TESTPMD: "testpmd", OVS: "ovs"}
+# Open vSwitch has a TX queue for each thread, and the other end needs as many RX queues.
+RX_QUEUES = 4
+Rate = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a program counted in a while of its own: polls are iterations where it has one queue."""
+
+    pps: float
+    busy_share: float
+    polls: int
+    empty_polls: int
+    cycles: float
+
+    def share_by_counts(self, empty_poll_cycles: float) -> float:
+        """The share of what is left when every empty poll is taken away at this price."""
+        return 1 - self.empty_polls * empty_poll_cycles / self.cycles
+
+
+class Disturbed(Exception):
+    """The host did not let a look be had."""
+
+
+class Program(Protocol):
+    """Takes the packets, and counts."""
+
+    def observe(self) -> Seen:
+        """Counts for OBSERVE_S."""
+
+    def waited_ns(self) -> int:
+        """How long its polling thread has waited for its CPU so far."""
+
+
+def waited_ns(pid: int, name: str) -> int:
+    """Of the threads of this process with such a name (schedstat of the kernel, second field)."""
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    named = [task for task in tasks if re.fullmatch(name, (task / "comm").read_text().strip())]
+    return sum(int((task / "schedstat").read_text().split()[1]) for task in named)
+
+
+def memif(number: int, role: str, folder: Path) -> str:
+    """One end of a connection, for EAL's --vdev."""
+    return f"net_memif{number},role={role},id={number},socket={folder}/memif{number}.sock,socket-abstract=no"
+
+
+def start_node(name: str, lcores: str, vdevs: list[str], folder: Path) -> NodeClient:
+    """A pollscope-node on these ports."""
+    command = [str(node_program()), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--in-memory"]
+    command += ["--file-prefix", f"bench-{name}-{folder.name}", "--log-level", "lib.*:error"]
+    for vdev in vdevs:
+        command += ["--vdev", vdev]
+    client = NodeClient(command, folder / f"{name}.log")
+    client.wait_hello()
+    return client
+
+
+class Generator:
+    """Sends into one of the connections."""
+
+    def __init__(self, folder: Path) -> None:
+        servers = [memif(number, "server", folder) for number in (OURS, TESTPMD, OVS)]
+        self._client, self._number = start_node("gen", "0@0,1@0", servers, folder), -1
+        self.tsc_hz = float(self._client.hello["tsc_hz"])
+        self.aim(OURS)
+
+    def aim(self, number: int) -> None:
+        """The connection that is sent into; all of them stay up."""
+        if number == self._number:
+            return
+        ports = [{"name": f"net_memif{each}", "rx_queues": RX_QUEUES} for each in (OURS, TESTPMD, OVS)]
+        gen = {"lcore": 1, "tx_port": f"net_memif{number}", "rx_port": None, "target_port": None, "flows": 16}
+        self._client.request("configure", LIMIT_S, ports=ports, gen=gen)
+        self._number = number
+
+    def wait_link(self, number: int) -> None:
+        """Waits until the other end is there; raises HostError when it does not come."""
+        deadline = time.monotonic() + LIMIT_S
+        while not self._client.request("links", LIMIT_S)["links"][f"net_memif{number}"]:
+            if time.monotonic() > deadline:
+                raise HostError("net_memif does not connect", f"net_memif{number}")
+            time.sleep(0.05)
+
+    @contextmanager
+    def sending(self, number: int, rate: Rate) -> Iterator[None]:
+        """Traffic while the block lasts."""
+        self.aim(number)
+        times = {"warmup_ns": 0, "window_ns": int(LIMIT_S * 1e9), "drain_max_ns": 0}
+        self._client.request("start", LIMIT_S, trial="observed", rate=dict(rate), **times)
+        time.sleep(WARMUP_S)
+        try:
+            yield
+        finally:
+            self._client.request("stop", LIMIT_S)
+            self._client.wait_trial("observed", LIMIT_S)
+
+    def waited_ns(self) -> int:
+        """Of its lcore."""
+        return waited_ns(self._client.pid, WORKER_1)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class OurNode:
+    """Our DUT, and its own accounting."""
+
+    def __init__(self, folder: Path) -> None:
+        self.client = start_node("dut", "0@0,1@1", [memif(OURS, "client", folder)], folder)
+        port = f"net_memif{OURS}"
+        dut = {"lcores": [1], "rx_port": port, "tx_port": port, "workload": "io", "burst": BURST}
+        self.client.request("configure", LIMIT_S, ports=[{"name": port}], dut=dut)
+
+    def observe(self) -> Seen:
+        times = {"warmup_ns": 10_000_000, "window_ns": int(OBSERVE_S * 1e9), "drain_max_ns": 0}
+        self.client.request("start", LIMIT_S, trial="observed", **times)
+        self.client.wait_trial("observed", LIMIT_S)
+        result = self.client.request("read", LIMIT_S)
+        (lcore,), tsc_hz = result["dut"]["lcores"], result["window"]["tsc_hz"]
+        total, useful = lcore["cycles"]["total"], lcore["cycles"]["useful"]
+        if not isinstance(useful, int):
+            raise Disturbed(useful["absent"])
+        iterations, pps = lcore["iterations"], lcore["rx_packets"] / total * tsc_hz
+        return Seen(pps, useful / total, iterations, lcore["polls"]["empty"], total)
+
+    def waited_ns(self) -> int:
+        return waited_ns(self.client.pid, WORKER_1)
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class StockTestpmd:
+    """dpdk-testpmd at its prompt: what it counted is asked for while it goes on."""
+
+    def __init__(self, tsc_hz: float, folder: Path) -> None:
+        self._tsc_hz = tsc_hz
+        options = ["--total-num-mbufs=8192", f"--burst={BURST}", "--port-topology=loop"]
+        options += ["--record-core-cycles", "--record-burst-stats"]
+        eal = ["--in-memory", "--vdev", memif(TESTPMD, "client", folder)]
+        self.prompt = Testpmd(f"observer-{folder.name}", eal, options, folder / "testpmd.log")
+
+    def observe(self) -> Seen:
+        self.prompt.ask("start")
+        time.sleep(0.01)
+        self.prompt.ask("clear fwd stats all")
+        begin_s = time.monotonic()
+        time.sleep(OBSERVE_S)
+        said = self.prompt.ask("show fwd stats all")
+        seconds = time.monotonic() - begin_s
+        self.prompt.ask("stop")
+        return parse_forwarding(said, seconds, self._tsc_hz)
+
+    def waited_ns(self) -> int:
+        return waited_ns(self.prompt.pid, WORKER_1)
+
+    def close(self) -> None:
+        self.prompt.close()
+
+
+def parse_forwarding(said: str, seconds: float, tsc_hz: float) -> Seen:
+    """What `show fwd stats all` tells of so many seconds; without packets testpmd leaves out what would be 0.
+
+    Raises:
+        HostError: it was started without --record-burst-stats, or says something else.
+    """
+    polls, packets = _number(r"RX-bursts *: *(\d+)", said), _number(r"RX-packets: *(\d+)", said)
+    # Each call that received sends once, so the bursts sent are the polls that were not empty.
+    busy = _number(r"TX-bursts *: *(\d+)", said, 0)
+    cycles = _number(r"\((?:total|busy) cycles=(\d+)", said, 0)
+    window = seconds * tsc_hz
+    return Seen(packets / seconds, cycles / window, polls, polls - busy, window)
+
+
+def _number(pattern: str, said: str, otherwise: int | None = None) -> int:
+    found = re.search(pattern, said)
+    if found is None and otherwise is None:
+        raise HostError(f"testpmd does not tell {pattern.partition(' ')[0]}: {said[-200:]!r}", "show fwd stats all")
+    return int(found[1]) if found else otherwise or 0
+
+
+class Switch:
+    """Open vSwitch, whose port is polled as long as it is there."""
+
+    def __init__(self, tsc_hz: float, folder: Path) -> None:
+        self._tsc_hz = tsc_hz
+        (folder / "ovs").mkdir()
+        self._ovs = Ovs(folder / "ovs", "p0", memif(OVS, "client", folder), "256")
+
+    def observe(self) -> Seen:
+        self._ovs.clear()
+        time.sleep(OBSERVE_S)
+        counts = self._ovs.counts()
+        share = counts.busy_cycles / (counts.busy_cycles + counts.idle_cycles)
+        pps = counts.rx_packets / counts.cycles * self._tsc_hz
+        return Seen(pps, share, counts.iterations, counts.idle_iterations, counts.cycles)
+
+    def waited_ns(self) -> int:
+        return waited_ns(self._ovs.pid, r"pmd-c01.*")
+
+    def close(self) -> None:
+        self._ovs.close()
+
+
+@dataclass
+class Ratios:
+    """Ratios by the names under which they are printed, and the shares that were not 0 without traffic."""
+
+    found: dict[str, list[float]]
+    wrong: list[str]
+
+    def note(self, name: str, load: float, ratio: float) -> None:
+        self.found[f"{name}_{round(100 * load)}"].append(ratio)
+
+
+class Bench:
+    """Generator, and the programs one at a time."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self.ratios = Ratios(defaultdict(list), [])
+        self.disturbed = 0
+
+    def maximum_pps(self, number: int, program: Program) -> float:
+        """The most that comes through; the first look warms up."""
+        self._generator.wait_link(number)
+        with self._generator.sending(number, {"saturate": True}):
+            return median([program.observe().pps for _ in range(4)][1:])
+
+    def look(self, number: int, program: Program, pps: float) -> Seen:
+        """What a program sees at a rate; raises Disturbed when it or the generator never had its CPU for itself."""
+        with self._generator.sending(number, {"pps": pps}):
+            for _ in range(TRIES):
+                before = program.waited_ns(), self._generator.waited_ns()
+                seen = program.observe()
+                waited_ns = program.waited_ns() - before[0], self._generator.waited_ns() - before[1]
+                shares = [waited / OBSERVE_S / 1e9 for waited in waited_ns]
+                if shares[0] <= MOST_WAITED and shares[1] <= MOST_WAITED_BY_GENERATOR:
+                    return seen
+        raise Disturbed(f"{shares[0]:.2%} of the look waited for CPU 1, {shares[1]:.2%} for CPU 0")
+
+    def at(self, number: int, program: Program, name: str, pps: float) -> tuple[Seen, float]:
+        """What a program sees, and its share by its own counts: empty polls cost what they do just before."""
+        silent = self.look(number, program, 0)
+        if silent.busy_share != 0 or silent.pps != 0:
+            self.ratios.wrong.append(f"{name}: {silent.busy_share:.4%} busy without traffic")
+        seen, empty_poll_cycles = self.look(number, program, pps), silent.cycles / silent.polls
+        by_counts, calls = seen.share_by_counts(empty_poll_cycles), max(1, seen.polls - seen.empty_polls)
+        print(
+            f"{name} {seen.pps / 1e6:.2f} Mpps: busy {seen.busy_share:.4f}, by counts {by_counts:.4f}, "
+            f"{seen.empty_polls / seen.polls:.2%} of polls empty at {empty_poll_cycles:.1f} cycles, "
+            f"{seen.busy_share * seen.cycles / calls:.0f} cycles a busy call",
+            file=sys.stderr,
+        )
+        return seen, by_counts
+
+    def compare_testpmd(self, ours: OurNode, theirs: StockTestpmd) -> None:
+        """Both programs in turns at the same rates."""
+        full = min(self.maximum_pps(OURS, ours), self.maximum_pps(TESTPMD, theirs))
+        print(f"100 % is {full / 1e6:.2f} Mpps", file=sys.stderr)
+
+        def compare(load: float) -> None:
+            own, own_by_counts = self.at(OURS, ours, "ours", load * full)
+            other, other_by_counts = self.at(TESTPMD, theirs, "testpmd", load * full)
+            self.ratios.note("testpmd_busy_share", load, other.busy_share / own.busy_share)
+            self.ratios.note("testpmd_by_counts", load, other.busy_share / other_by_counts)
+            self.ratios.note("ours_by_counts", load, own.busy_share / own_by_counts)
+
+        self._each(compare)
+
+    def compare_ovs(self, switch: Switch) -> None:
+        """What the switch says of itself, two ways."""
+        full = self.maximum_pps(OVS, switch)
+        print(f"100 % is {full / 1e6:.2f} Mpps", file=sys.stderr)
+
+        def compare(load: float) -> None:
+            seen, by_counts = self.at(OVS, switch, "ovs", load * full)
+            self.ratios.note("ovs_busy_share", load, seen.busy_share / by_counts)
+
+        self._each(compare)
+
+    def _each(self, compare: Callable[[float], None]) -> None:
+        """Round after round; a load at which the host disturbed is passed over."""
+        deadline = time.monotonic() + TIME_LIMIT_S
+        for load in LOADS * ROUNDS:
+            if time.monotonic() > deadline:
+                return
+            try:
+                compare(load)
+            except Disturbed as reason:
+                print(f"given up at {load:.0%}: {reason}", file=sys.stderr)
+                self.disturbed += 1
+
+
+def missing_programs() -> dict[int, str]:
+    """Why a program cannot be compared with, by its connection; empty when both are here."""
+    reasons = {
+        TESTPMD: None if shutil.which("dpdk-testpmd") else "dpdk-testpmd is not installed (apt-get install dpdk-dev)",
+        OVS: ovs_is_missing(),
+    }
+    return {number: reason for number, reason in reasons.items() if reason is not None}
+
+
+def observe_all(folder: Path, missing: Collection[int]) -> Ratios:
+    """All programs that are here, one after the other."""
+    with ExitStack() as stack:
+        generator = Generator(folder)
+        stack.callback(generator.close)
+        bench = Bench(generator)
+        if TESTPMD not in missing:
+            ours = OurNode(folder)
+            stack.callback(ours.close)
+            testpmd = StockTestpmd(generator.tsc_hz, folder)
+            stack.callback(testpmd.close)
+            bench.compare_testpmd(ours, testpmd)
+        if OVS not in missing:
+            switch = Switch(generator.tsc_hz, folder)
+            stack.callback(switch.close)
+            bench.compare_ovs(switch)
+        print(f"{bench.disturbed} comparisons were given up: the host had the CPUs for others", file=sys.stderr)
+        return bench.ratios
+
+
+def main() -> int:
+    missing = missing_programs()
+    for number, reason in missing.items():
+        print(f"absent {NAMES[number]}_busy_share: {reason}")
+    if len(missing) == len(NAMES):
+        return 0
+    if sum(pages.free_bytes for pages in hugepages()) < NEEDED_BYTES:
+        raise HostError(f"needs {NEEDED_BYTES >> 20} MiB of free hugepages", "/proc/meminfo", "make build")
+    with tempfile.TemporaryDirectory() as folder:
+        ratios = observe_all(Path(folder), missing)
+    for name, values in ratios.found.items():
+        print_ratio(name, values)
+    for wrong in ratios.wrong:
+        print(f"at 0 %: {wrong}", file=sys.stderr)
+    return 1 if ratios.wrong or not ratios.found else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PollscopeError as error:
+        sys.exit(f"second_observer: {error}")

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether queues are as empty as a traffic shape says, for both feeds, by the DUT's exact count of its polls.
+
+One DUT lcore puts 64-byte packets into tunnels, set up as H-F3a is; shapes and queues take turns, a node for each feed.
+Prints, each with the 95 % interval of the median over N trials,
+`ratio shape_FEED_SHAPE_QUEUES MEDIAN LOW HIGH N`: busy polls over those that the shape's formula has, and
+`ratio cold_empty_poll MEDIAN LOW HIGH N`: time of an empty poll of a cold queue that is fed (infinite, never a packet)
+over that of a silent queue of the wire; each is the time by which a sweep of 1000 queues is longer than one of 500,
+over 500. What is said of a trial that had not its shape goes to standard error. Ends with 1 when, at 500 queues or
+more, the median trial's empty polls are off by more than 5 % of all polls and the run does not name the generator.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ratio import print_ratio
+
+from pollscope.errors import PollscopeError
+from pollscope.node import NodeClient
+from pollscope.places import node_program
+from pollscope.requests import Wiring, configure_request
+from pollscope.shapes import MOST_OFF, empty_per_busy, polls_of_shape, shape_flags
+from pollscope.spec.model import Parameters
+
+ROUNDS, POLL_ROUNDS = 5, 9
+SHAPES, QUEUES = ("FB", "PC", "NC"), (100, 500, 1000)
+WARMUP_NS, WINDOW_NS = 80_000_000, 200_000_000
+LIMIT_S = 60.0
+GEN, PORT_A, PORT_B, PORT_C, PORT_D = 1, *(f"net_crossover{pair}_{end}" for pair in (0, 1) for end in "ab")
+WIRING = Wiring(GEN, (2,), gen_tx=PORT_A, dut_rx=PORT_B, dut_tx=PORT_C, gen_rx=PORT_D)
+SAME = {"workload": "encap", "rx_desc": 256, "generator_burst": 64, "generator_receives": False, "saturate": True}
+
+
+@contextmanager
+def node(folder: Path, feed: str) -> Iterator[NodeClient]:
+    command = [
+        str(node_program()),
+        "--lcores",
+        "0@0,1@0,2@1",
+        "--main-lcore",
+        "0",
+        "--no-pci",
+        "--no-huge",
+        "-m",
+        "2048",
+    ]
+    command += ["--file-prefix", f"bench-shapes-{feed}-{os.getpid()}"]
+    command += ["--vdev", f"net_crossover0,feed={feed}" + (",flows=1024" if feed == "infinite" else "")]
+    client = NodeClient([*command, "--vdev", "net_crossover1"], folder / f"{feed}.log")
+    try:
+        client.wait_hello()
+        yield client
+    finally:
+        client.close()
+
+
+def record(client: NodeClient, params: Mapping[str, Any], rate: Mapping[str, Any]) -> dict[str, Any]:
+    """One trial, as a run records it."""
+    config = configure_request(params, WIRING)
+    client.request("configure", LIMIT_S, **config)
+    times = {"warmup_ns": WARMUP_NS, "window_ns": WINDOW_NS, "drain_max_ns": 10_000_000}
+    client.request("start", LIMIT_S, trial="bench", rate=rate, **times)
+    client.wait_event(("done", "failed"), LIMIT_S)
+    return {"trial": "bench", "params": params, "config": config, "result": client.request("read", LIMIT_S)}
+
+
+def point(feed: str, shape: str, queues: int) -> dict[str, Any]:
+    return {**Parameters().model_dump(), **SAME, "feed": feed, "shape": shape, "queues": queues}
+
+
+class Shape:
+    """The trials of one point."""
+
+    def __init__(self, feed: str, shape: str, queues: int) -> None:
+        self.name, self.params = f"{feed}_{shape}_{queues}", point(feed, shape, queues)
+        self.ratios: list[float] = []
+        self._off: list[float] = []
+        self._named = 0
+
+    def measure(self, client: NodeClient) -> None:
+        trial = record(client, self.params, {"saturate": True})
+        found = polls_of_shape(trial)
+        busy = found.polls - found.empty
+        self.ratios.append(busy / (found.polls - found.expected))
+        self._off.append(abs(found.off))
+        flags = shape_flags(trial)
+        self._named += bool(flags)
+        said = f"{found.empty / busy:.3f} empty polls for each busy one (formula {empty_per_busy(self.params):.3f})"
+        print("; ".join([f"{self.name}: {said}", *(flag["text"] for flag in flags)]), file=sys.stderr)
+
+    @property
+    def is_good(self) -> bool:
+        return self.params["queues"] < 500 or median(self._off) <= MOST_OFF or 2 * self._named > len(self._off)
+
+
+def sweep_cycles(client: NodeClient, feed: str, queues: int) -> float:
+    params = {**point(feed, "SQ", queues), "workload": "drop", "accounting": "count"}
+    trial = record(client, params, {"saturate": True} if feed == "infinite" else {"pps": 0})
+    (lcore,) = trial["result"]["dut"]["lcores"]
+    return float(sum(lcore["series"]["cycles"]) - lcore["interruptions"]["cycles"]) / float(lcore["iterations"])
+
+
+def empty_poll_cycles(client: NodeClient, feed: str) -> float:
+    return (sweep_cycles(client, feed, 1000) - sweep_cycles(client, feed, 500)) / 500
+
+
+def main() -> int:
+    points = {feed: [Shape(feed, shape, q) for q in QUEUES for shape in SHAPES] for feed in ("infinite", "wire")}
+    cold = []
+    with tempfile.TemporaryDirectory() as folder:
+        logs = Path(folder)
+        with node(logs, "infinite") as fed, node(logs, "wire") as wired:
+            for _ in range(ROUNDS):
+                for client, feed in ((fed, "infinite"), (wired, "wire")):
+                    for each in points[feed]:
+                        each.measure(client)
+            for _ in range(POLL_ROUNDS):
+                silent, found = empty_poll_cycles(wired, "wire"), empty_poll_cycles(fed, "infinite")
+                print(f"an empty poll: wire {silent:.2f}, fed {found:.2f} cycles", file=sys.stderr)
+                cold.append(found / silent)
+    shapes = [each for feed in points.values() for each in feed]
+    for each in shapes:
+        print_ratio(f"shape_{each.name}", each.ratios)
+    print_ratio("cold_empty_poll", cold)
+    return 0 if all(each.is_good for each in shapes) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PollscopeError as error:
+        sys.exit(f"shapes: {error}")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an lcore of a node must say about its cycles, by accounting mode (docs/node-protocol.md)."""
+
+from typing import Any
+
+import pytest
+
+from pollscope.accounting import Classes, classes
+
+MODES = ("none", "count", "sampled", "full")
+BLOCKS, PRODUCTS, QUIET_PRODUCTS = 16, 21, 6
+TIMED = ("receive_cycles", "process_cycles", "transmit_cycles")
+
+
+def is_absent(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"absent"} and bool(value["absent"])
+
+
+def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | str:
+    """The classes, which make the window; a reason where the mode has none or a busy host leaves too few slices."""
+    assert lcore["accounting"] == mode
+    assert set(lcore["cycles"]) == {"total"}
+    assert ("slices" in lcore) == (mode == "sampled")
+    assert ("timed" in lcore) == (mode in ("sampled", "full"))
+    if mode == "full":
+        check_full(lcore)
+    if mode != "sampled":
+        reason = classes(lcore)
+        assert reason == f"accounting mode {mode} takes no slices"
+        return reason
+    check_slices(lcore)
+    found = classes(lcore)
+    if isinstance(found, str):
+        assert found
+        return found
+    assert found.loop >= lcore["event_cycles"] + lcore["interruptions"]["cycles"]
+    assert found.instrumentation == pytest.approx(lcore["sampling_cycles"] + lcore["stamps"] * lcore["stamp_cycles"])
+    whole = found.empty_poll.value + found.loop + found.instrumentation + found.packets.value
+    assert whole == pytest.approx(lcore["cycles"]["total"], rel=1e-9)
+    return found
+
+
+def check_full(lcore: dict[str, Any]) -> None:
+    assert lcore["timed"]["visits"] <= lcore["polls"]["partial"] + lcore["polls"]["full"]
+    assert lcore["stamps"] > 0 < lcore["stamp_cycles"]
+    assert sum(lcore["timed"][part] for part in TIMED) < lcore["cycles"]["total"]
+
+
+def check_slices(lcore: dict[str, Any]) -> None:
+    """Sums that any slices have: none is negative, quiet ones are some of all, and all visits of slices are visits."""
+    slices, visits = lcore["slices"], lcore["polls"]["partial"] + lcore["polls"]["full"]
+    assert [len(row) for row in slices["blocks"]] == [1 + PRODUCTS] * BLOCKS
+    assert [len(row) for row in slices["quiet"]] == [1 + QUIET_PRODUCTS] * BLOCKS
+    assert min(min(row) for row in slices["blocks"] + slices["quiet"]) >= 0
+    assert all(
+        quiet[0] <= block[0] and quiet[1] <= block[1] * (1 + 1e-9)
+        for quiet, block in zip(slices["quiet"], slices["blocks"], strict=True)
+    )
+    assert slices["cycles"] + slices["left_out_cycles"] <= lcore["cycles"]["total"]
+    assert 0 <= lcore["switches"] <= visits
+    assert is_absent(lcore["timed"]) or 0 < lcore["timed"]["visits"] <= visits
+    assert is_absent(lcore["empty_poll_cycles"]) or lcore["empty_poll_cycles"] > 0

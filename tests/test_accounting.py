@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From slices with known costs to classes: what is found, how well it is known, and when it is not told."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import synthetic_run as synthetic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from synthetic_run import Costs, Slice
+
+from pollscope import accounting
+from pollscope.accounting import CALIBRATION_ERROR, MISFIT_SHARE, SLICE_ERROR, Classes, Measured, classes
+from pollscope.analysis.quality import cautions
+from pollscope.analysis.samples import ERRORS, samples
+from pollscope.derive import derive_trial
+from pollscope.noise import trial_flags
+from pollscope.results_table import read_table
+from pollscope.run_folder import read_run
+from pollscope.spec.model import Noise
+
+OF_BEFORE = Path(__file__).parent / "runs_of_before"
+LOOP, STAMPS, SAMPLING = 1000, 50, 3000
+COSTS = Costs(10.0, 30.0, 100.0, 40.0)
+
+
+class Counts(NamedTuple):
+    """Events of a window."""
+
+    polls: int = 20_000_000
+    visits: int = 1_000_000
+    switches: int = 400_000
+    packets: int = 6_000_000
+
+
+def lcore(blocks: Sequence[Sequence[Slice]], counts: Counts, total: float, **changes: Any) -> dict[str, Any]:
+    """What an lcore reports of its cycles."""
+    return {
+        "accounting": "sampled",
+        "cycles": {"total": total},
+        "polls": {"empty": counts.polls - counts.visits, "partial": counts.visits, "full": 0, "refill_failed": 0},
+        "switches": counts.switches,
+        "rx_packets": counts.packets,
+        "waited_cycles": 0,
+        "event_cycles": LOOP,
+        "sampling_cycles": SAMPLING,
+        "stamps": STAMPS,
+        "stamp_cycles": synthetic.STAMP_CYCLES,
+        "interruptions": {"count": 0, "cycles": 0},
+        "empty_poll_cycles": {"absent": "packets came while it was calibrated"},
+        "slices": synthetic.slices_part(blocks),
+    } | changes
+
+
+def window(costs: Costs, counts: Counts) -> float:
+    """Its cycles, with what loop and instrumentation add."""
+    return costs.of(*counts) + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES
+
+
+def runs_of_polls(rng: np.random.Generator, count: int, visited: float = 0.2) -> NDArray[np.int64]:
+    """Polls, visits, switches, packets of random runs; some are quiet, in others visits come in trains or alone."""
+    polls = 1 << rng.integers(0, 10, count)
+    visits = rng.binomial(polls, visited * rng.random(count) * (rng.random(count) < 0.6))
+    switches = rng.binomial(visits, rng.random(count))
+    return np.stack([polls, visits, switches, visits + rng.poisson(5.0 * visits)], axis=1)
+
+
+def timed(events: NDArray[np.int64], costs: Costs, factor: NDArray[np.float64] | float = 1.0) -> NDArray[np.float64]:
+    """The cycles of runs of polls."""
+    polls, visits, switches, packets = events.T.astype(float)
+    found: NDArray[np.float64] = factor * (
+        costs.empty_poll * (polls - visits) + costs.switch * switches + costs.visit * visits + costs.packet * packets
+    )
+    return found
+
+
+def in_blocks(events: NDArray[np.int64], cycles: NDArray[np.float64], blocks: int = 16) -> list[list[Slice]]:
+    """Slices with their stamp, dealt to the blocks of a window in the order of time."""
+    table = [(*map(int, run), synthetic.STAMP_CYCLES + float(spent)) for run, spent in zip(events, cycles, strict=True)]
+    return [table[len(table) * b // blocks : len(table) * (b + 1) // blocks] for b in range(blocks)]
+
+
+def exact(costs: Costs, seed: int = 1, count: int = 3000) -> list[list[Slice]]:
+    events = runs_of_polls(np.random.default_rng(seed), count)
+    return in_blocks(events, timed(events, costs))
+
+
+def told(found: Classes | str) -> Classes:
+    assert isinstance(found, Classes), found
+    return found
+
+
+def number(value: Measured | str) -> Measured:
+    assert isinstance(value, Measured), value
+    return value
+
+
+def add_up(found: Classes) -> None:
+    parts = found.empty_poll.value + found.loop + found.instrumentation + found.packets.value
+    assert parts == pytest.approx(found.total, rel=1e-12)
+
+
+# A switch may cost less than nothing, where a visit and the empty poll before it overlap.
+TRUE_COSTS = st.builds(
+    lambda empty, switch, visit, packet: Costs(empty, switch * visit, visit, packet),
+    st.floats(2, 500),
+    st.floats(-0.9, 20),
+    st.floats(5, 5000),
+    st.floats(1, 3000),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
+def test_costs_are_recovered(costs: Costs, seed: int) -> None:
+    counts = Counts()
+    found = told(classes(lcore(exact(costs, seed), counts, window(costs, counts))))
+    empty = (counts.polls - counts.visits) * costs.empty_poll
+    visits = costs.visit * counts.visits + costs.packet * counts.packets
+    near = 1e-6 * found.total
+    assert found.empty_poll_cycles == pytest.approx(costs.empty_poll, rel=1e-6)
+    assert found.empty_poll.value == pytest.approx(empty, abs=near)
+    assert found.empty_poll.error == pytest.approx(SLICE_ERROR * empty, rel=1e-3, abs=near)
+    assert number(found.useful).value == pytest.approx(visits, abs=near)
+    assert number(found.switch_cycles).value == pytest.approx(costs.switch, abs=1e-5 * costs.visit + 1e-3)
+    assert number(found.interaction).value == pytest.approx(costs.switch * counts.switches, abs=near)
+    assert found.packets.value == pytest.approx(visits + costs.switch * counts.switches, abs=near)
+    assert abs(float(found.misfit)) < near
+    add_up(found)
+
+
+def autocorrelated(rng: np.random.Generator, count: int, size: float, memory: float) -> NDArray[np.float64]:
+    """A stationary AR(1) process around 1 with standard deviation `size`."""
+    steps = rng.normal(0, size * math.sqrt(1 - memory**2), count)
+    steps[0] = rng.normal(0, size)
+    found: NDArray[np.float64] = 1 + lfilter([1.0], [1.0, -memory], steps)
+    return found
+
+
+class Simulated(NamedTuple):
+    found: Classes
+    empty: float
+    visits: float
+
+
+def simulated(seed: int, memory: float) -> Simulated:
+    """A window of runs of polls whose costs drift together; each 20th is a slice, and the truth is of all of them."""
+    rng = np.random.default_rng(seed)
+    events = runs_of_polls(rng, 60_000)
+    factor = autocorrelated(rng, len(events), 0.05, memory)
+    sliced = slice(0, None, 20)
+    # Slices have noise of their own on top: what happens to be in a cache.
+    noise = 1 + rng.normal(0, 0.05, len(events[sliced]))
+    blocks = in_blocks(events[sliced], timed(events[sliced], COSTS, factor[sliced] * noise))
+    alone = COSTS._replace(empty_poll=0.0, switch=0.0)
+    empty_alone = COSTS._replace(switch=0.0, visit=0.0, packet=0.0)
+    counts = Counts(*(int(column) for column in events.sum(axis=0)))
+    total = timed(events, COSTS, factor).sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES
+    return Simulated(
+        told(classes(lcore(blocks, counts, float(total)))),
+        float(timed(events, empty_alone, factor).sum()),
+        float(timed(events, alone, factor).sum()),
+    )
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.9, 0.98])
+def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
+    """Without the share that is added for what slices have in common, so that the jackknife stands for itself."""
+    monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
+    runs = [simulated(seed, memory) for seed in range(150)]
+    empty = [abs(run.found.empty_poll.value - run.empty) <= run.found.empty_poll.error for run in runs]
+    visits = [abs(number(run.found.useful).value - run.visits) <= number(run.found.useful).error for run in runs]
+    for inside in (empty, visits):
+        assert 0.88 <= np.mean(inside) <= 0.995
+    for run in runs:
+        add_up(run.found)
+
+
+def test_neighbouring_slices_are_not_taken_for_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same slices in the order of time, and shuffled, when costs drift slowly: only blocks in order know of it."""
+    monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
+    ratios, counts = [], Counts()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        events = runs_of_polls(rng, 3000)
+        cycles = timed(events, COSTS, autocorrelated(rng, len(events), 0.05, 0.998))
+        shuffled = rng.permutation(len(events))
+        errors = [
+            told(
+                classes(lcore(in_blocks(events[order], cycles[order]), counts, window(COSTS, counts)))
+            ).empty_poll.error
+            for order in (np.arange(len(events)), shuffled)
+        ]
+        ratios.append(errors[0] / errors[1])
+    assert np.median(ratios) > 1.5
+
+
+def test_the_cost_of_an_empty_poll_holds_what_slices_have_in_common() -> None:
+    counts = Counts()
+    found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts))))
+    assert found.empty_poll.error == pytest.approx(SLICE_ERROR * found.empty_poll.value, rel=1e-6)
+    assert found.packets.error == found.empty_poll.error
+
+
+def test_visits_that_all_come_behind_an_empty_poll_are_not_told_from_the_interaction() -> None:
+    events = runs_of_polls(np.random.default_rng(2), 3000)
+    events[:, 2] = events[:, 1]
+    counts = Counts(switches=Counts().visits)
+    found = told(classes(lcore(in_blocks(events, timed(events, COSTS)), counts, window(COSTS, counts))))
+    for unknown in (found.useful, found.interaction, found.switch_cycles):
+        assert isinstance(unknown, str)
+        assert "no slice tells" in unknown
+    # The tax is known all the same, and so is what visits and the interaction are together.
+    assert found.packets.value == pytest.approx(130.0 * counts.visits + 40.0 * counts.packets, rel=1e-6)
+    assert abs(float(found.misfit)) < 1e-6 * found.total
+    add_up(found)
+
+
+def test_noise_that_hides_the_interaction_is_a_reason_with_numbers() -> None:
+    rng = np.random.default_rng(3)
+    events = runs_of_polls(rng, 800)
+    cycles = timed(events, COSTS, 1 + rng.normal(0, 1.0, len(events)))
+    quiet = events[:, 1] == 0
+    cycles[quiet] = timed(events[quiet], COSTS)
+    counts = Counts()
+    found = told(classes(lcore(in_blocks(events, cycles), counts, window(COSTS, counts))))
+    assert isinstance(found.useful, str)
+    assert "told apart only to +-" in found.useful
+    assert found.empty_poll.value == pytest.approx(10.0 * (counts.polls - counts.visits), rel=1e-6)
+
+
+def few_slices() -> list[list[Slice]]:
+    return [block[:3] for block in exact(COSTS)]
+
+
+def few_blocks() -> list[list[Slice]]:
+    return [*exact(COSTS)[:5], *([[]] * 11)]
+
+
+def without_visits() -> list[list[Slice]]:
+    return [[one for one in block if one[1] == 0] for block in exact(COSTS)]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        (few_slices(), "only 48 slices were timed: the window is too short"),
+        (few_blocks(), "the window is too short"),
+        (without_visits(), "slices met some 0 visits only"),
+        ([[]] * 16, "only 0 slices"),
+    ],
+    ids=["slices", "blocks", "visits", "none"],
+)
+def test_too_few_slices_are_a_reason(blocks: list[list[Slice]], reason: str) -> None:
+    counts = Counts()
+    known = lcore(blocks, counts, window(COSTS, counts), empty_poll_cycles=10.0)
+    # What was calibrated before the trial is known worse, and would be more than the tax may be off.
+    known["polls"]["empty"] = 1_000_000
+    found = told(classes(known))
+    for unknown in (found.useful, found.misfit, found.interaction, found.switch_cycles):
+        assert isinstance(unknown, str)
+        assert reason in unknown
+    add_up(found)
+
+
+def test_a_calibrated_cost_has_the_error_of_a_ground_that_moves() -> None:
+    counts = Counts(polls=1_400_000)
+    total = window(COSTS, counts)
+    found = told(classes(lcore(few_slices(), counts, total, empty_poll_cycles=11.0)))
+    assert found.empty_poll.value == 11.0 * 400_000
+    assert found.empty_poll.error == pytest.approx(CALIBRATION_ERROR * 11.0 * 400_000)
+    add_up(found)
+
+
+def test_a_tax_that_is_not_known_is_absent() -> None:
+    counts = Counts(polls=100_000_000)
+    found = classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0))
+    assert isinstance(found, str)
+    assert "known to 10 +-1.5 cycles only" in found
+    assert "limit 3 %" in found
+
+
+def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
+    counts = Counts()
+    found = classes(lcore(few_slices(), counts, window(COSTS, counts)))
+    assert found == "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
+
+
+def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
+    counts = Counts(polls=1_000_100)
+    total = window(COSTS, counts)
+    found = told(classes(lcore(few_slices(), counts, total)))
+    assert (
+        found.empty_poll.value - found.empty_poll.error <= 100 * 10.0 <= found.empty_poll.value + found.empty_poll.error
+    )
+    assert found.empty_poll.error < 0.002 * total
+    add_up(found)
+
+
+def test_a_mode_without_slices_is_a_reason() -> None:
+    assert classes({"accounting": "full", "cycles": {"total": 5}}) == "accounting mode full takes no slices"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    polls=st.integers(1, 10**9),
+    total=st.integers(10**6, 10**12),
+    interrupted=st.integers(0, 10**5),
+    cost=st.floats(0.1, 1000),
+    seed=st.integers(0, 50),
+)
+def test_without_a_visit_nothing_is_useful_and_nothing_is_estimated(
+    polls: int, total: int, interrupted: int, cost: float, seed: int
+) -> None:
+    """Whatever slices say of the cost of an empty poll: all polls together took what was left."""
+    away = {"interruptions": {"count": 1, "cycles": interrupted}}
+    quiet = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=cost), seed, 500)]
+    found = told(classes(lcore(quiet, Counts(polls, 0, 0, 0), total, empty_poll_cycles=cost, **away)))
+    assert found.packets == found.useful == found.interaction == Measured(0.0, 0.0)
+    assert found.loop == LOOP + interrupted
+    assert found.misfit == 0
+    assert found.empty_poll.error == 0
+    assert found.empty_poll_cycles * polls == pytest.approx(found.empty_poll.value)
+    add_up(found)
+
+
+def test_a_window_without_a_poll_is_all_loop() -> None:
+    found = told(classes(lcore([[]] * 16, Counts(0, 0, 0, 0), 10**6)))
+    assert found.empty_poll == found.packets == Measured(0.0, 0.0)
+    add_up(found)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    size=st.floats(0, 0.5),
+    seed=st.integers(0, 1000),
+    stretch=st.floats(0.8, 3.0),
+    waited=st.integers(0, 10**7),
+    locked=st.integers(0, 10**7),
+)
+def test_classes_always_make_the_window(size: float, seed: int, stretch: float, waited: int, locked: int) -> None:
+    """However far slices are from it: what does not fit is told as a misfit, and nothing is moved for it."""
+    rng = np.random.default_rng(seed)
+    events = runs_of_polls(rng, 1500)
+    cycles = timed(events, COSTS, autocorrelated(rng, len(events), size, 0.8).clip(0.01))
+    counts = Counts()
+    total = stretch * window(COSTS, counts) + waited + locked
+    lock = {"waits": 1, "cycles": locked}
+    found = classes(lcore(in_blocks(events, cycles), counts, total, waited_cycles=waited, lock=lock))
+    if isinstance(found, str):
+        assert "known to" in found or "exceed the window" in found
+        return
+    add_up(found)
+    assert found.loop == LOOP + locked
+    assert found.empty_poll.value == found.empty_poll_cycles * (counts.polls - counts.visits)
+    if isinstance(found.useful, Measured):
+        assert found.useful.value + number(found.interaction).value == pytest.approx(found.packets.value)
+        assert found.useful.value > waited
+
+
+def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
+    """Nearly idle, an empty poll that cost 1 % more in slices: packets come out below nothing, within the error."""
+    counts = Counts(polls=20_000_000, visits=100, switches=100, packets=100)
+    dearer = COSTS._replace(empty_poll=10.1)
+    found = told(classes(lcore(exact(dearer), counts, window(COSTS, counts))))
+    assert found.packets.value < 0
+    assert abs(found.packets.value) < found.packets.error
+    add_up(found)
+
+
+def test_a_window_that_is_much_too_short_is_a_reason_with_numbers() -> None:
+    counts = Counts(polls=20_000_000, visits=100, switches=100, packets=100)
+    found = classes(lcore(exact(COSTS._replace(empty_poll=11.0)), counts, window(COSTS, counts)))
+    assert isinstance(found, str)
+    assert "empty polls at 11 cycles" in found
+    assert "exceed the window by 10.0 %" in found
+
+
+@pytest.mark.parametrize("away", [0.05, -0.05, 0.021, -0.021, 0.019, -0.019, 0.0])
+def test_a_misfit_above_2_percent_flags_the_trial(away: float) -> None:
+    """Slices that know nothing of a part of the window, or too much."""
+    record = synthetic.trial(useful_share=0.6)
+    record["result"]["dut"]["lcores"][0]["event_cycles"] += round(away * synthetic.WINDOW_CYCLES)
+    record["start"] |= {"warmup_ns": 0, "window_ns": 500_000_000}
+    metrics, _ = derive_trial(record)
+    assert metrics["accounting_misfit_share"] == pytest.approx(away, abs=1e-9)
+    flags = [flag for flag in trial_flags(Noise(), record, metrics) if flag["name"] == "accounting:misfit"]
+    assert bool(flags) == (abs(away) > MISFIT_SHARE)
+    for flag in flags:
+        assert f"misses the window by {100 * away:+.1f} %" in flag["text"]
+        assert "\n" not in flag["text"]
+
+
+def test_an_interval_over_repeats_holds_the_trials_own_error(tmp_path: Path) -> None:
+    """Repeats that agree to the last digit still do not know the cost of an empty poll better than their slices."""
+    trials = [synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.6 + 1e-5 * k) for k in range(3)]
+    run = synthetic.write_run(tmp_path / "run", trials)
+    table = read_table([run])
+    for metric in ERRORS:
+        (sample,) = samples(table, metric)
+        assert sample.error == pytest.approx(SLICE_ERROR * 0.28, rel=1e-3)
+        for end in (sample.estimate.low, sample.estimate.high):
+            assert abs(end - sample.estimate.value) >= sample.error
+    (rate,) = samples(table, "poll_rate_hz")
+    assert rate.error == 0
+    assert rate.estimate.high == rate.estimate.low == rate.estimate.value
+
+
+def test_two_independent_errors_are_added_as_such(tmp_path: Path) -> None:
+    spread = (-0.01, 0.0, 0.01)
+    trials = [synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.6 + d) for k, d in enumerate(spread)]
+    (sample,) = samples(read_table([synthetic.write_run(tmp_path / "run", trials)]), "tax_share")
+    repeats = 4.302653 * 0.01 / math.sqrt(3)
+    assert sample.estimate.high - sample.estimate.value == pytest.approx(math.hypot(repeats, sample.error), rel=1e-6)
+
+
+def test_a_run_of_before_is_read_with_a_caution(tmp_path: Path) -> None:
+    """Measured when visits were timed one by one and cut to fit the window; two trials of it."""
+    folder = Path(shutil.copytree(OF_BEFORE / "visits-one-by-one", tmp_path / "run"))
+    run, table = read_run(folder), read_table([folder])
+    found = {caution.topic: caution.text for caution in cautions(run, table)}
+    assert f"{len(run.trials)} of {len(run.trials)} trials were recorded when" in found["accounting of before"]
+    for name in ("tax_share", "useful_share", "empty_poll_share", "loop_share"):
+        assert name in found["accounting of before"]
+        assert table[f"metric.{name}"].notna().all()
+    assert (table["metric.tax_share"] + table["metric.useful_share"]).tolist() == pytest.approx([1.0] * len(table))
+    for name in ("tax_share_error", "interaction_share", "accounting_misfit_share"):
+        assert set(table[f"absent.{name}"]) == {"recorded before slices were taken"}
+    for sample in samples(table, "tax_share"):
+        assert sample.error == 0
+
+
+def test_a_run_of_now_has_no_caution_of_before(tmp_path: Path) -> None:
+    folder = synthetic.write_run(tmp_path / "run", [synthetic.trial()])
+    assert "accounting of before" not in {one.topic for one in cautions(read_run(folder), read_table([folder]))}

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hot queues are backlogged and visits of cold ones find packets by chance, whoever makes the packets."""
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gen_node import LIMIT_S
+
+from pollscope.node import NodeClient, NodeRefused
+from pollscope.shapes import polls_of_shape, shape_flags
+from pollscope.spec.model import Parameters
+
+pytestmark = pytest.mark.measure
+
+A, B, C, D = "net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b"
+WINDOW_S = 0.2
+# With more than that the host took a core away for so long that counts say nothing about the generator.
+MOST_GAPS_NS, MOST_TAKEN, TRIES = 1_000_000, 0.1, 8
+
+
+@contextmanager
+def running(build_dir: Path, log: Path, feed: str) -> Iterator[NodeClient]:
+    """Generator on CPU 0 beside the main lcore, which sleeps; the DUT on CPU 1."""
+    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@0,2@1", "--main-lcore", "0", "--no-pci"]
+    command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-test-{os.getpid()}"]
+    command += ["--vdev", f"net_crossover0,{feed}", "--vdev", "net_crossover1"]
+    client = NodeClient(command, log)
+    try:
+        client.wait_hello()
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def fed(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClient]:
+    with running(build_dir, tmp_path_factory.mktemp("fed") / "node.log", "feed=infinite,flows=1024") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def wired(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClient]:
+    with running(build_dir, tmp_path_factory.mktemp("wired") / "node.log", "feed=wire") as client:
+        yield client
+
+
+def configured(queues: int, **roles: Any) -> dict[str, Any]:
+    ports = [{"name": name} for name in (A, C, D)]
+    ports.append({"name": B, "rx_queues": queues, "rx_desc": 128})
+    dut = {"lcores": [2], "rx_port": B, "tx_port": C, "workload": "io", "extra_cycles": 100}
+    return {"ports": ports, "dut": dut, **roles}
+
+
+def trial(client: NodeClient, config: dict[str, Any], shape: str) -> dict[str, Any]:
+    """A saturated trial, as a record has it."""
+    client.request("configure", LIMIT_S, **config)
+    times = {"warmup_ns": 50_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
+    client.request("start", LIMIT_S, trial="t", rate={"saturate": True}, **times)
+    assert client.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
+    params = Parameters().model_dump() | {"shape": shape, "queues": config["ports"][-1]["rx_queues"]}
+    return {"params": params, "config": config, "result": client.request("read", LIMIT_S)}
+
+
+def quiet_trial(client: NodeClient, config: dict[str, Any], shape: str) -> dict[str, Any]:
+    """A trial in which the host left generator and DUT their cores; skips the test when there is none."""
+    for _ in range(TRIES):
+        record = trial(client, config, shape)
+        result = record["result"]
+        gaps_ns = result["gen"]["lcores"][0]["host_gaps"]["in_over_100us_ns"]
+        taken_share = result["dut"]["lcores"][0]["interruptions"]["cycles"] / result["window"]["tsc_hz"] / WINDOW_S
+        if gaps_ns < MOST_GAPS_NS and taken_share < MOST_TAKEN:
+            return record
+    pytest.skip(f"in {TRIES} trials the host took the generator's core or the DUT's away for too long")
+
+
+def by_queue(record: dict[str, Any], hot: list[int]) -> tuple[list[int], list[int]]:
+    """Packets of the whole trial for hot and for cold queues."""
+    counts = record["result"]["ports"][B]["rx_queue_packets"]
+    return [counts[queue] for queue in hot], [count for queue, count in enumerate(counts) if queue not in hot]
+
+
+@pytest.mark.parametrize(("shape", "queues"), [("FB", 100), ("PC", 100), ("PC", 500), ("NC", 250), ("SQ", 100)])
+def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queues: int) -> None:
+    record = trial(fed, configured(queues, feed={"port": B, "shape": shape}), shape)
+    found = polls_of_shape(record)
+    assert abs(found.off) < 0.002
+    assert shape_flags(record) == []
+    hot, cold = by_queue(record, record["result"]["feed"]["hot"])
+    assert len(hot) == {"FB": queues, "PC": queues // 5, "NC": 100, "SQ": 1}[shape]
+    assert max(hot) - min(hot) <= 2 * 32  # each visit takes 32, and the lcore stops within a sweep
+    if shape == "SQ":
+        assert not any(cold)
+    elif cold:
+        visits = hot[0] / 32
+        assert sum(cold) / (len(cold) * visits) == pytest.approx(0.05, rel=0.1)
+
+
+def test_the_same_seed_makes_the_same_queues_hot(fed: NodeClient, wired: NodeClient) -> None:
+    shape = {"shape": "PC", "shape_seed": 9}
+    first = trial(fed, configured(50, feed={"port": B, **shape}), "PC")["result"]["feed"]["hot"]
+    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B, **shape}
+    record = trial(wired, configured(50, gen=gen), "PC")
+    assert record["result"]["gen"]["lcores"][0]["shape"]["hot"] == first
+    assert len(first) == 10
+
+
+def test_without_a_shape_all_queues_are_hot_again(fed: NodeClient) -> None:
+    trial(fed, configured(20, feed={"port": B, "shape": "SQ"}), "SQ")
+    result = trial(fed, configured(20), "FB")["result"]
+    assert "feed" not in result
+    assert min(result["ports"][B]["rx_queue_packets"]) > 0
+    assert result["dut"]["lcores"][0]["polls"]["empty"] == 0
+
+
+@pytest.mark.parametrize(("shape", "queues"), [("PC", 100), ("NC", 250)])
+def test_a_wire_brings_cold_packets_at_the_pace_of_the_visits(wired: NodeClient, shape: str, queues: int) -> None:
+    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B, "shape": shape}
+    record = quiet_trial(wired, configured(queues, gen=gen), shape)
+    (lcore,), (dut,) = record["result"]["gen"]["lcores"], record["result"]["dut"]["lcores"]
+    told = lcore["shape"]
+    assert told["visits"] == pytest.approx(dut["iterations"], rel=0.1)
+    assert told["hot_sent"] + told["cold_sent"] == lcore["sent"]
+    cold = told["cold"]
+    assert told["cold_asked"] == pytest.approx(cold * told["visits"] * -math.log(0.95))
+    # The estimate runs up to 64 visits behind; a generator whose core is taken away gives slots up, and says so.
+    assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.25)
+    hot, cold_counts = by_queue(record, told["hot"])
+    assert min(hot) > 5 * max(cold_counts) and min(cold_counts) > 0
+    # What finds a full ring is a hot queue's packet.
+    missed = {name for name in record["result"]["ports"][B]["xstats"] if name.endswith("_missed")}
+    assert missed <= {f"rx_q{queue}_missed" for queue in told["hot"]}
+    # Either the polls had the shape, or the run says that they had not and why.
+    assert abs(polls_of_shape(record).off) <= 0.05 or "hot queues" in shape_flags(record)[0]["text"]
+
+
+def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
+    """With 2000 cycles a packet no generator falls short of it."""
+    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B, "shape": "PC"}
+    config = configured(100, gen=gen)
+    config["dut"]["extra_cycles"] = 2000
+    record = quiet_trial(wired, config, "PC")
+    assert abs(polls_of_shape(record).off) < 0.02
+    assert shape_flags(record) == []
+    told = record["result"]["gen"]["lcores"][0]["shape"]
+    assert told["hot_sent"] > told["hot_asked"]
+
+
+def test_visits_of_a_dut_elsewhere_are_told(wired: NodeClient) -> None:
+    """Nobody polls here: the generator takes the rate that it is told, and before that sends nothing to cold queues."""
+    target = wired.request("configure", LIMIT_S, **configured(50))["target"]
+    config = configured(50, gen={"lcore": 1, "tx_port": A, "rx_port": None, "target": target, "shape": "PC"})
+    config["dut"] |= {"rx_port": D, "tx_port": C}
+    untold = trial(wired, config, "PC")["result"]["gen"]["lcores"][0]["shape"]
+    assert untold["cold_sent"] == 0
+    assert "nobody told" in untold["visits"]["absent"]
+    wired.request("visits", LIMIT_S, per_s=10_000)
+    assert wired.request("read", LIMIT_S)["trial"] == "t"
+    times = {"warmup_ns": 10_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
+    wired.request("start", LIMIT_S, trial="told", rate={"saturate": True}, **times)
+    assert wired.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
+    told = wired.request("read", LIMIT_S)["gen"]["lcores"][0]["shape"]
+    assert told["visits"] == pytest.approx(10_000 * WINDOW_S, rel=0.05)
+    assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.1)
+    assert told["cold_asked"] == pytest.approx(40 * -math.log(0.95) * told["visits"])
+
+
+BAD_FEEDS: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "feed.port", "required"),
+    ({"port": "nope"}, "feed.port", "nope"),
+    ({"port": C}, "feed.port", "feed=infinite"),
+    ({"port": B, "shape": "pc"}, "feed.shape", "FB, PC, NC, SQ"),
+    ({"port": B, "background_probability": 1.5}, "feed.background_probability", "1"),
+    ({"port": B, "background_probability": -0.5}, "feed.background_probability", "0"),
+    ({"port": B, "concentrated_queues": 0}, "feed.concentrated_queues", "1"),
+    ({"port": B, "flows": 7}, "feed.flows", "unknown key"),
+    ({"port": B, "seed": -1}, "feed.seed", "0"),
+]
+
+
+@pytest.mark.parametrize(("feed", "where", "text"), BAD_FEEDS, ids=[f"{where}-{text}" for _, where, text in BAD_FEEDS])
+def test_a_bad_feed_is_refused(fed: NodeClient, feed: dict[str, Any], where: str, text: str) -> None:
+    with pytest.raises(NodeRefused) as refused:
+        fed.request("configure", LIMIT_S, **configured(4, feed=feed))
+    assert refused.value.where == where
+    assert text in refused.value.what
+
+
+def test_bad_visits_are_refused(fed: NodeClient, wired: NodeClient) -> None:
+    fed.request("configure", LIMIT_S, **configured(4, feed={"port": B}))
+    with pytest.raises(NodeRefused, match="no generator"):
+        fed.request("visits", LIMIT_S, per_s=1)
+    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B}
+    wired.request("configure", LIMIT_S, **configured(4, gen=gen))
+    with pytest.raises(NodeRefused, match="counted here"):
+        wired.request("visits", LIMIT_S, per_s=1)
+    target = wired.request("configure", LIMIT_S, **configured(4))["target"]
+    wired.request("configure", LIMIT_S, **configured(4, gen={"lcore": 1, "tx_port": A, "target": target}))
+    for bad in ({}, {"per_s": -1}, {"per_s": "fast"}, {"per_s": 1e10}, {"per_s": 1, "hz": 1}):
+        with pytest.raises(NodeRefused):
+            wired.request("visits", LIMIT_S, **bad)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What canaries say about the ground under trials: synthetic ones of known make."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_run import canary, trial, write_run
+
+from pollscope.analysis.claims import evaluate_run
+from pollscope.analysis.claims.evaluate import _finding
+from pollscope.analysis.claims.model import Claim, Ratio, Within
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
+from pollscope.analysis.drift import drift
+from pollscope.analysis.ground import footing, ground_table
+from pollscope.analysis.quality import cautions
+from pollscope.analysis.report import report_html
+from pollscope.analysis.samples import measured
+from pollscope.errors import UsageError
+from pollscope.ground import BETWEEN, judge, standing, trial_labels
+from pollscope.results_table import current_table
+from pollscope.run_folder import read_run
+
+
+def labels(lines: Sequence[float], **more: Any) -> str:
+    """The grounds of canaries that differ in their line alone."""
+    judged = judge([canary(i, line=line, **more) for i, line in enumerate(lines)])
+    return "".join(judged.labels[i] for i in range(len(lines)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([300] * 6, "AAAAAA"),
+        ([300], "A"),
+        ([], ""),
+        ([310, 1400], "AB"),
+        ([310, 305, 1400, 1390, 300, 315], "AABBAA"),
+        ([310, 1400, 305, 1390], "AAAB"),  # the first of the two was
+        ([310, 1400, 305, 300], "AAAA"),  # one canary alone saw it: a moment
+        ([310, 300, 305, 1400], "AAAB"),  # the last one: nothing tells yet that it was
+        ([310, 320, 800, 810, 1400, 1380], "AABBCC"),
+        ([300, 330, 290, 345, 310, 325], "AAAAAA"),  # below 20 %
+    ],
+)
+def test_levels_of_a_line(lines: Sequence[float], expected: str) -> None:
+    assert labels(lines) == expected
+
+
+def test_drift_is_cut_where_it_shows() -> None:
+    drifting = [300 * 1.04**i for i in range(16)]
+    found = labels(drifting)
+    assert set(found) == {"A", "B"}
+    assert found == "A" * found.count("A") + "B" * found.count("B")
+    assert 4 <= found.count("A") <= 12
+    assert set(labels([300 * 1.005**i for i in range(16)])) == {"A"}, "8 % over the run are below the smallest change"
+
+
+@pytest.mark.parametrize(
+    ("canaries", "noise", "most"), [((3, 5), 0.05, 0.01), ((5, 24), 0.08, 0.02), ((8, 24), 0.3, 0.05)]
+)
+def test_noise_alone_is_one_ground(canaries: tuple[int, int], noise: float, most: float) -> None:
+    """Share of runs with two grounds where one quantity varies at random and nothing changes."""
+    chance, wrong = random.Random(1), 0
+    for _ in range(200):
+        lines = [300 * chance.lognormvariate(0, noise) for _ in range(chance.randint(*canaries))]
+        wrong += len(set(labels(lines))) > 1
+    assert wrong <= most * 200
+
+
+def test_two_modes_in_noise_are_found() -> None:
+    """In steps like those of a line between cores that was seen to go from 215 to 825 cycles, with more noise."""
+    chance, right = random.Random(2), 0
+    for _ in range(100):
+        modes = [300 if i < 6 else 850 for i in range(12)]
+        right += labels([mode * chance.lognormvariate(0, 0.08) for mode in modes]) == "A" * 6 + "B" * 6
+    assert right >= 94
+
+
+def test_a_canary_as_wide_as_the_change_tells_nothing() -> None:
+    assert labels([300, 300, 370, 370], spread=0.01) == "AABB"
+    assert labels([300, 300, 370, 370], spread=0.4) == "AAAA"
+
+
+def test_clock_and_memory_count_as_well() -> None:
+    slower = [canary(i, chain=2.1 if i < 3 else 2.8) for i in range(6)]
+    assert list(judge(slower).labels.values()) == list("AAABBB")
+    assert any(
+        "dependent multiplication, CPU 0: 2.1 cycles in 3, 2.8 cycles in 3 of 6 canaries" in text
+        for text in judge(slower).changes()
+    )
+    memory = [canary(i, stream=20 if i < 3 else 12) for i in range(6)]
+    assert list(judge(memory).labels.values()) == list("AAABBB")
+
+
+def test_what_a_knob_changes_is_no_other_ground() -> None:
+    slow, fast = {"knobs": {"governor": "powersave"}}, {"knobs": {"governor": "performance"}}
+    swept = [canary(i, chain=3.0 if i % 2 else 2.1, **(slow if i % 2 else fast)) for i in range(8)]
+    assert set(judge(swept).labels.values()) == {"A"}
+    assert len(set(judge([{**each, "knobs": {}} for each in swept]).labels.values())) > 1
+
+
+def test_what_one_canary_lacks_is_no_difference() -> None:
+    whole, without = canary(0), canary(1)
+    without["hosts"][0]["lines"] = [{"lcores": [1, 2], "cpus": [0, 1], "absent": "taken away"}]
+    nothing = {"canary": 2, "absent": "the node hung"}
+    judged = judge([whole, without, nothing, canary(3)])
+    assert judged.labels == {0: "A", 1: "A", 2: "", 3: "A"}
+    there = [canary(i, line=300 if i < 2 else 900) for i in range(6)]
+    there[4]["hosts"][0]["lines"] = without["hosts"][0]["lines"]
+    assert "".join(judge(there).labels.values()) == "AABBBB", "what agrees with both stands where the last one did"
+
+
+def test_hosts_and_pairs_are_told_apart() -> None:
+    two = canary(0)
+    two["hosts"] = [{"role": "generator", "absent": "pktgen-dpdk runs no canaries"}, {"role": "DUT", **two["hosts"][0]}]
+    assert judge([two]).quantities[0].where == "DUT CPU 0 - CPU 1"
+    pairs = [canary(0, line=300, pair="p"), canary(1, line=900, pair="q"), canary(2, line=305, pair="p")]
+    assert set(judge(pairs).labels.values()) == {"A"}, "two pairs of machines are not one that changed"
+
+
+def test_two_modes_within_a_canary_are_counted() -> None:
+    one = canary(0)
+    one["hosts"][0]["lines"][0]["cycles"] = [32 * 300 + i for i in range(16)] + [32 * 1400 + i for i in range(16)]
+    assert next(each for each in judge([one]).quantities if each.kind == "line").two_modes == 1
+
+
+def test_absence_has_a_reason() -> None:
+    assert "no canaries" in judge([]).absent
+    assert judge([{"canary": 0, "absent": "the node refused 'ground'"}]).absent == "the node refused 'ground'"
+
+
+@pytest.mark.parametrize("broken", [{"hosts": 3}, {"hosts": [{"lines": [], "cores": [{"cpu": "x"}]}]}])
+def test_a_broken_canary_is_named(broken: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"ground\.jsonl"):
+        judge([{"canary": 0, **broken}])
+
+
+def test_a_trial_stands_where_both_canaries_around_it_do() -> None:
+    canaries = [canary(0), canary(1), canary(2, line=900), canary(3, line=910)]
+    trials = [{"ground": 0}, {"ground": 1}, {"ground": 2}, {"ground": 3}, {}]
+    assert trial_labels(judge(canaries), canaries, trials) == ["A", BETWEEN, "B", "B", ""]
+
+
+def test_standing_names_the_points_that_are_short() -> None:
+    even = [(point, "A") for point in "pq" for _ in range(3)]
+    assert standing(even, 3).short == {}
+    mixed = [*even[:5], ("q", "B"), ("p", "B")]
+    found = standing(mixed, 3)
+    assert (found.main, found.short) == ("A", {"q": 1})
+    assert standing([*mixed, ("q", "A")], 3).short == {}
+    assert standing([("p", "A")], 3).short == {}, "a point that was seen once has no other ground"
+    assert standing([("p", ""), ("q", "")], 1).main == ""
+    assert standing([("p", BETWEEN), ("p", BETWEEN)], 2).short == {"p": 2}, "no trial stands anywhere"
+
+
+def test_footing() -> None:
+    assert footing([("a", ["A", "A"]), ("b", ["A"])]).text == ""
+    apart = footing([("a", ["A", "A"]), ("b", ["B", "B"])])
+    assert (apart.same, apart.text) == (False, "a: A in 2 trials; b: B in 2 trials")
+    assert footing([("a", ["A", "B"]), ("b", ["A", "B"])]).same is True
+    assert footing([("a", ["A"]), ("b", [""])]).same is None
+
+
+def run_of(folder: Path, lines: Sequence[float], repeats: int = 3, **meta: Any) -> Any:
+    """Blocks of two points, a canary of the given line before each and one at the end; the block number is the repeat.
+
+    Point 8 has twice the useful share of point 1 on a line of 300 cycles and half of it on any other.
+    """
+    blocks = len(lines) - 1
+    trials = [
+        trial(f"measure:queues={queues}:{block}", f"queues={queues}", block, {"queues": queues}, queues=queues,
+              useful_share=(0.2 if queues == 1 else 0.4 if lines[block] == 300 else 0.1) + 0.002 * (block % 3))
+        | {"ground": block, "started_utc": f"2026-01-01T00:{block:02d}:0{i}Z"}
+        for block in range(blocks)
+        for i, queues in enumerate((1, 8))
+    ]  # fmt: skip
+    canaries = [canary(i, line=line) for i, line in enumerate(lines)]
+    spec = {"name": "synthetic", "repeats": {"count": repeats}}
+    return read_run(write_run(folder, trials, canaries, spec=spec, **meta))
+
+
+def test_other_ground_is_left_out_when_there_is_enough(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 900, 900, 300, 300])
+    table = current_table(run)
+    assert list(table["ground"]) == ["A", "A", *[BETWEEN] * 2, "B", "B", *[BETWEEN] * 2, "A", "A"]
+    assert not table["other_ground"].any(), "two blocks on A are fewer than the three that are asked for"
+    enough = current_table(run_of(tmp_path / "e", [300, 300, 900, 900, 300, 300], repeats=2))
+    assert list(measured(enough)["ground"]) == ["A"] * 4
+
+
+def test_a_comparison_across_grounds_is_flagged(tmp_path: Path) -> None:
+    on_a = run_of(tmp_path / "a", [300] * 4)
+    on_b = run_of(tmp_path / "b", [900] * 4)
+    same = compare_runs(on_a, run_of(tmp_path / "c", [310] * 4), ["useful_share"])
+    assert all(each.footing.same for each in same)
+    assert "different ground" not in comparison_text(same)
+    apart = compare_runs(on_a, on_b, ["useful_share"])
+    assert all(each.footing.same is False for each in apart)
+    text = comparison_text(apart)
+    assert "2 of 2 compare trials on different ground (marked !)" in text
+    assert f"{on_a.run_id}: A in 3 trials" in text or "first: A in 3 trials; second: B in 3 trials" in text
+
+
+def test_levels_on_uneven_ground_are_flagged(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 300, 900])
+    uneven = [{**record, "ground": 0 if record["factors"]["queues"] == 1 else 3} for record in run.trials]
+    apart = read_run(write_run(tmp_path / "u", uneven, run.canaries, spec=run.meta["spec"]))
+    (difference,) = compare_levels(apart, "queues", ["useful_share"])
+    assert difference.footing.same is False
+    assert compare_levels(run, "queues", ["useful_share"])[0].footing.same is True
+
+
+def claim(predicate: Any) -> Claim:
+    return Claim(
+        id="S-F5.t", row="S-F5", paper=None, statement="s", source="s", metric="useful_share", predicate=predicate
+    )
+
+
+def test_a_claim_across_grounds_is_not_decided(tmp_path: Path) -> None:
+    good = run_of(tmp_path / "r", [300] * 4)
+    doubles = claim(Ratio(kind="ratio", factor="queues", first=1, last=8, low=1.5))
+    agreed = _finding(doubles, good, current_table(good))
+    assert agreed.kind is VerdictKind.AGREES
+    assert "ground" not in agreed.sentence
+    run = run_of(tmp_path / "x", [300] * 4 + [900] * 4, repeats=9)
+    uneven = [record for record in run.trials if (record["factors"]["queues"] == 8) == (record["repeat"] < 3)]
+    apart = read_run(write_run(tmp_path / "u", uneven, run.canaries, spec=run.meta["spec"]))
+    found = _finding(doubles, apart, current_table(apart))
+    assert found.kind is VerdictKind.INCONCLUSIVE
+    assert "stand on different ground (A in 3 trials, B in 3, between in 1), which alone can make" in found.sentence
+    within = _finding(claim(Within(kind="within", low=0.0, high=1.0)), apart, current_table(apart))
+    assert within.kind is VerdictKind.AGREES
+    assert "stand on different ground" in within.sentence
+    pooled = run_of(tmp_path / "p", [300, 300, 900, 900, 900], repeats=9)
+    assert "pooled over several grounds" in _finding(doubles, pooled, current_table(pooled)).sentence
+
+
+def test_the_report_shows_the_ground_and_cautions_once(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 900, 900, 300, 300], repeats=2)
+    found = [caution for caution in cautions(run, current_table(run)) if caution.topic == "ground"]
+    (caution,) = found
+    assert "cache line to and fro, CPU 0 - CPU 1: 300 cycles in 4, 900 cycles in 2 of 6 canaries" in caution.text
+    assert "from A to between at measure:queues=1:1" in caution.text
+    assert "the 6 trials on other ground are left out" in caution.text
+    html = report_html([run])
+    assert html.count("The ground under the run changed") == 1
+    assert "<polyline" in html
+    assert "it changed" in html
+    steady = run_of(tmp_path / "s", [300] * 4)
+    assert not [caution for caution in cautions(steady, current_table(steady)) if caution.topic == "ground"]
+    assert "it did not change" in report_html([steady])
+
+
+def test_pooling_is_said(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 900, 900])
+    (caution,) = [caution for caution in cautions(run, current_table(run)) if caution.topic == "ground"]
+    assert "all trials are pooled" in caution.text
+
+
+def test_a_change_of_ground_is_no_drift(tmp_path: Path) -> None:
+    """A step at a change of ground is said of the ground; without canaries it is a drift."""
+    run = run_of(tmp_path / "r", [300] * 12 + [900] * 12, repeats=40)
+    assert drift(run, current_table(run), "useful_share") is None
+    old = [{key: value for key, value in record.items() if key != "ground"} for record in run.trials]
+    falling = [record for record in old if record["factors"]["queues"] == 8]
+    without = read_run(write_run(tmp_path / "o", falling))
+    assert drift(without, current_table(without), "useful_share") is not None
+
+
+def test_recorded_runs_read_as_before(checkout: Path) -> None:
+    for folder in sorted((checkout / "data/runs").iterdir()):
+        if not folder.is_dir():
+            continue
+        run = read_run(folder)
+        table = current_table(run)
+        assert run.canaries == []
+        assert set(table["ground"]) == {""}
+        assert not table["other_ground"].any()
+        assert "no canaries" in ground_table(run).absent
+        assert "absent, because the run has no canaries" in report_html([run])
+        assert not [caution for caution in cautions(run, table) if caution.topic == "ground"]
+        assert all("ground" not in verdict.finding.sentence for verdict in evaluate_run(run))
+        assert f"not known: run {run.run_id}: the run has no canaries" in comparison_text(
+            compare_runs(run, run, ["rx_pps"])
+        )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client of a node that says the wrong thing at the wrong time; the node is a few lines of Python."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pollscope.node import NodeClient, NodeFailed, NodeLost
+
+LIMIT_S = 20.0
+# Answers every `start` and then writes the lines that the test wants.
+NODE = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"id": request["id"], "ok": True}), flush=True)
+    if request["cmd"] == "quit":
+        break
+    for said in sys.argv[1:]:
+        print(said, flush=True)
+"""
+DONE = '{"event":"done","trial":"%s"}'
+
+
+@contextmanager
+def client_of(log: Path, *said: str) -> Iterator[NodeClient]:
+    client = NodeClient([sys.executable, "-c", NODE, *said], log)
+    try:
+        yield client
+    finally:
+        client.end()
+
+
+def test_the_end_of_a_lost_trial_is_not_that_of_the_next(tmp_path: Path) -> None:
+    with client_of(tmp_path / "log", DONE % "t1") as client:
+        client.request("start", LIMIT_S, trial="t2")
+        with pytest.raises(NodeLost, match="no event 'done' in time"):
+            client.wait_trial("t2", 0.5)
+
+
+@pytest.mark.parametrize("stale", [DONE % "t1", '{"event":"failed","trial":"t1","error":"too late"}'])
+def test_the_right_end_is_found_behind_the_wrong_one(tmp_path: Path, stale: str) -> None:
+    with client_of(tmp_path / "log", stale, DONE % "t2") as client:
+        client.request("start", LIMIT_S, trial="t2")
+        client.wait_trial("t2", LIMIT_S)
+
+
+def test_a_trial_that_was_given_up(tmp_path: Path) -> None:
+    with client_of(tmp_path / "log", '{"event":"failed","trial":"t","error":"no link"}') as client:
+        client.request("start", LIMIT_S, trial="t")
+        with pytest.raises(NodeFailed, match="the node gave the trial up: no link"):
+            client.wait_trial("t", LIMIT_S)
+
+
+def test_a_node_with_a_hung_lcore_is_lost(tmp_path: Path) -> None:
+    """It would refuse whatever comes next: the runner has to start another one."""
+    said = '{"event":"failed","trial":"t","error":"lcore 2 did not come back","hung":[2]}'
+    with client_of(tmp_path / "log", said) as client:
+        client.request("start", LIMIT_S, trial="t")
+        with pytest.raises(NodeLost, match="lcore 2 did not come back"):
+            client.wait_trial("t", LIMIT_S)
