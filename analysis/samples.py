@@ -82,7 +82,10 @@ def samples(table: pd.DataFrame, metric: str) -> list[Sample]:
 
 
 # Metrics whose trials come with an error of their own, and where it stands.
-ERRORS = dict.fromkeys(("tax_share", "tax_share_running", "useful_share", "empty_poll_share"), "tax_share_error")
+ERRORS = {
+    **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
+    **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
+}
 
 
 def _error(rows: pd.DataFrame, metric: str) -> float:

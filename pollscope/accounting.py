@@ -67,6 +67,7 @@ class Classes:
         packets: visits by themselves, and the interaction: all that is left of the window, or by the slices, whichever
             is known better (the slices at light load).
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
+        by_slices: whether packets is what the slices say.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
         switch_cycles: what a visit behind an empty poll takes beyond one behind a visit.
@@ -81,13 +82,15 @@ class Classes:
     misfit: float | str
     empty_poll_cycles: float
     switch_cycles: Measured | str
+    by_slices: bool = False
 
     @property
     def interaction(self) -> Measured | str:
         """What visits and empty polls together take beyond the sum of both: below 0 where they overlap."""
         if isinstance(self.useful, str):
             return self.useful
-        return Measured(self.packets.value - self.useful.value, self.useful.error)
+        error = float(np.hypot(self.packets.error, self.useful.error))
+        return Measured(self.packets.value - self.useful.value, error)
 
 
 def classes(lcore: Mapping[str, Any]) -> Classes | str:
@@ -120,15 +123,17 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
             f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
         )
     visits = _visits(lcore, counts, cost.value, packets.value - waited, total)
+    by_slices = False
     misfit = visits.all if isinstance(visits.all, str) else visits.all.value + waited - packets.value
     if isinstance(visits.all, Measured) and visits.all.error < packets.error:
         left = total - empty.value - instrumentation - visits.all.value - waited
-        if left >= loop:
+        by_slices = left >= loop
+        if by_slices:
             packets, loop = Measured(visits.all.value + waited, visits.all.error), left
     useful = visits.alone
     if isinstance(useful, Measured):
         useful = Measured(useful.value + waited, useful.error)
-    return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, visits.switch)
+    return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, visits.switch, by_slices)
 
 
 def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:
@@ -144,7 +149,10 @@ def _counts(lcore: Mapping[str, Any]) -> Sums:
     polls = lcore["polls"]
     failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
     visits = polls["partial"] + polls["full"]
-    return np.array([0, polls["empty"] + failed, lcore["switches"], visits, lcore["rx_packets"], 0], dtype=float)
+    return np.array(
+        [0, polls["empty"] + failed, lcore["switches"], visits, lcore.get("packets", lcore["rx_packets"]), 0],
+        dtype=float,
+    )
 
 
 def _blocks(rows: Sequence[Sequence[float]], variables: int) -> tuple[Sums, Sums]:

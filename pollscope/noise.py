@@ -59,7 +59,7 @@ def _misfit(metrics: Mapping[str, float]) -> list[dict[str, str]]:
         return []
     text = (
         f"what visits and packets cost in slices misses the window by {100 * misfit:+.1f} % of it (limit "
-        f"{100 * MISFIT_SHARE:g} %): the ground moved, or costs do not add up; the tax rests on counts"
+        f"{100 * MISFIT_SHARE:g} %): the ground moved, or costs do not add up"
     )
     return [{"name": "accounting:misfit", "text": text}]
 

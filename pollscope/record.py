@@ -316,6 +316,11 @@ class Account:
         self.empty_poll = found.empty_poll.value
         self.wire = _optional(lcore, "tx_packets") * wire_cycles_per_frame
         self.useful = found.packets.value - self.wire
+        if self.wire > found.packets.value + found.packets.error:
+            raise NotMeasured(
+                f"the wire, timed burst by burst, takes {100 * self.wire / self.total:.1f} % of the window, all that "
+                f"has to do with packets {100 * found.packets.value / self.total:.1f} %: bursts overlap in the loop"
+            )
 
     def part(self, name: str) -> float:
         """Receive, process or transmit: as timed visit by visit, where these latencies add up to all useful cycles."""

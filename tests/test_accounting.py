@@ -17,7 +17,7 @@ from scipy.signal import lfilter
 from synthetic_run import Costs, Slice
 
 from pollscope import accounting
-from pollscope.accounting import CALIBRATION_ERROR, MISFIT_SHARE, SLICE_ERROR, Classes, Measured, classes
+from pollscope.accounting import CALIBRATION_ERROR, FIT_ERROR, MISFIT_SHARE, SLICE_ERROR, Classes, Measured, classes
 from pollscope.analysis.quality import cautions
 from pollscope.analysis.samples import ERRORS, samples
 from pollscope.derive import derive_trial
@@ -372,6 +372,30 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     found = told(classes(lcore(exact(dearer), counts, window(COSTS, counts))))
     assert found.packets.value < 0
     assert abs(found.packets.value) < found.packets.error
+    add_up(found)
+
+
+# 100 million cycles, of which 2 % have to do with packets.
+LIGHT = Counts(polls=10_000_000, visits=4000, switches=3000, packets=30_000)
+
+
+def test_at_light_load_slices_know_better_than_what_is_left() -> None:
+    """Interrupts too short to be seen, 0.5 % of the window, are a quarter of what packets take: they are the loop's."""
+    true, interrupts = COSTS.of(LIGHT.visits, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
+    found = told(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
+    assert found.packets.value == pytest.approx(true, rel=1e-6)
+    assert found.packets.error == pytest.approx(FIT_ERROR * true, rel=1e-3)
+    assert found.loop == pytest.approx(LOOP + interrupts, rel=1e-3)
+    assert found.misfit == pytest.approx(-interrupts, rel=1e-3), "the rest that slices do not explain is told"
+    add_up(found)
+
+
+def test_at_light_load_slices_take_nothing_from_the_loop() -> None:
+    """Slices that say more than is left contradict the window; then the window counts."""
+    short = 0.005 * window(COSTS, LIGHT)
+    found = told(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) - short)))
+    assert found.loop == LOOP
+    assert found.packets.value == pytest.approx(COSTS.of(LIGHT.visits, *LIGHT[1:]) - short, rel=1e-6)
     add_up(found)
 
 

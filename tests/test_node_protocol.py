@@ -134,6 +134,7 @@ def test_requests_without_their_precondition_are_refused(node: Node) -> None:
     for command, fields in (
         ("start", {"trial": "t", "window_ns": 10**6}),
         ("calibrate", {}),
+        ("oracle", {"burst": [1]}),
         ("read", {}),
         ("stop", {}),
     ):
@@ -145,7 +146,7 @@ def test_requests_without_their_precondition_are_refused(node: Node) -> None:
 def test_commands_while_a_trial_runs(node: Node) -> None:
     node.get("configure", **configuration())
     node.get("start", trial="long", warmup_ns=0, window_ns=60 * 10**9, rate={"pps": 1000})
-    for command in ("configure", "calibrate", "selftest", "noise", "start"):
+    for command in ("configure", "calibrate", "selftest", "noise", "oracle", "start"):
         reply = node.ask(command)
         assert (reply["ok"], reply["where"]) == (False, "cmd")
     time.sleep(0.2)
@@ -209,8 +210,24 @@ KEYS += [
     "kind",
     "ns",
     "probability",
+    "burst",
+    "passes",
 ]
-VALUES = ["read", "configure", "start", "stop", "calibrate", "noise", "io", DUT_RX, "", "scale-up", "list", "fixed"]
+VALUES = [
+    "read",
+    "configure",
+    "start",
+    "stop",
+    "calibrate",
+    "noise",
+    "oracle",
+    "io",
+    DUT_RX,
+    "",
+    "scale-up",
+    "list",
+    "fixed",
+]
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
@@ -233,8 +250,11 @@ OBJECTS = st.recursive(
 )
 
 
+COMMANDS = ["read", "configure", "start", "stop", "calibrate", "noise", "oracle", "nothing"]
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cmd=st.sampled_from(["read", "configure", "start", "stop", "calibrate", "noise", "nothing"]), rest=OBJECTS)
+@given(cmd=st.sampled_from(COMMANDS), rest=OBJECTS)
 def test_any_object_gets_one_reply(node: Node, cmd: str, rest: Any) -> None:
     """Well-formed requests of no sense are refused; none is taken for another, ends the node or leaves it silent."""
     fields = rest if isinstance(rest, dict) else {"dut": rest}

@@ -33,7 +33,7 @@ class FakeNode:
         now = 7 * TSC_HZ + self.readings * TSC_HZ // 100
         return {"dut": {"lcores": lcores}, "now_tsc": now, "window": {"tsc_hz": TSC_HZ}}
 
-    def wait_event(self, _events: tuple[str, ...], _limit_s: float) -> dict[str, Any]:
+    def wait_trial(self, _trial: str, _limit_s: float) -> dict[str, Any]:
         return {"event": "done"}
 
 

@@ -21,9 +21,9 @@
  * purpose (waited_cycles) and waits for a lock (lock_cycles). The stamps of slices come from a clock that stands still
  * meanwhile.
  *
- * An interruption is a stretch between two looks at the TSC that lasted ACCOUNT_INTERRUPTION_NS longer than its polls and
- * packets explain, by their mean cost so far: the host or another thread had the CPU. One length in every mode and at every
- * load. An interrupted slice or visit is left out and counted.
+ * An interruption is a stretch between two looks at the TSC that lasted ACCOUNT_INTERRUPTION_NS and one part in
+ * ACCOUNT_INTERRUPTION_PART longer than its polls and packets explain, by their mean cost so far: the host or another thread
+ * had the CPU. One rule in every mode and at every load. An interrupted slice or visit is left out and counted.
  *
  * One lcore writes; others may read counters while it runs and see each whole.
  */
@@ -43,12 +43,13 @@
 #define ACCOUNT_SLICE_POLLS 512 /* polls of the longest slice */
 #define ACCOUNT_BLOCKS                                                                                       \
 	16 /* parts of the window with sums of their own: neighbouring slices are not independent */
-#define ACCOUNT_VARIABLES       6 /* of a slice: 1, empty polls, switches, visits, packets, cycles */
-#define ACCOUNT_PRODUCTS        (ACCOUNT_VARIABLES * (ACCOUNT_VARIABLES + 1) / 2)
-#define ACCOUNT_QUIET_PRODUCTS  6
-#define ACCOUNT_TIMED_POLLS     16 /* polls that a visit to be timed is waited for */
-#define ACCOUNT_INTERRUPTION_NS 10000
-#define ACCOUNT_COUNTERS        7 /* hardware counters kept of timed visits, see pmu.h */
+#define ACCOUNT_VARIABLES         6 /* of a slice: 1, empty polls, switches, visits, packets, cycles */
+#define ACCOUNT_PRODUCTS          (ACCOUNT_VARIABLES * (ACCOUNT_VARIABLES + 1) / 2)
+#define ACCOUNT_QUIET_PRODUCTS    6
+#define ACCOUNT_TIMED_POLLS       16 /* polls that a visit to be timed is waited for */
+#define ACCOUNT_INTERRUPTION_NS   10000
+#define ACCOUNT_INTERRUPTION_PART 8
+#define ACCOUNT_COUNTERS          7 /* hardware counters kept of timed visits, see pmu.h */
 
 enum accounting {
 	ACCOUNTING_NONE, /* traffic counters only */

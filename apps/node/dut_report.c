@@ -179,12 +179,19 @@ static void pmu_classes(const struct poller *p, const struct account *a, const d
                         const bool have[], json_t *object)
 {
 	const bool split = p->accounting == ACCOUNTING_SAMPLED && p->pmu.user_readable;
+	static const char overlap[] =
+	        "visits counted one by one have more than the window: they overlap in the loop";
 	json_t *useful = json_object(), *polling = json_object();
 
 	for (unsigned int i = 0; i < PMU_COUNTERS; i++) {
 		if (split && have[i]) {
-			const double part = RTE_MIN(pmu_useful(a, i), window[i]);
+			const double part = pmu_useful(a, i);
 
+			if (part > window[i]) {
+				json_object_set_new(useful, pmu_names[i], absent(overlap));
+				json_object_set_new(polling, pmu_names[i], absent(overlap));
+				continue;
+			}
 			json_object_set_new(useful, pmu_names[i], integer((uint64_t)part));
 			json_object_set_new(polling, pmu_names[i], integer((uint64_t)(window[i] - part)));
 			continue;
@@ -239,6 +246,8 @@ static void add_accounting(json_t *object, const struct poller *p, const struct 
 		json_object_set_new(object, "timed", full_json(a, p->stamp_cycles));
 		return;
 	}
+	json_object_set_new(object, "packets",
+	                    integer(a->rx_packets)); /* those that are made, too: slices count them */
 	json_object_set_new(object, "event_cycles", integer(a->event_cycles));
 	json_object_set_new(object, "sampling_cycles", integer(a->sampling_cycles));
 	json_object_set_new(object, "empty_poll_cycles", calibrated_json(p->empty_poll_cycles));

@@ -72,19 +72,26 @@ static double expected_cycles(const struct poller *p, uint64_t polls, uint64_t p
 
 bool poll_interrupted(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
 {
-	return (double)cycles > expected_cycles(p, polls, packets) + (double)p->interruption_cycles;
+	const double expected = expected_cycles(p, polls, packets);
+
+	return (double)cycles >
+	       expected + expected / ACCOUNT_INTERRUPTION_PART + (double)p->interruption_cycles;
+}
+
+static void book_interruption(struct poller *p, uint64_t polls, uint64_t packets, uint64_t elapsed)
+{
+	if (!poll_interrupted(p, polls, packets, elapsed))
+		return;
+	p->account->interruptions++;
+	p->account->interrupted_cycles += elapsed - (uint64_t)expected_cycles(p, polls, packets);
 }
 
 /* What a stretch tells about the cost of polls and packets, and whether it was interrupted. */
 static void judge_stretch(struct poller *p, uint64_t polls, uint64_t elapsed)
 {
-	struct account *a = p->account;
-	const uint64_t packets = a->rx_packets - p->event_packets;
+	const uint64_t packets = p->account->rx_packets - p->event_packets;
 
-	if (poll_interrupted(p, polls, packets, elapsed)) {
-		a->interruptions++;
-		a->interrupted_cycles += elapsed - (uint64_t)expected_cycles(p, polls, packets);
-	}
+	book_interruption(p, polls, packets, elapsed);
 	if (packets)
 		follow(&p->packet_cycles,
 		       RTE_MAX((double)elapsed - (double)polls * p->poll_cycles, 0) / (double)packets);
@@ -232,6 +239,8 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 {
 	struct account *a = p->account;
 
+	book_interruption(p, (uint64_t)sweeps * p->queues, a->rx_packets - p->event_packets,
+	                  now - p->event_tsc - (p->aside_cycles - p->event_aside));
 	a->sweeps += sweeps;
 	a->sampled_sweeps += sweeps;
 	longest_offer(&a->longest, now, now - p->event_tsc, sweeps);

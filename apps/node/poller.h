@@ -142,7 +142,7 @@ static inline bool poller_by_range(const struct poller *p)
 /* Slices are multiples of so many polls. */
 static inline uint32_t poll_unit(const struct poller *p)
 {
-	return poller_by_range(p) ? 1 : p->queues;
+	return poller_by_range(p) || p->queues == 0 ? 1 : p->queues;
 }
 
 /* A poller for this lcore, on its socket, with nothing assigned; NULL when out of memory. */

@@ -73,7 +73,7 @@ def _busy_cycles_testpmd(trial: Trial) -> float:
 
 
 def _tax_share_testpmd(trial: Trial) -> float:
-    busy = _busy_cycles_testpmd(trial) / trial.cycles["total"]
+    busy = _busy_cycles_testpmd(trial) / trial.total_cycles
     if busy > 1 and not trial.is_of_before_slices:
         raise NotMeasured(
             f"timed one by one visits take {100 * busy:.1f} % of the window, because they overlap in the loop"
@@ -92,9 +92,20 @@ def _tax_share_error(trial: Trial) -> float:
     return math.hypot(*errors) / trial.cycles["total"]
 
 
+def _empty_poll_share_error(trial: Trial) -> float:
+    return math.hypot(*[one.classes.empty_poll.error for one in trial.accounts]) / trial.cycles["total"]
+
+
 def _misfit_share(trial: Trial) -> float:
     """Of the lcore that misses most: those of two lcores must not make up for each other."""
-    return max((one.misfit / one.total for one in trial.accounts), key=abs)
+    known = [one.misfit / one.total for one in trial.accounts if not isinstance(one.classes.misfit, str)]
+    return max(known, key=abs) if known else trial.accounts[0].misfit
+
+
+def _cycles_per_packet_useful(trial: Trial) -> float:
+    if trial.cycles["useful"] < 0:
+        raise NotMeasured("useful cycles are too few to be told from none")
+    return trial.cycles["useful"] / trial.packets
 
 
 def _tax_share_running(trial: Trial) -> float:
@@ -123,6 +134,7 @@ DUT: dict[str, Compute] = {
     "tax_share_running": _tax_share_running,
     "tax_share_error": _tax_share_error,
     "interaction_share": lambda trial: sum(one.interaction.value for one in trial.accounts) / trial.cycles["total"],
+    "empty_poll_share_error": _empty_poll_share_error,
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
     "useful_share": _cycle_share("useful"),
@@ -152,7 +164,7 @@ DUT: dict[str, Compute] = {
     "rx_line_bps": _rx_bits(LINE_OVERHEAD_BYTES),
     "tx_line_bps": _tx_bits(LINE_OVERHEAD_BYTES),
     "cycles_per_packet_busy": lambda trial: _busy_cycles_testpmd(trial) / trial.packets,
-    "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
+    "cycles_per_packet_useful": _cycles_per_packet_useful,
     "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
     "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
     "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),

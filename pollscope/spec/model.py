@@ -97,7 +97,7 @@ class Parameters(Model):
         default="sampled", description="how TSC cycles are accounted for"
     )
     sample_every: int = Field(
-        default=4, ge=1, le=1_000_000, description="one sweep in so many is sampled, at most one every 10 us or so"
+        default=4, ge=1, le=1_000_000, description="one sweep in so many is sampled, at most one every 100 us or so"
     )
     longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
     frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
