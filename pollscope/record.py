@@ -65,6 +65,16 @@ class Part:
             raise UsageError(f"is {_short(self.value)}, not a list", self.path)
         return [Part(value, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
 
+    def estimate(self) -> float:
+        """A finite number of any sign: an estimate of something small may come out below zero.
+
+        Raises:
+            UsageError: anything else.
+        """
+        if isinstance(self.value, int | float) and not isinstance(self.value, bool) and -(2**63) <= self.value < 0:
+            return float(self.value)
+        return self.number()
+
     def number(self) -> float:
         """A finite number, zero or more.
 
@@ -354,7 +364,7 @@ def timed_parts(lcore: Part) -> dict[str, float]:
     """What all visits would have taken one by one, in cycles; nothing where there was none."""
     if lcore["polls"]["partial"].number() + lcore["polls"]["full"].number() == 0:
         return dict.fromkeys(USEFUL_PARTS, 0.0)
-    parts = {name: lcore["timed"][f"{name}_cycles"].number() for name in USEFUL_PARTS}
+    parts = {name: lcore["timed"][f"{name}_cycles"].estimate() for name in USEFUL_PARTS}
     parts["process"] += lcore["waited_cycles"].number()
     return parts
 
