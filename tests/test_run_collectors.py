@@ -79,7 +79,8 @@ def test_a_spec_without_collectors_is_as_before(cli: Cli) -> None:
     run = cli.only_run()
     assert "collectors" not in run.meta
     assert not {"collectors", "samples", "phases", "plausibility"} & set(run.trials[0])
-    assert {path.name for path in run.path.iterdir()} == {"run.json", "trials.jsonl", "node.log", "results.parquet"}
+    files = {"run.json", "trials.jsonl", "node.log", "results.parquet", "ground.jsonl"}
+    assert {path.name for path in run.path.iterdir()} == files
 
 
 def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
