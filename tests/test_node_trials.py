@@ -95,8 +95,14 @@ def test_known_cost_shows_in_useful(node: Node, mode: str) -> None:
     The median of five trials: a busy host makes any of them longer.
     """
     node.get("configure", **configuration(accounting=mode, extra_cycles=20_000))
-    trials = [node.trial(window_s=0.2, rate={"pps": 30_000})["dut"]["lcores"][0] for _ in range(5)]
-    assert 19_500 < statistics.median(useful_cycles(lcore, mode) / lcore["rx_packets"] for lcore in trials) < 24_000
+    known: list[float] = []
+    for _ in range(20):  # on a busy host some trials do not know the cost of an empty poll well enough, and say so
+        lcore = node.trial(window_s=0.2, rate={"pps": 30_000})["dut"]["lcores"][0]
+        if mode == "full" or isinstance(check_cycles(lcore, mode), Classes):
+            known.append(useful_cycles(lcore, mode) / lcore["rx_packets"])
+        if len(known) == 5:
+            break
+    assert 19_500 < statistics.median(known) < 24_000
 
 
 def useful_cycles(lcore: dict[str, Any], mode: str) -> float:
