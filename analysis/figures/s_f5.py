@@ -81,6 +81,8 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
             whisker(axes, places[load], estimate, INK)
     for metric, (_, marker, beside) in OTHER_DEFINITIONS.items():
         for load, sample in _of(data.running(metric), queues).items():
+            if load not in places:  # the tax itself is absent there
+                continue
             x, y = places[load] + beside, 100 * sample.estimate.value
             axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, zorder=6, clip_on=False)
     _stated_range(axes, places)
