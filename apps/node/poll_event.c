@@ -92,6 +92,7 @@ static void judge_stretch(struct poller *p, uint64_t polls, uint64_t elapsed)
 	const uint64_t packets = p->account->rx_packets - p->event_packets;
 
 	book_interruption(p, polls, packets, elapsed);
+	p->loaded = 2 * (double)packets * p->packet_cycles > (double)elapsed;
 	if (packets)
 		follow(&p->packet_cycles,
 		       RTE_MAX((double)elapsed - (double)polls * p->poll_cycles, 0) / (double)packets);
@@ -125,15 +126,17 @@ static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 }
 
 /*
- * Random, so that sampled sweeps do not beat with the traffic; about every eighth event when sweeps are short: a sampled sweep
- * costs some 400 cycles and disturbs what follows, which is to stay below half a per cent.
+ * Sweeps to the next sampled one: random, so that these do not beat with the traffic. When sweeps are short about every
+ * second event of an idle loop, of a loaded one every eighth: a sampled sweep costs some 400 cycles and disturbs what
+ * follows, which is to stay below half a per cent of the rate.
  */
-#define SAMPLE_EVENTS 8
-static uint64_t draw_sample_distance(struct poller *p)
+#define SAMPLE_EVENTS_IDLE   2
+#define SAMPLE_EVENTS_LOADED 8
+static uint64_t mean_sample_distance(const struct poller *p)
 {
-	const uint64_t mean = RTE_MAX((uint64_t)p->sample_every, (uint64_t)SAMPLE_EVENTS * p->steady_sweeps);
+	const uint64_t events = p->loaded ? SAMPLE_EVENTS_LOADED : SAMPLE_EVENTS_IDLE;
 
-	return 1 + rng_below(&p->rng, 2 * mean);
+	return RTE_MAX((uint64_t)p->sample_every, events * p->steady_sweeps);
 }
 
 static bool samples(const struct poller *p)
@@ -146,13 +149,10 @@ static void plan_sampling(struct poller *p, uint32_t sweeps)
 	if (!samples(p))
 		return;
 	p->sample_due = p->sample_countdown <= sweeps;
-	p->sample_countdown = p->sample_due ? draw_sample_distance(p) : p->sample_countdown - sweeps;
-	/* drawn while sweeps were shorter: do not wait for it through long ones */
-	const uint64_t most =
-	        2 * RTE_MAX((uint64_t)p->sample_every, (uint64_t)SAMPLE_EVENTS * p->steady_sweeps);
-
-	if (p->sample_countdown > most)
-		p->sample_countdown = 1 + rng_below(&p->rng, most);
+	p->sample_countdown -= RTE_MIN(p->sample_countdown, (uint64_t)sweeps);
+	/* a distance drawn while sweeps were shorter is drawn anew: do not wait for it through long ones */
+	if (p->sample_due || p->sample_countdown > 2 * mean_sample_distance(p))
+		p->sample_countdown = 1 + rng_below(&p->rng, 2 * mean_sample_distance(p));
 }
 
 /* Sweeps until the next event; fewer when the window's edge is nearer than that. */

@@ -95,6 +95,7 @@ struct poller {
 	uint64_t sample_countdown; /* sweeps until the next sampled sweep */
 	uint32_t sample_every;
 	bool sample_due;
+	bool loaded;            /* packets took more than half of the last stretch */
 	uint32_t event_polls;   /* polls that take about EVENT_CYCLES at present */
 	uint32_t lead_polls;    /* polls that take about LEAD_CYCLES */
 	uint32_t slice_lengths; /* slices have 2^0 ... 2^(slice_lengths - 1) polls */
