@@ -110,6 +110,22 @@ def test_time_taken_away_does_not_move_the_bars(tmp_path: Path) -> None:
     assert "Other work" not in quiet.caption
 
 
+def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> None:
+    """Visits timed one by one are known there all the same: testpmd's definition has no bar to stand on."""
+    trials = tax_trials()
+    lost = trials[-1]["factors"]["load_of_max"]
+    for record in trials:
+        if record["factors"]["load_of_max"] == lost:
+            lcore = record["result"]["dut"]["lcores"][0]
+            lcore["empty_poll_cycles"] = {"absent": "packets came while it was calibrated"}
+            lcore["slices"]["quiet"] = [[0] * len(block) for block in lcore["slices"]["quiet"]]
+    run = run_of(tmp_path / "run", "S-F5", trials)
+    data = figure_data("S-F5", run)
+    assert lost not in {sample.levels["load_of_max"] for sample in data.samples("tax_share")}
+    assert lost in {sample.levels["load_of_max"] for sample in data.samples("tax_share_testpmd")}
+    assert "Useful cycles" in words(svg_of(run, "S-F5", tmp_path / "out"))
+
+
 def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
     trials = [record | {"modelled": True} for record in tax_trials()]
     assert "MODELLED" in words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))

@@ -42,7 +42,7 @@ def draw(data: FigureData) -> Figure:
     queues = sorted({int(sample.levels.get("queues", 1)) for sample in tax})
     columns = min(4, len(queues))
     lines = math.ceil(len(queues) / columns)
-    figure = new_figure(0.75 + 1.75 * lines)
+    figure = new_figure(0.95 + 1.75 * lines)
     panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for index, axes in enumerate(panels.flat):
         if index < len(queues):
@@ -81,7 +81,8 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
             whisker(axes, places[load], estimate, INK)
     for metric, (_, marker, beside) in OTHER_DEFINITIONS.items():
         for load, sample in _of(data.running(metric), queues).items():
-            if load not in places:  # the tax itself is absent there
+            # The tax itself is absent there; or visits timed one by one exceed the time that the core ran.
+            if load not in places or sample.estimate.value < 0:
                 continue
             x, y = places[load] + beside, 100 * sample.estimate.value
             axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, zorder=6, clip_on=False)
@@ -141,4 +142,4 @@ def _labels(figure: Figure, panels: Any) -> None:
         ms=6,
         label=f"{short_name('socc19')}: tax of {low} to {high} % at full load",
     )
-    figure.legend(handles=[*parts, *others, reference], loc="outside upper left", ncols=3, columnspacing=1.6)
+    figure.legend(handles=[*parts, *others, reference], loc="outside upper left", ncols=4, columnspacing=1.2)

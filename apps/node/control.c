@@ -39,11 +39,6 @@ static json_t *do_noise(json_t *request, struct node_error *err)
 	return wrap("noise", noise(request, err));
 }
 
-static json_t *do_oracle(json_t *request, struct node_error *err)
-{
-	return oracle(request, err);
-}
-
 static json_t *do_visits(json_t *request, struct node_error *err)
 {
 	return gen_tell_visits(request, err) ? NULL : json_object();
@@ -84,7 +79,7 @@ static const struct conversation_command commands[] = {
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
-        {"oracle", do_oracle, false, false},
+        {"oracle", oracle, false, false},
         {"ground", do_ground, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},

@@ -60,43 +60,19 @@ void ground_close(void)
 	ground_state.buffer = NULL;
 }
 
-static bool is_listed(unsigned int lcore)
-{
-	for (unsigned int i = 0; i < ground_state.n; i++)
-		if (PLACES[i].lcore == lcore)
-			return true;
-	return false;
-}
-
-static int parse_lcores(json_t *list, struct node_error *err)
-{
-	json_t *item;
-	size_t i;
-
-	if (!json_is_array(list) || json_array_size(list) == 0)
-		return node_fail(err, "lcores", "must be an array of at least one lcore");
-	json_array_foreach(list, i, item)
-	{
-		const json_int_t lcore = json_is_integer(item) ? json_integer_value(item) : -1;
-
-		if (lcore < 0 || lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled((unsigned int)lcore) ||
-		    (unsigned int)lcore == rte_get_main_lcore())
-			return node_fail(err, "lcores", "item %zu is not a worker lcore of this process", i);
-		if (is_listed((unsigned int)lcore))
-			return node_fail(err, "lcores", "lcore %u is listed twice", (unsigned int)lcore);
-		PLACES[ground_state.n++] =
-		        (struct place){.lcore = (unsigned int)lcore, .cpu = lcore_cpu((unsigned int)lcore)};
-	}
-	return 0;
-}
-
 static int parse(json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "lcores", NULL};
+	unsigned int lcores[RTE_MAX_LCORE];
 
 	ground_state.n = 0;
-	return fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err) ||
-	       parse_lcores(json_object_get(request, "lcores"), err);
+	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err))
+		return -1;
+	const int n = lcore_list(json_object_get(request, "lcores"), lcores, err);
+
+	for (int i = 0; i < n; i++)
+		PLACES[ground_state.n++] = (struct place){.lcore = lcores[i], .cpu = lcore_cpu(lcores[i])};
+	return n < 0 ? -1 : 0;
 }
 
 static void meet(const struct place *place)

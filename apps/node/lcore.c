@@ -45,3 +45,33 @@ int lcore_cpu(unsigned int lcore)
 			return cpu;
 	return -1;
 }
+
+static bool is_listed(unsigned int lcore, const unsigned int lcores[], int n)
+{
+	for (int i = 0; i < n; i++)
+		if (lcores[i] == lcore)
+			return true;
+	return false;
+}
+
+int lcore_list(json_t *list, unsigned int lcores[], struct node_error *err)
+{
+	json_t *item;
+	size_t i;
+	int n = 0;
+
+	if (!json_is_array(list) || json_array_size(list) == 0)
+		return node_fail(err, "lcores", "must be an array of at least one lcore");
+	json_array_foreach(list, i, item)
+	{
+		const json_int_t lcore = json_is_integer(item) ? json_integer_value(item) : -1;
+
+		if (lcore < 0 || lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled((unsigned int)lcore) ||
+		    (unsigned int)lcore == rte_get_main_lcore())
+			return node_fail(err, "lcores", "item %zu is not a worker lcore of this process", i);
+		if (is_listed((unsigned int)lcore, lcores, n))
+			return node_fail(err, "lcores", "lcore %u is listed twice", (unsigned int)lcore);
+		lcores[n++] = (unsigned int)lcore;
+	}
+	return n;
+}

@@ -2,6 +2,10 @@
 #ifndef LCORE_H
 #define LCORE_H
 
+#include <jansson.h>
+
+#include "node_error.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,5 +23,11 @@ bool lcore_is_out(unsigned int lcore);
 
 /* The CPU that the lcore is bound to (the first of them when there are several): what `--lcores` says, not the lcore's number. */
 int lcore_cpu(unsigned int lcore);
+
+/*
+ * Read the array `lcores` of a request: worker lcores of this process, each once. Returns how many were written to lcores[]
+ * (RTE_MAX_LCORE at most), or -1 with err.
+ */
+int lcore_list(json_t *list, unsigned int lcores[], struct node_error *err);
 
 #endif

@@ -49,38 +49,22 @@ static int run_spin(void *arg)
 	return 0;
 }
 
-static int parse_lcores(json_t *list, struct node_error *err)
-{
-	json_t *item;
-	size_t i;
-
-	if (!json_is_array(list) || json_array_size(list) == 0)
-		return node_fail(err, "lcores", "must be an array of at least one lcore");
-	json_array_foreach(list, i, item)
-	{
-		const json_int_t lcore = json_is_integer(item) ? json_integer_value(item) : -1;
-
-		if (lcore < 0 || lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled((unsigned int)lcore) ||
-		    (unsigned int)lcore == rte_get_main_lcore())
-			return node_fail(err, "lcores", "item %zu is not a worker lcore of this process", i);
-		if (spins[lcore].asked)
-			return node_fail(err, "lcores", "lcore %u is listed twice", (unsigned int)lcore);
-		spins[lcore].asked = true;
-	}
-	return 0;
-}
-
 static int parse(json_t *request, uint64_t *duration_ns, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "lcores", "duration_ns", NULL};
-	unsigned int lcore;
+	unsigned int lcores[RTE_MAX_LCORE], lcore;
 
 	RTE_LCORE_FOREACH (lcore)
 		spins[lcore] = (struct spin){0};
 	*duration_ns = 1000000000;
-	return fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err) ||
-	       fields_u64(request, "", "duration_ns", 1000, DURATION_MAX_NS, duration_ns, err) ||
-	       parse_lcores(json_object_get(request, "lcores"), err);
+	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err) ||
+	    fields_u64(request, "", "duration_ns", 1000, DURATION_MAX_NS, duration_ns, err))
+		return -1;
+	const int n = lcore_list(json_object_get(request, "lcores"), lcores, err);
+
+	for (int i = 0; i < n; i++)
+		spins[lcores[i]].asked = true;
+	return n < 0 ? -1 : 0;
 }
 
 static int launch(uint64_t duration_ns, struct node_error *err)
