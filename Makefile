@@ -17,7 +17,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint format bench figures vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run test lint tables format bench figures vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,14 +49,21 @@ chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian system
 machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian and Ubuntu (root, network, 1.5 h)
 	@$(PYTEST) -m machine tests/chroot
 
-lint: ready-dev programs ## format, style, types and scripts of everything in git
+lint: ready-dev programs ## format, style, types, imports and scripts of everything in git
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p pollscope
+	MYPYPATH=benchmarks $(VENV)/mypy benchmarks
+	@# Ansible puts these together under ansible.module_utils, where mypy does not see them.
+	$(VENV)/mypy --allow-subclassing-any --no-warn-return-any playbooks/library playbooks/module_utils playbooks/callback_plugins
+	$(VENV)/lint-imports --no-cache
 	git ls-files 'apps/*.[ch]' | xargs -r $(VENV)/clang-format --dry-run -Werror
 	git ls-files 'apps/*.c' | xargs -r -P 2 -n 4 $(VENV)/clang-tidy --quiet --warnings-as-errors='*' -p build
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/ansible-lint --offline playbooks
 	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' | xargs -r $(VENV)/shellcheck
+
+tables: ready ## write the tables of docs/ again that are made from the code
+	@$(VENV)/python docs/tables.py
 
 format: ready-dev ## bring Python and C into the house format
 	$(VENV)/ruff check --quiet --fix-only .
@@ -85,7 +92,7 @@ lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with
 clean: ## remove what was built and installed below this folder; results stay
 	rm -rf --one-file-system build build-asan out .venv .cache pollscope.egg-info
 
-clean-host: ## give back what the set-up changed on this host for measuring (hugepages); packages stay
+clean-host: ## restore what the set-up changed on this host for measuring (hugepages); packages stay
 	@playbooks/bootstrap --clean-host
 
 ready:

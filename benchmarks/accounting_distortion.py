@@ -11,7 +11,7 @@ from typing import Any
 
 from dut_node import dut_node
 
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
 
 
 def bare_cycles(rows: list[dict[str, Any]]) -> dict[int | None, float]:

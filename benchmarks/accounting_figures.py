@@ -6,6 +6,7 @@ python benchmarks/accounting_figures.py CELLS.csv docs/images
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -19,7 +20,7 @@ EXAMPLES = (
     (64, "PC", "poisson", 0.5, "64 queues PC\nhalf load"),
     (512, "PC", "constant", 1.0, "512 queues PC\nfull load"),
 )
-SAVED = {"metadata": {"Date": None}, "bbox_inches": "tight"}
+SAVED: dict[str, Any] = {"metadata": {"Date": None}, "bbox_inches": "tight"}
 
 
 def draw_truth(cells: pd.DataFrame, path: Path) -> None:
@@ -28,7 +29,8 @@ def draw_truth(cells: pd.DataFrame, path: Path) -> None:
     axes.axhspan(-2, 2, color=LINES[0], alpha=0.08, lw=0)
     axes.axhline(0, color=INK, lw=0.7)
     known = cells[cells["tax"].notna()]
-    for rank, (queues, rows) in enumerate(known.groupby("queues")):
+    for rank, queues in enumerate(sorted({int(count) for count in known["queues"]})):
+        rows = known[known["queues"] == queues]
         axes.errorbar(
             100 * rows["empty"],
             100 * (rows["tax"] - rows["empty"]),

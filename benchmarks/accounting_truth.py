@@ -8,12 +8,15 @@ oracle: a loop that is told which queue has packets), and with the empty ones (a
 the empty polls by themselves, of the visits by themselves and their interaction are ratios of measured times. The
 accounting sees the passes with all polls only, as it would see a trial.
 
-    ratio tax_error_QUEUES      largest error of the polling tax over the cells with so many queues, points of the
-    window ratio useful_floor          least useful cycles over known work: a chain of dependent operations in each
-    packet ratio coverage              share of the cells whose truth lies in the 95 % interval of the estimate
+    ratio tax_error_QUEUES   error of the polling tax over the cells with so many queues, points of the window: median,
+                             least, largest, cells
+    ratio useful_shortfall   by how much useful cycles fall below known work (a chain of dependent operations in each
+                             packet) and the estimate's interval, points of the window; 0 where they do not
+    ratio coverage           share of the cells whose truth lies in the 95 % interval of the estimate
 
-`--full` runs every cell (half an hour), otherwise a cross-section (about a minute); `--csv FILE` writes the cells.
-Exit status 1 when a tax misses its truth by more than 2 points and its interval, or coverage is below 90 %.
+A cell in which something else had the CPU for long is measured again. `--full` runs every cell (half an hour),
+otherwise a cross-section (about two minutes); `--csv FILE` writes the cells. Exit status 1 when a tax misses its truth
+by more than 2 points and its interval, or coverage is below 90 %.
 """
 
 import argparse
@@ -27,9 +30,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from dut_node import DutNode, dut_node
+from numpy.typing import NDArray
 
-from pollscope.accounting import Measured, classes
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
+from pollscope.metrics.accounting import MeasuredCycles, classes
 
 QUEUES = (1, 8, 64, 512, 1000)
 SHAPES = ("FB", "PC", "NC", "SQ")
@@ -45,10 +49,12 @@ SCRIPT_POLLS = 6000
 # With up to half of all queues in use, empty polls ask queues of their own, so that a packet of later is not found
 # early.
 BYSTANDER_QUEUES = 512
-CELL_CYCLES = 3e8
+CELL_CYCLES = 6e8
 TOLERANCE, COVERAGE = 0.02, 0.9
 # An interruption of this length spoils a pass.
 SPOILED_CYCLES = 26000
+# With more of its passes spoiled a cell is measured again, so often at most.
+MOST_SPOILED, TRIES = 0.05, 4
 
 
 class Cell(NamedTuple):
@@ -73,7 +79,7 @@ class Result(NamedTuple):
     interaction: float | None
     interaction_error: float
     misfit: float | None
-    floor: float
+    shortfall: float
     slices: int
     told: str
 
@@ -83,7 +89,7 @@ class Result(NamedTuple):
 
     @property
     def covered(self) -> bool:
-        return self.off <= np.hypot(self.error, self.truth_error) + 1e-3
+        return self.off <= float(np.hypot(self.error, self.truth_error)) + 1e-3
 
 
 def hot_queues(cell: Cell, rng: random.Random) -> set[int]:
@@ -137,11 +143,27 @@ def script(cell: Cell, ring: int) -> list[int]:
     return polls[: len(polls) // cell.queues * cell.queues]
 
 
+def kept(cycles: Sequence[float]) -> NDArray[np.float64]:
+    """The passes that nothing interrupted."""
+    passes = np.asarray(cycles, dtype=float)
+    uninterrupted: NDArray[np.float64] = passes[passes <= 1.5 * np.median(passes) + SPOILED_CYCLES]
+    return uninterrupted
+
+
 def mean_of_passes(cycles: Sequence[float]) -> tuple[float, float]:
     """Mean of the passes that nothing interrupted, and its standard error."""
-    passes = np.asarray(cycles, dtype=float)
-    kept = passes[passes <= 1.5 * np.median(passes) + SPOILED_CYCLES]
-    return float(kept.mean()), float(kept.std() / np.sqrt(len(kept)))
+    passes = kept(cycles)
+    return float(passes.mean()), float(passes.std() / np.sqrt(len(passes)))
+
+
+def undisturbed(node: DutNode, bursts: list[int], cell: Cell, passes: int) -> dict[str, Any]:
+    """Passes of which few were interrupted; the last ones where a few tries gave none such."""
+    for _ in range(TRIES):
+        found = node.oracle(bursts, cell.queues, passes, cell.work_cycles)
+        whole = found["cycles"]["all"]
+        if len(kept(whole)) >= (1 - MOST_SPOILED) * len(whole):
+            break
+    return found
 
 
 def measure(node: DutNode, cell: Cell) -> Result | None:
@@ -162,7 +184,7 @@ def measure(node: DutNode, cell: Cell) -> Result | None:
     poll_cycles = mean_of_passes(idle["cycles"]["all"])[0] / idle["chunks"] / len(bursts)
     tried = node.oracle(bursts, cell.queues, 5, cell.work_cycles)
     together = np.median(tried["cycles"]["all"]) + np.median(tried["cycles"]["busy"])
-    found = node.oracle(bursts, cell.queues, int(np.clip(CELL_CYCLES / together, 20, 4000)), cell.work_cycles)
+    found = undisturbed(node, bursts, cell, int(np.clip(CELL_CYCLES / together, 20, 8000)))
     (whole, spread), (visits, _), (empty, _) = (
         mean_of_passes(found["cycles"][kind]) for kind in ("all", "busy", "empty")
     )
@@ -171,7 +193,7 @@ def measure(node: DutNode, cell: Cell) -> Result | None:
     return judge(
         cell,
         lcore,
-        empty * bool(empty_polls) / whole,
+        empty * empty_polls / max(1, found["polls"]["empty"]) / whole,
         visits / whole,
         2 * spread / whole,
         packets * found["chunks"] * passes,
@@ -195,7 +217,7 @@ def judge(cell: Cell, lcore: dict[str, Any], empty: float, visits: float, truth_
     floor = packets * cell.work_cycles / total
     if isinstance(found, str):
         return Result(cell, empty, visits, truth_error, np.nan, np.nan, None, np.nan, None, np.nan, slices, found)
-    told = isinstance(found.interaction, Measured)
+    told = isinstance(found.interaction, MeasuredCycles)
     # Looks at the TSC and sampling take their share of every pass; the truth's passes have them inside.
     ran = total - found.loop - found.instrumentation
     return Result(
@@ -205,10 +227,10 @@ def judge(cell: Cell, lcore: dict[str, Any], empty: float, visits: float, truth_
         truth_error,
         found.empty_poll.value / ran,
         found.empty_poll.error / ran,
-        found.interaction.value / total if isinstance(found.interaction, Measured) else None,
-        found.interaction.error / total if isinstance(found.interaction, Measured) else np.nan,
+        found.interaction.value / total if isinstance(found.interaction, MeasuredCycles) else None,
+        found.interaction.error / total if isinstance(found.interaction, MeasuredCycles) else np.nan,
         found.misfit / total if isinstance(found.misfit, float) else None,
-        found.packets.value / total / floor if cell.work_cycles else np.nan,
+        max(0.0, floor - (found.packets.value + found.packets.error) / total),
         slices,
         "" if told else str(found.interaction),
     )
@@ -233,8 +255,8 @@ def report(results: list[Result], absent: int) -> int:
         offs = [100 * one.off for one in results if one.cell.queues == queues]
         print(f"ratio tax_error_{queues} {np.median(offs):.4f} {min(offs):.4f} {max(offs):.4f} {len(offs)}")
         worst = max(worst, max(max(0.0, one.off - one.error) for one in results if one.cell.queues == queues))
-    floors = [one.floor for one in results if np.isfinite(one.floor)]
-    print(f"ratio useful_floor {np.median(floors):.4f} {min(floors):.4f} {max(floors):.4f} {len(floors)}")
+    short = [100 * one.shortfall for one in results if one.cell.work_cycles]
+    print(f"ratio useful_shortfall {np.median(short):.4f} {min(short):.4f} {max(short):.4f} {len(short)}")
     coverage = float(np.mean([one.covered for one in results]))
     print(f"ratio coverage {coverage:.4f} {coverage:.4f} {coverage:.4f} {len(results)}")
     far = max(results, key=lambda one: one.off)

@@ -23,13 +23,13 @@ from typing import Any
 
 from ratio import print_ratio
 
-from pollscope.collecting import RunCollectors
 from pollscope.collectors.registry import probe_all
-from pollscope.derive import derive_trial
-from pollscope.plan import Trial, make_plan
+from pollscope.metrics.derive import derive_trial
+from pollscope.plan.plan import Trial, make_plan
+from pollscope.run.collecting import RunCollectors
+from pollscope.run.trials import TrialMaker
 from pollscope.spec import LoadedSpec, load_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
-from pollscope.trials import TrialMaker
 
 TARGET = 0.98
 PAIRS = 200  # ten minutes: fewer leave an interval that is wider than what is looked for

@@ -21,9 +21,9 @@ from pathlib import Path
 from ratio import print_ratio
 from testpmd import Testpmd
 
-from pollscope.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.places import node_program
 
 PAIRS = 13
 SETTLE_S, WINDOW_S = 0.1, 0.35

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.node import NodeClient
-from pollscope.places import node_program
+from pollscope.node.client import NodeClient
 
 LIMIT_S = 60.0
 NEEDED_BYTES = 1 << 29

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pollscope.analysis.statistics import median_estimate
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
+from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.node import NodeClient
-from pollscope.places import node_program
+from pollscope.node.client import NodeClient
+from pollscope.stats.estimates import median_estimate
 
 TRIALS = 15
 RATES_PPS = {"100kpps": 1e5, "1Mpps": 1e6, "3Mpps": 3e6}

@@ -20,10 +20,10 @@ from typing import Any
 from ratio import print_ratio
 from testpmd import Testpmd
 
-from pollscope.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.node import NodeClient
-from pollscope.places import node_program
+from pollscope.node.client import NodeClient
 
 PAIRS = 15
 SETTLE_S, WINDOW_S = 0.05, 0.4

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dut_node import DutNode, dut_node
 from ratio import between, main_of
 
-from pollscope.histogram import parse_histogram
+from pollscope.stats.histogram import parse_histogram
 
 # 160 hiccups a trial: the interval of 61 trials is about 3 % to each side.
 TRIALS = 61

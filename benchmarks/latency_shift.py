@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dut_node import DutNode, dut_node
 from ratio import between, main_of
 
-from pollscope.histogram import parse_histogram
+from pollscope.stats.histogram import parse_histogram
 
 TOLERANCE = 0.02
 

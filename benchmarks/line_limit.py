@@ -19,7 +19,7 @@ from pathlib import Path
 from ratio import print_ratio
 from wire_bench import Undisturbed, WireBench, two_cpus
 
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
 
 PAIRS = 25
 WANTED = 0.75

@@ -34,9 +34,9 @@ from typing import Any
 
 from ratio import print_ratio
 
-from pollscope.derive import derive_trial
-from pollscope.run_folder import read_run
-from pollscope.search_trials import counts_of
+from pollscope.metrics.derive import derive_trial
+from pollscope.run.search_trials import counts_of
+from pollscope.store.run_folder import read_run
 
 EXTRA_CYCLES, BURST, RING = 52_000, 8, 512
 RATE_TOLERANCE, EXPLAINED = 0.01, (0.5, 2.0)
@@ -78,7 +78,7 @@ def run(text: str, folder: Path) -> list[Record]:
     command = [str(Path(sys.executable).with_name("pollscope")), "run", str(spec), "--out", str(folder)]
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     name = text.split("\n")[0].removeprefix("name: ")
-    trials: list[Record] = read_run(next((folder / name).iterdir())).trials
+    trials = read_run(next((folder / name).iterdir())).trials
     return [trial for trial in trials if trial["status"] != "failed"]
 
 

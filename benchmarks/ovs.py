@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
 
 SWITCH = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")

@@ -26,10 +26,10 @@ from typing import Any
 
 from ratio import print_ratio
 
+from pollscope.base.names import COLLECTORS, load
+from pollscope.collectors.parsers.pcm.iio import parse
 from pollscope.collectors.parsing import Origin
-from pollscope.collectors.pcm_iio import parse
 from pollscope.collectors.polling import PollingCollector
-from pollscope.collectors.registry import COLLECTORS
 
 LOG_BYTES = 100_000_000
 PIECES = 10
@@ -118,7 +118,7 @@ def measure_others(size: int, cpu_s: float) -> None:
             print(f"# {name:15s} no sample {sample} here")
             continue
         log = path.read_text(encoding="utf-8", errors="replace").rstrip("\n") + "\n"
-        make, times = COLLECTORS[name], OTHER_BYTES // len(log) + 1
+        make, times = load(COLLECTORS, name), OTHER_BYTES // len(log) + 1
         logs = [log] * times if isinstance(make(), PollingCollector) else [log * times]
         began = time.process_time()
         for each in logs:

@@ -16,7 +16,7 @@ from typing import Any
 from dut_node import DutNode, dut_node
 from ratio import print_ratio
 
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
 
 PAIRS = 25
 WINDOW_S = 0.05

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
-from pollscope.analysis.statistics import Estimate, median_estimate
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
+from pollscope.stats.estimates import Estimate, median_estimate
 
 T = TypeVar("T")
 

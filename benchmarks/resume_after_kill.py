@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pollscope.run_folder import read_run
+from pollscope.store.run_folder import read_run
 
 SPEC = """\
 format: 1

@@ -41,10 +41,10 @@ from ovs import Ovs, ovs_is_missing
 from ratio import print_ratio
 from testpmd import Testpmd
 
-from pollscope.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.node import NodeClient
-from pollscope.places import node_program
+from pollscope.node.client import NodeClient
 
 LOADS = (0.1, 0.25, 0.5, 0.75, 1.0)
 ROUNDS, TIME_LIMIT_S = 9, 70.0  # for each program

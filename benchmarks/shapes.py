@@ -22,11 +22,11 @@ from typing import Any
 
 from ratio import print_ratio
 
-from pollscope.errors import PollscopeError
-from pollscope.node import NodeClient
-from pollscope.places import node_program
-from pollscope.requests import Wiring, configure_request
-from pollscope.shapes import MOST_OFF, empty_per_busy, polls_of_shape, shape_flags
+from pollscope.base.errors import PollscopeError
+from pollscope.base.paths import node_program
+from pollscope.metrics.shapes import MOST_OFF, empty_per_busy, polls_of_shape, shape_flags
+from pollscope.node.client import NodeClient
+from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
 
 ROUNDS, POLL_ROUNDS = 5, 9

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
 
 LIMIT_S = 30.0
 PROMPT = "testpmd> "

@@ -28,7 +28,7 @@ from pathlib import Path
 from ratio import print_ratio
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
 
-from pollscope.errors import PollscopeError
+from pollscope.base.errors import PollscopeError
 
 ROUNDS = 11
 LOOPS = {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ratio import print_ratio
 
-from pollscope.run_folder import read_run
+from pollscope.store.run_folder import read_run
 
 TARGET = 0.85
 SPEC = """\
@@ -49,7 +49,8 @@ def share_of_one_run() -> float:
         wall_s = time.monotonic() - before
         run = read_run(next(path.parent for path in Path(folder).glob("*/*/run.json")))
     windows = [trial["result"]["window"] for trial in run.trials]
-    return sum((window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"] for window in windows) / wall_s
+    measured_s = sum((window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"] for window in windows)
+    return float(measured_s / wall_s)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
+from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.places import node_program
 
 LIMIT_S = 30.0
 NEEDED_BYTES = 128 << 20  # two pools of 4095 mbufs, rings, and EAL's own

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pollscope.accounting import Classes, classes
+from pollscope.metrics.accounting import Classes, classes
 
 MODES = ("none", "count", "sampled", "full")
 BLOCKS, PRODUCTS, QUIET_PRODUCTS = 16, 21, 6

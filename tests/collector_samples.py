@@ -7,30 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.collectors import (
-    ddio_bench,
-    dpdk_replies,
-    ethtool,
-    iommu_state,
-    kernel_load,
-    kernel_log,
-    lscpu,
-    msr_clock,
-    nic_tools,
-    pci_state,
-    pcm_core,
-    pcm_iio,
-    pcm_memory,
-    pcm_pcie,
-    pcm_power,
-    pcm_sensor_server,
-    perf_iostat,
-    perf_stat,
-    qemu_vtd,
-    sysfs_values,
-    turbostat,
-    vtd_latency,
-)
+from pollscope.base.names import COLLECTORS, load
 from pollscope.collectors.parsing import Origin
 from pollscope.collectors.sample import Reading, Value
 
@@ -39,33 +16,7 @@ FIXTURES = ROOT.parent / "shared" / "fixtures"
 OWN = Path(__file__).resolve().parent / "collectors"
 
 Parse = Callable[[Iterable[str], Origin], Iterator[Reading]]
-PARSERS: dict[str, Parse] = {
-    "ddio-bench": ddio_bench.parse,
-    "devlink": nic_tools.parse_devlink_health,
-    "dpdk-telemetry": dpdk_replies.parse,
-    "ethtool": ethtool.parse,
-    "ethtool-settings": ethtool.parse_settings,
-    "iommu": iommu_state.parse,
-    "kernel-load": kernel_load.parse,
-    "kernel-log": kernel_log.parse,
-    "lscpu": lscpu.parse,
-    "mlxconfig": nic_tools.parse_mlxconfig,
-    "aperf": msr_clock.parse,
-    "neohost": nic_tools.parse_neohost,
-    "pcie": pci_state.parse,
-    "pcm": pcm_core.parse,
-    "pcm-iio": pcm_iio.parse,
-    "pcm-memory": pcm_memory.parse,
-    "pcm-pcie": pcm_pcie.parse,
-    "pcm-power": pcm_power.parse,
-    "pcm-sensor-server": pcm_sensor_server.parse,
-    "perf": perf_stat.parse,
-    "perf-iostat": perf_iostat.parse,
-    "qemu-vtd": qemu_vtd.parse,
-    "sysfs": sysfs_values.parse,
-    "turbostat": turbostat.parse,
-    "vtd-latency": vtd_latency.parse,
-}
+PARSERS: dict[str, Parse] = {name: load(COLLECTORS, name).parser for name in COLLECTORS}
 
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"no tool outputs in {FIXTURES}")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pollscope.node import NodeClient
+from pollscope.node.client import NodeClient
 
 SENDS, RECEIVES = "net_crossover0_a", "net_crossover0_b"
 LIMIT_S = 30.0

@@ -14,9 +14,10 @@ PLAYBOOKS = Path(__file__).resolve().parent.parent / "playbooks"
 
 def load(name: str) -> ModuleType:
     """A module of playbooks/module_utils or playbooks/library."""
-    folder = str(PLAYBOOKS / "module_utils")
-    if folder not in ansible.module_utils.__path__:
-        ansible.module_utils.__path__.append(folder)
+    # As `module_utils` of ansible.cfg has it: pollscope's own engine is ansible.module_utils.pollscope there.
+    for folder in (PLAYBOOKS / "module_utils", PLAYBOOKS.parent):
+        if str(folder) not in ansible.module_utils.__path__:
+            ansible.module_utils.__path__.append(str(folder))
     if (PLAYBOOKS / "module_utils" / f"{name}.py").exists():
         return importlib.import_module(f"ansible.module_utils.{name}")
     spec = importlib.util.spec_from_file_location(name, PLAYBOOKS / "library" / f"{name}.py")

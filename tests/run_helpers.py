@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollscope.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 FAKE_NODE = Path(__file__).parent / "fake_node.py"
 COMMAND = [sys.executable, "-c", "from pollscope.cli import main; main()"]

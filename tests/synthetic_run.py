@@ -318,6 +318,13 @@ def trial(
     }
 
 
+def disturbed(record: dict[str, Any], waited: float = 0.25) -> dict[str, Any]:
+    """The record of a trial whose DUT lcore waited for its CPU for a share of the trial."""
+    window_ns = round(1e9 * WINDOW_CYCLES / TSC_HZ)
+    start = {**record["start"], "warmup_ns": 0, "window_ns": window_ns}
+    return {**record, "start": start, "host": {**record["host"], "waits_ns": {"1": 0, "2": round(waited * window_ns)}}}
+
+
 def run_meta(**changes: Any) -> dict[str, Any]:
     """A run.json."""
     return {

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pollscope.analysis.statistics import (
+from pollscope.stats.estimates import (
     Estimate,
     bimodality_warning,
-    drift_warning,
     mean_estimate,
     median_estimate,
     ratio_estimate,
@@ -116,22 +115,10 @@ def test_constant_values_have_no_trend() -> None:
     assert trend([]).direction == 0
 
 
-def test_drift_names_its_size_and_stays_silent_on_noise() -> None:
-    rng = np.random.default_rng(7)
-    hours = [index / 10 for index in range(10)]
-    drifting = [100 + 20 * hour + float(rng.normal(0, 0.5)) for hour in hours]
-    warning = drift_warning(hours, drifting, 0.05)
-    assert warning is not None
-    assert "+16" in warning
-    assert "54.0 minutes" in warning
-    assert drift_warning(hours, [100 + float(rng.normal(0, 0.5)) for _ in hours], 0.05) is None
-    assert drift_warning(hours[:2], drifting[:2], 0.05) is None
-
-
-def test_two_heaps_are_named_and_one_is_not() -> None:
+def test_two_modes_are_named_and_one_is_not() -> None:
     rng = np.random.default_rng(8)
-    heaps = [*rng.normal(100, 1, 8), *rng.normal(150, 1, 6)]
-    warning = bimodality_warning([float(value) for value in heaps])
+    modes = [*rng.normal(100, 1, 8), *rng.normal(150, 1, 6)]
+    warning = bimodality_warning([float(value) for value in modes])
     assert warning is not None
     assert warning.startswith("8 values lie around")
     false_alarms = sum(bimodality_warning(list(rng.normal(100, 5, n))) is not None for n in [10, 15, 25] * 300)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import synthetic_run as synthetic
 
-from pollscope.analysis.change_point import FALSE_ALARM, early_change
-from pollscope.derive import derive_trial
-from pollscope.steady import steadiness_flags
+from pollscope.metrics.derive import derive_trial
+from pollscope.metrics.steady import steadiness_flags
+from pollscope.stats.change_point import FALSE_ALARM, early_change
 
 PARTS = 64
 Draw = Callable[[np.random.Generator, int], Any]

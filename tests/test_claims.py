@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import synthetic_run as synthetic
 
-from pollscope.accounting import SLICE_ERROR
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
 from pollscope.analysis.claims.model import Claim, parse_claims
-from pollscope.errors import UsageError
-from pollscope.run_folder import read_run
+from pollscope.base.errors import UsageError
+from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.store.run_folder import read_run
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURABLE
@@ -96,13 +96,29 @@ TREND = {
         ({(1, 0.5): 0.2, (2, 0.5): 0.3, (4, 0.5): 0.4, (1, 1.0): 0.6, (2, 1.0): 0.7, (4, 1.0): 0.8}, AGREES),
         ({(1, 0.5): 0.4, (2, 0.5): 0.3, (4, 0.5): 0.2, (1, 1.0): 0.8, (2, 1.0): 0.7, (4, 1.0): 0.6}, DISAGREES),
         ({(1, 0.5): 0.2, (2, 0.5): 0.3, (4, 0.5): 0.4, (1, 1.0): 0.8, (2, 1.0): 0.7, (4, 1.0): 0.6}, INCONCLUSIVE),
-        ({(1, 0.5): 0.5, (2, 0.5): 0.5, (4, 0.5): 0.5}, DISAGREES),
         ({(1, 0.5): 0.5}, NOT_MEASURABLE),
     ],
-    ids=["falls", "rises", "falls and rises", "flat", "one level"],
+    ids=["falls", "rises", "falls and rises", "one level"],
 )
 def test_trend(tmp_path: Path, useful: dict[tuple[int, float], float], kind: VerdictKind) -> None:
     assert judged(tmp_path, trials_of(useful), claim(**TREND)).kind is kind
+
+
+@pytest.mark.parametrize(("flat_within", "kind"), [(0.05, DISAGREES), (0.01, INCONCLUSIVE)])
+def test_flat_is_what_the_trials_own_errors_leave_flat(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
+    """Repeats alike to 0.2 %; each tax is known to 1.75 %, so the ratio of two to 2.5 %."""
+    predicate = {**TREND["predicate"], "flat_within": flat_within}
+    useful = {(1, 0.5): 0.5, (2, 0.5): 0.5, (4, 0.5): 0.5}
+    assert judged(tmp_path, trials_of(useful), claim(**{**TREND, "predicate": predicate})).kind is kind
+
+
+def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path) -> None:
+    one = claim(metric="tax_share", predicate={"kind": "ratio", "factor": "queues", "from": 1, "to": 2, "high": 0.6})
+    verdict = judged(tmp_path, trials_of({(1, 0.5): 0.2, (2, 0.5): 0.6}), one)
+    (number,) = verdict.finding.numbers
+    assert number.value == pytest.approx(0.5)
+    own = SLICE_ERROR * 0.7 * math.sqrt(2) * 0.5
+    assert own < (number.high - number.low) / 2 < own + 0.01
 
 
 def test_trend_never_compares_groups(tmp_path: Path) -> None:
@@ -282,9 +298,158 @@ def test_a_saturated_point_that_misses_nothing_shows_the_generator(tmp_path: Pat
     assert judged(tmp_path / "full", trials, one, **meta).kind is AGREES
 
 
+def test_a_condition_on_what_a_run_did_not_know_yet_means_the_default(tmp_path: Path) -> None:
+    trials = trials_of({(1, 1.0): 0.75})
+    one = {"metric": "tax_share_running", "predicate": {"kind": "within", "low": 0.2, "high": 0.3}}
+    assert judged(tmp_path / "one", trials, claim(where={"lookups": 1}, **one)).kind is AGREES
+    assert judged(tmp_path / "two", trials, claim(where={"lookups": 2}, **one)).kind is NOT_MEASURABLE
+
+
 def test_only_claims_of_the_runs_rows_are_judged(tmp_path: Path) -> None:
     run = read_run(synthetic.write_run(tmp_path / "run", trials_of({(1, 1.0): 0.75}), row="S-F8", rows=["S-F8"]))
     assert {verdict.claim.row for verdict in evaluate_run(run)} == {"S-F8"}
+
+
+VIRTUAL = {"node_hello": {"dpdk": "DPDK 22.11.0", "ports": [{"name": "p", "driver": "net_crossover"}], "absent": {}}}
+REAL = {
+    "node_hello": {"dpdk": "DPDK 22.11.0", "ports": [{"name": "p", "driver": "mlx5_pci"}], "absent": {}},
+    "testbed": {"name": "bench", "kind": "pair"},
+}
+EMULATED = REAL | {"testbed": {"name": "vm-pair", "kind": "vm-pair", "emulated": True}}
+MODEL = REAL | {"testbed": {"name": "model", "kind": "model"}}
+
+
+@pytest.mark.parametrize("need", ["line", "pcie", "ddio"])
+@pytest.mark.parametrize(("meta", "judges"), [(VIRTUAL, False), (EMULATED, False), (MODEL, False), (REAL, True)])
+def test_what_a_virtual_nic_does_not_have_is_not_judged_on_it(
+    tmp_path: Path, need: str, meta: dict[str, Any], judges: bool
+) -> None:
+    verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN, needs=[need]), **meta)
+    assert verdict.kind is (AGREES if judges else NOT_MEASURABLE)
+    assert judges or verdict.finding.sentence.startswith("The claim is about ")
+
+
+def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> None:
+    trials = trials_of({(1, 1.0): 0.75}, [*WOBBLE, *WOBBLE])
+    flagged = [synthetic.disturbed(record) for record in trials]
+    few = judged(tmp_path / "few", [*flagged[:2], *trials[2:]], claim(**WITHIN))
+    assert few.kind is AGREES
+    assert few.finding.sentence.endswith("2 of 6 trials are flagged; without them: agrees.")
+    assert (few.to_json()["flagged"], few.to_json()["trials"]) == (2, 6)
+    alone = judged(tmp_path / "alone", flagged, claim(**WITHIN))
+    assert alone.kind is INCONCLUSIVE
+    assert "6 of 6 trials are flagged, and the verdict (agrees) rests on those alone" in alone.finding.sentence
+    clean = judged(tmp_path / "clean", trials, claim(**WITHIN))
+    assert "flagged" not in clean.finding.sentence
+    # One side of a comparison that is flagged throughout: nothing is left to compare without it.
+    sides = poll_trials({1: 10_000_000, 512: 6_700_000})
+    worse = [synthetic.disturbed(record) if record["factors"]["queues"] == 512 else record for record in sides]
+    verdict = judged(tmp_path / "side", worse, claim(**RATIO))
+    assert verdict.kind is INCONCLUSIVE
+    assert "5 of 10 trials are flagged, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
+
+
+def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> None:
+    good = trials_of({(1, 1.0): 0.6}, [-0.001, 0.0, 0.001])
+    bad = trials_of({(1, 1.0): 0.78}, [0.0004 * k for k in range(-10, 11)])
+    flagged = [synthetic.disturbed(record) | {"trial": f"flagged{number}"} for number, record in enumerate(bad)]
+    verdict = judged(tmp_path, [*good, *flagged], claim(**WITHIN))
+    assert verdict.kind is INCONCLUSIVE
+    assert verdict.finding.sentence.endswith("21 of 24 trials are flagged; without them: disagrees.")
+
+
+def test_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
+    trials = [
+        record | {"trial": f"{pair}-{record['trial']}", "pair": pair}
+        for pair, share in (("first", 0.75), ("second", 0.9))
+        for record in trials_of({(1, 1.0): share})
+    ]
+    verdict = judged(tmp_path, trials, claim(**WITHIN))
+    assert verdict.kind is DISAGREES, "pooled, the mean of both would lie between and say nothing"
+    assert [number.label for number in verdict.finding.numbers] == [
+        "pair first, queues 1, load 100 %",
+        "pair second, queues 1, load 100 %",
+    ]
+    one = [record for record in trials if record["pair"] == "first"]
+    assert [number.label for number in judged(tmp_path / "one", one, claim(**WITHIN)).finding.numbers] == [
+        "queues 1, load 100 %"
+    ]
+
+
+def shape_trials(feeds: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        synthetic.trial(f"{shape}{repeat}", shape, repeat, {"shape": shape, "feed": feed}, pps=pps + repeat)
+        for (shape, feed), pps in zip(feeds.items(), (1e6, 1e5), strict=True)
+        for repeat in range(3)
+    ]
+
+
+def test_feeds_are_not_compared_even_when_zipped(tmp_path: Path) -> None:
+    one = claim(metric="rx_pps", predicate={"kind": "ratio", "factor": "shape", "from": "FB", "to": "SQ", "high": 0.2})
+    zipped = {"spec": {"name": "synthetic", "parameters": {}, "zip": [["shape", "feed"]]}}
+    apart = judged(tmp_path / "apart", shape_trials({"FB": "infinite", "SQ": "wire"}), one, **zipped)
+    assert apart.kind is NOT_MEASURABLE
+    assert "no pair of points with shape FB and SQ, all else equal" in apart.finding.sentence
+    assert judged(tmp_path / "alike", shape_trials({"FB": "wire", "SQ": "wire"}), one, **zipped).kind is AGREES
+
+
+def test_a_condition_on_a_fixed_parameter_is_held_against_it(tmp_path: Path) -> None:
+    one = claim(**WITHIN | {"where": {"load_of_max": 1.0, "hiccup_probability": 0.01}})
+    fixed = {"spec": {"name": "synthetic", "parameters": {"hiccup_probability": 0.01}}}
+    assert judged(tmp_path / "it", trials_of({(1, 1.0): 0.75}), one, **fixed).kind is AGREES
+    fixed["spec"]["parameters"] = {"hiccup_probability": 0.0}  # type: ignore[index]
+    assert judged(tmp_path / "other", trials_of({(1, 1.0): 0.75}), one, **fixed).kind is NOT_MEASURABLE
+
+
+def test_repeats_that_luck_could_end_have_wider_intervals(tmp_path: Path) -> None:
+    until = {"spec": {"name": "synthetic", "parameters": {}, "repeats": {"count": None, "until": {"metric": "ipc"}}}}
+    counted = {"spec": {"name": "synthetic", "parameters": {}, "repeats": {"count": 3, "until": None}}}
+    luck = judged(tmp_path / "until", trials_of({(1, 1.0): 0.75}), claim(**WITHIN), **until)
+    fixed = judged(tmp_path / "count", trials_of({(1, 1.0): 0.75}), claim(**WITHIN), **counted)
+    widths = [number.high - number.low for verdict in (luck, fixed) for number in verdict.finding.numbers]  # type: ignore[operator]
+    assert widths[0] > 1.3 * widths[1]
+    assert "intervals are those of 98.5 %" in luck.finding.sentence
+
+
+def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:
+    useful = {
+        (queues, load): 0.4 + (0.1 * step if load == 0.25 else 0)
+        for load in (0.25, 0.5, 0.75, 1.0)
+        for step, queues in enumerate((1, 2, 4))
+    }
+    wobble = [-0.02, 0.0, 0.02]
+    verdict = judged(tmp_path, trials_of(useful, wobble), claim(**TREND))
+    assert verdict.kind is INCONCLUSIVE
+    assert "in 1 of 4 groups" in verdict.finding.sentence
+
+
+def test_a_rise_is_held_against_that_of_another_metric_in_the_same_trials(tmp_path: Path) -> None:
+    """Polls and sweeps of a second: with one queue their rates rise alike, with eight a sweep has eight polls."""
+    trials = poll_trials({1: 1_000_000, 8: 8_000_000})
+    predicate = {"kind": "rise_share", "factor": "queues", "from": 1, "to": 8, "beside": "poll_rate_per_queue_hz"}
+    none = judged(tmp_path, trials, claim(metric="poll_rate_hz", predicate={**predicate, "low": 1}))
+    assert none.kind is INCONCLUSIVE, "the other metric does not rise, so there is no share of its rise"
+    half = predicate | {"beside": "poll_rate_running_hz"}
+    both = claim(metric="poll_rate_hz", predicate={**half, "low": 0.95, "high": 1.05})
+    assert judged(tmp_path / "same", trials, both).kind is AGREES
+    absent = claim(metric="poll_rate_hz", predicate={**half, "beside": "ipc", "low": 0.9})
+    verdict = judged(tmp_path / "absent", trials, absent)
+    assert verdict.kind is NOT_MEASURABLE
+    assert "(ipc) is absent" in verdict.finding.sentence
+
+
+def test_what_the_spec_does_otherwise_than_the_paper_is_said(tmp_path: Path) -> None:
+    done = {"workload": "l3fwd-lpm", "extra_cycles": 400, "feed": "infinite", "rx_desc": 512, "frame": 64}
+    trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
+    run = read_run(synthetic.write_run(tmp_path / "run", trials))
+    lines = evaluate_run(run)[0].differs
+    assert "extra work: 0 TSC cycles a packet in the paper, 400 TSC cycles a packet here" in lines
+    assert "feed: wire in the paper, infinite here" in lines
+    assert "RX ring: not stated in the paper, 512 descriptors here" in lines
+    assert not any(line.startswith(("frame", "work on a packet")) for line in lines), "these are the paper's"
+    tunnel = [record | {"params": {"workload": "encap", "encapsulation": "ipip"}} for record in trials]
+    run = read_run(synthetic.write_run(tmp_path / "tunnel", tunnel, row="H-F3a", rows=["H-F3a"]))
+    assert "encapsulation: gre-ipv6 in the paper, ipip here" in evaluate_run(run)[0].differs
 
 
 def test_differences_to_the_paper_are_said(tmp_path: Path) -> None:
@@ -309,6 +474,12 @@ def test_shipped_claims_cover_their_rows() -> None:
         ({"predicate": {"kind": "trend", "factor": "queue", "direction": "falls"}}, "no parameter is called 'queue'"),
         ({"where": {"queues": {"over": 3}}}, "over"),
         ({"surprise": 1}, "surprise"),
+        ({"needs": ["numa"]}, "needs"),
+        ({"predicate": {"kind": "crosses", "factor": "queues", "across": "form", "of": 1, "over": 2}}, "'form'"),
+        (
+            {"predicate": {"kind": "rise_share", "factor": "queues", "from": 1, "to": 2, "beside": "x", "low": 1}},
+            "no metric is called 'x'",
+        ),
         ({"row": "S-F6"}, "does not begin with the row"),
         ({"statement": None}, "statement"),
     ],
@@ -332,3 +503,11 @@ def test_json_form_is_plain_data(tmp_path: Path) -> None:
     plain = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
     assert plain["verdict"] == "inconclusive"
     assert plain["numbers"][0]["low"] is None
+
+
+def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
+    """A path without loss is one although the host flags every trial; a paper's claim would be inconclusive."""
+    trials = [synthetic.disturbed(record) for record in trials_of({(1, 1.0): 0.75}, [*WOBBLE, *WOBBLE])]
+    verdict = judged(tmp_path, trials, claim(**WITHIN, row="SANITY", id="SANITY.x"), row="SANITY", rows=["SANITY"])
+    assert verdict.kind is AGREES
+    assert verdict.finding.flagged == 6

@@ -4,8 +4,8 @@
 import pandas as pd
 import pytest
 
+from pollscope.base.names import COLLECTORS
 from pollscope.cli import main
-from pollscope.collectors.registry import COLLECTORS
 
 IIO = (
     "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"

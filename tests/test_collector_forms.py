@@ -8,7 +8,8 @@ import json
 import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
 
-from pollscope.collectors import perf_stat, qemu_vtd
+from pollscope.collectors.parsers import qemu_vtd
+from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
 
 TABLE = [
@@ -146,7 +147,6 @@ MARKED = {
     "neohost": '{"counters": [{"counter": {"name": "ICM Cache Miss", "value": 3}}]}\n',
     "dpdk-telemetry": '{"/ethdev/stats": {"ipackets": 5}}\n',
     "lscpu": '{"lscpu": [{"field": "Model:", "data": "106"}]}\n',
-    "ddio-bench": "2 64.9\n",
     "devlink": '{"health": {"pci/0000:3b:00.0": [{"reporter": "tx", "state": "healthy", "error": 1}]}}\n',
 }
 
@@ -173,7 +173,7 @@ def test_totals_behind_intervals_are_no_interval(form):
         row = '"counter-value" : "12", "unit" : "", "event" : "cycles"}\n'
         rows = f'{{"interval" : 1.000921300, {row}{{{row}'
     origin = Origin("perf")
-    readings = list(perf_stat.parse(iter(rows.splitlines(keepends=True)), origin))
+    readings = list(stat.parse(iter(rows.splitlines(keepends=True)), origin))
     assert [(reading.t_ns, reading.values[0]) for reading in readings] == [(1000921300, 12)]
     assert origin.problems.count == 1
 

@@ -3,26 +3,27 @@
 
 import pytest
 
-from pollscope.collectors.interface import Outcome, Status
+from pollscope.collectors.interface import CollectorOutcome, Status
 from pollscope.collectors.plausibility import judge
-from pollscope.collectors.sample import Kind, Sample
-from pollscope.collectors.window import LcoreCounts, Verdict, Window
+from pollscope.collectors.sample import Kind, SourceSample
+from pollscope.collectors.window import LcoreCounts, Plausibility, Window
 
 SECOND = 10**9
 
 
 def counter(source, path, metric, per_second, unit="1", seconds=4):
     return [
-        Sample(t * SECOND, source, path, metric, round(t * per_second), unit, Kind.COUNTER, "") for t in range(seconds)
+        SourceSample(t * SECOND, source, path, metric, round(t * per_second), unit, Kind.COUNTER, "")
+        for t in range(seconds)
     ]
 
 
 def rate(source, path, metric, value, unit="1/s"):
-    return [Sample(t * SECOND, source, path, metric, value, unit, Kind.RATE, "") for t in range(4)]
+    return [SourceSample(t * SECOND, source, path, metric, value, unit, Kind.RATE, "") for t in range(4)]
 
 
 def interval(source, path, metric, value):
-    return [Sample(t * SECOND, source, path, metric, value, "1", Kind.INTERVAL, "") for t in range(4)]
+    return [SourceSample(t * SECOND, source, path, metric, value, "1", Kind.INTERVAL, "") for t in range(4)]
 
 
 def verdicts(samples, outcomes=()):
@@ -35,11 +36,11 @@ NIC = counter("ethtool", "port:eth0", "nic.rx_bytes", 1e9, "B")
 @pytest.mark.parametrize(
     ("write", "dropped", "verdict"),
     [
-        (1.1e9, 0, Verdict.OK),
-        (0.7e9, 0, Verdict.SUSPICIOUS),
-        (0.2e9, 0, Verdict.IMPOSSIBLE),
-        (0.2e9, 1e6, Verdict.SUSPICIOUS),
-        (0, 0, Verdict.IMPOSSIBLE),
+        (1.1e9, 0, Plausibility.OK),
+        (0.7e9, 0, Plausibility.SUSPICIOUS),
+        (0.2e9, 0, Plausibility.IMPOSSIBLE),
+        (0.2e9, 1e6, Plausibility.SUSPICIOUS),
+        (0, 0, Plausibility.IMPOSSIBLE),
     ],
 )
 def test_nic_bytes_against_iio_bytes(write, dropped, verdict):
@@ -62,10 +63,12 @@ def test_two_sources_of_the_same_bytes_are_not_added():
         *rate("pcm-iio", "socket0/stack1", "dma_write", 0.6e9),
         *rate("perf-uncore", "socket0/stack1", "dma_write", 0.6e9),
     ]
-    assert verdicts(samples)["nic_iio"] is Verdict.SUSPICIOUS
+    assert verdicts(samples)["nic_iio"] is Plausibility.SUSPICIOUS
 
 
-@pytest.mark.parametrize(("misses", "verdict"), [(100, None), (1100, Verdict.SUSPICIOUS), (2100, Verdict.IMPOSSIBLE)])
+@pytest.mark.parametrize(
+    ("misses", "verdict"), [(100, None), (1100, Plausibility.SUSPICIOUS), (2100, Plausibility.IMPOSSIBLE)]
+)
 def test_misses_against_lookups(misses, verdict):
     samples = rate("pcm-iio", "socket0/stack1", "iotlb_lookups", 1000) + rate(
         "pcm-iio", "socket0/stack1", "iotlb_misses", misses
@@ -74,7 +77,7 @@ def test_misses_against_lookups(misses, verdict):
 
 
 @pytest.mark.parametrize(
-    ("hits", "verdict"), [(600, Verdict.OK), (900, Verdict.SUSPICIOUS), (1700, Verdict.IMPOSSIBLE)]
+    ("hits", "verdict"), [(600, Plausibility.OK), (900, Plausibility.SUSPICIOUS), (1700, Plausibility.IMPOSSIBLE)]
 )
 def test_hits_and_misses_make_all_llc_requests(hits, verdict):
     counts = (("itom", 1000), ("itom_hit", hits), ("itom_miss", 400))
@@ -86,7 +89,7 @@ def test_partial_writes_at_idle_are_a_wrapped_counter():
     idle = rate("pcm-memory", "socket0", "partial_writes", 2.0e9) + rate(
         "pcm-memory", "socket0", "dram_write", 1e6, "B/s"
     )
-    assert verdicts(idle)["partial_writes"] is Verdict.IMPOSSIBLE
+    assert verdicts(idle)["partial_writes"] is Plausibility.IMPOSSIBLE
     busy = rate("pcm-memory", "socket0", "partial_writes", 1000) + rate(
         "pcm-memory", "socket0", "dram_write", 5e9, "B/s"
     )
@@ -96,36 +99,44 @@ def test_partial_writes_at_idle_are_a_wrapped_counter():
 def test_channels_make_the_socket():
     samples = rate("pcm-memory", "socket0", "dram_read", 100.0, "B/s")
     samples += rate("pcm-memory", "socket0/channel0", "dram_read", 50.0, "B/s")
-    assert verdicts(samples)["channel_sum"] is Verdict.SUSPICIOUS
+    assert verdicts(samples)["channel_sum"] is Plausibility.SUSPICIOUS
     samples += rate("pcm-memory", "socket0/channel1", "dram_read", 50.0, "B/s")
     assert "channel_sum" not in verdicts(samples)
 
 
 def test_wrapped_zero_backwards_and_multiplexed():
     wrapped = [
-        Sample(0, "pcm-pcie", "socket0", "itom", None, "1", Kind.INTERVAL, "counter wrapped: 2 is not below 2^47")
+        SourceSample(0, "pcm-pcie", "socket0", "itom", None, "1", Kind.INTERVAL, "counter wrapped: 2 is not below 2^47")
     ]
-    assert verdicts(wrapped)["wrapped"] is Verdict.IMPOSSIBLE
-    assert verdicts([*NIC, *interval("pcm-pcie", "socket0", "itom", 0)])["zeros"] is Verdict.IMPOSSIBLE
-    back = [Sample(t * SECOND, "ethtool", "port", "rx", v, "1", Kind.COUNTER, "") for t, v in enumerate((5, 9, 2))]
-    assert verdicts(back)["backwards"] is Verdict.SUSPICIOUS
-    share = [Sample(0, "perf", "socket0", "iio.running_share", 0.5, "1", Kind.GAUGE, "")]
-    assert verdicts(share)["multiplexed"] is Verdict.SUSPICIOUS
+    assert verdicts(wrapped)["wrapped"] is Plausibility.IMPOSSIBLE
+    assert verdicts([*NIC, *interval("pcm-pcie", "socket0", "itom", 0)])["zeros"] is Plausibility.IMPOSSIBLE
+    back = [
+        SourceSample(t * SECOND, "ethtool", "port", "rx", v, "1", Kind.COUNTER, "") for t, v in enumerate((5, 9, 2))
+    ]
+    assert verdicts(back)["backwards"] is Plausibility.SUSPICIOUS
+    share = [SourceSample(0, "perf", "socket0", "iio.running_share", 0.5, "1", Kind.GAUGE, "")]
+    assert verdicts(share)["multiplexed"] is Plausibility.SUSPICIOUS
 
 
 def test_ddio_off_sends_everything_to_dram():
-    off = [Sample(0, "pcie", "device:0000:16:00.0", "ddio", 0, "1", Kind.STATE, "")]
+    off = [SourceSample(0, "pcie", "device:0000:16:00.0", "ddio", 0, "1", Kind.STATE, "")]
     small = rate("pcm-memory", "socket0", "dram_write", 0.1e9, "B/s")
-    assert verdicts([*NIC, *off, *small])["ddio_dram"] is Verdict.SUSPICIOUS
+    assert verdicts([*NIC, *off, *small])["ddio_dram"] is Plausibility.SUSPICIOUS
     assert "ddio_dram" not in verdicts([*NIC, *small])
-    assert verdicts([*NIC, *off, *rate("pcm-memory", "socket0", "dram_write", 2e9, "B/s")])["ddio_dram"] is Verdict.OK
+    assert (
+        verdicts([*NIC, *off, *rate("pcm-memory", "socket0", "dram_write", 2e9, "B/s")])["ddio_dram"] is Plausibility.OK
+    )
 
 
 def test_too_many_instructions_and_two_owners_of_a_pmu():
     samples = interval("perf", "cpu0", "instructions", 9000) + interval("perf", "cpu0", "cycles", 1000)
-    assert verdicts(samples)["ipc"] is Verdict.IMPOSSIBLE
-    both = [Outcome("pcm-iio", Status.OK), Outcome("pcm-memory", Status.OK), Outcome("pcm-pcie", Status.ABSENT)]
-    assert verdicts([], both)["pmu_in_use"] is Verdict.SUSPICIOUS
+    assert verdicts(samples)["ipc"] is Plausibility.IMPOSSIBLE
+    both = [
+        CollectorOutcome("pcm-iio", Status.OK),
+        CollectorOutcome("pcm-memory", Status.OK),
+        CollectorOutcome("pcm-pcie", Status.ABSENT),
+    ]
+    assert verdicts([], both)["pmu_in_use"] is Plausibility.SUSPICIOUS
     assert verdicts([], both[1:]) == {}
 
 
@@ -143,9 +154,9 @@ def node_ipc(source, path, instructions, cycles, own_instructions=1.5e9, own_cyc
 @pytest.mark.parametrize(
     ("instructions", "cycles", "verdict"),
     [
-        (1.52e9, 1.01e9, Verdict.OK),
-        (1.52e9, 1.9e9, Verdict.SUSPICIOUS),  # another thread stalls on the same CPU
-        (0.9e9, 0.6e9, Verdict.IMPOSSIBLE),  # the ratio fits, but a CPU cannot do less than its thread
+        (1.52e9, 1.01e9, Plausibility.OK),
+        (1.52e9, 1.9e9, Plausibility.SUSPICIOUS),  # another thread stalls on the same CPU
+        (0.9e9, 0.6e9, Plausibility.IMPOSSIBLE),  # the ratio fits, but a CPU cannot do less than its thread
     ],
 )
 def test_the_nodes_ipc_against_that_of_its_cpu(instructions, cycles, verdict):
@@ -166,7 +177,8 @@ def test_without_counts_of_the_same_cpu_there_is_no_finding_on_ipc():
 
 def test_a_gauge_of_turbostat_is_enough_for_the_ipc():
     gauge = [
-        Sample(t * SECOND, "turbostat", "cpu5", "instructions_per_cycle", 0.5, "1", Kind.GAUGE, "") for t in (1, 2)
+        SourceSample(t * SECOND, "turbostat", "cpu5", "instructions_per_cycle", 0.5, "1", Kind.GAUGE, "")
+        for t in (1, 2)
     ]
     findings = judge(Window(gauge, (), [LcoreCounts(2, 5, 3e9, 2e9, 2.0)]))
-    assert [finding.verdict for finding in findings if finding.rule == "node_ipc"] == [Verdict.SUSPICIOUS]
+    assert [finding.verdict for finding in findings if finding.rule == "node_ipc"] == [Plausibility.SUSPICIOUS]

@@ -8,7 +8,7 @@ from collector_samples import PARSERS, read_text, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.collectors import pcm_iio
+from pollscope.collectors.parsers.pcm import iio
 from pollscope.collectors.parsing import Origin, ParseError, parse_cell, slug
 from pollscope.collectors.sample import tidy
 
@@ -30,7 +30,7 @@ def test_any_text_parses_or_is_refused(parser, text):
 @given(
     rows=st.lists(st.tuples(COUNT, COUNT, COUNT, COUNT, COUNT, COUNT), min_size=1, max_size=20), torn=st.integers(0, 40)
 )
-def test_pcm_iio_gives_back_what_was_printed(rows, torn):
+def test_pcm_iio_restores_what_was_printed(rows, torn):
     header = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
     text = "".join(f"{header}Socket0,IIO Stack 0 - PCIe0,Part0,{','.join(map(str, row))}\n" for row in rows)
     readings = read_text("pcm-iio", text)
@@ -62,13 +62,13 @@ def test_a_sample_read_whole_is_the_same_as_read_row_by_row(place, length, harm,
     def outcome():
         origin = Origin("text")
         try:
-            return list(pcm_iio.parse(iter(text.splitlines(keepends=True)), origin)), origin.problems
+            return list(iio.parse(iter(text.splitlines(keepends=True)), origin)), origin.problems
         except ParseError as error:
             return str(error)
 
     whole = outcome()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pcm_iio, "_MOST_ROWS", 1)
+        patch.setattr(iio, "_MOST_ROWS", 1)
         assert whole == outcome()
 
 
@@ -89,7 +89,7 @@ def test_delimiter_and_padding_change_nothing(delimiter, pad, numbers):
 
 
 @given(value=st.integers(0, 2**63 - 1), name=st.from_regex(r"[a-z][a-z_.]{0,20}", fullmatch=True))
-def test_ethtool_gives_back_every_counter(value, name):
+def test_ethtool_restores_every_counter(value, name):
     readings = read_text("ethtool", f"NIC statistics:\n     {name}: {value}\n")
     found = [v for reading in readings for v in reading.values]
     assert set(found) == {value}
@@ -128,7 +128,7 @@ def test_a_long_log_needs_no_memory():
 
     def peak_bytes(samples):
         tracemalloc.start()
-        count = sum(1 for _ in pcm_iio.parse(lines(samples), Origin("long")))
+        count = sum(1 for _ in iio.parse(lines(samples), Origin("long")))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert count == 8 * samples

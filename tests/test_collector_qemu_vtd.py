@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from collector_samples import OWN, read_text, values
 
+from pollscope.base.errors import HostError
 from pollscope.collectors.iotlb import derive
+from pollscope.collectors.parsers.qemu_vtd import EVENTS
 from pollscope.collectors.parsing import ParseError
-from pollscope.collectors.qemu_vtd import EVENTS, QemuVtd
 from pollscope.collectors.registry import create
-from pollscope.errors import HostError
+from pollscope.collectors.sources.qemu_vtd import QemuVtd
 
 # Recorded from the DUT of a vm-pair while it forwarded 2000 packets a second.
 SLICE_NS = "25754947"

@@ -2,13 +2,19 @@
 """What collectors ask the kernel and their tools for, and what they keep between two snapshots."""
 
 import struct
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from pollscope.collectors import ethtool_ioctl, perf
-from pollscope.collectors.ethtool_ioctl import Statistics
-from pollscope.collectors.host_files import KernelLoad
+from pollscope.base.errors import HostError
+from pollscope.collectors.parsing import Problems
+from pollscope.collectors.recording import Recorder, Recording
+from pollscope.collectors.sample import tidy
+from pollscope.collectors.sources import ethtool, pcm, perf
+from pollscope.collectors.sources.ethtool import Statistics
+from pollscope.collectors.sources.kernel_load import KernelLoad
 
 INTERVAL_NS = 100_000_000
 
@@ -36,14 +42,14 @@ def test_counters_of_a_nic_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> 
 
     def call(_socket: object, _interface: str, head: bytes, room: int) -> bytes:
         command = struct.unpack_from("=I", head)[0]
-        if command == ethtool_ioctl._GSSET_INFO:
-            return struct.pack("=IIQI", command, 0, 1 << ethtool_ioctl._SET_STATS, len(counters))
-        if command == ethtool_ioctl._GSTRINGS:
+        if command == ethtool._GSSET_INFO:
+            return struct.pack("=IIQI", command, 0, 1 << ethtool._SET_STATS, len(counters))
+        if command == ethtool._GSTRINGS:
             return head + b"".join(name.encode().ljust(32, b"\0") for name in counters)
         assert room == 8 * len(counters)
         return head + struct.pack(f"={len(counters)}Q", *counters.values())
 
-    monkeypatch.setattr(ethtool_ioctl, "_call", call)
+    monkeypatch.setattr(ethtool, "_call", call)
     nic = Statistics("eth9")
     assert nic.listing() == b"NIC statistics:\n     rx_packets: 1\n     rx_drops: 2\n"
     counters["rx_drops"] = 7
@@ -62,3 +68,62 @@ def test_files_of_proc_are_read_whole_and_from_their_beginning_each_time() -> No
         assert texts["interrupts"].split()[0] == b"CPU0"
         assert texts["softirqs"].rstrip().splitlines()[-1].split()[0] == b"RCU:"
     collector.release()
+
+
+def tool(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_settings_of_a_nic_whose_driver_has_no_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = '-i) echo "driver: virtio_net" ;; -c) echo "rx-usecs: 8" ;; *) echo "not supported" >&2; exit 95 ;;'
+    tool(tmp_path, "ethtool", f'case $1 in {answers} esac; [ "$2" = eth9 ]', monkeypatch)
+    collector = ethtool.EthtoolSettings(("eth9",))
+    assert collector.probe() == (True, "eth9")
+    recorder = Recorder(tmp_path, collector.name, "snapshots")
+    for label, text in collector.snapshot():
+        recorder.write(text, label)
+    recorder.close()
+    found = tidy(collector.name, collector.parse_recording(Recording.open(recorder.path), Problems()))
+    assert [(each.unit_path, each.metric, each.value) for each in found] == [
+        ("port:eth9", "driver", "virtio_net"),
+        ("port:eth9", "rx_usecs", 8),
+    ]
+    with pytest.raises(HostError, match="ethtool"):
+        list(ethtool.EthtoolSettings(("eth8",)).snapshot())
+
+
+def test_perf_iostat_is_asked_for_where_the_kernel_shows_an_iio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perf, "PMUS", tmp_path)
+    tool(tmp_path, "perf", "exit 0", monkeypatch)
+    assert not perf.PerfIostat().probe().available
+    (tmp_path / "uncore_iio_0").mkdir()
+    assert perf.PerfIostat().probe().available
+    assert list(perf.PerfIostat().arguments(1_000_000)) == ["stat", "--iostat", "--log-fd", "1", "-I", "10"]
+
+
+class Scraped(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.end_headers()
+        self.wfile.write(b'DRAM_Reads{socket="1",aggregate="socket"} 64\n')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_sensor_server_is_scraped_once_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with HTTPServer(("127.0.0.1", 0), Scraped) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert pcm.PcmSensorServer(f"{url}/metrics").probe().available
+        assert list(pcm.PcmSensorServer(f"{url}/metrics").snapshot()) == [
+            ("", b'DRAM_Reads{socket="1",aggregate="socket"} 64\n')
+        ]
+        assert "404" in pcm.PcmSensorServer(f"{url}/").probe().reason
+        server.shutdown()
+    assert "no pcm-sensor-server answers" in pcm.PcmSensorServer(f"{url}/metrics").probe().reason

@@ -17,17 +17,21 @@ from pathlib import Path
 import pytest
 from collector_samples import ROOT
 
-from pollscope.collectors import pcm_iio, polling, sysfs_values, tool
-from pollscope.collectors.dpdk_telemetry import DpdkTelemetry
-from pollscope.collectors.host_files import Ethtool, KernelLoad
-from pollscope.collectors.interface import Availability, Status
+from pollscope.base.errors import HostError, UsageError
+from pollscope.base.names import COLLECTORS
+from pollscope.collectors import polling, tool
+from pollscope.collectors.interface import ProbeResult, Status
+from pollscope.collectors.parsers import sysfs
+from pollscope.collectors.parsers.pcm import iio
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.recording import Recording
-from pollscope.collectors.registry import COLLECTORS, create, probe_all
+from pollscope.collectors.registry import create, probe_all
 from pollscope.collectors.replay import Replay
-from pollscope.collectors.session import Session, overhead_share
+from pollscope.collectors.session import CollectorSession, overhead_share
+from pollscope.collectors.sources.dpdk_telemetry import DpdkTelemetry
+from pollscope.collectors.sources.ethtool import Ethtool
+from pollscope.collectors.sources.kernel_load import KernelLoad
 from pollscope.collectors.tool import ToolCollector
-from pollscope.errors import HostError, UsageError
 
 INTERVAL_NS = 50_000_000
 SAMPLE = (
@@ -46,7 +50,7 @@ GOOD = f"""
 def make_tool(tmp_path):
     """A collector whose tool is a small Python program."""
 
-    def make(name, source, parse=pcm_iio.parse):
+    def make(name, source, parse=iio.parse):
         program = tmp_path / name
         program.write_text(f"#!{sys.executable}\n{textwrap.dedent(source)}", encoding="utf-8")
         program.chmod(0o755)
@@ -72,7 +76,7 @@ def impatient(monkeypatch):
 
 
 def run(collectors, folder, seconds, required=()):
-    session = Session(collectors, folder, INTERVAL_NS, required)
+    session = CollectorSession(collectors, folder, INTERVAL_NS, required)
     session.start()
     session.mark("warmup")
     time.sleep(seconds / 2)
@@ -177,10 +181,10 @@ def test_no_tool_is_left_behind_when_we_are_killed(make_tool, tmp_path):
 
 class Failing(PollingCollector):
     name, summary = "failing", "reads what is not there"
-    parser = staticmethod(sysfs_values.parse)
+    parser = staticmethod(sysfs.parse)
 
     def probe(self):
-        return Availability(True, "")
+        return ProbeResult(True, "")
 
     def snapshot(self):
         yield "", Path("/nonexistent/file").read_bytes()
@@ -209,7 +213,7 @@ def test_an_absent_collector_says_why(tmp_path):
         name = "absent"
 
         def probe(self):
-            return Availability(False, "no such hardware")
+            return ProbeResult(False, "no such hardware")
 
     session, samples = run([Absent()], tmp_path / "run", 0.02)
     assert session.outcomes["absent"].status == Status.ABSENT

@@ -6,10 +6,10 @@ import json
 import pytest
 from collector_samples import OWN, PARSERS, read_text, reason, values
 
-from pollscope.collectors import perf_events
 from pollscope.collectors.parsing import Origin, ParseError, Problems
-from pollscope.collectors.perf import in_base_units
 from pollscope.collectors.processor import Processor, read_processor
+from pollscope.collectors.sources import perf_events
+from pollscope.collectors.sources.perf import in_base_units
 
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*.[ctj]*")), ids=lambda path: path.name)
@@ -110,16 +110,6 @@ def test_dmar_perf_latency():
     assert values(readings, "iommu:dmar0", "inv_iotlb_latency_count:0.1us-1us") == [286]
 
 
-def test_perf_iostat():
-    text = (
-        "#  time    port         Inbound Read(MB)    Inbound Write(MB)    Outbound Read(MB)   Outbound Write(MB)\n"
-        "     1.000123456 0000:5d                    1                    3                    0                    2\n"
-    )
-    readings = read_text("perf-iostat", text)
-    assert values(readings, "rootport:0000:5d", "dma_write") == [3 * 2**20]
-    assert readings[0].t_ns == 1000123456
-
-
 def test_kernel_load():
     stat = "cpu  10 0 20 300 0 1 2 7 0 0\ncpu1 5 0 10 150 0 0 1 6 0 0\nintr 12 3\nctxt 4321\nprocs_running 2\n"
     readings = read_text("kernel-load", stat, "stat")
@@ -170,7 +160,7 @@ def test_turbostat_glued_columns():
 def test_rapl_wraps_are_left_to_the_reader():
     text = "/sys/class/powercap/intel-rapl:0/energy_uj=123456789\n"
     text += "/sys/class/powercap/intel-rapl:0:0/energy_uj!Permission denied\n"
-    readings = read_text("sysfs", text)
+    readings = read_text("cpufreq", text)
     assert values(readings, "powercap:intel-rapl:0", "energy") == [pytest.approx(123.456789)]
     assert reason(readings, "powercap:intel-rapl:0:0", "energy") == "Permission denied"
 
@@ -191,7 +181,7 @@ def test_rapl_zones_are_those_of_their_sockets():
         f"/sys/class/powercap/intel-rapl:{zone}/name={name}\n"
         for index, (zone, name) in enumerate(zones.items())
     )
-    readings = read_text("sysfs", snapshot + snapshot.replace("000000\n", "500000\n"))
+    readings = read_text("cpufreq", snapshot + snapshot.replace("000000\n", "500000\n"))
     assert values(readings, "socket0", "package_energy") == [1.0, 1.5]
     assert values(readings, "socket0", "package_energy_range") == [262143.32885] * 2
     assert values(readings, "socket0", "dram_energy") == [2.0, 2.5]
@@ -250,8 +240,8 @@ def test_processor_of_this_machine():
 
 
 def test_the_corunner_is_watched_alone(tmp_path):
-    from pollscope.collectors.perf import PerfCorunner
     from pollscope.collectors.recording import Recorder, Recording
+    from pollscope.collectors.sources.perf import PerfCorunner
 
     assert PerfCorunner().probe() == (False, "the run has no co-runner")
     assert "-p 4711" in " ".join(PerfCorunner(pid=4711).arguments(10**8))
@@ -304,7 +294,7 @@ def test_interrupts_of_each_cpu_and_those_of_none():
 def test_throttling_and_idle_states_of_a_cpu():
     cpu = "/sys/devices/system/cpu/cpu3"
     readings = read_text(
-        "sysfs",
+        "cpufreq",
         f"{cpu}/thermal_throttle/core_throttle_count=12\n"
         f"{cpu}/thermal_throttle/package_throttle_total_time_ms=1500\n"
         f"{cpu}/cpuidle/state2/name=C6\n{cpu}/cpuidle/state2/time=2500000\n{cpu}/cpuidle/state2/usage=42\n"

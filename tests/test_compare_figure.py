@@ -4,16 +4,18 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
 from test_figures import words
 
-from pollscope.analysis.compare import compare_knobs, compare_levels, compare_runs
+from pollscope.analysis.compare import _adjusted, _difference, compare_knobs, compare_levels, compare_runs
 from pollscope.analysis.figures import save_comparison
 from pollscope.analysis.figures.comparison import draw_comparison
+from pollscope.analysis.point_values import PointValues
 from pollscope.analysis.report import report_html
-from pollscope.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
 
@@ -40,6 +42,16 @@ def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
     assert "1 of 4 differences are larger than noise" in text
     assert "absent, because the first is zero" in text, "nothing was lost, so there is no ratio of losses"
     assert "3 trials a point" in text
+
+
+def test_of_many_equal_metrics_hardly_any_differs(tmp_path: Path) -> None:
+    """Four hundred points at which nothing differs: single intervals leave out 1 at some twenty, together at none."""
+    rng = np.random.default_rng(5)
+    sides = [[PointValues({}, tuple(1e6 * (1 + 0.01 * rng.standard_normal(3)))) for _ in range(2)] for _ in range(400)]
+    found = _adjusted([_difference("rx_pps", f"{at}", ("off", "strict"), *both) for at, both in enumerate(sides)])
+    assert sum(not each.ratio.low <= 1 <= each.ratio.high for each in found) >= 8
+    assert sum(each.beyond_noise for each in found) <= 1
+    assert all(each.adjusted >= each.p for each in found)
 
 
 def test_only_what_exceeds_noise_is_filled(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from run_helpers import Cli, assert_complete
 from test_corunner_protocol import children, gone
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
 from pollscope.host import company
 from pollscope.host.company import Company, place_company
 from pollscope.host.cpus import Cpu

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from synthetic_run import trial
 
-from pollscope.collecting import node_counts
-from pollscope.counted import COUNTED
-from pollscope.derive import derive_trial
-from pollscope.metrics import metric_dictionary
+from pollscope.metrics.counted import COUNTED
+from pollscope.metrics.derive import derive_trial
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.run.collecting import key_of, node_counts
 
 
 def mean(value: float, unit: str = "1/s", units: int = 1) -> dict[str, Any]:
@@ -44,6 +44,45 @@ def test_pcm_iio_comes_before_others_and_is_not_added_to_them() -> None:
 def test_misses_per_packet_relate_the_window_to_the_packets_of_the_dut() -> None:
     metrics, _ = metrics_of(vtd_pmu=delivered(**{"iotlb.lookups": mean(4000), "iotlb.misses": mean(2000)}))
     assert metrics["iotlb_misses_per_packet"] == pytest.approx(2000 / metrics["rx_pps"])
+
+
+def test_costs_of_sent_packets_relate_the_window_to_what_the_dut_sent() -> None:
+    counts = {"iotlb.lookups": mean(4000), "iotlb.misses": mean(1000), "dma_read": mean(2e9, "B/s")}
+    metrics, _ = metrics_of(pcm_iio=delivered(**counts))
+    assert metrics["iotlb_misses_per_sent_packet"] == pytest.approx(1000 / metrics["tx_pps"])
+    assert metrics["pcie_dma_read_bytes_per_sent_packet"] == pytest.approx(2e9 / metrics["tx_pps"])
+    assert metrics["iotlb_hits_per_s"] == 3000
+
+
+def test_memory_traffic_of_both_hosts_is_that_of_a_packet() -> None:
+    dut = delivered(dram_read=mean(3e9, "B/s"), dram_write=mean(1e9, "B/s"))
+    sender = delivered(dram_read=mean(5e8, "B/s"), dram_write=mean(2e8, "B/s"))
+    record = {**trial(), "collectors": {"dut/pcm-memory": dut, "generator/pcm-memory": sender}}
+    metrics, _ = derive_trial(record)
+    assert metrics["dram_bytes_per_s"] == 4e9
+    assert metrics["dram_read_bytes_per_packet"] == pytest.approx(3e9 / metrics["rx_pps"])
+    assert metrics["dram_write_bytes_per_packet"] == pytest.approx(1e9 / metrics["rx_pps"])
+    assert metrics["generator_dram_read_bytes_per_packet"] == pytest.approx(5e8 / metrics["offered_pps"])
+    assert metrics["generator_dram_write_bytes_per_packet"] == pytest.approx(2e8 / metrics["offered_pps"])
+    _, absences = metrics_of(pcm_memory=dut)
+    assert "generator/pcm-memory" in absences["generator_dram_read_bytes_per_packet"]
+
+
+def test_reads_without_a_completion_buffer_are_neohosts() -> None:
+    """Another thing than mlx5's outbound_pci_stalled_rd."""
+    metrics, absences = metrics_of(neohost=delivered(pcie_stalled_no_completion=mean(7, "1")))
+    assert metrics["nic_pcie_no_completion_clocks"] == 7
+    assert "nic_pcie_read_stalled_share" in absences
+    stalled = delivered(**{"nic.pcie_read_stalled_percent": mean(3, "%")})
+    assert "nic_pcie_no_completion_clocks" in metrics_of(ethtool=stalled)[1]
+
+
+@pytest.mark.parametrize(("workload", "moved"), [("io", "tx_pps"), ("rx", "rx_pps")])
+def test_what_a_core_moves_is_what_it_sends_or_only_receives(workload: str, moved: str) -> None:
+    record = trial()
+    record["config"]["dut"]["workload"] = workload
+    metrics, _ = derive_trial(record)
+    assert metrics["moved_pps"] == metrics[moved]
 
 
 def test_ddio_hits_of_ice_lake_include_near_writes_and_those_of_skylake_have_none() -> None:
@@ -95,3 +134,39 @@ def test_what_the_node_counted_is_taken_by_cpu_and_window() -> None:
     assert counts.window_s == (window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"]
     lcore["pmu"] = {"window": {"instructions": "many", "cycles": 2e9}}
     assert list(node_counts(result)) == []
+
+
+# The columns of the intra-host text's table 1: bits/s at the NIC, look-ups (hits, misses), bytes/s at the IIO, latency.
+TABLE = {1: (15.99e9, 20.30e6 + 11.25e6, 1.48e9, 1627e-9), 2: (19.99e9, 25.32e6 + 14.13e6, 1.85e9, 2468e-9)}
+
+
+@pytest.mark.parametrize(("cores", "reads"), [(1, (50.8, 51.3, 37.6)), (2, (96.3, 97.4, 71.3))])
+def test_outstanding_reads_of_the_text_three_ways_and_what_they_disagree_by(
+    cores: int, reads: tuple[float, float, float]
+) -> None:
+    bits, lookups, read_bytes, latency_s = TABLE[cores]
+    nic = delivered(pcie_inbound=mean(bits / 8, "B/s"), pcie_latency_mean=mean(latency_s, "s"))
+    iio = delivered(dma_read=mean(read_bytes, "B/s"), **{"iotlb.lookups": mean(lookups)})
+    metrics, _ = metrics_of(neohost=nic, pcm_iio=iio)
+    found = [metrics[f"outstanding_reads_{way}"] for way in ("nic", "iotlb", "iio")]
+    assert found == pytest.approx(reads, abs=0.1)
+    assert metrics["outstanding_reads_disagreement"] == pytest.approx(max(reads) / min(reads) - 1, rel=0.01)
+
+
+def test_one_way_to_outstanding_reads_disagrees_with_nothing() -> None:
+    nic = delivered(pcie_inbound=mean(2e9, "B/s"), pcie_latency_mean=mean(1e-6, "s"))
+    metrics, absences = metrics_of(neohost=nic)
+    assert metrics["outstanding_reads_nic"] == pytest.approx(31.25)
+    assert absences["outstanding_reads_disagreement"].startswith("fewer than two of outstanding_reads_nic")
+
+
+def test_the_other_hosts_memory_is_that_of_the_generators_collector() -> None:
+    """As the runner names collectors of a pair (pollscope.run.collecting.key_of)."""
+    there = {
+        "dut/pcm-memory": delivered(dram_read=mean(2e9, "B/s")),
+        "generator/pcm-memory": delivered(dram_read=mean(8e9, "B/s")),
+    }
+    metrics, _ = derive_trial({**trial(), "collectors": there})
+    assert key_of("generator", "pcm-memory") in there
+    assert metrics["dram_read_bytes_per_packet"] == pytest.approx(2e9 / metrics["rx_pps"])
+    assert metrics["generator_dram_read_bytes_per_packet"] == pytest.approx(8e9 / metrics["offered_pps"])

@@ -16,11 +16,11 @@ import synthetic_run as synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.accounting import SLICE_ERROR
-from pollscope.derive import derive_trial
-from pollscope.errors import UsageError
-from pollscope.metrics import metric_dictionary
-from pollscope.results_table import read_table, write_table
+from pollscope.base.errors import UsageError
+from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.metrics.derive import derive_trial
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.store.results_table import read_table, write_table
 
 
 def test_values_of_a_healthy_trial() -> None:

@@ -7,8 +7,8 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.errors import UsageError
-from pollscope.histogram import BeyondRange, merged, parse_histogram, stored_form
+from pollscope.base.errors import UsageError
+from pollscope.stats.histogram import BeyondRange, merged, parse_histogram, stored_form
 
 VALUES = st.lists(st.integers(0, 3_000_000_000), min_size=1, max_size=60)
 

@@ -11,11 +11,13 @@ import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
 
-from pollscope.analysis.figures import FIGURES, figures_of, save_figure
+from pollscope.analysis.figures import figure_of, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.s_f5 import OTHER_DEFINITIONS
 from pollscope.analysis.figures.style import PARTS
-from pollscope.run_folder import RunFolder, read_run
+from pollscope.base.names import FIGURES
+from pollscope.store.run_folder import RunFolder, read_run
 
 RUN_ID = "20260101T000000Z-abcdef"
 
@@ -50,7 +52,7 @@ def run_of(folder: Path, row: str, trials: Sequence[dict[str, Any]], **meta: Any
 
 
 def svg_of(run: RunFolder, row: str, out: Path) -> str:
-    return save_figure(FIGURES[row], run, out, row)[0].read_text(encoding="utf-8")
+    return save_figure(figure_of(row), run, out, row)[0].read_text(encoding="utf-8")
 
 
 def words(svg: str) -> str:
@@ -61,7 +63,7 @@ def words(svg: str) -> str:
 
 def test_a_figure_is_svg_pdf_and_png(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F5", tax_trials())
-    paths = save_figure(FIGURES["S-F5"], run, tmp_path / "out", "S-F5")
+    paths = save_figure(figure_of("S-F5"), run, tmp_path / "out", "S-F5")
     heads = [path.read_bytes()[:8] for path in paths]
     assert [path.name for path in paths] == ["S-F5.svg", "S-F5.pdf", "S-F5.png"]
     assert heads[0].startswith(b"<?xml")
@@ -110,6 +112,36 @@ def test_time_taken_away_does_not_move_the_bars(tmp_path: Path) -> None:
     assert "Other work" not in quiet.caption
 
 
+def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tmp_path: Path) -> None:
+    trials = [
+        record
+        | {"trial": f"{record['trial']}-{lookups}", "point": f"{record['point']}-{lookups}"}
+        | {"factors": record["factors"] | {"lookups": lookups}}
+        for lookups in (1, 16)
+        for record in tax_trials()
+        if lookups == 1 or record["factors"]["load_of_max"] == 1.0
+    ]
+    text = words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
+    assert "Full load, by work" in text
+    assert "Look-ups of a packet" in text
+    assert "Full load, by work" not in words(
+        svg_of(run_of(tmp_path / "o", "S-F5", tax_trials()), "S-F5", tmp_path / "p")
+    )
+
+
+def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
+    trials = [
+        record
+        | {"trial": f"{record['trial']}-{size}", "point": f"{record['point']}-{size}"}
+        | {"factors": record["factors"] | {"rx_desc": size}}
+        for size in (64, 512)
+        for record in poll_trials()
+    ]
+    text = words(svg_of(run_of(tmp_path / "run", "S-F8", trials), "S-F8", tmp_path / "out"))
+    assert "64 descriptors" in text
+    assert "512 descriptors" in text
+
+
 def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> None:
     """Visits timed one by one are known there all the same: testpmd's definition has no bar to stand on."""
     trials = tax_trials()
@@ -121,8 +153,8 @@ def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> N
             lcore["slices"]["quiet"] = [[0] * len(block) for block in lcore["slices"]["quiet"]]
     run = run_of(tmp_path / "run", "S-F5", trials)
     data = figure_data("S-F5", run)
-    assert lost not in {sample.levels["load_of_max"] for sample in data.samples("tax_share")}
-    assert lost in {sample.levels["load_of_max"] for sample in data.samples("tax_share_testpmd")}
+    assert lost not in {sample.levels["load_of_max"] for sample in data.by_point("tax_share")}
+    assert lost in {sample.levels["load_of_max"] for sample in data.by_point("tax_share_testpmd")}
     assert "Useful cycles" in words(svg_of(run, "S-F5", tmp_path / "out"))
 
 
@@ -154,7 +186,7 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
     assert "average in SoCC'19, 2 to 2.6" in text
 
 
-@pytest.mark.parametrize("row", sorted(FIGURES))
+@pytest.mark.parametrize("row", [row for row in FIGURES if isinstance(figure_of(row), PaperFigure)])
 def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: Path, row: str) -> None:
     trials = [record | {"status": "failed", "reason": "the node hung"} for record in tax_trials()]
     assert "no trial that is data" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
@@ -168,7 +200,7 @@ def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
 
 def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F8", poll_trials())
-    first, second = (save_figure(FIGURES["S-F8"], run, tmp_path / name, "f") for name in ("a", "b"))
+    first, second = (save_figure(figure_of("S-F8"), run, tmp_path / name, "f") for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
@@ -201,3 +233,19 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], 
     assert done.returncode == 2
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_of_several_pairs_one_is_drawn_and_the_others_are_said(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=0, polls=polls + repeat)
+        | {"pair": pair}
+        for pair, polls in (("first", 10_000_000), ("second", 20_000_000))
+        for repeat in range(3)
+    ]
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, row="S-F8", rows=["S-F8"]))
+    data = figure_data("S-F8", run)
+    (sample,) = data.by_point("poll_rate_hz")
+    assert len(sample.values) == 3
+    assert max(sample.values) < 1.1 * min(sample.values)
+    assert "Pair first of 2; `pollscope compare" in data.caption
+    assert "shows second." in data.caption

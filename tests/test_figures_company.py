@@ -58,6 +58,31 @@ def test_frequencies_stand_beside_the_stated_ones(tmp_path: Path) -> None:
         assert word in text
 
 
+def test_polled_queues_are_compared_with_the_same_cores_left_idle(tmp_path: Path) -> None:
+    hz = {("idle", 1): 3.0e9, ("idle", 8): 2.9e9, ("dut", 1): 2.95e9, ("dut", 8): 2.61e9}
+    trials = [
+        beside({"cores": cores, "dut_core": core}, repeat, 1000.0, value + repeat)
+        for (core, cores), value in hz.items()
+        for repeat in range(3)
+    ]
+    text = words(svg_of(run_of(tmp_path / "run", "S-T4.2", trials), "S-T4.2", tmp_path / "out"))
+    for word in ("3.00, 1.000", "2.95, 0.983", "2.61, 0.900", "left out"):
+        assert word in text
+
+
+def test_a_generator_and_the_virtual_nic_are_bars_of_their_own(tmp_path: Path) -> None:
+    trials = []
+    for feed, fall in (("infinite", 0.58), ("wire", 0.75)):
+        for corunner, pps in (("none", 1e6), ("matmul", fall * 1e6)):
+            for repeat in range(3):
+                levels = {"feed": feed, "corunner": corunner, "corunner_place": "smt-sibling"}
+                name = ",".join(levels.values())
+                trials.append(synthetic.trial(f"{name}:{repeat}", name, repeat, levels, pps=pps * (1 + repeat / 1000)))
+    text = words(svg_of(run_of(tmp_path / "run", "S-F7b", trials), "S-F7b", tmp_path / "out"))
+    for word in ("0.58", "0.75", "full rings", "generator"):
+        assert word in text
+
+
 def test_without_frequencies_the_reason_is_told(tmp_path: Path) -> None:
     trials = [beside({"spinning_cores": 0}, repeat, 1000.0) for repeat in range(3)]
     text = words(svg_of(run_of(tmp_path / "run", "S-T4.2", trials), "S-T4.2", tmp_path / "out"))

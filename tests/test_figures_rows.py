@@ -10,6 +10,8 @@ from test_figures import run_of, svg_of, words
 
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.h_f3 import distributions
+from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.store.results_table import current_table
 
 QUEUES = (1, 64, 512)
 
@@ -101,6 +103,23 @@ def test_points_that_the_generator_limits_are_marked(tmp_path: Path) -> None:
     meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
     run = run_of(tmp_path / "run", "S-F10a", shaped_trials(("SQ",)), **meta)
     assert "limit of the generator, not of the DUT" in words(svg_of(run, "S-F10a", tmp_path / "out"))
+
+
+def test_feeds_are_lines_of_their_own_and_only_the_wire_has_a_generator(tmp_path: Path) -> None:
+    meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    trials = [
+        record
+        | {"trial": f"{record['trial']}:{feed}", "point": f"{record['point']},feed={feed}"}
+        | {"factors": record["factors"] | {"feed": feed}}
+        for feed in ("wire", "infinite")
+        for record in shaped_trials(("SQ",), missed=10**6 if feed == "wire" else 0)
+    ]
+    run = run_of(tmp_path / "run", "S-F10a", trials, **meta)
+    text = words(svg_of(run, "S-F10a", tmp_path / "out"))
+    assert "packets of a generator" in text
+    assert "rings kept full by the virtual NIC" in text
+    assert "limit of the generator" not in text
+    assert saturated_generator_points(run, current_table(run)) == {}
 
 
 def test_llc_loads_are_drawn_where_they_are_counted(tmp_path: Path) -> None:

@@ -18,7 +18,12 @@ from pollscope.analysis.figures.style import look
 ROWS = ("S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18", "H-F3a")
 LEVELS: dict[str, dict[str, list[Any]]] = {
     "S-F13": {"cores": [1, 2, 4, 8], "frame": [64, 256]},
-    "S-F16": {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]},
+    "S-F16": {
+        "cores": [1, 2, 4, 8],
+        "organisation": ["scale-out", "scale-up"],
+        "ring_sync": ["default", "rts"],
+        "feed": ["wire", "infinite"],
+    },
     "S-F17a": {"cores": [2, 10], "organisation": ["scale-out", "scale-up"], "load_pps": [1e6, 2e7]},
     "S-F17b": {"cores": [2, 10], "organisation": ["scale-out", "scale-up"], "load_pps": [1e6, 2e7]},
     "S-F18": {"cores": [2, 10], "organisation": ["scale-out", "scale-up"], "placement": ["separate", "smt-pairs"]},
@@ -26,7 +31,7 @@ LEVELS: dict[str, dict[str, list[Any]]] = {
 }
 WORDS = {
     "S-F13": ("in proportion to one core", "SoCC'19: plateau, 3 to 7", "256 B"),
-    "S-F16": ("scale-up (one shared queue)", "SoCC'19: scale-up peaks at 4"),
+    "S-F16": ("scale-up (one shared queue)", "scale-up, ring rts", "SoCC'19: scale-up peaks at 4", "rings kept full"),
     "S-F17a": ("Mean, 10 cores", "SoCC'19: scale-up higher above 15"),
     "S-F17b": ("99th percentile, 10 cores", "scale-out (a queue a core)"),
     "S-F18": ("Forwarded by 10 logical cores (Mpps)", "SoCC'19: SMT pairs +45 % with scale-up", "SMT pairs"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gen_node import RECEIVES, Generator, running_generator
 
-from pollscope.node import NodeRefused
+from pollscope.node.client import NodeRefused
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gen_node import LIMIT_S, Generator, running_generator
 
-from pollscope.node import NodeClient
+from pollscope.node.client import NodeClient
 
 pytestmark = pytest.mark.measure
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from gen_node import LIMIT_S
 
-from pollscope.node import NodeClient, NodeRefused
-from pollscope.shapes import polls_of_shape, shape_flags
+from pollscope.metrics.shapes import polls_of_shape, shape_flags
+from pollscope.node.client import NodeClient, NodeRefused
 from pollscope.spec.model import Parameters
 
 pytestmark = pytest.mark.measure

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from gen_node import RECEIVES, SENDS, Generator, running_generator
 
-from pollscope.node import NodeRefused
+from pollscope.node.client import NodeRefused
 
 pytestmark = pytest.mark.measure
 

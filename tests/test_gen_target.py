@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gen_node import LIMIT_S, RECEIVES, SENDS, running_generator
 
-from pollscope.node import NodeClient, NodeRefused
+from pollscope.node.client import NodeClient, NodeRefused
 
 DUT = {"lcores": [1], "rx_port": RECEIVES, "workload": "drop"}
 KEY = "6d5a56da255b0ec24167253d43a38fb0"

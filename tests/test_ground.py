@@ -16,18 +16,18 @@ from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
 from pollscope.analysis.drift import drift
 from pollscope.analysis.ground import footing, ground_table
+from pollscope.analysis.point_values import measured
 from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
-from pollscope.analysis.samples import measured
-from pollscope.errors import UsageError
-from pollscope.ground import BETWEEN, judge, standing, trial_labels
-from pollscope.results_table import current_table
-from pollscope.run_folder import read_run
+from pollscope.base.errors import UsageError
+from pollscope.metrics.ground import BETWEEN, judge_ground, standing, trial_labels
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import read_run
 
 
 def labels(lines: Sequence[float], **more: Any) -> str:
     """The grounds of canaries that differ in their line alone."""
-    judged = judge([canary(i, line=line, **more) for i, line in enumerate(lines)])
+    judged = judge_ground([canary(i, line=line, **more) for i, line in enumerate(lines)])
     return "".join(judged.labels[i] for i in range(len(lines)))
 
 
@@ -87,62 +87,64 @@ def test_a_canary_as_wide_as_the_change_tells_nothing() -> None:
 
 def test_clock_and_memory_count_as_well() -> None:
     slower = [canary(i, chain=2.1 if i < 3 else 2.8) for i in range(6)]
-    assert list(judge(slower).labels.values()) == list("AAABBB")
+    assert list(judge_ground(slower).labels.values()) == list("AAABBB")
     assert any(
         "dependent multiplication, CPU 0: 2.1 cycles in 3, 2.8 cycles in 3 of 6 canaries" in text
-        for text in judge(slower).changes()
+        for text in judge_ground(slower).changes()
     )
     memory = [canary(i, stream=20 if i < 3 else 12) for i in range(6)]
-    assert list(judge(memory).labels.values()) == list("AAABBB")
+    assert list(judge_ground(memory).labels.values()) == list("AAABBB")
 
 
 def test_what_a_knob_changes_is_no_other_ground() -> None:
     slow, fast = {"knobs": {"governor": "powersave"}}, {"knobs": {"governor": "performance"}}
     swept = [canary(i, chain=3.0 if i % 2 else 2.1, **(slow if i % 2 else fast)) for i in range(8)]
-    assert set(judge(swept).labels.values()) == {"A"}
-    assert len(set(judge([{**each, "knobs": {}} for each in swept]).labels.values())) > 1
+    assert set(judge_ground(swept).labels.values()) == {"A"}
+    assert len(set(judge_ground([{**each, "knobs": {}} for each in swept]).labels.values())) > 1
 
 
 def test_what_one_canary_lacks_is_no_difference() -> None:
     whole, without = canary(0), canary(1)
     without["hosts"][0]["lines"] = [{"lcores": [1, 2], "cpus": [0, 1], "absent": "taken away"}]
     nothing = {"canary": 2, "absent": "the node hung"}
-    judged = judge([whole, without, nothing, canary(3)])
+    judged = judge_ground([whole, without, nothing, canary(3)])
     assert judged.labels == {0: "A", 1: "A", 2: "", 3: "A"}
     there = [canary(i, line=300 if i < 2 else 900) for i in range(6)]
     there[4]["hosts"][0]["lines"] = without["hosts"][0]["lines"]
-    assert "".join(judge(there).labels.values()) == "AABBBB", "what agrees with both stands where the last one did"
+    assert "".join(judge_ground(there).labels.values()) == "AABBBB", (
+        "what agrees with both stands where the last one did"
+    )
 
 
 def test_hosts_and_pairs_are_told_apart() -> None:
     two = canary(0)
     two["hosts"] = [{"role": "generator", "absent": "pktgen-dpdk runs no canaries"}, {"role": "DUT", **two["hosts"][0]}]
-    assert judge([two]).quantities[0].where == "DUT CPU 0 - CPU 1"
+    assert judge_ground([two]).quantities[0].where == "DUT CPU 0 - CPU 1"
     pairs = [canary(0, line=300, pair="p"), canary(1, line=900, pair="q"), canary(2, line=305, pair="p")]
-    assert set(judge(pairs).labels.values()) == {"A"}, "two pairs of machines are not one that changed"
+    assert set(judge_ground(pairs).labels.values()) == {"A"}, "two pairs of machines are not one that changed"
 
 
 def test_two_modes_within_a_canary_are_counted() -> None:
     one = canary(0)
     one["hosts"][0]["lines"][0]["cycles"] = [32 * 300 + i for i in range(16)] + [32 * 1400 + i for i in range(16)]
-    assert next(each for each in judge([one]).quantities if each.kind == "line").two_modes == 1
+    assert next(each for each in judge_ground([one]).quantities if each.kind == "line").two_modes == 1
 
 
 def test_absence_has_a_reason() -> None:
-    assert "no canaries" in judge([]).absent
-    assert judge([{"canary": 0, "absent": "the node refused 'ground'"}]).absent == "the node refused 'ground'"
+    assert "no canaries" in judge_ground([]).absent
+    assert judge_ground([{"canary": 0, "absent": "the node refused 'ground'"}]).absent == "the node refused 'ground'"
 
 
 @pytest.mark.parametrize("broken", [{"hosts": 3}, {"hosts": [{"lines": [], "cores": [{"cpu": "x"}]}]}])
 def test_a_broken_canary_is_named(broken: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"ground\.jsonl"):
-        judge([{"canary": 0, **broken}])
+        judge_ground([{"canary": 0, **broken}])
 
 
 def test_a_trial_stands_where_both_canaries_around_it_do() -> None:
     canaries = [canary(0), canary(1), canary(2, line=900), canary(3, line=910)]
     trials = [{"ground": 0}, {"ground": 1}, {"ground": 2}, {"ground": 3}, {}]
-    assert trial_labels(judge(canaries), canaries, trials) == ["A", BETWEEN, "B", "B", ""]
+    assert trial_labels(judge_ground(canaries), canaries, trials) == ["A", BETWEEN, "B", "B", ""]
 
 
 def test_standing_names_the_points_that_are_short() -> None:

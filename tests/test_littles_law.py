@@ -12,13 +12,12 @@ from test_figures import words
 
 from pollscope.analysis.littles_law import (
     TxPoint,
-    achievable_bits_per_s,
-    outstanding_requests,
     paper_scaling,
     scaling,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.tables import law_table
+from pollscope.stats.littles_law import achievable_bits_per_s, outstanding_requests
 
 
 def test_the_texts_numbers_follow_from_its_table() -> None:
@@ -85,7 +84,12 @@ def test_a_table_without_a_start_is_refused() -> None:
 def test_the_command_draws_the_table_without_a_run(tmp_path: Path) -> None:
     done = pollscope("figures", "--paper", "intrahost", "--out", "drawn", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert {Path(line).name for line in done.stdout.split()} >= {"I-LL.svg", "I-LL.png", "I-T1.svg", "I-T1.pdf"}
+    assert {Path(line).name for line in done.stdout.split()} >= {
+        "I-LL.svg",
+        "I-LL.png",
+        "I-T1-table.svg",
+        "I-T1-table.pdf",
+    }
     text = words((tmp_path / "drawn" / "I-LL.svg").read_text(encoding="utf-8"))
     for word in ("From the paper's table", "51", "96", "20 % of the tags", "38 % of the tags", "+52 %", "256 tags"):
         assert word in text

@@ -5,16 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.derive import COMPUTE
-from pollscope.errors import UsageError
-from pollscope.metrics import documentation, metric_dictionary, parse_dictionary
-
-ROOT = Path(__file__).parent.parent
-
-
-def test_documentation_is_current() -> None:
-    written = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert written == documentation(metric_dictionary()), "run: python -m pollscope.metrics > docs/metrics.md"
+from pollscope.base.errors import UsageError
+from pollscope.metrics.derive import COMPUTE
+from pollscope.metrics.dictionary import metric_dictionary, parse_dictionary
 
 
 def test_every_metric_is_computed_and_every_computation_is_defined() -> None:

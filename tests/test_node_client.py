@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.node import NodeClient, NodeFailed, NodeLost
+from pollscope.node.client import NodeClient, NodeFailed, NodeLost
 
 LIMIT_S = 20.0
 # Answers every `start` and then writes the lines that the test wants.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accounted import MODES, check_cycles
+from accounted import check_cycles
 from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, running_node
 from scipy.stats import binomtest
 
@@ -28,24 +28,22 @@ def measured(node: Node, pps: int = 20_000, window_s: float = 0.5, **dut: Any) -
     return lcores
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("burst", [1, 32])
-def test_hiccups_are_as_frequent_as_asked(node: Node, mode: str, burst: int) -> None:
+def test_hiccups_are_as_frequent_as_asked(node: Node, burst: int) -> None:
     hiccup = {"probability": 0.05, "delay": FIXED, "seed": 1}
-    (lcore,) = measured(node, hiccup=hiccup, accounting=mode, burst=burst)
+    (lcore,) = measured(node, hiccup=hiccup, burst=burst)
     hiccups = lcore["hiccups"]
     assert binomtest(hiccups["count"], lcore["rx_packets"], 0.05).pvalue > 1e-6
     each = FIXED["ns"] * node.hello["tsc_hz"] / 1e9
     assert hiccups["cycles"] == pytest.approx(hiccups["count"] * each, abs=hiccups["count"])
     assert "service" not in lcore
-    check_work(lcore, mode, hiccups["cycles"])
+    check_work(lcore, hiccups["cycles"])
 
 
-def check_work(lcore: dict[str, Any], mode: str, drawn_cycles: int) -> None:
+def check_work(lcore: dict[str, Any], drawn_cycles: int) -> None:
     """What was drawn was waited for, and is measured whole and not sampled."""
-    check_cycles(lcore, mode)
-    if mode in ("sampled", "full"):
-        assert lcore["waited_cycles"] > 0.98 * drawn_cycles
+    check_cycles(lcore, "sampled")
+    assert lcore["waited_cycles"] > 0.98 * drawn_cycles
 
 
 @pytest.mark.parametrize(
@@ -75,18 +73,17 @@ SERVICES = [
 ]
 
 
-@pytest.mark.parametrize("mode", ["none", "sampled", "full"])
 @pytest.mark.parametrize(("service", "mean", "deviation"), SERVICES)
 def test_service_times_have_their_distribution(
-    node: Node, service: dict[str, Any], mean: float, deviation: float, mode: str
+    node: Node, service: dict[str, Any], mean: float, deviation: float
 ) -> None:
-    (lcore,) = measured(node, service=service, accounting=mode)
+    (lcore,) = measured(node, service=service)
     served = lcore["service"]
     assert served["count"] == lcore["rx_packets"] > 500
     assert abs(served["cycles"] / served["count"] - mean) <= 5 * deviation / math.sqrt(served["count"])
     assert (served["seed"] is None) == (service["kind"] == "fixed")
     assert "hiccups" not in lcore
-    check_work(lcore, mode, served["cycles"])
+    check_work(lcore, served["cycles"])
 
 
 def test_extra_cycles_are_a_fixed_service(node: Node) -> None:
@@ -101,7 +98,7 @@ def test_both_at_once(node: Node) -> None:
     hiccup = {"probability": 0.01, "delay": {"kind": "fixed", "ns": 1_000_000}}
     (lcore,) = measured(node, hiccup=hiccup, service={"kind": "exponential", "mean_cycles": 2000})
     assert lcore["service"]["count"] == lcore["rx_packets"]
-    check_work(lcore, "sampled", lcore["service"]["cycles"] + lcore["hiccups"]["cycles"])
+    check_work(lcore, lcore["service"]["cycles"] + lcore["hiccups"]["cycles"])
     assert lcore["service"]["seed"] != lcore["hiccups"]["seed"]
 
 
@@ -123,7 +120,7 @@ def test_streams_follow_from_seed_and_lcore(node: Node) -> None:
 def test_every_trial_begins_the_streams_anew(node: Node) -> None:
     """All packets of a trial in its window: the same number of packets has the same hiccups."""
     hiccup = {"probability": 0.3, "delay": {"kind": "exponential", "mean_ns": 1000}, "seed": 5}
-    node.get("configure", **configuration(hiccup=hiccup, accounting="count"))
+    node.get("configure", **configuration(hiccup=hiccup))
     counts = {}
     for _ in range(3):
         (lcore,) = node.trial(window_s=0.1, warmup_s=0, rate={"pps": 3000})["dut"]["lcores"]

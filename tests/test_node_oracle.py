@@ -9,7 +9,7 @@ import pytest
 import synthetic_run as synthetic
 from dut_node import DUT_LCORE, DUT_RX, SECOND_DUT_LCORE, Node, configuration, running_node
 
-from pollscope.accounting import Classes, classes
+from pollscope.metrics.accounting import Classes, classes
 
 pytestmark = pytest.mark.measure
 
@@ -66,14 +66,16 @@ def test_bad_input_is_one_line(ready: Node, request_: dict[str, Any], where: str
         {"workload": "drop", "tx_port": None},
         {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "organisation": "locked"},
         {"lcores": [DUT_LCORE], "dispatchers": [SECOND_DUT_LCORE], "organisation": "scale-up"},
+        {"accounting": "count"},
     ],
-    ids=["no generator", "sends nothing", "locked queues", "dispatcher"],
+    ids=["no generator", "sends nothing", "locked queues", "dispatcher", "not sampled"],
 )
 def test_a_configuration_without_its_ends_is_refused(node: Node, changes: dict[str, Any]) -> None:
     node.get("configure", **configuration(queues=QUEUES, **changes))
     reply = node.ask("oracle", burst=SCRIPT)
     assert reply["ok"] is False
-    assert reply["error"] == "needs a DUT lcore that reads RX queues of its own and sends, and a generator"
+    wanted = "needs a generator, and a DUT lcore (accounting sampled) that reads RX queues of its own and sends"
+    assert reply["error"] == wanted
 
 
 def test_not_while_a_trial_runs(ready: Node) -> None:

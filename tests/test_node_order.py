@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gen_node import LIMIT_S
 
-from pollscope.node import NodeClient
+from pollscope.node.client import NodeClient
 
 pytestmark = pytest.mark.measure
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dut_node import DUT_LCORE, DUT_RX, LIMIT_S, Node, configuration, running_node
+from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, Node, configuration, running_node
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +95,10 @@ REFUSED: list[tuple[tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "where"), REFUSED, ids=lambda value: str(value)[:40])
 def test_configure_refuses(node: Node, path: tuple[Any, ...], value: Any, where: str) -> None:
+    """What cannot be parsed or resolved leaves the configuration before, and its last result, as they were."""
+    node.get("configure", **configuration(queues=3))
+    node.trial(window_s=0.01, rate={"pps": 50_000})
+    before = node.get("read")
     request = configuration()
     place: Any = request
     for key in path[:-1]:
@@ -105,6 +109,23 @@ def test_configure_refuses(node: Node, path: tuple[Any, ...], value: Any, where:
     assert reply["where"] == where
     assert reply["error"]
     assert "\n" not in reply["error"]
+    assert node.get("read") == before
+    result = node.trial(window_s=0.05, rate={"pps": 50_000})
+    assert [lcore["queues"] for lcore in result["dut"]["lcores"]] == [3]
+    assert result["ports"][DUT_TX]["stats"]["opackets"] > 0
+
+
+def test_a_configuration_that_cannot_be_applied_leaves_no_roles(node: Node) -> None:
+    """The key of the RSS is checked when the port is there: all frames of this one would go to one queue."""
+    node.get("configure", **configuration())
+    request = configuration(queues=4)
+    request["ports"][1]["rss"] = {"key": "00" * 40}
+    reply = node.ask("configure", **request)
+    assert (reply["ok"], reply["where"]) == (False, "gen.target_port")
+    assert node.ask("start", trial="t", window_ns=10**6)["error"] == "nothing is configured"
+    assert node.ask("read")["ok"] is False
+    node.get("configure", **configuration())
+    assert node.trial(window_s=0.05, rate={"pps": 50_000})["ports"][DUT_TX]["stats"]["opackets"] > 0
 
 
 @pytest.mark.parametrize(
@@ -130,7 +151,7 @@ def test_start_refuses(node: Node, fields: dict[str, Any], where: str) -> None:
 
 
 def test_requests_without_their_precondition_are_refused(node: Node) -> None:
-    assert node.ask("configure", ports=[])["ok"] is False  # takes the roles away
+    node.get("configure", ports=[{"name": DUT_RX}])  # takes the roles away
     for command, fields in (
         ("start", {"trial": "t", "window_ns": 10**6}),
         ("calibrate", {}),

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accounted import MODES, TIMED, check_cycles, is_absent
+from accounted import MODES, check_cycles, is_absent
 from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
 from pcap_files import folded, frame, read_pcap, write_pcap
 
-from pollscope.accounting import Classes
+from pollscope.metrics.accounting import Classes
 
 pytestmark = pytest.mark.measure
 
@@ -88,30 +88,21 @@ def test_an_lcore_cuts_where_it_was_told_to(node: Node) -> None:
     assert min(late) <= ON_TIME_S
 
 
-@pytest.mark.parametrize("mode", ["sampled", "full"])
-def test_known_cost_shows_in_useful(node: Node, mode: str) -> None:
+def test_known_cost_shows_in_useful(node: Node) -> None:
     """20000 cycles a packet: the useful cycles of a packet are these and some hundred of its own.
 
     The median of five trials: a busy host makes any of them longer.
     """
-    node.get("configure", **configuration(accounting=mode, extra_cycles=20_000))
+    node.get("configure", **configuration(extra_cycles=20_000))
     known: list[float] = []
     for _ in range(20):  # on a busy host some trials do not know the cost of an empty poll well enough, and say so
         lcore = node.trial(window_s=0.2, rate={"pps": 30_000})["dut"]["lcores"][0]
-        if mode == "full" or isinstance(check_cycles(lcore, mode), Classes):
-            known.append(useful_cycles(lcore, mode) / lcore["rx_packets"])
+        found = check_cycles(lcore, "sampled")
+        if isinstance(found, Classes):
+            known.append(found.packets.value / lcore["rx_packets"])
         if len(known) == 5:
             break
     assert 19_500 < statistics.median(known) < 24_000
-
-
-def useful_cycles(lcore: dict[str, Any], mode: str) -> float:
-    """Of all packets; mode full, which has no classes: of visits one by one, with what they waited on purpose."""
-    if mode == "full":
-        return float(sum(lcore["timed"][part] for part in TIMED) + lcore["waited_cycles"])
-    found = check_cycles(lcore, mode)
-    assert isinstance(found, Classes), found
-    return found.packets.value
 
 
 def test_without_traffic_all_is_tax(node: Node) -> None:
@@ -132,11 +123,10 @@ def test_without_traffic_all_is_tax(node: Node) -> None:
     )
 
 
-@pytest.mark.parametrize("mode", ["count", "sampled", "full"])
-def test_waits_on_purpose_are_no_interruptions(node: Node, mode: str) -> None:
+def test_waits_on_purpose_are_no_interruptions(node: Node) -> None:
     """However long: 200 us for every packet, so that a core waits most of the time. It cannot be away meanwhile."""
     hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 200_000}}
-    node.get("configure", **configuration(rx_desc=4096, accounting=mode, hiccup=hiccup))
+    node.get("configure", **configuration(rx_desc=4096, hiccup=hiccup))
     for _ in range(20):
         (lcore,) = node.trial(rate=PPS, drain_max_ns=0)["dut"]["lcores"]
         waited = lcore["hiccups"]["cycles"] / lcore["cycles"]["total"]
@@ -150,6 +140,26 @@ def test_the_mode_that_is_gone_is_refused(node: Node) -> None:
     reply = node.ask("configure", **configuration(accounting="transition"))
     assert (reply["ok"], reply["where"]) == (False, "dut.accounting")
     assert reply["error"] == "must be one of: none, count, sampled, full"
+
+
+@pytest.mark.parametrize("mode", ["none", "count", "full"])
+@pytest.mark.parametrize(
+    "dut",
+    [
+        {"organisation": "locked"},
+        {"organisation": "scale-up", "lcores": [2], "dispatchers": [3]},
+        {"lcores": [2], "dispatchers": [3]},
+        {"extra_cycles": 1},
+        {"service": {"kind": "exponential", "mean_cycles": 0}},
+        {"hiccup": {"probability": 0, "delay": {"kind": "fixed", "ns": 1}}},
+    ],
+    ids=lambda dut: "-".join(dut),
+)
+def test_only_mode_sampled_goes_with_everything(node: Node, mode: str, dut: dict[str, Any]) -> None:
+    reply = node.ask("configure", **configuration(accounting=mode, **dut))
+    assert (reply["ok"], reply["where"]) == (False, "dut.accounting")
+    assert reply["error"] == f"{mode} goes with neither rings, locks, delays nor further look-ups; use sampled"
+    assert node.ask("configure", **configuration(accounting="sampled", **dut))["ok"]
 
 
 def test_drop_sends_nothing(node: Node) -> None:

@@ -157,6 +157,31 @@ def test_a_transmitter_with_service_times_is_slower(node: Node) -> None:
     assert 0 < lcore["tx_packets"] < 1.1 * 0.2 * node.hello["tsc_hz"] / 100_000 + 32
 
 
+def test_transmitters_share_a_pool(node: Node) -> None:
+    """Whatever order they are configured in, and also when one of them held packets back."""
+    for pool, lcores in (
+        ("shared", [DUT_LCORE, SECOND_DUT_LCORE]),
+        ("per-core", [SECOND_DUT_LCORE]),
+        ("shared", [DUT_LCORE, SECOND_DUT_LCORE]),
+        ("shared", [SECOND_DUT_LCORE]),
+    ):
+        node.get("configure", **transmitter(lcores, tx_pool=pool, frame=[{"bytes": 64}, {"bytes": 200}]))
+        sent = [lcore["tx_packets"] for lcore in node.trial(window_s=0.1)["dut"]["lcores"]]
+        assert len(sent) == len(lcores)
+        assert all(sent)
+
+
+@pytest.mark.parametrize("routes", [1, 1000, 16384])
+def test_further_lookups_all_find_a_route(node: Node, routes: int) -> None:
+    gen = configuration()["gen"] | {"routes": routes}
+    node.get("configure", **configuration(queues=2, workload="l3fwd-lpm", routes=routes, lookups=20) | {"gen": gen})
+    result = node.trial(window_s=0.1, rate={"pps": 20_000})
+    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
+    assert lcore["workload_dropped"] == 0
+    assert 0 < lcore["tx_packets"] == lcore["rx_packets"]
+    assert generator["total"]["rx_packets"] == generator["total"]["sent"]
+
+
 def test_transmitted_frames_are_whole(build_dir: Path, tmp_path: Path) -> None:
     sent = tmp_path / "sent.pcap"
     with running_node(build_dir, tmp_path / "log", [f"net_pcap0,tx_pcap={sent}"], mib=512) as node:
@@ -208,6 +233,8 @@ def test_receiver_counts_and_frees(node: Node) -> None:
         ({"organisation": "locked"}, "dut.organisation"),
         ({"dispatchers": [SECOND_DUT_LCORE]}, "dut.organisation"),
         ({"encapsulation": "ipip"}, "dut.encapsulation"),
+        ({"lookups": 2}, "dut.lookups"),
+        ({"tx_pool": "one"}, "dut.tx_pool"),
     ],
 )
 def test_transmitter_refuses(node: Node, changes: dict[str, Any], where: str) -> None:
@@ -222,6 +249,11 @@ def test_transmitter_refuses(node: Node, changes: dict[str, Any], where: str) ->
         ({"flows": 5}, "dut.flows"),
         ({"encapsulation": "ipip"}, "dut.encapsulation"),
         ({"workload": "encap", "encapsulation": "vxlan"}, "dut.encapsulation"),
+        ({"tx_pool": "shared"}, "dut.tx_pool"),
+        ({"workload": "io", "lookups": 2}, "dut.lookups"),
+        ({"lookups": 0}, "dut.lookups"),
+        ({"lookups": 1025}, "dut.lookups"),
+        ({"workload": "l3fwd-lpm", "lookups": 2, "accounting": "count"}, "dut.accounting"),
         ({"workload": "rx", "rx_port": None}, "dut.rx_port"),
     ],
 )

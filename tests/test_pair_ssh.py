@@ -12,8 +12,8 @@ import pytest
 from run_helpers import Cli, assert_complete, last_attempts
 from ssh_host import SshHost, free_port
 
-from pollscope.derive import derive_trial
-from pollscope.run_folder import RunFolder
+from pollscope.metrics.derive import derive_trial
+from pollscope.store.run_folder import RunFolder
 
 SPEC = """\
 format: 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pollscope.testbeds.pair_session import PairSession
+from pollscope.testbeds.pair.session import PairSession
 
 TSC_HZ = 1_000_000_000
 TIMES = {"warmup_ns": 20_000_000, "window_ns": 1_000_000, "drain_max_ns": 0}

@@ -15,7 +15,7 @@ from pair_hosts import SPEC, host_config, written
 from run_helpers import Cli, assert_complete
 from ssh_host import SshHost
 
-from pollscope.plan import plan_parts
+from pollscope.plan.plan import plan_parts
 from pollscope.spec import load_text
 
 SHARED = SPEC.replace("count: 1", "count: 4").replace("window: 2 s", "window: 100 ms")

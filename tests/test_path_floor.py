@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import synthetic_run as synthetic
 
-from pollscope.derive import derive_trial
-from pollscope.errors import TrialError
-from pollscope.path_floor import PathFloors
-from pollscope.requests import Wiring, floor_request
+from pollscope.base.errors import TrialError
+from pollscope.metrics.derive import derive_trial
+from pollscope.node.requests import Wiring, floor_request
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.base import Measured
+from pollscope.testbeds.path_floor import PathFloors
 
 LATENCY = {"from_intended": synthetic.histogram([200], "ns"), "from_sent": synthetic.histogram([150], "ns")}
 

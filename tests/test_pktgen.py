@@ -12,7 +12,7 @@ from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete
 from ssh_host import SshHost, free_port
 
-from pollscope.testbeds.pktgen import rate_percent
+from pollscope.testbeds.pair.pktgen import rate_percent
 
 FAKE = Path(__file__).parent / "fake_pktgen.py"
 LOADED = SPEC.replace("load_pps: 0", "flows: 16").replace("burst: [8, 32]", "load_pps: [0 pps, 1 Mpps]")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
+from pollscope.base.fields import PLACEMENTS
 from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus
 from pollscope.host.placement import Roles, Wanted, place, room_beside
-from pollscope.spec.fields import PLACEMENTS
 
 
 def sysfs(root: Path, sockets: int, cores: int, threads: int, nodes_a_socket: int = 1) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.plan import Plan, make_plan
+from pollscope.plan.plan import Plan, make_plan
 from pollscope.spec import Overrides, load_text
 
 HEAD = "format: 1\nname: x\nrow: S-F5\ntitle: t\n"

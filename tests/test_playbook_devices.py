@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NICs are bound, tuned and given back, and those of the management are never touched; on a made-up kernel."""
+"""NICs are bound, tuned and restored, and those of the management are never touched; on a made-up kernel."""
 
 import json
 from collections.abc import Sequence
@@ -158,34 +158,32 @@ def kernel(tmp_path: Path) -> Kernel:
     return Kernel(tmp_path)
 
 
-def bind(kernel: Kernel, *addresses: str, consent: bool = False, give_back: bool = False) -> list[str]:
+def bind(kernel: Kernel, *addresses: str, consent: bool = False, restore: bool = False) -> list[str]:
     devices = Devices(kernel)
     own: dict[str, Any] = {
         "module": kinds.KernelModule(kernel.run, kernel.root),
         "no_iommu": binding.NoIommu(kernel.root),
         "binding": binding.Binding(devices, kernel.run, lambda seconds: None),
     }
-    ledger = journal.Ledger(kernel.root / "state/playbooks/vfio.json", own, "boot")
-    found: list[str] = (
-        ledger.give_back() if give_back else ledger.converge(binding.items_for(devices, addresses, consent))
-    )
+    ledger = journal.Ledger(kernel.root / "state/playbooks/vfio.journal", own, "boot")
+    found: list[str] = ledger.restore() if restore else ledger.converge(binding.items_for(devices, addresses, consent))
     return found
 
 
-def test_binds_once_and_gives_back_with_the_interface_up(kernel: Kernel) -> None:
+def test_binds_once_and_restores_with_the_interface_up(kernel: Kernel) -> None:
     kernel.up("eth0")
     before = kernel.snapshot()
     assert f"{NIC}: e1000e -> vfio-pci" in bind(kernel, NIC, OTHER)
     devices = Devices(kernel)
     assert [devices.driver(each) for each in (NIC, OTHER, MANAGEMENT)] == ["vfio-pci", "vfio-pci", "e1000e"]
     assert bind(kernel, NIC, OTHER) == []
-    bind(kernel, give_back=True)
+    bind(kernel, restore=True)
     assert kernel.is_up("eth0")
     assert not kernel.is_up("eth1")
     assert kernel.snapshot() == before
 
 
-def test_a_nic_less_in_the_list_is_given_back(kernel: Kernel) -> None:
+def test_a_nic_less_in_the_list_is_restored(kernel: Kernel) -> None:
     bind(kernel, NIC, OTHER)
     assert bind(kernel, NIC) == [f"{OTHER}: e1000e again"]
     assert Devices(kernel).driver(OTHER) == "e1000e"
@@ -193,7 +191,7 @@ def test_a_nic_less_in_the_list_is_given_back(kernel: Kernel) -> None:
 
 def refused(kernel: Kernel, message: str, *addresses: str, consent: bool = False) -> None:
     before = kernel.snapshot()
-    with pytest.raises(journal.Refused, match=message):
+    with pytest.raises(journal.HostError, match=message):
         bind(kernel, *addresses, consent=consent)
     assert kernel.snapshot() == before
     assert not (kernel.root / "state").exists()
@@ -239,7 +237,7 @@ def test_without_an_iommu_group_only_with_consent(kernel: Kernel) -> None:
     switch = kernel.root / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
     assert switch.read_text() == "Y\n"
     assert Devices(kernel).driver(NIC) == "vfio-pci"
-    bind(kernel, give_back=True)
+    bind(kernel, restore=True)
     assert kernel.snapshot() == before
 
 
@@ -251,7 +249,7 @@ def test_a_kernel_without_no_iommu_mode_gives_the_nic_to_uio_on_consent(kernel: 
     bind(kernel, NIC, consent=True)
     assert Devices(kernel).driver(NIC) == "uio_pci_generic"
     assert bind(kernel, NIC, consent=True) == []
-    bind(kernel, give_back=True)
+    bind(kernel, restore=True)
     assert kernel.snapshot() == before
 
 
@@ -274,21 +272,23 @@ def test_a_driver_that_does_not_come_leaves_all_as_it_was(kernel: Kernel, monkey
         "attach",
         lambda address, driver: None if (address, driver) == (OTHER, "vfio-pci") else attach(address, driver),
     )
-    with pytest.raises(journal.Refused, match=f"{OTHER} reads no driver after vfio-pci was written"):
+    with pytest.raises(
+        journal.HostError, match=f"{OTHER}: the write did not stick: asked for vfio-pci, reads no driver"
+    ):
         bind(kernel, NIC, OTHER)
     assert kernel.snapshot() == before
     assert not (kernel.root / "state").exists()
 
 
-def tune(kernel: Kernel, give_back: bool = False, **parameters: Any) -> list[str]:
+def tune(kernel: Kernel, restore: bool = False, **parameters: Any) -> list[str]:
     devices = Devices(kernel)
     own = {
         "rings": nic.Ethtool(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}, kernel.run),
         "pause": nic.Ethtool(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}, kernel.run),
     }
-    ledger = journal.Ledger(kernel.root / "state/playbooks/nic.json", own, "boot")
+    ledger = journal.Ledger(kernel.root / "state/playbooks/nic.journal", own, "boot")
     given = {"rings": {}, "pause": {}, "firmware": {}, "firmware_consent": False, "devices": [NIC], **parameters}
-    found: list[str] = ledger.give_back() if give_back else ledger.converge(nic.items_for(devices, given))
+    found: list[str] = ledger.restore() if restore else ledger.converge(nic.items_for(devices, given))
     return found
 
 
@@ -301,12 +301,12 @@ def test_rings_and_flow_control_come_back(kernel: Kernel) -> None:
     assert kernel.settings["-geth0"] == {"RX": "1024", "TX": "256"}
     assert kernel.settings["-aeth0"] == {"Autonegotiate": "off", "RX": "off", "TX": "off"}
     assert tune(kernel, **wanted) == []
-    tune(kernel, give_back=True)
+    tune(kernel, restore=True)
     assert json.dumps(kernel.settings) == before
 
 
 def test_the_settings_of_the_management_nic_are_not_touched(kernel: Kernel) -> None:
-    with pytest.raises(journal.Refused, match="is the management interface"):
+    with pytest.raises(journal.HostError, match="is the management interface"):
         tune(kernel, devices=[MANAGEMENT], rings={"rx": 64})
     assert not any(each[0] == "ethtool" for each in kernel.said)
 
@@ -317,7 +317,7 @@ def test_a_nic_of_dpdk_is_left_alone(kernel: Kernel) -> None:
 
 
 def test_firmware_needs_consent(kernel: Kernel) -> None:
-    with pytest.raises(journal.Refused, match="nic_firmware_consent"):
+    with pytest.raises(journal.HostError, match="nic_firmware_consent"):
         tune(kernel, firmware={"CQE_COMPRESSION": 1})
 
 
@@ -348,5 +348,5 @@ def test_firmware_is_read_by_number() -> None:
     assert kind.read(target) == "0"
     kind.write(target, "1")
     assert kind.read(target) == "1"
-    with pytest.raises(journal.Refused, match="no parameter NO_SUCH"):
+    with pytest.raises(journal.HostError, match="no parameter NO_SUCH"):
         kind.read(f"{MELLANOX} NO_SUCH")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.errors import HostError, UsageError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.testbeds.config import load_config
-from pollscope.testbeds.inventory import load_inventory
-from pollscope.testbeds.plays import _one_line, _result, run_play
+from pollscope.testbeds.pair.inventory import load_inventory
+from pollscope.testbeds.pair.plays import _one_line, _result, run_play
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "configs/testbeds").glob("inventory-*.yml"))
 GOOD = """dut:

@@ -2,6 +2,7 @@
 """What the roles set comes back exactly: journal first, read back, nothing half-set."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ journal = playbook_modules.load("pollscope_journal")
 kinds = playbook_modules.load("pollscope_kinds")
 
 
-class Memory(journal.Kind):  # type: ignore[misc, name-defined]
+class Memory(journal.Setting):  # type: ignore[misc, name-defined]
     """State in a dict; `broken` targets take nothing, `refusing` ones raise."""
 
     def __init__(self, values: dict[str, Any], journal_file: Path | None = None) -> None:
@@ -28,37 +29,37 @@ class Memory(journal.Kind):  # type: ignore[misc, name-defined]
 
     def write(self, target: str, state: Any) -> None:
         if self.journal_file is not None and self.journal_file.exists():
-            entries = json.loads(self.journal_file.read_text())["entries"]
-            self.seen.append([(each["target"], each["old"], each["found"]) for each in entries])
+            entries = journal.load(self.journal_file).pending
+            self.seen.append([(each.target, each.old, each.phase) for each in entries])
         if target in self.refusing and state not in (0, "old"):
-            raise journal.Refused(f"{target} refuses")
+            raise journal.HostError(f"{target} refuses")
         if target not in self.broken:
             self.values[target] = state
 
 
 def ledger(path: Path, kind: Any, boot: str = "first") -> Any:
-    return journal.Ledger(path / "state/playbooks/x.json", {"memory": kind}, boot)
+    return journal.Ledger(path / "state/playbooks/x.journal", {"memory": kind}, boot)
 
 
 def items(**wanted: Any) -> list[Any]:
     return [journal.Item("memory", target, value) for target, value in wanted.items()]
 
 
-def test_sets_once_and_gives_back(tmp_path: Path) -> None:
+def test_sets_once_and_restores(tmp_path: Path) -> None:
     kind = Memory({"a": 0, "b": 0})
     assert ledger(tmp_path, kind).converge(items(a=1, b=0)) == ["a: 0 -> 1"]
     assert ledger(tmp_path, kind).converge(items(a=1, b=0)) == []
     assert ledger(tmp_path, kind).differences(items(a=1)) == []
-    assert ledger(tmp_path, kind).give_back() == ["a: 0 again"]
+    assert ledger(tmp_path, kind).restore() == ["a: 0 again"]
     assert kind.values == {"a": 0, "b": 0}
     assert not (tmp_path / "state").exists(), "journal and its folders are gone"
-    assert ledger(tmp_path, kind).give_back() == []
+    assert ledger(tmp_path, kind).restore() == []
 
 
 def test_the_journal_is_on_the_disk_before_the_first_write(tmp_path: Path) -> None:
-    kind = Memory({"a": 5}, tmp_path / "state/playbooks/x.json")
+    kind = Memory({"a": 5}, tmp_path / "state/playbooks/x.journal")
     ledger(tmp_path, kind).converge(items(a=6))
-    assert kind.seen == [[("a", 5, None)]]
+    assert kind.seen == [[("a", 5, "writing")]]
 
 
 def test_check_mode_changes_nothing(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_check_mode_changes_nothing(tmp_path: Path) -> None:
 def test_nothing_stays_half_set(tmp_path: Path, how: str) -> None:
     kind = Memory({"a": 0, "b": 0})
     getattr(kind, how).add("b")
-    with pytest.raises(journal.Refused, match=r"^b "):
+    with pytest.raises(journal.HostError, match=r"^b\b"):
         ledger(tmp_path, kind).converge(items(a=1, b=1))
     assert kind.values == {"a": 0, "b": 0}
     assert not (tmp_path / "state").exists()
@@ -82,14 +83,14 @@ def test_a_failed_second_change_keeps_the_first_old_value(tmp_path: Path) -> Non
     kind = Memory({"a": 0, "b": 0})
     ledger(tmp_path, kind).converge(items(a=1))
     kind.refusing.add("b")
-    with pytest.raises(journal.Refused):
+    with pytest.raises(journal.HostError):
         ledger(tmp_path, kind).converge(items(a=2, b=1))
     assert kind.values == {"a": 1, "b": 0}
-    ledger(tmp_path, kind).give_back()
+    ledger(tmp_path, kind).restore()
     assert kind.values == {"a": 0, "b": 0}
 
 
-def test_what_is_wanted_no_more_is_given_back(tmp_path: Path) -> None:
+def test_what_is_wanted_no_more_is_restored(tmp_path: Path) -> None:
     kind = Memory({"a": 0, "b": 0})
     ledger(tmp_path, kind).converge(items(a=1, b=1))
     assert ledger(tmp_path, kind).converge(items(a=1)) == ["b: 0 again"]
@@ -100,34 +101,32 @@ def test_others_changes_are_left_alone_and_the_rest_comes_back(tmp_path: Path) -
     kind = Memory({"a": 0, "b": 0})
     ledger(tmp_path, kind).converge(items(a=1, b=1))
     kind.values["a"] = 7
-    with pytest.raises(journal.Refused, match="a was changed by someone else: it was 0, we set 1, now it is 7"):
-        ledger(tmp_path, kind).give_back()
+    with pytest.raises(journal.HostError, match="a: changed by someone else: was 0, we set 1, now 7"):
+        ledger(tmp_path, kind).restore()
     assert kind.values == {"a": 7, "b": 0}
     kind.values["a"] = 1
-    ledger(tmp_path, kind).give_back()
+    ledger(tmp_path, kind).restore()
     assert kind.values == {"a": 0, "b": 0}
 
 
-def test_a_cut_off_write_is_given_back_whatever_stands_there(tmp_path: Path) -> None:
+def test_a_cut_off_write_is_restored_whatever_stands_there(tmp_path: Path) -> None:
     kind = Memory({"a": 0})
     ledger(tmp_path, kind).converge(items(a=1))
-    path = tmp_path / "state/playbooks/x.json"
-    document = json.loads(path.read_text())
-    document["entries"][0]["found"] = None
-    path.write_text(json.dumps(document))
+    path = tmp_path / "state/playbooks/x.journal"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     kind.values["a"] = 99
-    ledger(tmp_path, kind).give_back()
+    ledger(tmp_path, kind).restore()
     assert kind.values == {"a": 0}
 
 
-@pytest.mark.parametrize("volatile", [True, False])
-def test_what_a_reboot_took_is_not_given_back(tmp_path: Path, volatile: bool) -> None:
+@pytest.mark.parametrize("holder", ["kernel", "disk"])
+def test_what_a_reboot_took_is_not_restored(tmp_path: Path, holder: str) -> None:
     kind = Memory({"a": 0})
-    kind.volatile = volatile
+    kind.holder = holder
     ledger(tmp_path, kind).converge(items(a=1))
-    kind.values["a"] = 1 if not volatile else 5
-    ledger(tmp_path, kind, boot="second").give_back()
-    assert kind.values == {"a": 5 if volatile else 0}
+    kind.values["a"] = 1 if holder == "disk" else 5
+    ledger(tmp_path, kind, boot="second").restore()
+    assert kind.values == {"a": 0 if holder == "disk" else 5}
 
 
 def test_after_a_reboot_the_old_value_is_read_again(tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_after_a_reboot_the_old_value_is_read_again(tmp_path: Path) -> None:
     ledger(tmp_path, kind).converge(items(a=1))
     kind.values["a"] = 4
     ledger(tmp_path, kind, boot="second").converge(items(a=1))
-    ledger(tmp_path, kind, boot="second").give_back()
+    ledger(tmp_path, kind, boot="second").restore()
     assert kind.values == {"a": 4}
 
 
@@ -144,14 +143,14 @@ def test_after_a_reboot_the_old_value_is_read_again(tmp_path: Path) -> None:
     st.lists(
         st.one_of(
             st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), min_size=1),
-            st.just("give back"),
+            st.just("restore"),
             st.sampled_from("abc"),
         ),
         max_size=8,
     )
 )
 def test_any_sequence_ends_as_it_began(steps: list[Any]) -> None:
-    """Converges (some with a target that refuses) and reverts in any order; a last revert gives everything back."""
+    """Converges (some with a target that refuses) and restores in any order; a last restore restores everything."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as name:
@@ -161,25 +160,57 @@ def test_any_sequence_ends_as_it_began(steps: list[Any]) -> None:
             wanted = step if isinstance(step, dict) else {"a": 2, "b": 3, "c": 1}
             before = dict(kind.values)
             try:
-                if step == "give back":
-                    ledger(Path(name), kind).give_back()
+                if step == "restore":
+                    ledger(Path(name), kind).restore()
                 else:
                     ledger(Path(name), kind).converge(items(**wanted))
-            except journal.Refused:
+            except journal.HostError:
                 assert kind.values == before
         kind.refusing = set()
-        ledger(Path(name), kind).give_back()
+        ledger(Path(name), kind).restore()
         assert kind.values == {"a": 0, "b": 0, "c": 0}
         assert not any(Path(name).iterdir())
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"journal": 2, "entries": []}', '{"entries": 5, "journal": 1}x'])
-def test_a_broken_journal_is_refused_and_kept(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(text)
-    with pytest.raises(journal.Refused, match=r"x\.json"):
-        journal.Journal(path)
-    assert path.read_text() == text
+@pytest.mark.parametrize("name", ["x.journal", "x.json"])
+@pytest.mark.parametrize("text", ["[]\n", "{}\n", '{"journal": 2, "entries": []}\n', '{"entries": 5, "journal": 1}x\n'])
+def test_a_broken_journal_is_refused_and_kept(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(journal.PollscopeError, match=rf"{name}.*journal"):
+        journal.Ledger(tmp_path / "x.journal", {}, "boot").restore()
+    assert (tmp_path / name).read_text() == text
+
+
+def test_what_plays_of_before_set_is_restored(tmp_path: Path) -> None:
+    """Their journal was one JSON document; an entry without `found` was cut off."""
+    folder = tmp_path / "state/playbooks"
+    folder.mkdir(parents=True)
+    entries = [
+        {"kind": "memory", "target": name, "old": 0, "new": 1, "found": found, "boot_id": "first"}
+        for name, found in (("a", 1), ("b", None), ("c", 1))
+    ]
+    (folder / "x.json").write_text(json.dumps({"journal": 1, "entries": entries}))
+    kind = Memory({"a": 1, "b": 9, "c": 7})
+    with pytest.raises(journal.HostError, match="c: changed by someone else: was 0, we set 1, now 7"):
+        ledger(tmp_path, kind).restore()
+    assert kind.values == {"a": 0, "b": 0, "c": 7}
+    assert [each.name for each in folder.iterdir()] == ["x.journal"]
+    kind.values["c"] = 1
+    ledger(tmp_path, kind).restore()
+    assert kind.values["c"] == 0
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_was_cut_off_while_a_journal_of_before_was_rewritten_is_done_again(tmp_path: Path) -> None:
+    folder = tmp_path / "state/playbooks"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_text(
+        '{"journal": 1, "entries": [{"kind": "memory", "target": "a", "old": 0, "new": 1, "found": 1, "boot_id": "b"}]}'
+    )
+    (folder / "x.new").write_text('{"journal": 1, "wh')
+    kind = Memory({"a": 1})
+    assert ledger(tmp_path, kind, "b").restore() == ["a: 0 again"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,19 +218,23 @@ def test_a_full_disk_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise OSError(28, "No space left on device")
 
     kind = Memory({"a": 0})
-    monkeypatch.setattr(journal.os, "fsync", full)
-    with pytest.raises(journal.Refused, match="the journal cannot be written: No space left on device"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(journal.HostError, match="cannot be written: No space left on device"):
         ledger(tmp_path, kind).converge(items(a=1))
     assert kind.values == {"a": 0}
 
 
 def test_the_host_lock_is_the_runs_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pollscope.hostlock import HostLock
+    from pollscope.host.lock import HostLock
 
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
-    with HostLock("run S-F5"), pytest.raises(journal.Refused, match=r"in use: .*run S-F5"), journal.host_lock():
+    with (
+        HostLock("run S-F5"),
+        pytest.raises(journal.HostError, match=r"in use by .*run S-F5"),
+        journal.HostLock("a play"),
+    ):
         pass
-    with journal.host_lock():
+    with journal.HostLock("a play"):
         pass
 
 
@@ -214,20 +249,20 @@ def test_files_folders_and_links_come_back(tmp_path: Path) -> None:
         journal.Item("file", str(old), {"text": "after\n", "mode": 0o644}),
         journal.Item("link", str(tmp_path / "link"), "b"),
     ]
-    path = tmp_path / "state/playbooks/x.json"
+    path = tmp_path / "state/playbooks/x.journal"
     assert len(journal.Ledger(path, kinds.common_kinds(), "boot").converge(wanted)) == 4
     assert (old.read_text(), (tmp_path / "link").readlink()) == ("after\n", Path("b"))
-    journal.Ledger(path, kinds.common_kinds(), "boot").give_back()
+    journal.Ledger(path, kinds.common_kinds(), "boot").restore()
     assert (old.read_text(), old.stat().st_mode & 0o777) == ("before\n", 0o640)
     assert (tmp_path / "link").readlink() == Path("a")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "old.conf"]
 
 
 def test_a_folder_that_others_use_stays(tmp_path: Path) -> None:
-    path, folder = tmp_path / "x.json", tmp_path / "new"
+    path, folder = tmp_path / "x.journal", tmp_path / "new"
     journal.Ledger(path, kinds.common_kinds(), "b").converge([journal.Item("folder", str(folder), True)])
     (folder / "theirs").write_text("")
-    journal.Ledger(path, kinds.common_kinds(), "b").give_back()
+    journal.Ledger(path, kinds.common_kinds(), "b").restore()
     assert (folder / "theirs").exists()
     assert not path.exists()
 
@@ -242,12 +277,12 @@ def test_idle_states_by_latency(tmp_path: Path) -> None:
     (tmp_path / "sys/devices/system/cpu/cpu1/cpuidle/state1/disable").write_text("1\n")
     kind = kinds.CStates(tmp_path)
     before = kind.read("")
-    lines = journal.Ledger(tmp_path / "x.json", {"c": kind}, "b").converge([journal.Item("c", "idle", 2)])
+    lines = journal.Ledger(tmp_path / "x.journal", {"c": kind}, "b").converge([journal.Item("c", "idle", 2)])
     assert lines == ["idle: 1 of 6 off -> at most 2 us"]
     assert [name for name, value in kind.read("").items() if value == "1"] == ["cpu0/state2", "cpu1/state2"]
-    journal.Ledger(tmp_path / "x.json", {"c": kind}, "b").give_back()
+    journal.Ledger(tmp_path / "x.journal", {"c": kind}, "b").restore()
     assert kind.read("") == before
-    with pytest.raises(journal.Refused, match="no idle states"):
+    with pytest.raises(journal.HostError, match="no idle states"):
         kinds.CStates(tmp_path / "empty").read("")
 
 
@@ -262,6 +297,6 @@ def test_lists_of_cpus_are_sets(cpus: set[int]) -> None:
 def test_any_text_is_a_list_of_cpus_or_refused(text: str) -> None:
     try:
         found = kinds.cpus_of(text)
-    except journal.Refused:
+    except journal.HostError:
         return
     assert found <= set(range(kinds.MOST_CPUS + 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plays over a real SSH connection to this machine: converge, converge again, verify, revert; and what can go wrong.
+"""Plays over a real SSH connection to this machine: converge, converge again, verify, restore; and what can go wrong.
 
 Only roles whose whole effect lies below a folder of the test are run here; the others run in tests/chroot.
 """
@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from ssh_host import SshHost, free_port, running_sshd
 
-from pollscope.testbeds.inventory import Inventory, load_inventory
-from pollscope.testbeds.plays import PlayFailed, PlayResult, run_play
+from pollscope.testbeds.pair.inventory import Inventory, load_inventory
+from pollscope.testbeds.pair.plays import PlayFailed, PlayResult, run_play
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the roles need root on the host, which is this one"),
@@ -120,7 +120,7 @@ def fails(bench: Bench, message: str, name: str = "provision", **variables: Any)
     assert bench.snapshot() == {}, "nothing may stay half-set"
 
 
-def test_check_converge_again_verify_revert(bench: Bench) -> None:
+def test_check_converge_again_verify_restore(bench: Bench) -> None:
     assert bench.play("provision", "--check").changes
     assert bench.snapshot() == {}
     assert bench.play("provision").changes
@@ -130,9 +130,9 @@ def test_check_converge_again_verify_revert(bench: Bench) -> None:
     assert bench.play("provision", "--check").changes == ()
     assert bench.play("verify").changes == ()
     assert bench.snapshot() == after
-    assert bench.play("revert").changes
+    assert bench.play("restore").changes
     assert bench.snapshot() == {}
-    assert bench.play("revert").changes == ()
+    assert bench.play("restore").changes == ()
     fails(bench, "is not there", name="verify")
 
 
@@ -143,7 +143,7 @@ def test_a_newer_release_takes_the_place_of_the_older(bench: Bench) -> None:
     bench.play("provision", pollscope_apps_archive=str(newer))
     releases = [path.name for path in (bench.folder / "opt/pollscope/releases").iterdir()]
     assert releases == [hashlib.sha256(newer.read_bytes()).hexdigest()[:16]]
-    bench.play("revert")
+    bench.play("restore")
     assert bench.snapshot() == {}
 
 
@@ -173,7 +173,7 @@ def test_a_full_disk_leaves_nothing(bench: Bench) -> None:
 
 
 def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
-    from pollscope.hostlock import HostLock
+    from pollscope.host.lock import HostLock
 
     with HostLock("run S-F5", bench.folder / "state/host.lock"):
         fails(bench, "this host is in use")
@@ -208,7 +208,7 @@ def test_bad_arguments_of_a_role(bench: Bench) -> None:
 
 def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path) -> None:
     inventory = bench.inventory(ansible_port=free_port())
-    command = [sys.executable, "-m", "pollscope.testbeds.play_command", "provision", "-i", str(inventory.path)]
+    command = [sys.executable, "-m", "pollscope.testbeds.pair.play_command", "provision", "-i", str(inventory.path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=checkout)
     assert done.returncode == 3
     assert done.stderr.startswith("pollscope: here: ssh: connect to host 127.0.0.1 port")
@@ -241,5 +241,5 @@ def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -
     assert bench.play("provision", **given).changes
     subprocess.run([bench.folder / "opt/pktgen/pktgen/bin/pktgen"], check=True)
     assert bench.play("provision", **given).changes == ()
-    bench.play("revert", **given)
+    bench.play("restore", **given)
     assert bench.snapshot() == {}

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from pollscope import progress
-from pollscope.plan import make_plan
-from pollscope.progress import Progress
+from pollscope.base.units import human_time
+from pollscope.plan.plan import make_plan
+from pollscope.run import progress
+from pollscope.run.progress import Progress
 from pollscope.spec import load_text
-from pollscope.units import human_time
 
 SPEC = """\
 format: 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pollscope.requests import Wiring, configure_request, with_seeds_of
+from pollscope.node.requests import Wiring, configure_request, with_seeds_of
 from pollscope.spec.model import Parameters
 
 WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")

@@ -12,8 +12,8 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.analysis.collected import deliveries, doubts, means_tables
 from pollscope.analysis.report import report_html
-from pollscope.collecting import file_stem
-from pollscope.run_folder import read_run
+from pollscope.run.collecting import file_stem
+from pollscope.store.run_folder import read_run
 
 SPEC = """\
 format: 1

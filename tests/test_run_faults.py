@@ -7,7 +7,8 @@ import pytest
 from run_helpers import SPEC, Cli, assert_complete, last_attempts
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
-from pollscope.run_folder import read_run
+from pollscope.store.results_table import current_table, flags_of
+from pollscope.store.run_folder import read_run
 
 # With `randomise: false` the node's third trial is the second maximum of queues=1.
 THIRD = "maximum:queues=1:1"
@@ -138,6 +139,8 @@ def test_noise_flags_and_repeats(cli: Cli) -> None:
     assert [record["status"] for record in attempts] == ["flagged", "ok"]
     assert "away for more than 100 us 700 times a second; the spec allows 10" in attempts[0]["flags"][0]["text"]
     assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
+    table = current_table(run).set_index("trial")
+    assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}
 
 
 def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
@@ -162,11 +165,12 @@ def test_drift_of_the_baseline_is_a_warning(cli: Cli) -> None:
     cli.faults = {"jitter": "on"}
     text = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [0]")
     text += "baseline: {point: {queues: 1, load_pps: 0}, metric: rx_pps, every: 2, drift: 2 %}\n"
-    cli("run", cli.spec(text))
+    done = cli("run", cli.spec(text))
     run = cli.only_run()
-    moved = [record for record in run.trials if any(flag["name"] == "drift" for flag in record["flags"])]
-    assert {record["kind"] for record in moved} == {"baseline"}
-    assert any("the baseline's rx_pps moved by" in warning for warning in run.meta["warnings"])
+    table = current_table(run)
+    flags = zip(table["kind"], flags_of(table), strict=True)
+    assert {kind for kind, own in flags if "drift" in [flag["name"] for flag in own]} == {"baseline"}
+    assert "warning: drift: " in done.stdout and "the baseline's rx_pps moved by" in done.stdout
 
 
 def test_two_runs_at_once_are_refused(cli: Cli) -> None:

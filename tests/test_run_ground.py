@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from run_helpers import Cli, assert_complete
 
-from pollscope.results_table import current_table
-from pollscope.run_folder import RunFolder, read_run
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder, read_run
 
 # Two blocks of maxima, two of four points; each canary is the node's next ground, the last holds for all others.
 BLOCKS = ["maximum 0", "maximum 1", "measure 0", "measure 1"]

@@ -12,9 +12,9 @@ from run_helpers import Cli, assert_complete, last_attempts
 
 from pollscope.analysis.report import report_html
 from pollscope.analysis.searches import throughputs
-from pollscope.results_table import current_table
-from pollscope.run_folder import RunFolder, read_run
-from pollscope.units import human_rate
+from pollscope.base.units import human_rate
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder, read_run
 
 SPEC = """\
 format: 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pollscope.search import TRIES, Counts, Found, Settings, expected_trials, search
+from pollscope.plan.search import TRIES, Counts, Found, Settings, expected_trials, search
 
 SECOND = 1_000_000_000
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from pollscope.search import Found, GoalFound, Settings
-from pollscope.search_trials import hidden_overload
+from pollscope.plan.search import Found, GoalFound, Settings
+from pollscope.run.search_trials import hidden_overload
 
 SETTINGS = Settings(
     loss_ratios=(0.005,), exceed_ratio=0.5, width=0.01, window_ns=10**9, duration_sum_ns=10**9, at_most_ns=10**11

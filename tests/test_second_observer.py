@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
 

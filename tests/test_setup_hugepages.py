@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hugepages are reserved with a journal and given back exactly (the Ansible module of the role `hugepages`)."""
+"""Hugepages are reserved with a journal and restored exactly (the Ansible module of the role `hugepages`)."""
 
 import importlib.util
 import json
@@ -59,7 +59,7 @@ def reserve(module: ModuleType, tree: Tree, wanted_pages: int = 1024, memory_sha
     return lines
 
 
-def give_back(module: ModuleType, tree: Tree) -> list[str]:
+def restore(module: ModuleType, tree: Tree) -> list[str]:
     lines: list[str] = module.absent(module.Host(tree.root), module.Journal(tree.journal))
     return lines
 
@@ -74,16 +74,16 @@ def give_back(module: ModuleType, tree: Tree) -> list[str]:
         ({"all": 3}, 64, {"all": 1024}),
     ],
 )
-def test_reserves_and_gives_back(
+def test_reserves_and_restores(
     module: ModuleType, tmp_path: Path, before: dict[str, int], memory_gib: int, after: dict[str, int]
 ) -> None:
     tree = Tree(tmp_path, before, memory_gib << 20)
     assert reserve(module, tree)
     assert {node: tree.pages(node) for node in before} == after
     assert reserve(module, tree) == []
-    assert give_back(module, tree)
+    assert restore(module, tree)
     assert {node: tree.pages(node) for node in before} == before
-    assert give_back(module, tree) == []
+    assert restore(module, tree) == []
 
 
 def test_never_lowers_a_larger_reservation(module: ModuleType, tmp_path: Path) -> None:
@@ -107,13 +107,13 @@ def test_journal_is_on_disk_before_the_first_write(module: ModuleType, tmp_path:
     assert [(entry["before"], entry["reserved"]) for entry in seen] == [({"node0": 5}, None)]
 
 
-def test_gives_back_after_a_crash_between_write_and_read_back(module: ModuleType, tmp_path: Path) -> None:
+def test_restores_after_a_crash_between_write_and_read_back(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 5})
     reserve(module, tree, 100)
     entry = json.loads(tree.journal.read_text())
     tree.journal.write_text(json.dumps({**entry, "reserved": None}))
     tree.set("node0", 60)
-    assert give_back(module, tree)
+    assert restore(module, tree)
     assert tree.pages("node0") == 5
 
 
@@ -128,7 +128,7 @@ def test_takes_what_a_short_kernel_gives(module: ModuleType, tmp_path: Path) -> 
     journal = module.Journal(tree.journal)
     assert "node0: 300" in module.raise_pages(Short(tree.root), journal, 1024)
     assert module.raise_pages(Short(tree.root), journal, 1024) == ""
-    assert give_back(module, tree)
+    assert restore(module, tree)
     assert tree.pages("node0") == 0
 
 
@@ -137,7 +137,7 @@ def test_refuses_when_somebody_else_changed_the_pages(module: ModuleType, tmp_pa
     reserve(module, tree)
     tree.set("node0", 3000)
     with pytest.raises(module.Refused, match="3000"):
-        give_back(module, tree)
+        restore(module, tree)
     assert tree.pages("node0") == 3000
     assert tree.journal.exists()
 
@@ -155,7 +155,7 @@ def test_refuses_while_pages_are_in_use(module: ModuleType, tmp_path: Path) -> N
     reserve(module, tree)
     (tree.folder("node0") / "free_hugepages").write_text("1000\n")
     with pytest.raises(module.Refused, match="in use"):
-        give_back(module, tree)
+        restore(module, tree)
     assert tree.pages("node0") == 1024
 
 
@@ -164,7 +164,7 @@ def test_forgets_the_reservation_of_an_earlier_boot(module: ModuleType, tmp_path
     reserve(module, tree)
     tree.boot("second")
     tree.set("node0", 9)
-    assert give_back(module, tree) == []
+    assert restore(module, tree) == []
     assert tree.pages("node0") == 9
     assert not tree.journal.exists()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The editable install and the built wheel hold the same: code behind links, specs, testbeds, data."""
+"""Checkout, archive and wheel hold the same: code, specs, testbeds, data; none of them needs a link."""
 
 import subprocess
 import sys
@@ -7,6 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+# Shows which files run, then runs a command of them.
+CODE = "import pollscope, sys; from pollscope.cli import main; print(pollscope.__file__, flush=True); main()"
 
 
 def output(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -29,18 +32,28 @@ def files_in_git(checkout: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of what is in git, built as `pip wheel` does it."""
-    copy, out = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
-    present = [name for name in files_in_git(checkout) if (checkout / name).exists()]
-    output("cp", "-a", "--parents", *present, copy, cwd=checkout)
+def archive(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is in git, but links, unpacked where there is no git."""
+    copy = tmp_path_factory.mktemp("archive")
+    present = [name for name in files_in_git(checkout) if (checkout / name).is_file()]
+    output(
+        "cp", "-a", "--parents", *(name for name in present if not (checkout / name).is_symlink()), copy, cwd=checkout
+    )
+    assert not any(path.is_symlink() for path in copy.rglob("*"))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of the archive, built as `pip wheel` does it."""
+    out = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", str(out), "."]
-    output(*pip, cwd=copy)
+    output(*pip, cwd=archive)
     return next(out.glob("pollscope-*.whl"))
 
 
 def test_the_wheel_holds_every_file_of_the_package(checkout: Path, wheel: Path) -> None:
-    tops = ("pollscope/", "analysis/", "collectors/", "experiments/", "configs/", "data/")
+    tops = ("pollscope/", "experiments/", "configs/", "data/")
     wanted = {
         name if name.startswith("pollscope/") else f"pollscope/{name}"
         for name in files_in_git(checkout)
@@ -64,10 +77,22 @@ def test_the_installed_wheel_finds_its_specs(wheel: Path, tmp_path: Path) -> Non
         str(wheel),
     ]
     output(*pip, cwd=tmp_path)
-    code = "import pollscope, sys; from pollscope.cli import main; print(pollscope.__file__); main(sys.argv[1:])"
     for command in (["--version"], ["validate", "S-F5"], ["schema"]):
-        shown = output(sys.executable, "-c", code, *command, cwd=tmp_path, PYTHONPATH=str(site), PATH="/usr/bin:/bin")
+        shown = output(sys.executable, "-c", CODE, *command, cwd=tmp_path, PYTHONPATH=str(site), PATH="/usr/bin:/bin")
         assert shown.startswith(str(site))
+
+
+def test_an_archive_without_links_works(archive: Path, tmp_path: Path) -> None:
+    for command in (["validate", "S-F5"], ["claims", str(archive / "data/runs/s-f5-polling-tax")], ["collect"]):
+        shown = output(
+            sys.executable, "-c", CODE, *command, cwd=tmp_path, PYTHONPATH=str(archive), PATH="/usr/bin:/bin"
+        )
+        assert shown.startswith(str(archive))
+
+
+def test_the_links_at_the_top_lead_to_the_rooms(checkout: Path) -> None:
+    for name in ("analysis", "collectors"):
+        assert (checkout / name).is_symlink() and (checkout / name).resolve() == checkout / "pollscope" / name
 
 
 def test_the_editable_install_is_this_checkout(checkout: Path, tmp_path: Path) -> None:

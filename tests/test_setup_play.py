@@ -29,21 +29,21 @@ def test_variables_are_declared_and_prefixed(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_role_has_a_state_and_a_revert(role: str) -> None:
+def test_every_role_has_a_state_and_a_restore(role: str) -> None:
     specs = load(PLAYBOOKS / "roles" / role / "meta/argument_specs.yml")
     assert isinstance(specs, dict)
     state = specs["argument_specs"]["main"]["options"][f"{role}_state"]
     assert state["choices"] == ["present", "absent", "verified"]
-    revert = load(PLAYBOOKS / "roles" / role / "tasks/revert.yml")
-    assert isinstance(revert, list)
-    assert revert[0]["vars"] == {f"{role}_state": "absent"}
+    restore = load(PLAYBOOKS / "roles" / role / "tasks/restore.yml")
+    assert isinstance(restore, list)
+    assert restore[0]["vars"] == {f"{role}_state": "absent"}
 
 
 def test_plays_name_every_role_in_both_directions() -> None:
     names = load(PLAYBOOKS / "vars/roles.yml")
     assert isinstance(names, dict)
     only_local = {"test_tools", "vm_tools"}
-    for key in ("all_roles", "revert_order"):
+    for key in ("all_roles", "restore_order"):
         assert set(re.findall(r"'([a-z_]{3,})'", names[key])) - {"generator"} == set(ROLES) - only_local
 
 
@@ -59,7 +59,7 @@ def test_what_was_installed_last_is_removed_first() -> None:
     """Packages of a role may need those of one before it."""
     names = load(PLAYBOOKS / "vars/roles.yml")
     assert isinstance(names, dict)
-    forward, back = (re.findall(r"'([a-z_]{3,})'", names[key]) for key in ("all_roles", "revert_order"))
+    forward, back = (re.findall(r"'([a-z_]{3,})'", names[key]) for key in ("all_roles", "restore_order"))
     brings = [role for role in forward if "pollscope_packages" in role_tasks(role)]
     assert [role for role in back if role in brings] == brings[::-1]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollscope.requests import Wiring, configure_request
-from pollscope.shapes import empty_per_busy, empty_share, hot_queues, polls_of_shape, shape_flags
+from pollscope.metrics.shapes import empty_per_busy, empty_share, hot_queues, polls_of_shape, shape_flags
+from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
 
 WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.errors import UsageError
+from pollscope.base.errors import UsageError
 from pollscope.spec import Overrides, SpecError, load_file, load_text
 
 FOLDER = Path(__file__).parent / "specs"

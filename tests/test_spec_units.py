@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollscope import units
-from pollscope.spec.fields import expand_levels, frame_mix, read_frame
+from pollscope.base import units
+from pollscope.base.fields import expand_levels, frame_mix, read_frame
 
 DIMENSIONS = [units.TIME, units.SIZE, units.RATE, units.SHARE, units.CYCLES]
 

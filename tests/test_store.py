@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.errors import UsageError
-from pollscope.run_folder import read_run
-from pollscope.store import RunWriter, new_run_id
+from pollscope.base.errors import UsageError
+from pollscope.store.run_folder import read_run
+from pollscope.store.writer import RunWriter, new_run_id
 
 META = {"run_id": "r", "spec_name": "x", "row": "S-F5", "testbed": {"name": "loopback"}}
 RECORD = {

@@ -12,21 +12,23 @@ from pathlib import Path
 import pytest
 from run_helpers import Cli
 
-from pollscope import run
 from pollscope.analysis.host_facts import HostFacts
-from pollscope.collectors.knobs import Outcome
-from pollscope.errors import HostError, UsageError
-from pollscope.hostlock import HostLock, start_ticks
-from pollscope.plan import make_plan
-from pollscope.requests import configure_request
+from pollscope.base.errors import HostError, UsageError
+from pollscope.host.lock import HostLock, start_ticks
+from pollscope.knobs import RestoreResult
+from pollscope.node.requests import configure_request
+from pollscope.plan.plan import make_plan
+from pollscope.run import run
 from pollscope.spec.load import load_file
-from pollscope.testbeds import make_testbed, vm_image, vm_knobs, vm_pair
-from pollscope.testbeds.inventory import load_inventory
-from pollscope.testbeds.pair_session import split_request, wiring
-from pollscope.testbeds.ssh import Remote
-from pollscope.testbeds.vm_clock import tsc_khz
-from pollscope.testbeds.vm_image import Recipe, clear_leftovers, process_mark
-from pollscope.testbeds.vm_machine import Machine, Shape
+from pollscope.testbeds import make_testbed
+from pollscope.testbeds.pair.inventory import load_inventory
+from pollscope.testbeds.pair.session import split_request, wiring
+from pollscope.testbeds.pair.ssh import Remote
+from pollscope.testbeds.vm import image as vm_image
+from pollscope.testbeds.vm import knobs as vm_knobs
+from pollscope.testbeds.vm import testbed as vm_pair
+from pollscope.testbeds.vm.image import Recipe, clear_leftovers, process_mark, tsc_khz
+from pollscope.testbeds.vm.machine import Machine, Shape
 
 SHAPE = Shape(cpus=2, memory_mib=2048, accelerator="tcg")
 
@@ -188,7 +190,7 @@ class Dut:
             return "", "Connection refused"
         if text.startswith("[ ! -e /etc/default"):
             return ("" if self.boot is None else "there\n"), ""
-        if text == vm_knobs.script_for(vm_knobs.GIVE_BACK_DDIO):
+        if text == vm_knobs.script_for(vm_knobs.RESTORE_DDIO):
             if self.journal is None:
                 return "", ""
             self.register, old, self.journal = self.journal, self.journal, None
@@ -228,7 +230,7 @@ def test_modes_that_stay_cost_no_reboot(dut: Dut, tmp_path: Path) -> None:
     assert dut.reboots == 3
 
 
-def test_ddio_is_set_again_after_a_reboot_and_given_back(dut: Dut, tmp_path: Path) -> None:
+def test_ddio_is_set_again_after_a_reboot_and_restored(dut: Dut, tmp_path: Path) -> None:
     with knobs_of(dut, tmp_path) as knobs:
         knobs.apply({"ddio": "on", "iommu": "strict"})
         assert dut.register == 0x80
@@ -257,7 +259,7 @@ def test_a_run_is_closed_when_its_machine_is_gone(dut: Dut, tmp_path: Path) -> N
     assert "Connection refused" in reason
 
 
-def test_what_a_lost_connection_left_is_given_back_by_the_next(dut: Dut, tmp_path: Path) -> None:
+def test_what_a_lost_connection_left_is_restored_by_the_next(dut: Dut, tmp_path: Path) -> None:
     knobs = knobs_of(dut, tmp_path).__enter__()
     knobs.apply({"ddio": "on", "iommu": "off"})
     dut.lost = True
@@ -267,7 +269,7 @@ def test_what_a_lost_connection_left_is_given_back_by_the_next(dut: Dut, tmp_pat
     dut.lost = False
     with knobs_of(dut, tmp_path) as after:
         assert [outcome.knob for outcome in after.restored_first] == ["ddio", "iommu"]
-        assert all(isinstance(outcome, Outcome) and outcome.settled for outcome in after.restored_first)
+        assert all(isinstance(outcome, RestoreResult) and outcome.restored for outcome in after.restored_first)
     assert dut.boot is None
     assert dut.journal is None
 

@@ -28,9 +28,6 @@ void bench_remove_pair(void);
 extern uint16_t bench_ports[2];
 extern struct rte_mempool *bench_pools[BENCH_QUEUES];
 
-/* A frame of UDP from `flow`; NULL: no mbuf. */
-struct rte_mbuf *bench_frame(struct rte_mempool *pool, uint32_t flow);
-
 /*
  * Leaves frames in the RX rings of both ports, for each of `workers` (a bit each). `at_home`: only such that come back to
  * the queue that they are sent from, if its worker forwards them. False: not enough of them were found.

@@ -58,7 +58,8 @@ void bench_remove_pair(void)
 	rte_vdev_uninit(PAIR_NAME);
 }
 
-struct rte_mbuf *bench_frame(struct rte_mempool *pool, uint32_t flow)
+/* A frame of UDP from `flow`; NULL: no mbuf. */
+static struct rte_mbuf *make_frame(struct rte_mempool *pool, uint32_t flow)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
 	struct rte_ether_hdr *ether;
@@ -85,7 +86,7 @@ struct rte_mbuf *bench_frame(struct rte_mempool *pool, uint32_t flow)
 /* Sends a frame and tells the queue on which it arrives; the rings are empty before and after. */
 static unsigned int queue_of(uint32_t flow, unsigned int side)
 {
-	struct rte_mbuf *m = bench_frame(bench_pools[0], flow);
+	struct rte_mbuf *m = make_frame(bench_pools[0], flow);
 
 	if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
 		return BENCH_QUEUES;
@@ -100,7 +101,7 @@ static unsigned int queue_of(uint32_t flow, unsigned int side)
 static bool fill_queue(unsigned int side, unsigned int worker, const uint32_t *flows)
 {
 	for (unsigned int i = 0; i < FILL_FRAMES; i++) {
-		struct rte_mbuf *m = bench_frame(bench_pools[worker], flows[i]);
+		struct rte_mbuf *m = make_frame(bench_pools[worker], flows[i]);
 
 		if (m == NULL || rte_eth_tx_burst(bench_ports[side], (uint16_t)worker, &m, 1) != 1)
 			return false;

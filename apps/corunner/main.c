@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "conversation.h"
-#include "crew.h"
 #include "hello.h"
 #include "stop_signals.h"
+#include "workers.h"
 
 static json_t *do_quit(json_t *request, struct node_error *err)
 {
@@ -15,10 +15,10 @@ static json_t *do_quit(json_t *request, struct node_error *err)
 }
 
 static const struct conversation_command commands[] = {
-        {"configure", crew_configure, false, false},
-        {"start", crew_start, false, false},
-        {"read", crew_read, true, false},
-        {"stop", crew_stop, true, false},
+        {"configure", workers_configure, false, false},
+        {"start", workers_start, false, false},
+        {"read", workers_read, true, false},
+        {"stop", workers_stop, true, false},
         {"quit", do_quit, true, true},
         {NULL, NULL, false, false},
 };
@@ -26,10 +26,10 @@ static const struct conversation_command commands[] = {
 static const struct conversation_program corunner = {
         .commands = commands,
         .hello = hello,
-        .busy = crew_busy,
-        .wake_fd = crew_wake_fd,
-        .timeout_ms = crew_timeout_ms,
-        .step = crew_step,
+        .busy = workers_busy,
+        .wake_fd = workers_wake_fd,
+        .timeout_ms = workers_timeout_ms,
+        .step = workers_step,
 };
 
 int main(int argc, char *argv[])
@@ -40,11 +40,11 @@ int main(int argc, char *argv[])
 		return 2;
 	}
 	const volatile sig_atomic_t *const stop = stop_signals_catch();
-	int status = crew_open();
+	int status = workers_open();
 
 	if (status == 0)
 		status = conversation_run(STDIN_FILENO, STDOUT_FILENO, &corunner, stop);
-	crew_close();
+	workers_close();
 	if (status == 0)
 		return 0;
 	fprintf(stderr, "pollscope-corunner: %s\n", strerror(-status));

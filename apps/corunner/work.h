@@ -63,9 +63,6 @@ void chase_prepare(struct work *work, uint64_t seed);
 void stream_prepare(struct work *work, enum stream_operation operation);
 void spin_prepare(struct work *work);
 
-/* Row i of c = a x b, all n x n, row by row. */
-void matmul_row(const double *a, const double *b, double *c, size_t n, size_t i);
-
 /* One element a cache line, so that each hop is a load of its own line. */
 #define CHASE_ELEMENT_BYTES 64
 struct chase_element {

@@ -8,7 +8,8 @@
 /* Multiplications and additions of a step, about 10 us. */
 #define STEP_PRODUCTS 65536
 
-void matmul_row(const double *restrict a, const double *restrict b, double *restrict c, size_t n, size_t i)
+static void matmul_row(const double *restrict a, const double *restrict b, double *restrict c, size_t n,
+                       size_t i)
 {
 	double *row = c + i * n;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where the cycles of a polling lcore go: what is recorded in the loop. What the classes are and how they are estimated
- * from these records stands in docs/accounting.md; the estimate itself is made from the report, in pollscope/accounting.py.
+ * from these records stands in docs/accounting.md; the estimate itself is made from the report, in pollscope/metrics/accounting.py.
  *
  * A poll is one call for packets; one that returned packets is a visit, any other an empty poll. A sweep (iteration) is one
- * turn over all queues of the lcore. A switch is a visit whose poll came right behind an empty one.
+ * pass over all queues of the lcore. A switch is a visit whose poll came right behind an empty one.
  *
  *   counted   sweeps, and visits by burst size n. Empty polls are the difference: nothing is counted on an empty poll.
  *   slices    at random moments a run of polls is timed from outside: a stamp, 1, 2, 4 ... polls as they come, a stamp.
@@ -21,7 +21,7 @@
  * purpose (waited_cycles) and waits for a lock (lock_cycles). The stamps of slices come from a clock that stands still
  * meanwhile.
  *
- * An interruption is a stretch between two looks at the TSC that lasted ACCOUNT_INTERRUPTION_NS and one part in
+ * An interruption is an interval between two looks at the TSC that lasted ACCOUNT_INTERRUPTION_NS and one part in
  * ACCOUNT_INTERRUPTION_PART longer than its polls and packets explain, by their mean cost so far: the host or another thread
  * had the CPU. One rule in every mode and at every load. An interrupted slice or visit is left out and counted.
  *
@@ -94,7 +94,7 @@ struct account_stratum {
 	        [ACCOUNT_COUNTERS]; /* less the counters' own reading; ACCOUNT_COUNTERS of the same visits */
 };
 
-/* What one lcore records in one stretch of a trial (warm-up, window, drain). */
+/* What one lcore records in one stage of a trial (warm-up, window, drain). */
 struct account {
 	uint64_t first_tsc;
 	uint64_t last_tsc; /* 0 while it is being written */
@@ -106,7 +106,7 @@ struct account {
 	uint64_t workload_dropped; /* decided by the workload: no route, TTL, `drop` */
 	uint64_t handed_packets;   /* put into a ring for another lcore */
 	uint64_t ring_full;        /* not taken by the ring, freed */
-	uint64_t no_mbuf;          /* turns without a free buffer */
+	uint64_t no_mbuf;          /* polls without a free buffer */
 	struct delay_counts delays;
 	uint64_t waited_cycles; /* waits that the delays made */
 	uint64_t lock_waits;    /* locks that another lcore held */
@@ -161,7 +161,7 @@ void account_add_slice(struct account *a, unsigned int block, const struct accou
  */
 void account_add_visit(struct account *a, uint16_t n, uint32_t gap, const uint64_t stamp[4]);
 
-/* Empty polls of the stretch: all polls less the visits. */
+/* Empty polls of the stage: all polls less the visits. */
 uint64_t account_empty_polls(const struct account *a, uint32_t queues);
 
 uint64_t account_busy_visits(const struct account *a);

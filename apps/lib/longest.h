@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The N longest of many stretches of time, with the TSC at which each ended. One writer. */
+/* The N longest of many intervals, with the TSC at which each ended. One writer. */
 #ifndef LONGEST_H
 #define LONGEST_H
 
@@ -11,11 +11,11 @@
 struct longest_entry {
 	uint64_t tsc;
 	uint64_t cycles;
-	uint32_t sweeps; /* iterations that the stretch holds */
+	uint32_t sweeps; /* iterations that the interval holds */
 };
 
 struct longest {
-	uint64_t floor; /* a stretch must be longer than this to enter */
+	uint64_t floor; /* an interval must be longer than this to enter */
 	uint32_t n;
 	uint32_t capacity; /* 0..LONGEST_MAX */
 	struct longest_entry entries[LONGEST_MAX];

@@ -4,8 +4,8 @@
  *
  * Slots are absolute: each follows from the one before it by the arrival process alone, never from when a
  * packet was really sent, so being late once does not move the slots that follow. A slot that is due (its
- * time has come) may be sent together with other due slots, up to one burst per turn of the loop. A slot
- * whose turn comes more than `late_max_cycles` after its time is skipped and counted as unsent: the schedule
+ * time has come) may be sent together with other due slots, up to one burst per iteration of the loop. A slot
+ * that is reached more than `late_max_cycles` after its time is skipped and counted as unsent: the schedule
  * is never made up for behind the reader's back. What is sent late, but within the limit, is seen in the
  * histogram of lateness.
  */

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* clang-format off */
 /*
  * The generator's test frames: Ethernet, IPv4, UDP and a stamp that fills a 64-byte frame to the last byte.
  *
- *	byte  0  Ethernet header
- *	     14  IPv4 header, don't fragment, TTL 64, correct checksum
- *	     34  UDP header, destination port 9 (discard), correct checksum
- *	     42  stamp: mark (16 bits, the same for all frames of one trial)
- *	     44    sequence number of the trial (40 bits), lateness = sent - intended departure (24 bits, TSC
- *cycles) 52    intended departure (48 bits, TSC cycles after the trial's begin), flow number (16 bits) 60
- *zeros, up to the frame's size
+ *	byte  length
+ *	   0      14  Ethernet header
+ *	  14      20  IPv4 header: don't fragment, TTL 64, correct checksum
+ *	  34       8  UDP header: destination port 9 (discard), correct checksum
+ *	  42       2  mark, the same for all frames of one trial
+ *	  44       8  sequence number of the trial (40 bits); lateness = sent - intended departure (24 bits, TSC cycles)
+ *	  52       8  intended departure (48 bits, TSC cycles after the trial's begin); flow number (16 bits)
+ *	  60          zeros, up to the frame's size
  *
  * Frame sizes count the 4 bytes of FCS, which no software writes: a 64-byte frame is an mbuf of 60 bytes.
- * The stamp is in the byte order of the host: whoever reads it shares the generator's TSC anyhow.
+ * The stamp (bytes 42 to 59) is in the byte order of the host: whoever reads it shares the generator's TSC anyhow. Of two
+ * fields in 8 bytes the first has the low bits.
  */
+/* clang-format on */
 #ifndef PACKETS_H
 #define PACKETS_H
 

@@ -14,13 +14,6 @@ uint32_t rss_hash(const struct rss_target *target, const struct rss_tuple *tuple
 	return rte_softrss(words, target->hashes_ports ? 3 : 2, target->key);
 }
 
-uint16_t rss_queue(const struct rss_target *target, const struct rss_tuple *tuple)
-{
-	if (target->reta_size == 0)
-		return 0;
-	return target->reta[rss_hash(target, tuple) & (target->reta_size - 1u)];
-}
-
 static void apply_change(struct rss_tuple *tuple, const struct rss_freedom *change)
 {
 	tuple->source ^= change->source;

@@ -42,9 +42,6 @@ struct rss_tuple {
 /* The 32-bit hash that the target computes. */
 uint32_t rss_hash(const struct rss_target *target, const struct rss_tuple *tuple);
 
-/* RX queue that the tuple ends up on. */
-uint16_t rss_queue(const struct rss_target *target, const struct rss_tuple *tuple);
-
 /* Which bits of a tuple may be changed to steer it. */
 struct rss_freedom {
 	uint32_t source;

@@ -1,59 +1,97 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "configure.h"
 
-#include "calibrate.h"
 #include "clock.h"
 #include "cycles.h"
-#include "dut.h"
-#include "dut_config.h"
+#include "dut/config.h"
+#include "dut/dut.h"
 #include "fields.h"
-#include "gen.h"
-#include "gen_feed.h"
-#include "gen_target.h"
-#include "ports.h"
+#include "gen/config.h"
+#include "gen/feed.h"
+#include "gen/gen.h"
+#include "gen/target.h"
+#include "loop/calibrate.h"
+#include "ports/ports.h"
 #include "runner.h"
+
+/* What a request asks for. */
+struct configuration {
+	struct ports_plan ports;
+	bool has_dut;
+	struct dut_config dut;
+	bool has_gen;
+	struct gen_config gen;
+	bool has_feed;
+	struct gen_feed feed;
+};
+
+/* Each part by itself, against lcores and devices of this process, which stay as they are. */
+static int parse(json_t *request, struct configuration *c, struct node_error *err)
+{
+	static const char *const keys[] = {"cmd", "id", "ports", "dut", "gen", "feed", NULL};
+	json_t *dut = json_object_get(request, "dut"), *gen = json_object_get(request, "gen"),
+	       *feed = json_object_get(request, "feed");
+
+	if (fields_only(request, "", keys, err) || fields_require(request, "", "ports", err))
+		return -1;
+	c->has_dut = dut != NULL;
+	c->has_gen = gen != NULL;
+	c->has_feed = feed != NULL;
+	return ports_plan_parse(json_object_get(request, "ports"), &c->ports, err) ||
+	       (dut && dut_config_parse(dut, &c->dut, err)) || (gen && gen_config_parse(gen, &c->gen, err)) ||
+	       (feed && gen_feed_parse(feed, &c->feed, err));
+}
+
+/* The parts against each other. */
+static int resolve(struct configuration *c, struct node_error *err)
+{
+	if ((c->has_dut && dut_config_resolve(&c->dut, &c->ports, err)) ||
+	    (c->has_gen && gen_config_resolve(&c->gen, &c->ports, err)) ||
+	    (c->has_feed && ports_plan_find(&c->ports, c->feed.port_name, "feed.port", &c->feed.port, err)))
+		return -1;
+	if (c->has_dut && c->has_gen && dut_config_has_lcore(&c->dut, c->gen.lcore))
+		return node_fail(err, "gen.lcore", "lcore %u polls for the DUT already", c->gen.lcore);
+	return 0;
+}
 
 static void drop_roles(void)
 {
 	struct node_error ignored; /* taking a role away cannot fail */
 
-	dut_configure(NULL, &ignored);
-	gen_configure(NULL, &ignored);
-	gen_feed_configure(NULL, &ignored);
-	runner_forget();
+	dut_apply(NULL, &ignored);
+	gen_apply(NULL, &ignored);
+	gen_feed_apply(NULL, &ignored);
 }
 
-static int set_roles(json_t *request, struct node_error *err)
+/* From here on the configuration before is gone. What fails now is memory or a device: then there are no roles. */
+static int apply(const struct configuration *c, struct node_error *err)
 {
-	if (dut_configure(json_object_get(request, "dut"), err) < 0 ||
-	    gen_configure(json_object_get(request, "gen"), err) < 0 ||
-	    gen_feed_configure(json_object_get(request, "feed"), err) < 0)
+	struct poller **pollers;
+
+	runner_forget();
+	if (ports_apply(&c->ports, err) || dut_apply(c->has_dut ? &c->dut : NULL, err) ||
+	    gen_apply(c->has_gen ? &c->gen : NULL, err) ||
+	    gen_feed_apply(c->has_feed ? &c->feed : NULL, err)) {
+		drop_roles();
 		return -1;
-	if (gen_lcore() != LCORE_ID_ANY && dut_has_lcore(gen_lcore()))
-		return node_fail(err, "gen.lcore", "lcore %u polls for the DUT already", gen_lcore());
+	}
+	const unsigned int n = dut_pollers(&pollers);
+
+	calibrate_stamps(pollers, n);
 	return 0;
 }
 
 json_t *configure(json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "ports", "dut", "gen", "feed", NULL};
+	static struct configuration configuration;
 	const uint64_t start = cycles_stamp();
+	uint16_t port;
 
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "ports", err))
+	if (parse(request, &configuration, err) || resolve(&configuration, err) || apply(&configuration, err))
 		return NULL;
-	const struct ports_held held = dut_config_held(json_object_get(request, "dut"));
-
-	runner_forget();
-	if (ports_configure(json_object_get(request, "ports"), &held, err) < 0 ||
-	    set_roles(request, err) < 0) {
-		drop_roles();
-		return NULL;
-	}
-	calibrate_stamps();
 	json_t *reply = json_pack("{s:I,s:o}", "configured_ns",
 	                          (json_int_t)cycles_to_ns(cycles_stamp() - start, clock_tsc_hz()),
 	                          "footprint_bytes", ports_footprint());
-	uint16_t port;
 
 	if (dut_rx_port(&port) == 0)
 		json_object_set_new(reply, "target", gen_target_json(port));

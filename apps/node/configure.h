@@ -6,7 +6,10 @@
 
 #include "node_error.h"
 
-/* Handle a configure request: ports, then DUT, then generator. The reply, or NULL with err and without roles. */
+/*
+ * Handle a configure request: parse all of it, resolve all of it, then apply it. The reply, or NULL with err: a request that
+ * cannot be parsed or resolved leaves everything as it was, one that cannot be applied leaves no roles.
+ */
 json_t *configure(json_t *request, struct node_error *err);
 
 #endif

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control.h"
 
-#include "calibrate.h"
+#include "loop/calibrate.h"
 #include "configure.h"
 #include "conversation.h"
-#include "gen.h"
+#include "dut/dut.h"
+#include "gen/gen.h"
 #include "ground.h"
 #include "hello.h"
 #include "noise.h"
 #include "oracle.h"
-#include "ports.h"
+#include "ports/ports.h"
 #include "runner.h"
-#include "selftest.h"
+#include "loop/selftest.h"
 #include "state_lock.h"
-
-static json_t *do_configure(json_t *request, struct node_error *err)
-{
-	return configure(request, err);
-}
 
 static json_t *wrap(const char *key, json_t *value)
 {
@@ -26,7 +22,7 @@ static json_t *wrap(const char *key, json_t *value)
 
 static json_t *do_calibrate(json_t *request, struct node_error *err)
 {
-	return wrap("costs", calibrate(request, err));
+	return wrap("costs", calibrate(dut_rx_poller(), request, err));
 }
 
 static json_t *do_selftest(json_t *request, struct node_error *err)
@@ -75,7 +71,7 @@ static json_t *do_quit(json_t *request, struct node_error *err)
 }
 
 static const struct conversation_command commands[] = {
-        {"configure", do_configure, false, false},
+        {"configure", configure, false, false},
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},

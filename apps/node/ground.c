@@ -15,7 +15,7 @@
 #include "lcore.h"
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
-#define MEET_NS    300000 /* until all lcores of a turn are awake */
+#define MEET_NS    300000 /* until all lcores of a round are awake */
 /* Where a round trip takes 1400 cycles, all of them take 0.6 ms; a core that the host takes away may come back. */
 #define LINE_MAX_NS 5000000
 
@@ -120,8 +120,8 @@ static uint64_t soon(void)
 	return cycles_stamp() + cycles_of_ns(MEET_NS, clock_tsc_hz());
 }
 
-/* How many of the places before this one are on its CPU: so many turns pass before its own. */
-static unsigned int turn_of(unsigned int index)
+/* How many of the places before this one are on its CPU: so many rounds pass before its own. */
+static unsigned int round_of(unsigned int index)
 {
 	unsigned int before = 0;
 
@@ -133,15 +133,15 @@ static unsigned int turn_of(unsigned int index)
 /* All CPUs at once, as they work in a trial; lcores of one CPU one after the other. */
 static int run_cores(struct node_error *err)
 {
-	unsigned int turns = 1;
+	unsigned int rounds = 1;
 	int status = 0;
 
-	for (unsigned int turn = 0; turn < turns && status == 0; turn++) {
+	for (unsigned int round = 0; round < rounds && status == 0; round++) {
 		const uint64_t begin = soon();
 
 		for (unsigned int i = 0; i < ground_state.n && status == 0; i++) {
-			turns = RTE_MAX(turns, turn_of(i) + 1);
-			if (turn_of(i) != turn)
+			rounds = RTE_MAX(rounds, round_of(i) + 1);
+			if (round_of(i) != round)
 				continue;
 			PLACES[i].begin_tsc = begin;
 			status = launch(run_core, &PLACES[i], PLACES[i].lcore, err);

@@ -11,7 +11,7 @@
 #include "clock.h"
 #include "lcore.h"
 #include "pmu.h"
-#include "ports.h"
+#include "ports/ports.h"
 #include "tsc_offsets.h"
 
 #define PROTOCOL 1

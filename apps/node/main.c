@@ -9,13 +9,13 @@
 #include <rte_errno.h>
 
 #include "control.h"
-#include "dut.h"
-#include "gen.h"
+#include "dut/dut.h"
+#include "gen/gen.h"
 #include "ground.h"
-#include "ports.h"
-#include "selftest.h"
+#include "ports/ports.h"
+#include "loop/selftest.h"
 #include "telemetry.h"
-#include "../lib/stop_signals.h"
+#include "stop_signals.h"
 
 /* Standard output is for the protocol alone: what libraries print there goes to standard error. */
 static int claim_output(void)

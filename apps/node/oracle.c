@@ -9,15 +9,16 @@
 #include <rte_lcore.h>
 #include <rte_pause.h>
 
-#include "../lib/packets.h"
-#include "../lib/rss.h"
+#include "packets.h"
+#include "rss.h"
 #include "clock.h"
-#include "dut.h"
+#include "dut/dut.h"
 #include "fields.h"
-#include "gen.h"
-#include "gen_target.h"
+#include "gen/gen.h"
+#include "gen/target.h"
 #include "lcore.h"
-#include "poll_loop.h"
+#include "loop/loop.h"
+#include "ports/ports.h"
 
 #define POLLS_MAX   (1u << 20)
 #define PASSES_MAX  100000
@@ -79,7 +80,7 @@ static void begin_pass(struct poller *p, enum kind kind)
 	script.kind = kind;
 	script.end = script.entries[kind] + script.lengths[kind];
 	script.chunks_left = script.chunks;
-	p->account = &p->accounts[kind == KIND_ALL ? STRETCH_WINDOW : STRETCH_WARMUP];
+	p->account = &p->accounts[kind == KIND_ALL ? STAGE_WINDOW : STAGE_WARMUP];
 	p->event_packets = p->account->rx_packets;
 	script.begin_tsc = cycles_stamp();
 	script.begin_aside = p->aside_cycles;
@@ -106,7 +107,7 @@ static void next_pass(struct poller *p, uint64_t now)
 	while (script.passed < KINDS * script.passes && script.lengths[script.passed % KINDS] == 0)
 		script.passed++;
 	if (script.passed == KINDS * script.passes || script.stuck) {
-		p->account = &p->accounts[STRETCH_WINDOW];
+		p->account = &p->accounts[STAGE_WINDOW];
 		script.trial.end_tsc = now;
 		script.over_polling = true;
 		return;
@@ -130,10 +131,9 @@ static __rte_noinline void next_chunk(struct poller *p)
 	set_aside(p, cycles_stamp() - now);
 }
 
-static __rte_always_inline uint16_t receive_scripted(struct poller *p, enum accounting accounting,
-                                                     uint16_t queue, struct rte_mbuf **packets)
+static __rte_always_inline uint16_t receive_scripted(struct poller *p, uint16_t queue,
+                                                     struct rte_mbuf **packets)
 {
-	RTE_SET_USED(accounting);
 	RTE_SET_USED(queue);
 	if (unlikely(script.next == script.end)) {
 		if (!script.over_polling)
@@ -184,7 +184,7 @@ static __rte_always_inline uint16_t process_work(struct poller *p, struct rte_mb
 	return n;
 }
 
-POLL_LOOPS(loops_scripted, SOURCE_LOCKED, false, receive_scripted, process_work, false, send_port);
+SAMPLED_LOOP(loop_scripted, SOURCE_LOCKED, false, receive_scripted, process_work, false, send_port)
 
 static bool send_all(struct rte_mbuf **packets, uint16_t n)
 {
@@ -232,7 +232,7 @@ static int poll_script(void *arg)
 
 	p->no_drain = true;
 	script.steps = (uint32_t)((double)script.work_cycles / step_cycles());
-	loops_scripted[p->accounting](p);
+	loop_scripted(p);
 	p->no_drain = false;
 	atomic_store(&script.over, true);
 	return 0;
@@ -297,14 +297,18 @@ static int read_script(const json_t *request, const struct poller *p, struct nod
 	json_array_foreach(bursts, i, each)
 	{
 		const json_int_t burst = json_is_integer(each) ? json_integer_value(each) : -1;
-		const size_t queue = i % queues + (burst == 0 && bystanders ? queues : 0);
-		const struct entry entry = {(uint16_t)queue, (uint16_t)burst};
+		const uint16_t queue = (uint16_t)(i % queues);
+		const struct entry empty = {(uint16_t)(queue + (bystanders ? queues : 0)), 0};
+		const struct entry entry = burst ? (struct entry){queue, (uint16_t)burst} : empty;
 
 		if (burst < 0 || burst > p->burst)
 			return node_fail(err, "burst", "[%zu] must be 0 to %u", i, p->burst);
 		script.packets += entry.burst;
 		add_poll(KIND_ALL, entry);
-		add_poll(burst ? KIND_BUSY : KIND_EMPTY, entry);
+		if (burst)
+			add_poll(KIND_BUSY, entry);
+		/* of every poll: gaps where the busy ones were would make the others dearer */
+		add_poll(KIND_EMPTY, empty);
 	}
 	return 0;
 }
@@ -339,6 +343,13 @@ static json_t *passes_json(void)
 	return object;
 }
 
+static json_t *polls_json(void)
+{
+	return json_pack("{s:I,s:I,s:I}", kind_names[KIND_ALL], (json_int_t)script.lengths[KIND_ALL],
+	                 kind_names[KIND_BUSY], (json_int_t)script.lengths[KIND_BUSY], kind_names[KIND_EMPTY],
+	                 (json_int_t)script.lengths[KIND_EMPTY]);
+}
+
 /* The slices themselves: their sums can then be checked, and other estimates be tried. */
 static json_t *slices_list(const struct account *a)
 {
@@ -355,7 +366,7 @@ static json_t *slices_list(const struct account *a)
 
 static json_t *run(struct poller *p, struct node_error *err)
 {
-	struct account *a = &p->accounts[STRETCH_WINDOW];
+	struct account *a = &p->accounts[STAGE_WINDOW];
 
 	script.trial = (struct trial){.tsc_hz = clock_tsc_hz(), .wake_fd = -1, .end_tsc = UINT64_MAX / 2};
 	poll_reset(p, &script.trial);
@@ -371,14 +382,14 @@ static json_t *run(struct poller *p, struct node_error *err)
 		          "frames do not reach the DUT");
 		return NULL;
 	}
-	return json_pack("{s:I,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "cycles", passes_json(),
-	                 "slices", slices_list(a), "lcore", dut_window(p));
+	return json_pack("{s:I,s:o,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "polls", polls_json(),
+	                 "cycles", passes_json(), "slices", slices_list(a), "lcore", dut_window(p));
 }
 
 static bool can_run(const struct poller *p)
 {
 	return p && p->source == SOURCE_RX_QUEUES && p->role == POLLER_WORKER &&
-	       p->tx_port != POLLER_NO_PORT && gen_lcore() != LCORE_ID_ANY;
+	       p->accounting == ACCOUNTING_SAMPLED && p->tx_port != NO_PORT && gen_lcore() != LCORE_ID_ANY;
 }
 
 json_t *oracle(json_t *request, struct node_error *err)
@@ -389,16 +400,17 @@ json_t *oracle(json_t *request, struct node_error *err)
 	memset(&script, 0, sizeof(script));
 	if (!can_run(p)) {
 		node_fail(err, "",
-		          "needs a DUT lcore that reads RX queues of its own and sends, and a generator");
+		          "needs a generator, and a DUT lcore (accounting sampled) that reads RX queues of "
+		          "its own and sends");
 		return NULL;
 	}
 	script.filler = gen_lcore();
 	script.tx_port = gen_tx_port(&script.pool);
 	if (prepare(request, p, err) == 0)
 		reply = run(p, err);
-	free(p->accounts[STRETCH_WINDOW].slices);
-	p->accounts[STRETCH_WINDOW].slices = NULL;
-	p->accounts[STRETCH_WINDOW].slices_max = 0;
+	free(p->accounts[STAGE_WINDOW].slices);
+	p->accounts[STAGE_WINDOW].slices = NULL;
+	p->accounts[STAGE_WINDOW].slices_max = 0;
 	for (int k = 0; k < KINDS; k++) {
 		free(script.entries[k]);
 		free(script.cycles[k]);

@@ -15,10 +15,11 @@
 
 /*
  * Request {"burst": [packets of poll 0, 1, ...; poll i asks queue i modulo queues], "queues": of the script, default all,
- * "passes": N, "work_cycles": W}. Where the DUT has twice as many queues, empty polls ask those that the script does not fill.
+ * "passes": N, "work_cycles": W}. Where the DUT has twice as many queues, empty polls ask those that the script does not fill. A
+ * pass of empty polls has as many as the script has polls in all: the sweep has no gaps.
  * A pass runs the script `chunks` times. Passes with all polls, with the busy ones and with the empty ones take turns. Needs a
  * DUT lcore that reads RX queues of its own and sends, and a generator whose frames reach them. Returns {"chunks",
- * "cycles":{"all":[of each pass],"busy","empty"}, "slices":[[polls, visits, switches, packets, cycles], ...],
+ * "polls":{"all": of a chunk,"busy","empty"}, "cycles":{"all":[of each pass],"busy","empty"}, "slices":[[polls, visits, switches, packets, cycles], ...],
  * "lcore": of the passes with all polls} or NULL.
  */
 json_t *oracle(json_t *request, struct node_error *err);

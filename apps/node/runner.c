@@ -11,13 +11,13 @@
 
 #include "clock.h"
 #include "cycles.h"
-#include "dut.h"
-#include "dut_rings.h"
+#include "dut/dut.h"
+#include "dut/rings.h"
 #include "fields.h"
-#include "gen.h"
-#include "gen_feed.h"
+#include "gen/gen.h"
+#include "gen/feed.h"
 #include "lcore.h"
-#include "ports.h"
+#include "ports/ports.h"
 
 #define LAUNCH_MARGIN_NS 1000000 /* per lcore: until all are in their loops */
 #define DRAIN_LOOK_MS    1
@@ -51,18 +51,7 @@ static struct {
 	atomic_bool closed[RTE_MAX_LCORE]; /* by lcore: its window is closed */
 	uint64_t movement;
 	unsigned int quiet_looks;
-} runner = {.trial.wake_fd = -1};
-
-void trial_wake(const struct trial *trial)
-{
-	const uint64_t one = 1;
-
-	if (trial == &runner.trial)
-		atomic_store(&runner.closed[rte_lcore_id()], true);
-	/* an eventfd takes 2^64 - 2 of these before it would block */
-	if (write(trial->wake_fd, &one, sizeof(one)) != sizeof(one))
-		return;
-}
+} runner = {.trial = {.wake_fd = -1, .closed = runner.closed}};
 
 int runner_open(void)
 {

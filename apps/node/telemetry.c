@@ -9,7 +9,7 @@
 #include <rte_telemetry.h>
 #include <rte_version.h>
 
-#include "dut.h"
+#include "dut/dut.h"
 #include "runner.h"
 #include "state_lock.h"
 

@@ -3,6 +3,7 @@
 #include <rte_prefetch.h>
 
 #include "crossover_classify.h"
+#include "crossover_describe.h"
 
 static bool contains(const uint64_t *list, unsigned int size, uint64_t number)
 {
@@ -32,7 +33,7 @@ static uint16_t hash_to_queue(const struct crossover_port *port, const uint8_t *
 	if (!crossover_hash_frame(hash, frame, length, &value))
 		return 0;
 	if (port->report_hash)
-		*tag = CROSSOVER_WB_HASH | (uint64_t)value << CROSSOVER_WB_HASH_SHIFT;
+		*tag |= CROSSOVER_WB_HASH | (uint64_t)value << CROSSOVER_WB_HASH_SHIFT;
 	return port->reta[value & port->reta_mask];
 }
 
@@ -47,6 +48,8 @@ static uint16_t classify_frame(const struct crossover_port *port, const struct r
 		return 0; /* a runt: the DMA step refuses it */
 	if (!port->promiscuous && !mac_accepted(port, (const struct rte_ether_addr *)frame))
 		return CROSSOVER_FILTERED;
+	if (port->described)
+		*tag = crossover_describe(port, m);
 	return port->hashing ? hash_to_queue(port, frame, length, tag) : 0;
 }
 
@@ -66,11 +69,13 @@ static enum crossover_gate open_gate(const struct crossover_port *port)
 {
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return CROSSOVER_GATE_VOID;
-	return port->promiscuous && !port->hashing ? CROSSOVER_GATE_DIRECT : CROSSOVER_GATE_CLASSIFY;
+	return port->promiscuous && !port->hashing && !port->described ? CROSSOVER_GATE_DIRECT
+	                                                               : CROSSOVER_GATE_CLASSIFY;
 }
 
 void crossover_gate_update(struct crossover_port *port, bool carrier)
 {
+	port->described = port->types != 0 || port->checks != 0;
 	port->hashing = port->rss_on && (port->nb_rx_queues > 1 || port->report_hash);
 	__atomic_store_n(&port->gate, carrier ? open_gate(port) : CROSSOVER_GATE_DOWN, __ATOMIC_RELEASE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a NIC does between the wire and its RX rings: MAC filter, RSS. Run by the sender's core. */
+/* What a NIC does between the wire and its RX rings: MAC filter, RSS, packet type and checksums. Run by the sender's core. */
 #ifndef CROSSOVER_CLASSIFY_H
 #define CROSSOVER_CLASSIFY_H
 
@@ -9,7 +9,7 @@
 
 struct crossover_verdicts {
 	uint16_t queue[CROSSOVER_CHUNK]; /* RX queue, or CROSSOVER_FILTERED */
-	uint64_t tag[CROSSOVER_CHUNK];   /* hash and its flag for the write-back word, or 0 */
+	uint64_t tag[CROSSOVER_CHUNK];   /* hash, type and flags for the write-back word, or 0 */
 };
 
 /* Finds the RX queue of 'port' for each of 'count' (at most CROSSOVER_CHUNK) frames. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "crossover_devargs.h"
 #include "crossover_log.h"
 
-enum key { KEY_DMA, KEY_FEED, KEY_SIZE, KEY_FLOWS, KEYS };
+enum key { KEY_DMA, KEY_FEED, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
 
-static const char *const key_names[KEYS] = {"dma", "feed", "size", "flows"};
+static const char *const key_names[KEYS] = {"dma", "feed", "size", "flows", "mac_a", "mac_b"};
 
 #define DEFAULT_FRAME_BYTES 64
 #define DEFAULT_FLOWS       256
@@ -62,6 +63,20 @@ static int parse_feed(const char *value, struct crossover_options *options)
 	return 0;
 }
 
+/* Six pairs of hexadecimal digits with colons between them, and nothing else; of DPDK's own parser more is taken. */
+static int parse_mac(const char *key, const char *value, struct rte_ether_addr *mac)
+{
+	static const char *const form =
+	        "xx:xx:xx:xx:xx:xx in hexadecimal digits, a unicast address other than 0";
+	bool formed = strlen(value) == RTE_ETHER_ADDR_FMT_SIZE - 1;
+
+	for (unsigned int i = 0; formed && value[i] != '\0'; i++)
+		formed = i % 3 == 2 ? value[i] == ':' : isxdigit((unsigned char)value[i]) != 0;
+	if (!formed || rte_ether_unformat_addr(value, mac) != 0 || !rte_is_valid_assigned_ether_addr(mac))
+		return bad_value(key, value, form);
+	return 0;
+}
+
 static int parse_pair(enum key key, const char *value, struct crossover_options *options)
 {
 	switch (key) {
@@ -71,8 +86,10 @@ static int parse_pair(enum key key, const char *value, struct crossover_options 
 		return parse_feed(value, options);
 	case KEY_SIZE:
 		return parse_number(key_names[key], value, 64, CROSSOVER_MAX_MTU, &options->frame_bytes);
-	default:
+	case KEY_FLOWS:
 		return parse_number(key_names[key], value, 1, MAX_FLOWS, &options->flows);
+	default:
+		return parse_mac(key_names[key], value, &options->macs[key - KEY_MAC_A]);
 	}
 }
 
@@ -116,6 +133,12 @@ static int check_conflicts(const struct crossover_options *options, const bool g
 	if (options->feed == CROSSOVER_FEED_INFINITE && given[KEY_DMA]) {
 		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=infinite' exclude each other: "
 		                   "nothing crosses the wire; leave 'dma' out");
+		return -EINVAL;
+	}
+	if (given[KEY_MAC_A] && given[KEY_MAC_B] &&
+	    rte_is_same_ether_addr(&options->macs[0], &options->macs[1])) {
+		CROSSOVER_LOG(ERR,
+		              "device arguments 'mac_a' and 'mac_b' are the same; give each port its own");
 		return -EINVAL;
 	}
 	for (enum key key = KEY_SIZE; key <= KEY_FLOWS; key++) {

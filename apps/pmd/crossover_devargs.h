@@ -8,7 +8,9 @@
 	"dma=copy|swap "                                                                                     \
 	"feed=wire|infinite "                                                                                \
 	"size=<64..9000> "                                                                                   \
-	"flows=<1..65535>"
+	"flows=<1..65535> "                                                                                  \
+	"mac_a=<xx:xx:xx:xx:xx:xx> "                                                                         \
+	"mac_b=<xx:xx:xx:xx:xx:xx>"
 
 /*
  * Reads the device arguments ("key=value,...", may be NULL or empty) into 'options'.

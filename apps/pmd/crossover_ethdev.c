@@ -6,6 +6,7 @@
 #include "crossover_classify.h"
 #include "crossover_compat.h"
 #include "crossover_control.h"
+#include "crossover_describe.h"
 #include "crossover_ethdev.h"
 #include "crossover_filter.h"
 #include "crossover_link.h"
@@ -16,7 +17,7 @@
 #include "crossover_stats.h"
 #include "crossover_tx.h"
 
-#define RX_OFFLOADS      (RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER)
+#define RX_OFFLOADS      (RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM)
 #define TX_OFFLOADS      (RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE)
 #define MIN_BUFFER_BYTES 128
 #define DEFAULT_BURST    32
@@ -91,6 +92,7 @@ static int configure(struct rte_eth_dev *dev)
 	port->nb_rx_queues = dev->data->nb_rx_queues;
 	port->nb_tx_queues = dev->data->nb_tx_queues;
 	dev->data->scattered_rx = (dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+	port->checks = (uint32_t)(dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM);
 	ret = crossover_rss_configure(port, &dev->data->dev_conf);
 	crossover_control_unlock(port->pair);
 	return ret;
@@ -113,6 +115,7 @@ static int start(struct rte_eth_dev *dev)
 		port->started = 1;
 	}
 	changed = crossover_link_refresh(pair);
+	crossover_describe_select(dev);
 	crossover_control_unlock(pair);
 	if (changed)
 		crossover_link_announce(pair);
@@ -149,7 +152,7 @@ int crossover_ethdev_close(struct rte_eth_dev *dev)
 		return 0;
 	if (port->started)
 		stop(dev);
-	for (uint16_t i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
+	for (uint16_t i = 0; i < RTE_MAX_QUEUES_PER_PORT; i++) { /* the length of both arrays */
 		if (dev->data->rx_queues != NULL)
 			crossover_rx_queue_release(dev, i);
 		if (dev->data->tx_queues != NULL)
@@ -171,20 +174,28 @@ static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 	return ret;
 }
 
-static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode)
+static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode, const char *more)
 {
 	const struct crossover_options *options = &port_of(dev)->pair->options;
 
-	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s",
+	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s%s",
 	         options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy",
-	         options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire");
+	         options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire", more);
 	return 0;
 }
 
-static int burst_mode_get(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
-                          struct rte_eth_burst_mode *mode)
+static int rx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
+                         struct rte_eth_burst_mode *mode)
 {
-	return burst_mode(dev, mode);
+	bool described = dev->rx_pkt_burst == crossover_rx_burst(port_of(dev), true);
+
+	return burst_mode(dev, mode, described ? ", types and checksums" : "");
+}
+
+static int tx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
+                         struct rte_eth_burst_mode *mode)
+{
+	return burst_mode(dev, mode, "");
 }
 
 static crossover_queue_count rx_queue_count(void *queue)
@@ -225,8 +236,10 @@ static const struct eth_dev_ops operations = {
         .tx_done_cleanup = crossover_tx_done_cleanup,
         .rxq_info_get = crossover_rxq_info,
         .txq_info_get = crossover_txq_info,
-        .rx_burst_mode_get = burst_mode_get,
-        .tx_burst_mode_get = burst_mode_get,
+        .rx_burst_mode_get = rx_burst_mode,
+        .tx_burst_mode_get = tx_burst_mode,
+        .dev_supported_ptypes_get = crossover_ptypes_get,
+        .dev_ptypes_set = crossover_ptypes_set,
         .get_monitor_addr = crossover_get_monitor_addr,
         .stats_get = crossover_stats_get,
         .stats_reset = crossover_stats_reset,
@@ -237,11 +250,8 @@ static const struct eth_dev_ops operations = {
 
 void crossover_ethdev_select(struct rte_eth_dev *dev)
 {
-	const struct crossover_options *options = &port_of(dev)->pair->options;
-
 	dev->dev_ops = &operations;
-	dev->rx_pkt_burst =
-	        options->feed == CROSSOVER_FEED_INFINITE ? crossover_rx_burst_fed : crossover_rx_burst;
+	crossover_describe_select(dev);
 	dev->tx_pkt_burst = crossover_tx_burst;
 	dev->rx_queue_count = rx_queue_count;
 	dev->rx_descriptor_status = crossover_rx_descriptor_status;

@@ -9,6 +9,7 @@
 #include <rte_udp.h>
 
 #include "../lib/routes.h"
+#include "crossover_describe.h"
 #include "crossover_feed.h"
 #include "crossover_log.h"
 
@@ -20,6 +21,8 @@
 #define TTL_HOPS         64
 
 #define HEADER_BYTES (sizeof(struct rte_ether_hdr) + sizeof(struct rte_ipv4_hdr) + sizeof(struct rte_udp_hdr))
+
+#define FRAME_TYPE (RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_UDP)
 
 _Static_assert(HEADER_BYTES <= CROSSOVER_TEMPLATE_BYTES, "the template holds the headers");
 
@@ -52,7 +55,8 @@ static void fill_template(const struct crossover_rx_queue *rxq, uint16_t flow,
 	udp->src_port = rte_cpu_to_be_16(SOURCE_PORT + flow % (UINT16_MAX - SOURCE_PORT));
 	udp->dst_port = rte_cpu_to_be_16(DESTINATION_PORT);
 	udp->dgram_len = rte_cpu_to_be_16(ip_bytes - sizeof(*ip));
-	template->writeback = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP;
+	template->writeback =
+	        length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | crossover_describe_type(port, FRAME_TYPE);
 	if (port->report_hash &&
 	    crossover_hash_frame(&port->hash[port->active_hash], template->head, HEADER_BYTES, &hash))
 		template->writeback |= CROSSOVER_WB_HASH | (uint64_t)hash << CROSSOVER_WB_HASH_SHIFT;

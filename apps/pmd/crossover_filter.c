@@ -14,7 +14,8 @@ static struct crossover_port *port_of(const struct rte_eth_dev *dev)
 	return dev->data->dev_private;
 }
 
-void crossover_filter_changed(struct crossover_port *port)
+/* Shows a changed configuration to the senders, if the port has carrier. */
+static void filter_changed(struct crossover_port *port)
 {
 	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 }
@@ -26,7 +27,7 @@ static int set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 	if (ret != 0)
 		return ret;
 	__atomic_store_n(flag, value, __ATOMIC_RELAXED);
-	crossover_filter_changed(port);
+	filter_changed(port);
 	crossover_control_unlock(port->pair);
 	return 0;
 }
@@ -162,7 +163,7 @@ static int replace_hash(struct crossover_port *port, const uint8_t *key, uint64_
 	crossover_hash_init(&port->hash[idle], key, types);
 	__atomic_store_n(&port->active_hash, idle, __ATOMIC_RELEASE);
 	port->rss_on = types != 0;
-	crossover_filter_changed(port);
+	filter_changed(port);
 	return crossover_quiesce(port);
 }
 

@@ -23,7 +23,4 @@ int crossover_rss_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf);
 /* RSS as rte_eth_dev_configure() asks for it; the RETA goes round-robin over the queues. -EINVAL for a key of wrong length. */
 int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_conf *conf);
 
-/* Shows a changed configuration to the senders, if the port has carrier. */
-void crossover_filter_changed(struct crossover_port *port);
-
 #endif

@@ -53,15 +53,16 @@ enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE };
 struct crossover_options {
 	enum crossover_dma dma;
 	enum crossover_feed feed;
-	uint16_t frame_bytes; /* with FCS, as RFC 2544 counts; feed=infinite */
-	uint16_t flows;       /* feed=infinite */
+	uint16_t frame_bytes;          /* with FCS, as RFC 2544 counts; feed=infinite */
+	uint16_t flows;                /* feed=infinite */
+	struct rte_ether_addr macs[2]; /* of port a and b; all zero: a random one */
 };
 
 /* How frames find their RX queue. Stored in crossover_port.gate; senders load it once a burst. */
 enum crossover_gate {
 	CROSSOVER_GATE_DOWN,     /* no carrier: nothing is sent */
 	CROSSOVER_GATE_DIRECT,   /* everything goes to queue 0, no look into the frame */
-	CROSSOVER_GATE_CLASSIFY, /* MAC filter, RSS */
+	CROSSOVER_GATE_CLASSIFY, /* MAC filter, RSS, types and checksums */
 	CROSSOVER_GATE_VOID,     /* feed=infinite: sent frames are counted and dropped */
 };
 
@@ -174,6 +175,9 @@ struct crossover_port {
 	uint32_t report_hash;
 	uint32_t reta_mask;   /* number of RETA entries - 1 */
 	uint32_t active_hash; /* which of the two hash states is in use */
+	uint32_t described; /* frames' types or checksums are wanted in the mbuf, see crossover_describe.h */
+	uint32_t types;     /* RTE_PTYPE_* bits that the program wants, layers 2 to 4 */
+	uint32_t checks;    /* RTE_ETH_RX_OFFLOAD_*_CKSUM that are on */
 	struct crossover_rx_queue *rx_queues[CROSSOVER_MAX_QUEUES]; /* NULL: frames for it are missed */
 	uint16_t reta[CROSSOVER_RETA_SIZE_MAX];
 	struct crossover_hash hash[2];        /* the idle one is rewritten, then the two change places */
@@ -190,6 +194,7 @@ struct crossover_port {
 	uint8_t started;
 	uint8_t admin_down; /* rte_eth_dev_set_link_down() */
 	uint8_t rss_on;
+	uint8_t types_set; /* by rte_eth_dev_set_ptypes(), which has the last word */
 	struct crossover_tx_counts
 	        carried; /* peer_* counts of the peer's TX queues that were released since the reset */
 	struct rte_ether_addr mac_addrs[CROSSOVER_MAX_MACS];

@@ -40,7 +40,9 @@ static void init_port(struct crossover_pair *pair, unsigned int side)
 	port->peer = &pair->ports[!side];
 	port->reta_mask = CROSSOVER_RETA_SIZE - 1;
 	crossover_hash_init(&port->hash[0], crossover_default_rss_key, 0);
-	rte_eth_random_addr(port->mac_addrs[0].addr_bytes);
+	port->mac_addrs[0] = pair->options.macs[side];
+	if (rte_is_zero_ether_addr(&port->mac_addrs[0]))
+		rte_eth_random_addr(port->mac_addrs[0].addr_bytes);
 	port->unicast[0] = crossover_mac_number(&port->mac_addrs[0]);
 }
 

@@ -34,16 +34,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CROSSOVER_RING_LAYOUT_VERSION 2
-#define CROSSOVER_LINE_BYTES          64
-#define CROSSOVER_RING_MIN            64
-#define CROSSOVER_RING_MAX            4096
-#define CROSSOVER_RING_ALIGN          64 /* ring sizes are multiples of this */
+#define CROSSOVER_LINE_BYTES 64
+#define CROSSOVER_RING_MIN   64
+#define CROSSOVER_RING_MAX   4096
+#define CROSSOVER_RING_ALIGN 64 /* ring sizes are multiples of this */
 
-/* Write-back word: bits 0-15 bytes in this buffer, 16 DD, 17 EOP, 18 hash is valid, 32-63 RSS hash. */
+/*
+ * Write-back word: bits 0-15 bytes in this buffer, 16 DD, 17 EOP, 18 hash is valid, 19 layer 4 checksum is good, 20-31 packet type
+ * (the low 12 bits of RTE_PTYPE_*: layers 2 to 4), 32-63 RSS hash.
+ */
 #define CROSSOVER_WB_DD         (UINT64_C(1) << 16)
 #define CROSSOVER_WB_EOP        (UINT64_C(1) << 17)
 #define CROSSOVER_WB_HASH       (UINT64_C(1) << 18)
+#define CROSSOVER_WB_L4_GOOD    (UINT64_C(1) << 19)
+#define CROSSOVER_WB_TYPE_SHIFT 20
 #define CROSSOVER_WB_HASH_SHIFT 32
 
 /* HEAD: bits 0-15 position of the next descriptor to claim, 16-63 count of descriptors claimed since start. */

@@ -66,7 +66,7 @@ static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 		crossover_ring_post(&rxq->ring, rxq->tail);
 }
 
-/* The write-back's hash bit becomes RTE_MBUF_F_RX_RSS_HASH without a branch. */
+/* Bits of the write-back become RTE_MBUF_F_RX_* without a branch. */
 static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
 {
 	uint16_t length = (uint16_t)writeback;
@@ -79,6 +79,17 @@ static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
 	m->hash.rss = (uint32_t)(writeback >> CROSSOVER_WB_HASH_SHIFT);
 }
 
+static __rte_always_inline void fill_description(const struct crossover_port *port, struct rte_mbuf *m,
+                                                 uint64_t writeback)
+{
+	uint32_t type = (uint32_t)writeback >> CROSSOVER_WB_TYPE_SHIFT;
+
+	m->packet_type = type & port->types;
+	m->ol_flags |= (writeback & CROSSOVER_WB_L4_GOOD) ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : 0;
+	if ((type & RTE_PTYPE_L3_IPV4) && (port->checks & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM))
+		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+}
+
 /* data_off, refcnt, nb_segs and port are neighbours and written in one store, as vector drivers do. */
 static inline void rearm(struct rte_mbuf *m, uint64_t word)
 {
@@ -88,13 +99,16 @@ static inline void rearm(struct rte_mbuf *m, uint64_t word)
 }
 
 /* dma=swap: the sender left a whole mbuf with its own data_off; only what the receiver owns is set. */
-static inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m, uint64_t writeback)
+static __rte_always_inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m,
+                                          uint64_t writeback, const bool described)
 {
 	if (rxq->swap)
 		m->port = rxq->port_id;
 	else
 		rearm(m, rxq->rearm);
 	fill_header(m, writeback);
+	if (described)
+		fill_description(rxq->port, m, writeback);
 }
 
 /*
@@ -102,7 +116,7 @@ static inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mb
  * used and leaves the chain in *packet.
  */
 static __rte_noinline uint32_t take_scattered(struct crossover_rx_queue *rxq, uint32_t position,
-                                              struct rte_mbuf **packet)
+                                              struct rte_mbuf **packet, bool described)
 {
 	struct rte_mbuf *head = NULL, *last = NULL;
 	uint32_t used = 0;
@@ -113,7 +127,7 @@ static __rte_noinline uint32_t take_scattered(struct crossover_rx_queue *rxq, ui
 		struct rte_mbuf *m = posted_mbuf(desc);
 
 		writeback = read_writeback(desc);
-		take_mbuf(rxq, m, writeback);
+		take_mbuf(rxq, m, writeback, described);
 		if (head == NULL) {
 			head = m;
 		} else {
@@ -136,7 +150,7 @@ static inline void take_descriptors(struct crossover_rx_queue *rxq, uint32_t use
 }
 
 static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts,
-                                            uint16_t nb_pkts, const bool fed)
+                                            uint16_t nb_pkts, const bool fed, const bool described)
 {
 	uint32_t position = rxq->position, used = 0;
 	uint16_t received = 0;
@@ -153,9 +167,9 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 			rte_prefetch0(posted_mbuf(desc + PREFETCH_AHEAD));
 		if (likely(writeback & CROSSOVER_WB_EOP)) {
 			pkts[received] = posted_mbuf(desc);
-			take_mbuf(rxq, pkts[received], writeback);
+			take_mbuf(rxq, pkts[received], writeback, described);
 		} else {
-			step = take_scattered(rxq, position, &pkts[received]);
+			step = take_scattered(rxq, position, &pkts[received], described);
 		}
 		received++;
 		used += step;
@@ -167,25 +181,43 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 	return received;
 }
 
-uint16_t crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+static __rte_always_inline uint16_t visit(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts,
+                                          uint16_t nb_pkts, const bool fed, const bool described)
 {
-	struct crossover_rx_queue *rxq = queue;
-	uint16_t received = receive(rxq, pkts, nb_pkts, false);
+	uint16_t received = receive(rxq, pkts, nb_pkts, fed, described);
 
+	if (fed)
+		crossover_feed_visited(rxq, pkts, received);
 	if (rxq->unposted >= rxq->free_thresh)
 		refill(rxq);
 	return received;
 }
 
-uint16_t crossover_rx_burst_fed(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+static uint16_t burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	struct crossover_rx_queue *rxq = queue;
-	uint16_t received = receive(rxq, pkts, nb_pkts, true);
+	return visit(queue, pkts, nb_pkts, false, false);
+}
 
-	crossover_feed_visited(rxq, pkts, received);
-	if (rxq->unposted >= rxq->free_thresh)
-		refill(rxq);
-	return received;
+static uint16_t burst_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	return visit(queue, pkts, nb_pkts, false, true);
+}
+
+static uint16_t burst_fed(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	return visit(queue, pkts, nb_pkts, true, false);
+}
+
+static uint16_t burst_fed_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	return visit(queue, pkts, nb_pkts, true, true);
+}
+
+eth_rx_burst_t crossover_rx_burst(const struct crossover_port *port, bool described)
+{
+	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
+		return described ? burst_fed_described : burst_fed;
+	return described ? burst_described : burst;
 }
 
 uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq)

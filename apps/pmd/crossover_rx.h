@@ -6,9 +6,13 @@
 
 #include "crossover_port.h"
 
-/* Burst function and fast-path queries of the driver side; signatures are ethdev's. */
-uint16_t crossover_rx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts);
-uint16_t crossover_rx_burst_fed(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts); /* feed=infinite */
+/*
+ * The burst function of the driver side. 'described': one that tells types and checksums if they are wanted; without it
+ * nothing is spent on them.
+ */
+eth_rx_burst_t crossover_rx_burst(const struct crossover_port *port, bool described);
+
+/* Fast-path queries of the driver side; signatures are ethdev's. */
 int crossover_rx_descriptor_status(void *queue, uint16_t offset);
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition);
 

@@ -23,6 +23,17 @@ static const struct {
         {"feed=infinite,flows=18446744073709551617", "'flows'", "from 1 to 65535"},
         {"feed=infinite,dma=swap", "'dma' and 'feed=infinite' exclude each other", "leave 'dma' out"},
         {"feed=infinite,dma=copy", "'dma' and 'feed=infinite' exclude each other", "leave 'dma' out"},
+        {"mac_a=02:00:00:00:00", "'mac_a': bad value '02:00:00:00:00'", "xx:xx:xx:xx:xx:xx"},
+        {"mac_a=02:00:00:00:00:0g", "'mac_a': bad value", "xx:xx:xx:xx:xx:xx"},
+        {"mac_a=02:00:00:00:00:0a:0b", "'mac_a': bad value", "xx:xx:xx:xx:xx:xx"},
+        {"mac_a=0200:0000:000a", "'mac_a': bad value", "xx:xx:xx:xx:xx:xx"},
+        {"mac_b=02-00-00-00-00-0b", "'mac_b': bad value", "xx:xx:xx:xx:xx:xx"},
+        {"mac_b=2:0:0:0:0:b", "'mac_b': bad value", "xx:xx:xx:xx:xx:xx"},
+        {"mac_b=01:00:00:00:00:0b", "'mac_b': bad value", "unicast"},
+        {"mac_b=00:00:00:00:00:00", "'mac_b': bad value", "other than 0"},
+        {"mac_b=", "'mac_b' has no value", "mac_b=<xx:xx:xx:xx:xx:xx>"},
+        {"mac_a=02:00:00:00:00:0a,mac_a=02:00:00:00:00:0b", "'mac_a' is given twice", "once"},
+        {"mac_a=02:00:00:00:00:0a,mac_b=02:00:00:00:00:0A", "'mac_a' and 'mac_b' are the same", "its own"},
         {"size=128", "'size' needs 'feed=infinite'", "feed=wire"},
         {"feed=wire,flows=7", "'flows' needs 'feed=infinite'", "feed=wire"},
 };
@@ -57,6 +68,7 @@ static void takes_all_documented(void)
 	        "feed=infinite",
 	        "feed=infinite,size=64,flows=1",
 	        "size=9000,flows=65535,feed=infinite",
+	        "mac_a=02:00:00:00:00:0a,dma=swap,mac_b=02:00:00:00:00:0B",
 	};
 
 	for (unsigned int i = 0; i < RTE_DIM(accepted); i++) {
@@ -65,8 +77,67 @@ static void takes_all_documented(void)
 	}
 }
 
+static void expect_mac(uint16_t port, const char *wanted)
+{
+	char text[RTE_ETHER_ADDR_FMT_SIZE];
+	struct rte_ether_addr mac;
+
+	CHECK_EQUAL(rte_eth_macaddr_get(port, &mac), 0);
+	rte_ether_format_addr(text, sizeof(text), &mac);
+	CHECK(strcmp(text, wanted) == 0, "%s instead of %s", text, wanted);
+}
+
+/* As Open vSwitch looks for a port: the name of the device does not tell which of the two is meant. */
+static uint16_t find_by_mac(const char *devargs)
+{
+	struct rte_dev_iterator iterator;
+	uint16_t port, found = RTE_MAX_ETHPORTS;
+
+	RTE_ETH_FOREACH_MATCHING_DEV(port, devargs, &iterator)
+	{
+		found = port;
+		rte_eth_iterator_cleanup(&iterator);
+		break;
+	}
+	return found;
+}
+
+static void ports_have_the_macs_asked_for(void)
+{
+	struct rte_ether_addr mac;
+
+	CHECK_EQUAL(pair_make("mac_a=02:00:00:00:00:0a,mac_b=02:00:00:00:00:0B"), 0);
+	expect_mac(port_a, "02:00:00:00:00:0A");
+	expect_mac(port_b, "02:00:00:00:00:0B");
+	CHECK_EQUAL(find_by_mac("class=eth,mac=02:00:00:00:00:0a"), port_a);
+	CHECK_EQUAL(find_by_mac("class=eth,mac=02:00:00:00:00:0b"), port_b);
+	CHECK_EQUAL(find_by_mac("class=eth,mac=02:00:00:00:00:0c"), RTE_MAX_ETHPORTS);
+	CHECK_EQUAL(pair_make("mac_b=02:00:00:00:00:0b"), 0);
+	expect_mac(port_b, "02:00:00:00:00:0B");
+	CHECK_EQUAL(rte_eth_macaddr_get(port_a, &mac), 0);
+	CHECK(rte_is_local_admin_ether_addr(&mac) && rte_is_valid_assigned_ether_addr(&mac), "no random one");
+}
+
+/* The filter knows the address that was given. */
+static void frames_find_the_mac_asked_for(void)
+{
+	struct rte_mbuf *m = frame_make(pool, FRAME_BYTES, 0); /* to 02:02:02:02:02:02 */
+
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
+	CHECK_EQUAL(port_up(port_b, NULL), 0);
+	CHECK(send_one(port_a, 0, m), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 1);
+	CHECK(send_one(port_b, 0, frame_make(pool, FRAME_BYTES, 0)), "not sent");
+	CHECK_EQUAL(receive_all(port_a, 0), 0);
+	CHECK_EQUAL(xstat_of(port_a, "rx_filtered_packets"), 1);
+}
+
 const struct driver_case driver_devargs_cases[] = {
         {"devargs: unknown, doubled, bad and conflicting ones fail by name", "", refuses_by_name},
         {"devargs: the documented ones are taken", "", takes_all_documented},
+        {"devargs: ports have the MAC addresses given, and are found by them", "",
+         ports_have_the_macs_asked_for},
+        {"devargs: frames find a MAC address given", "mac_b=02:02:02:02:02:02",
+         frames_find_the_mac_asked_for},
         {NULL, NULL, NULL},
 };

@@ -7,8 +7,7 @@
 #include <rte_power_intrinsics.h>
 
 #include "crossover_ring.h"
-#include "../node/mix_pool.h"
-#include "../node/retired.h"
+#include "ports/pools.h"
 #include "driver_suite.h"
 
 static void sizes_are_checked(void)
@@ -229,7 +228,7 @@ static void mixed_pools_have_no_stride(void)
 	unsigned int steps = 0;
 
 	CHECK(mixed != NULL, "no pool");
-	mix_pool(mixed);
+	pool_mix(mixed);
 	CHECK_EQUAL(rte_mempool_avail_count(mixed), MIXED);
 	CHECK_EQUAL(rte_mempool_get_bulk(mixed, given, MIXED), 0);
 	memcpy(sorted, given, sizeof(given));
@@ -256,11 +255,11 @@ static void replaced_pools_come_back(void)
 		replaced = rte_pktmbuf_pool_create(name, 1, 0, 0, RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
 		CHECK(replaced != NULL, "no pool %u", i);
 		held[i] = rte_pktmbuf_alloc(replaced);
-		retired_add(replaced);
+		pool_retire(replaced);
 	}
-	CHECK_EQUAL(retired_free(), RTE_DIM(held));
+	CHECK_EQUAL(pools_free_retired(), RTE_DIM(held));
 	rte_pktmbuf_free_bulk(held, RTE_DIM(held));
-	CHECK_EQUAL(retired_free(), 0);
+	CHECK_EQUAL(pools_free_retired(), 0);
 	for (unsigned int i = 0; i < RTE_DIM(held); i++) {
 		snprintf(name, sizeof(name), "replaced_%u", i);
 		CHECK(rte_mempool_lookup(name) == NULL, "pool %u was not freed", i);

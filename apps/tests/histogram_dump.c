@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../lib/histogram.h"
+#include "histogram.h"
 
 int main(int argc, char **argv)
 {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../lib/sequence.h"
+#include "sequence.h"
 
 static void put(uint64_t value)
 {

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../lib/histogram.h"
+#include "histogram.h"
 
 static void refuses_bad_parameters(void)
 {

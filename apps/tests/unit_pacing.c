@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
-#include "../lib/pacing.h"
+#include "pacing.h"
 
 #define HZ       2600000000ull
 #define BEGIN    123456789ull

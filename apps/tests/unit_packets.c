@@ -6,8 +6,8 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-#include "../lib/packets.h"
-#include "../lib/rng.h"
+#include "packets.h"
+#include "rng.h"
 
 static const struct rte_ether_addr here = {{2, 0, 0, 0, 0, 1}}, there = {{2, 0, 0, 0, 0, 2}};
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/rng.h"
+#include "rng.h"
 
 #define SAMPLES 1000000
 

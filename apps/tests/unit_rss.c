@@ -5,7 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/rss.h"
+#include "rss.h"
+
+/* RX queue that the tuple ends up on. */
+static uint16_t rss_queue(const struct rss_target *target, const struct rss_tuple *tuple)
+{
+	if (target->reta_size == 0)
+		return 0;
+	return target->reta[rss_hash(target, tuple) & (target->reta_size - 1u)];
+}
 
 /* Key and IPv4 vectors of "Verifying the RSS Hash Calculation" in Microsoft's NDIS documentation. */
 static const uint8_t microsoft_key[40] = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,

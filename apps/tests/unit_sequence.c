@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
-#include "../lib/sequence.h"
+#include "sequence.h"
 
 static void in_order_is_clean(void)
 {

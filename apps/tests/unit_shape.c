@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "../node/gen_shape.h"
+#include "gen/shape.h"
 
 static struct gen_shape_queues drawn;
 

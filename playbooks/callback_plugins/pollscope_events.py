@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible callback: what changed and what failed, one JSON object a line, for pollscope/testbeds/plays.py.
+"""Ansible callback: what changed and what failed, one JSON object a line, for pollscope/testbeds/pair/plays.py.
 
     {"event": "changed" | "failed" | "unreachable", "host": "dut1", "task": "vfio : Bind the NICs", "message": "..."}
     {"event": "stats", "host": "dut1", "ok": 12, "changed": 0, "failures": 0, "unreachable": 0}

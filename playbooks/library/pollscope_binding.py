@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: takes NICs from the kernel for DPDK, by PCI address, and gives them back."""
+"""Ansible module: takes NICs from the kernel for DPDK, by PCI address, and restores them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_devices import Devices
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, report, run_state
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
 from ansible.module_utils.pollscope_kinds import KernelModule, Run, Text, run
 
 DOCUMENTATION = r"""
 module: pollscope_binding
-short_description: Takes NICs from the kernel for DPDK through vfio-pci, and gives them back
+short_description: Takes NICs from the kernel for DPDK through vfio-pci, and restores them
 description:
   - Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU, that is vfio's no-IOMMU mode;
     where the kernel was built without it (Debian's are), it is uio_pci_generic.
@@ -22,7 +24,7 @@ description:
     consented to), and one whose group holds another device that the kernel uses.
   - Devices of Mellanox and NVIDIA (vendor 15b3) are left with mlx5_core, because DPDK drives them beside the kernel.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Bind, give back, or compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: Bind, restore, or compare.}
   journal: {type: str, required: true, description: Name of the journal.}
   devices: {type: list, elements: str, default: [], description: PCI addresses.}
   no_iommu_consent: {type: bool, default: false, description: Bind without IOMMU group; DMA is then unchecked.}
@@ -43,7 +45,7 @@ class NoIommu(Text):
         return super().read(target) if self._path(target).exists() else "N"
 
 
-class Binding(Kind):
+class Binding(Setting):
     """The driver of a PCI device; its state is `{"driver", "override", "up"}`.
 
     `up` names the interfaces that were up, because a device comes back with its interfaces down.
@@ -82,7 +84,7 @@ class Binding(Kind):
         try:
             path.write_text(text)
         except OSError as error:
-            raise Refused(f"{path}: the kernel refused {text.strip()!r}: {error.strerror}") from error
+            raise HostError(f"{path}: the kernel refused {text.strip()!r}: {error.strerror}") from error
 
     def _is_up(self, name: str) -> bool:
         flags = int((self.devices.root / "sys/class/net" / name / "flags").read_text(), 0)
@@ -107,20 +109,20 @@ def refuse_groups(devices: Devices, addresses: Sequence[str], consent: bool) -> 
     """Stops at devices that vfio could not give out.
 
     Raises:
-        Refused: no IOMMU group without consent; another device of the group has a driver of the kernel.
+        HostError: no IOMMU group without consent; another device of the group has a driver of the kernel.
     """
     for address in addresses:
         group = devices.folder(address) / "iommu_group"
         if not group.exists():
             if consent:
                 continue
-            raise Refused(
+            raise HostError(
                 f"{address} has no IOMMU group: switch the IOMMU on (iommu.yml -e mode=pt), or consent to "
                 "unchecked DMA with vfio_no_iommu_consent: true"
             )
         for other in sorted(path.name for path in (group / "devices").iterdir()):
             if other not in addresses and _is_held(devices, other):
-                raise Refused(f"{address} shares its IOMMU group with {other}, which {devices.driver(other)} holds")
+                raise HostError(f"{address} shares its IOMMU group with {other}, which {devices.driver(other)} holds")
 
 
 def _is_held(devices: Devices, address: str) -> bool:
@@ -132,7 +134,7 @@ def items_for(devices: Devices, addresses: Sequence[str], consent: bool) -> list
     """What has to be set for the devices, in this order.
 
     Raises:
-        Refused: one of them must not or cannot be bound.
+        HostError: one of them must not or cannot be bound.
     """
     addresses = to_bind(devices, addresses)
     fresh = [address for address in addresses if devices.driver(address) != DRIVER]
@@ -172,7 +174,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     devices = Devices()
-    kinds: dict[str, Kind] = {"module": KernelModule(), "no_iommu": NoIommu(), "binding": Binding(devices)}
+    kinds: dict[str, Setting] = {"module": KernelModule(), "no_iommu": NoIommu(), "binding": Binding(devices)}
 
     def act() -> list[str]:
         absent = module.params["state"] == "absent"

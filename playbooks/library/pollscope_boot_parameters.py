@@ -9,15 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import (
-    STATE_ARGUMENTS,
-    Item,
-    Journal,
-    Refused,
-    journal_path,
-    run_state,
-    write_through,
-)
+from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
+from ansible.module_utils.pollscope.host.files import write_through
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, pending, run_state
 from ansible.module_utils.pollscope_kinds import File, Folder, run
 
 DOCUMENTATION = r"""
@@ -27,9 +21,9 @@ description:
   - Writes /etc/default/grub.d/zz-pollscope-NAME.cfg, runs update-grub and reads grub.cfg back. Changes no other file.
   - The result's C(reboot_needed) says whether the running kernel differs, in the parameters of any name.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Set, give back, compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: Set, restore, compare.}
   journal: {type: str, required: true, description: Name of the journal and of the drop-in file.}
-  words: {type: list, elements: str, default: [], description: The parameters; none gives back what was set.}
+  words: {type: list, elements: str, default: [], description: The parameters; none restores what was set.}
 author: [pollscope]
 """
 
@@ -56,7 +50,7 @@ class DropIn(File):
 def drop_in(words: Sequence[str]) -> dict[str, Any]:
     """The file for some parameters: appended, because the last one of a name wins; in the file that is read last."""
     line = f'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(words)}"'
-    return {"text": f"# Written by pollscope's playbooks; taken back by revert.yml.\n{line}\n", "mode": 0o644}
+    return {"text": f"# Written by pollscope's playbooks; taken away by the play restore.\n{line}\n", "mode": 0o644}
 
 
 def words_of(text: str) -> list[str]:
@@ -69,11 +63,11 @@ def require_in_menu(words: Sequence[str]) -> None:
     """Looks whether the menu boots with the parameters.
 
     Raises:
-        Refused: it does not.
+        HostError: it does not.
     """
     lines = [line.split() for line in MENU.read_text().splitlines() if line.split()[:1] == ["linux"]]
     if not any(is_active(words, line) for line in lines):
-        raise Refused(
+        raise HostError(
             f"{MENU} boots without '{' '.join(words)}': is a kernel in /boot, does {DROP_INS} count on this host?"
         )
 
@@ -97,11 +91,11 @@ def check_words(words: Sequence[str]) -> None:
     """Refuses what is no kernel parameter: the file is read by a shell.
 
     Raises:
-        Refused: one is none.
+        HostError: one is none.
     """
     bad = [word for word in words if not WORD.fullmatch(word)]
     if bad:
-        raise Refused(f"{bad[0]!r} is no kernel parameter (letters, digits, _ . - and after = also , : @)")
+        raise HostError(f"{bad[0]!r} is no kernel parameter (letters, digits, _ . - and after = also , : @)")
 
 
 def main() -> None:
@@ -112,8 +106,8 @@ def main() -> None:
     )
     try:
         lines, reboot_needed = act(module)
-    except (Refused, OSError) as refused:
-        module.fail_json(msg=str(refused))
+    except (PollscopeError, OSError) as error:
+        module.fail_json(msg=reason_of(error))
     module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change", reboot_needed=reboot_needed)
 
 
@@ -121,25 +115,25 @@ def act(module: AnsibleModule) -> tuple[list[str], bool]:
     """Does what `state` says; returns the lines of what was changed and whether a reboot is needed.
 
     Raises:
-        Refused: see the kinds.
+        HostError: see the kinds.
     """
     name, words = module.params["journal"], module.params["words"]
     check_words(words)
     target = str(DROP_INS / f"zz-pollscope-{name}.cfg")
     items = [Item("folder", str(DROP_INS), True), Item("boot", target, drop_in(words))] if words else []
-    entry = Journal(journal_path(name)).find("boot", target)
+    entry = next((each for each in pending(name) if each.target == target), None)
     lines = run_state(module, {"folder": Folder(), "boot": DropIn()}, items)
     running = Path("/proc/cmdline").read_text().split()
     wanted = words if module.params["state"] != "absent" else []
-    leaving = words_of(entry["new"]["text"]) if entry and not wanted else []
-    pending = not is_active(wanted, running) or (bool(leaving) and any(word in running for word in leaving))
+    leaving = words_of(entry.new["text"]) if entry and not wanted else []
+    differs = not is_active(wanted, running) or (bool(leaving) and any(word in running for word in leaving))
     if module.params["state"] == "verified":
-        if pending:
-            raise Refused(f"the running kernel has not '{' '.join(wanted)}': reboot")
+        if differs:
+            raise HostError(f"the running kernel has not '{' '.join(wanted)}': reboot")
         return lines, False
     if not module.check_mode and (wanted or leaving):
-        note_pending(name, wanted, pending)
-    return lines, pending or (PENDING.is_dir() and any(PENDING.iterdir()))
+        note_pending(name, wanted, differs)
+    return lines, differs or (PENDING.is_dir() and any(PENDING.iterdir()))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import Refused
+from ansible.module_utils.pollscope.base.errors import HostError
 
 DOCUMENTATION = r"""
 module: pollscope_iommu
@@ -51,13 +51,13 @@ def words_for(mode: str, root: Path) -> list[str]:
     """The boot parameters of a mode; none for `off` on a host without an IOMMU.
 
     Raises:
-        Refused: the firmware describes no IOMMU.
+        HostError: the firmware describes no IOMMU.
     """
     make = make_of(root)
     if make is None and mode == "off":
         return []
     if make is None:
-        raise Refused(
+        raise HostError(
             f"IOMMU mode {mode}: the firmware describes no IOMMU (no table DMAR or IVRS): switch VT-d or AMD-Vi on in "
             "its set-up"
         )
@@ -68,17 +68,17 @@ def group_types(root: Path, devices: list[str]) -> list[str]:
     """The types of the groups of the devices, or of all groups.
 
     Raises:
-        Refused: a device has no group.
+        HostError: a device has no group.
     """
     if not devices:
         return [path.read_text().strip() for path in sorted((root / "sys/kernel/iommu_groups").glob("*/type"))]
     folders = {device: root / "sys/bus/pci/devices" / device for device in devices}
     missing = [device for device, folder in folders.items() if not folder.exists()]
     if missing:
-        raise Refused(f"{missing[0]}: there is no such PCI device")
+        raise HostError(f"{missing[0]}: there is no such PCI device")
     alone = [device for device, folder in folders.items() if not (folder / "iommu_group").exists()]
     if alone:
-        raise Refused(f"{alone[0]} has no IOMMU group")
+        raise HostError(f"{alone[0]} has no IOMMU group")
     return [(folder / "iommu_group/type").read_text().strip() for folder in folders.values()]
 
 
@@ -94,14 +94,14 @@ def verify(mode: str, found: str) -> None:
     """Compares.
 
     Raises:
-        Refused: the kernel has another mode; says why where the kernel is known to do that.
+        HostError: the kernel has another mode; says why where the kernel is known to do that.
     """
     if found == mode:
         return
     why = ""
     if (mode, found) == ("lazy", "strict"):
         why = " (the kernel is always strict under a virtual IOMMU with caching mode)"
-    raise Refused(f"the IOMMU mode is {found}, should be {mode}{why}")
+    raise HostError(f"the IOMMU mode is {found}, should be {mode}{why}")
 
 
 def main() -> None:
@@ -121,8 +121,8 @@ def main() -> None:
         found = found_mode(root, module.params["devices"] if module.params["verify"] and mode != "off" else [])
         if module.params["verify"]:
             verify(mode, found)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
+    except HostError as error:
+        module.fail_json(msg=str(error))
     module.exit_json(changed=False, words=words, mode=found, msg=f"the IOMMU mode is {found}")
 
 

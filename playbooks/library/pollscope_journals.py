@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: which roles have something to give back on this host; nothing is changed."""
+"""Ansible module: which roles have something to restore on this host; nothing is changed."""
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import journal_path, state_folder
+from ansible.module_utils.pollscope.host.lock import state_folder
+from ansible.module_utils.pollscope_journal import journal_path
 
 DOCUMENTATION = r"""
 module: pollscope_journals
-short_description: Which roles have something to give back on this host
+short_description: Which roles have something to restore on this host
 description:
   - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
     A role whose reboot is still to come counts, too.
@@ -25,13 +26,13 @@ PENDING = Path("/run/pollscope/reboot")
 def roles(hugepages: Path) -> list[str]:
     """The roles, sorted."""
     folder = journal_path("any").parent
-    found = {path.stem.partition("-")[0] for path in folder.glob("*.json")}
+    found = {path.stem.partition("-")[0] for path in folder.glob("*") if path.suffix in (".journal", ".json")}
     found |= {path.name for path in PENDING.glob("*")}
     if "cpu_isolation" in found:
         found.add("iommu")  # which reboots for it
     if hugepages.exists():
         found.add("hugepages")
-    if ((state_folder() or Path("/var/lib/pollscope")) / "knobs/hand.journal").exists():
+    if (state_folder() / "knobs/hand.journal").exists():
         found.update(KNOB_ROLES)
     return sorted(found)
 

@@ -9,49 +9,46 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import Refused, one_line, report
+from ansible.module_utils.pollscope.base.errors import HostError, reason_of
+from ansible.module_utils.pollscope_journal import report
+from ansible.module_utils.pollscope_kinds import word_of
 
 DOCUMENTATION = r"""
 module: pollscope_knob
 short_description: Knobs of this host, turned by pollscope itself with its own journal
 description:
   - With C(present), `pollscope knob set` for every knob that has another value; when one is refused, those that this
-    call had set are given back. With C(absent), `pollscope knob restore` for the named knobs.
+    call had set are restored. With C(absent), `pollscope knob restore` for the named knobs.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Set, give back, or compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: Set, restore, or compare.}
   knobs: {type: dict, default: {}, description: 'NAME or NAME@TARGET, and the value.'}
-  names: {type: list, elements: str, default: [], description: The knobs that C(absent) gives back.}
+  names: {type: list, elements: str, default: [], description: The knobs that C(absent) restores.}
   emulated_consent: {type: bool, default: false, description: Also set registers of an emulator without effect.}
   program: {type: str, required: true, description: The program pollscope on this host.}
 author: [pollscope]
 """
 
-# Without this journal nothing was set, and nothing has to be given back (docs/knobs.md).
+# Without this journal nothing was set, and nothing has to be restored (docs/knobs.md).
 JOURNAL = Path("/var/lib/pollscope/knobs/hand.journal")
-NOTHING = ("nothing to give back", "nothing was written")
+NOTHING = ("nothing to restore", "nothing was written")
 
 
 def pollscope(program: str, *words: str) -> str:
     """Runs `pollscope knob`.
 
     Raises:
-        Refused: it failed, with the line that it said; it is not on this host.
+        HostError: it failed, with the line that it said; it is not on this host.
     """
     try:
         done = subprocess.run(
             [program, "knob", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
     except OSError as error:
-        raise Refused(f"{program}: {error.strerror}: the role pollscope_apps brings it to this host") from error
+        raise HostError(f"{program}: {error.strerror}: the role pollscope_apps brings it to this host") from error
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or [f"pollscope knob ended with {done.returncode}"]
-        raise Refused(said[-1].removeprefix("pollscope: "))
+        raise HostError(said[-1].removeprefix("pollscope: "))
     return done.stdout
-
-
-def word_of(value: Any) -> str:
-    """The value in the command line's notation; on and off are booleans in YAML 1.1."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def differing(program: str, knobs: Mapping[str, Any]) -> dict[str, str]:
@@ -60,7 +57,7 @@ def differing(program: str, knobs: Mapping[str, Any]) -> dict[str, str]:
     for key, value in knobs.items():
         values = json.loads(pollscope(program, "get", *target_words(key), "--json"))
         if not values:
-            raise Refused(f"{key}: this host has no such knob (pollscope knob list says why)")
+            raise HostError(f"{key}: this host has no such knob (pollscope knob list says why)")
         if any(each != word_of(value) for each in values.values()):
             found[key] = ", ".join(sorted(set(values.values())))
     return found
@@ -76,7 +73,7 @@ def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str], emula
     """Sets knobs, on consent those of an emulated machine, too; returns a line for each change.
 
     Raises:
-        Refused: one was refused; those that were set before are given back.
+        HostError: one was refused; those that were set before are restored.
     """
     lines: list[str] = []
     consent = ["--emulated"] if emulated else []
@@ -84,50 +81,50 @@ def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str], emula
         name, *target = target_words(key)
         try:
             lines += pollscope(program, *consent, "set", name, word_of(knobs[key]), *target).splitlines()
-        except Refused:
-            give_back(program, sorted({each.partition("@")[0] for each in keys[:position]}))
+        except HostError:
+            restore(program, sorted({each.partition("@")[0] for each in keys[:position]}))
             raise
     return [line for line in lines if not line.endswith(NOTHING)]
 
 
-def give_back(program: str, names: Sequence[str]) -> list[str]:
-    """Gives knobs back; returns a line for each change.
+def restore(program: str, names: Sequence[str]) -> list[str]:
+    """Restores knobs; returns a line for each change.
 
     Raises:
-        Refused: some were not given back; the others are.
+        HostError: some were not restored; the others are.
     """
     lines, refusals = [], []
     for name in names:
         try:
             lines += pollscope(program, "restore", name).splitlines()
-        except Refused as refused:
-            refusals.append(one_line(refused))
+        except HostError as refused:
+            refusals.append(reason_of(refused))
     if refusals:
-        raise Refused("; ".join(refusals))
+        raise HostError("; ".join(refusals))
     return [line for line in lines if not line.endswith(NOTHING)]
 
 
 def changed_knobs(program: str, names: Sequence[str]) -> list[str]:
     """The named knobs that pollscope's journal has."""
     rows = json.loads(pollscope(program, "list", "--json"))
-    return [f"{row['knob']} would be given back" for row in rows if row["knob"] in names and row["changed_from"]]
+    return [f"{row['knob']} would be restored" for row in rows if row["knob"] in names and row["changed_from"]]
 
 
 def act(module: AnsibleModule) -> list[str]:
     """Does what `state` says; returns the lines of what was changed.
 
     Raises:
-        Refused: see above.
+        HostError: see above.
     """
     program, knobs, state = module.params["program"], module.params["knobs"], module.params["state"]
     if state == "absent":
         if not Path(program).exists() and not JOURNAL.exists():
             return []
         names = module.params["names"]
-        return changed_knobs(program, names) if module.check_mode else give_back(program, names)
+        return changed_knobs(program, names) if module.check_mode else restore(program, names)
     found = differing(program, knobs)
     if state == "verified" and found:
-        raise Refused("; ".join(f"{key} is {value}, should be {word_of(knobs[key])}" for key, value in found.items()))
+        raise HostError("; ".join(f"{key} is {value}, should be {word_of(knobs[key])}" for key, value in found.items()))
     if module.check_mode:
         return [f"{key}: {value} -> {word_of(knobs[key])}" for key, value in found.items()]
     return set_knobs(program, knobs, list(found), module.params["emulated_consent"])

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_devices import Devices
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, report, run_state
-from ansible.module_utils.pollscope_kinds import Run, run
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
+from ansible.module_utils.pollscope_kinds import Run, run, word_of
 
 DOCUMENTATION = r"""
 module: pollscope_nic
@@ -19,7 +21,7 @@ description:
     and is left alone.
     The NIC of the management is refused.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Set, give back, or compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: Set, restore, or compare.}
   journal: {type: str, required: true, description: Name of the journal.}
   devices: {type: list, elements: str, default: [], description: PCI addresses.}
   rings: {type: dict, default: {}, description: 'Descriptors, C(rx) and C(tx).'}
@@ -30,7 +32,7 @@ author: [pollscope]
 """
 
 
-class Ethtool(Kind):
+class Ethtool(Setting):
     """Settings that ethtool shows one a line and takes as words; its state is `{word: value}`.
 
     Args:
@@ -58,7 +60,7 @@ class Ethtool(Kind):
     def same(self, found: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
         missing = sorted(wanted.keys() - found.keys())
         if missing:
-            raise Refused(f"this NIC's driver does not show {', '.join(missing)} (ethtool {self.show_option})")
+            raise HostError(f"this NIC's driver does not show {', '.join(missing)} (ethtool {self.show_option})")
         return all(found[name] == str(value) for name, value in wanted.items())
 
     def show(self, state: Mapping[str, str]) -> str:
@@ -68,14 +70,14 @@ class Ethtool(Kind):
         address = target.partition(" ")[0]
         names = self.devices.interfaces(address)
         if not names:
-            raise Refused(f"{address} has no interface of the kernel")
+            raise HostError(f"{address} has no interface of the kernel")
         return names[0]
 
 
-class Firmware(Kind):
+class Firmware(Setting):
     """One parameter of a Mellanox or NVIDIA NIC's firmware, through mlxconfig; it outlives a reboot."""
 
-    volatile = False
+    holder = "disk"
 
     def __init__(self, tool: Run = run) -> None:
         self.run = tool
@@ -85,7 +87,7 @@ class Firmware(Kind):
         shown = self.run(["mlxconfig", "-d", address, "query", name])
         found = re.search(rf"^[*\s]*{re.escape(name)}\s+(\S+)\s*$", shown, re.MULTILINE)
         if found is None:
-            raise Refused(f"{address}: its firmware has no parameter {name}")
+            raise HostError(f"{address}: its firmware has no parameter {name}")
         number = re.search(r"\((-?\w+)\)$", found[1])
         return number[1] if number else found[1]
 
@@ -98,11 +100,11 @@ def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
     """What has to be set.
 
     Raises:
-        Refused: a NIC of the management, or firmware without consent.
+        HostError: a NIC of the management, or firmware without consent.
     """
     devices.refuse_management(parameters["devices"])
     if parameters["firmware"] and not parameters["firmware_consent"]:
-        raise Refused("nic_firmware is given: consent to a change of the firmware with nic_firmware_consent: true")
+        raise HostError("nic_firmware is given: consent to a change of the firmware with nic_firmware_consent: true")
     with_kernel = [address for address in parameters["devices"] if devices.interfaces(address)]
     items = []
     for kind in ("pause", "rings"):
@@ -111,11 +113,6 @@ def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
     for address in parameters["devices"]:
         items += [Item("firmware", f"{address} {name}", str(value)) for name, value in parameters["firmware"].items()]
     return items
-
-
-def word_of(value: Any) -> str:
-    """The word of ethtool; on and off are booleans in YAML 1.1."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def main() -> None:
@@ -136,7 +133,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     devices = Devices()
-    kinds: dict[str, Kind] = {
+    kinds: dict[str, Setting] = {
         "rings": Ethtool(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}),
         "pause": Ethtool(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}),
         "firmware": Firmware(),

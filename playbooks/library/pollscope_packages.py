@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Journal, Refused, boot_id, journal_path, report
+from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.journal import Journal, load
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, boot_id, header, journal_path, report, take_over
 
 DOCUMENTATION = r"""
 module: pollscope_packages
@@ -42,7 +43,7 @@ def apt(*words: str) -> str:
     """Runs apt-get.
 
     Raises:
-        Refused: it failed; the message is its first error.
+        HostError: it failed; the message is its first error.
     """
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     try:
@@ -50,10 +51,10 @@ def apt(*words: str) -> str:
             [*APT, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment
         )
     except FileNotFoundError as error:
-        raise Refused("apt-get is not on this host: Debian 12, Debian 13 and Ubuntu 24.04 are known") from error
+        raise HostError("apt-get is not on this host: Debian 12, Debian 13 and Ubuntu 24.04 are known") from error
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-        raise Refused(f"apt-get {words[0]}: {(errors or [done.stderr.strip() or 'failed'])[0]}")
+        raise HostError(f"apt-get {words[0]}: {(errors or [done.stderr.strip() or 'failed'])[0]}")
     return done.stdout
 
 
@@ -105,64 +106,64 @@ def services_off(wanted: bool) -> Iterator[None]:
         path.unlink()
 
 
-def install(journal: Journal, missing: Sequence[str]) -> list[str]:
+def install(path: Path, missing: Sequence[str]) -> list[str]:
     """Installs what is missing; returns the names of all that came.
 
     Raises:
-        Refused: apt-get refuses, or would remove something; what had come until then is purged again.
+        HostError: apt-get refuses, or would remove something; what had come until then is purged again.
     """
     refresh_lists()
     plan = simulated("install", "--no-install-recommends", *missing)
     if plan["Remv"] or plan["Purg"]:
-        raise Refused(f"installing {' '.join(missing)} would remove {' '.join(sorted(plan['Remv'] | plan['Purg']))}")
-    before, earlier = installed(), journal.find(*KEY)
-    ours = set(earlier["new"]) if earlier else set()
-    entry = {"kind": KEY[0], "target": KEY[1], "old": None, "found": None, "boot_id": boot_id()}
-    journal.put({**entry, "new": sorted(ours | plan["Inst"] - before)})
+        raise HostError(f"installing {' '.join(missing)} would remove {' '.join(sorted(plan['Remv'] | plan['Purg']))}")
+    before, boot = installed(), boot_id()
+    journal = Journal.open_or_create(path, header(boot))
+    earlier = journal.find(*KEY)
+    ours = set(earlier.new) if earlier else set()
+    entry = journal.set(*KEY, None, sorted(ours | plan["Inst"] - before), boot)
     try:
         apt("install", "--no-install-recommends", *missing)
-    except Refused:
+    except HostError:
         purge(sorted(installed() - before))
-        journal.drop(entry_of(journal)) if earlier is None else journal.put(earlier)
+        if earlier:
+            journal.done(journal.set(*KEY, None, earlier.new), earlier.new)
+        else:
+            journal.restored(entry, "failed")
+        journal.finish()
         raise
     came = installed() - before
-    journal.put({**entry, "new": sorted(ours | came), "found": sorted(ours | came)})
+    journal.done(journal.set(*KEY, None, sorted(ours | came)), sorted(ours | came))
+    journal.close()
     return sorted(came)
-
-
-def entry_of(journal: Journal) -> dict[str, Any]:
-    """The one entry of a journal of packages."""
-    entry = journal.find(*KEY)
-    assert entry is not None
-    return entry
 
 
 def purge(names: Sequence[str]) -> None:
     """Purges packages.
 
     Raises:
-        Refused: others need them.
+        HostError: others need them.
     """
     if not names:
         return
     plan = simulated("purge", *names)
     others = (plan["Remv"] | plan["Purg"]) - set(names)
     if others:
-        raise Refused(
+        raise HostError(
             f"the packages that came are needed by {' '.join(sorted(others))}, which came later: remove these first"
         )
     apt("purge", *names)
 
 
-def give_back(journal: Journal, dry: bool) -> list[str]:
+def restore(path: Path, dry: bool) -> list[str]:
     """Purges what the journal lists; returns one line, or none when nothing is left of it."""
-    entry = journal.find(*KEY)
-    if entry is None:
-        return []
-    names = sorted(set(entry["new"]) & installed())
-    if not dry:
+    entries = load(path).pending
+    names = sorted({name for entry in entries for name in entry.new} & installed())
+    if entries and not dry:
         purge(names)
-        journal.drop(entry)
+        journal = Journal.open(path)
+        for entry in entries:
+            journal.restored(entry, "purged")
+        journal.finish()
     return [f"removed: {' '.join(names)}"] if names else []
 
 
@@ -170,20 +171,21 @@ def act(module: AnsibleModule) -> list[str]:
     """Does what `state` says; returns the lines of what was changed.
 
     Raises:
-        Refused: see above.
+        HostError: see above.
     """
-    journal = Journal(journal_path(module.params["journal"]))
+    path = journal_path(module.params["journal"])
+    take_over(path, boot_id())
     if module.params["state"] == "absent":
-        return give_back(journal, module.check_mode)
+        return restore(path, module.check_mode)
     missing = missing_of(module.params["names"], installed())
     if not missing:
         return []
     if module.params["state"] == "verified":
-        raise Refused(f"not installed: {' '.join(missing)}")
+        raise HostError(f"not installed: {' '.join(missing)}")
     if module.check_mode:
         return [f"to install: {' '.join(missing)}"]
     with services_off(not module.params["start_services"]):
-        return [f"installed: {' '.join(install(journal, missing))}"]
+        return [f"installed: {' '.join(install(path, missing))}"]
 
 
 def main() -> None:

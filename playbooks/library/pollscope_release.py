@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, Kind, Refused, run_state
+from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
+from ansible.module_utils.pollscope.host.restore import Setting
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, run_state
 from ansible.module_utils.pollscope_kinds import Folder, Link, run
 
 DOCUMENTATION = r"""
@@ -21,7 +23,7 @@ description:
     distribution, or whose program lacks a library, is refused and leaves nothing.
   - Without C(archive), only says in C(needs_archive) whether the digest is there already.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Install, give back, compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: Install, restore, compare.}
   journal: {type: str, required: true, description: Name of the journal.}
   prefix: {type: path, default: /opt/pollscope, description: Folder of the releases.}
   digest: {type: str, default: '', description: SHA-256 of the archive.}
@@ -32,14 +34,14 @@ author: [pollscope]
 """
 
 
-class Release(Kind):
+class Release(Setting):
     """A folder of files from an archive: there (True) or not (False).
 
     Args:
         fill: puts the files into a new folder.
     """
 
-    volatile = False
+    holder = "disk"
 
     def __init__(self, fill: Callable[[Path], None]) -> None:
         self.fill = fill
@@ -68,7 +70,7 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpacks and looks whether it fits this host.
 
     Raises:
-        Refused: it does not, or it is no such archive.
+        HostError: it does not, or it is no such archive.
         OSError: for instance a full disk.
     """
     extract(archive, folder)
@@ -80,7 +82,7 @@ def build(archive: Path, final: Path, folder: Path) -> None:
     """Builds sources with meson, for the folder `final`, into `folder`.
 
     Raises:
-        Refused: a step failed, with the last line that it wrote.
+        HostError: a step failed, with the last line that it wrote.
         OSError: for instance a full disk.
     """
     with tempfile.TemporaryDirectory(prefix="pollscope-build-", dir="/var/tmp") as name:
@@ -88,7 +90,7 @@ def build(archive: Path, final: Path, folder: Path) -> None:
         extract(archive, work / "source")
         tops = [path.parent for path in (work / "source").glob("**/meson.build")]
         if not tops:
-            raise Refused(f"{archive} holds no meson.build")
+            raise HostError(f"{archive} holds no meson.build")
         source = min(tops, key=lambda path: len(path.parts))
         run(["meson", "setup", f"--prefix={final}", "--buildtype=release", str(work / "build"), str(source)])
         run(["env", f"DESTDIR={work / 'out'}", "meson", "install", "-C", str(work / "build")])
@@ -100,7 +102,7 @@ def extract(archive: Path, folder: Path) -> None:
     """Unpacks an archive into a new folder.
 
     Raises:
-        Refused: it is no archive, or the disk is full.
+        HostError: it is no archive, or the disk is full.
     """
     folder.mkdir(parents=True)
     command = ["tar", "--no-same-owner", "-xf", str(archive), "-C", str(folder)]
@@ -110,24 +112,24 @@ def extract(archive: Path, folder: Path) -> None:
         # GNU tar says the one or the other about a full disk, as the last block was cut off or not.
         if "Wrote only" in done.stderr or "No space left" in done.stderr:
             said = f"No space left on device for {folder}"
-        raise Refused(f"{archive} cannot be unpacked: {said}")
+        raise HostError(f"{archive} cannot be unpacked: {said}")
 
 
 def require_same_distribution(path: Path) -> None:
     """Compares the archive's distribution with this host's.
 
     Raises:
-        Refused: they differ.
+        HostError: they differ.
     """
     if not path.is_file():
-        raise Refused("the archive has no file RELEASE: it is none of playbooks/build-release")
+        raise HostError("the archive has no file RELEASE: it is none of playbooks/build-release")
     pairs = (line.partition(" ") for line in path.read_text().splitlines())
     made_on = {name: value for name, _, value in pairs}.get("distribution", "nothing")
     lines = (line.partition("=") for line in Path("/etc/os-release").read_text().splitlines())
     own = {name: value.strip('"') for name, _, value in lines}
     here = f"{own.get('ID', '')} {own.get('VERSION_ID', 'testing')}"
     if made_on != here:
-        raise Refused(
+        raise HostError(
             f"the archive was built on {made_on}, this host is {here}: build one with playbooks/build-release --suite"
         )
 
@@ -136,12 +138,12 @@ def require_libraries(program: Path) -> None:
     """Looks whether the dynamic linker finds all libraries of a program.
 
     Raises:
-        Refused: it does not.
+        HostError: it does not.
     """
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     missing = [line.split()[0] for line in done.stdout.splitlines() if line.endswith("not found")]
     if missing or done.returncode != 0:
-        raise Refused(f"{program.name} lacks {', '.join(missing) or done.stderr.strip()}: the role dpdk installs it")
+        raise HostError(f"{program.name} lacks {', '.join(missing) or done.stderr.strip()}: the role dpdk installs it")
 
 
 def items_for(prefix: Path, digest: str, link: str) -> list[Item]:
@@ -159,7 +161,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     """Does what `state` says; returns the result's fields.
 
     Raises:
-        Refused: see above.
+        HostError: see above.
     """
     prefix, digest, archive = Path(module.params["prefix"]), module.params["digest"], module.params["archive"]
     link = module.params["link"]
@@ -171,10 +173,10 @@ def act(module: AnsibleModule) -> dict[str, Any]:
         else:
             unpack(Path(archive), folder)
 
-    kinds: dict[str, Kind] = {"folder": Folder(), "link": Link(), "release": Release(fill)}
+    kinds: dict[str, Setting] = {"folder": Folder(), "link": Link(), "release": Release(fill)}
     if module.params["state"] == "verified" and not digest:
         if not (prefix / link / "RELEASE").is_file():
-            raise Refused(f"{prefix / link} is not there")
+            raise HostError(f"{prefix / link} is not there")
         return {"changed": False, "msg": "nothing to change"}
     items = [] if module.params["state"] == "absent" else items_for(prefix, digest, link)
     needs = module.params["state"] == "present" and not all(kinds[i.kind].read(i.target) == i.wanted for i in items)
@@ -199,8 +201,8 @@ def main() -> None:
     )
     try:
         result = act(module)
-    except (Refused, OSError) as refused:
-        module.fail_json(msg=str(refused))
+    except (PollscopeError, OSError) as error:
+        module.fail_json(msg=reason_of(error))
     module.exit_json(**result)
 
 

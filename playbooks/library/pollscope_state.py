@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: kernel values, files, folders, modules and mounts, set with a journal and given back exactly."""
+"""Ansible module: kernel values, files, folders, modules and mounts, set with a journal and restored exactly."""
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
@@ -8,11 +8,11 @@ from ansible.module_utils.pollscope_kinds import common_kinds
 
 DOCUMENTATION = r"""
 module: pollscope_state
-short_description: Kernel values, files, folders, modules and mounts, set with a journal and given back exactly
+short_description: Kernel values, files, folders, modules and mounts, set with a journal and restored exactly
 description:
   - With C(present), sets every item that is not as wanted; when one is refused, those before it are put back.
-    An item that the journal has and the list has no more is given back.
-  - With C(absent), gives back what the journal lists, the last change first. C(verified) reads and compares only.
+    An item that the journal has and the list has no more is restored.
+  - With C(absent), restores what the journal lists, the last change first. C(verified) reads and compares only.
 options:
   state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
   journal: {type: str, required: true, description: Name of the journal, one for each task.}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.pollscope_journal import Refused
+from ansible.module_utils.pollscope.base.errors import HostError
 from ansible.module_utils.pollscope_kinds import Run, run
 
 ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -32,13 +32,13 @@ class Devices:
         """The device's folder in sysfs.
 
         Raises:
-            Refused: it is no PCI address, or there is no such device.
+            HostError: it is no PCI address, or there is no such device.
         """
         if not ADDRESS.fullmatch(address):
-            raise Refused(f"{address!r} is no PCI address (like 0000:17:00.0, in lower case)")
+            raise HostError(f"{address!r} is no PCI address (like 0000:17:00.0, in lower case)")
         folder = self.root / "sys/bus/pci/devices" / address
         if not folder.exists():
-            raise Refused(f"{address}: there is no such PCI device")
+            raise HostError(f"{address}: there is no such PCI device")
         return folder
 
     def interfaces(self, address: str) -> list[str]:
@@ -55,14 +55,14 @@ class Devices:
         """Stops before anything is done to a NIC that this host is reached by.
 
         Raises:
-            Refused: one of them carries the default route, or the connection that the play came through; directly, or
+            HostError: one of them carries the default route, or the connection that the play came through; directly, or
                 below a bond, a bridge or a VLAN.
         """
         management = self.management()
         for address in addresses:
             for interface in self.interfaces(address):
                 if interface in management:
-                    raise Refused(
+                    raise HostError(
                         f"{address} ({interface}) is the management interface ({management[interface]}): "
                         "it is never touched"
                     )
@@ -71,7 +71,7 @@ class Devices:
         """Stops before a NIC is taken that somebody uses.
 
         Raises:
-            Refused: one has an IP address, or is part of a bond or a bridge.
+            HostError: one has an IP address, or is part of a bond or a bridge.
         """
         links = {link["ifname"]: link for link in self._ip("address", "show")}
         for address in addresses:
@@ -80,7 +80,7 @@ class Devices:
                 used = [each["local"] for each in link.get("addr_info", []) if each.get("scope") == "global"]
                 used += [f"a part of {link['master']}"] if "master" in link else []
                 if used:
-                    raise Refused(f"{address} ({interface}) is in use: it has {', '.join(used)}; take that away first")
+                    raise HostError(f"{address} ({interface}) is in use: it has {', '.join(used)}; take it away first")
 
     def management(self) -> dict[str, str]:
         """Interface -> why it is one of management; with the interfaces below bonds, bridges and VLANs."""

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.pollscope_journal import Kind, Refused, write_through
+from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.files import write_through
+from ansible.module_utils.pollscope.host.restore import Setting
 
 TOOL_LIMIT_S = 300
 MOST_CPUS = 8191  # CONFIG_NR_CPUS of the distributions
 
-# Runs a program and returns its standard output; raises Refused. Kinds take it as an argument, for other kernels.
+# Runs a program and returns its standard output; raises HostError. Kinds take it as an argument, for other kernels.
 Run = Callable[[Sequence[str]], str]
 
 
@@ -21,23 +23,28 @@ def run(command: Sequence[str]) -> str:
     """Runs a program and returns its standard output.
 
     Raises:
-        Refused: it is not installed, failed (with the last line that it wrote) or took too long.
+        HostError: it is not installed, failed (with the last line that it wrote) or took too long.
     """
     if shutil.which(command[0]) is None:
-        raise Refused(f"{command[0]} is not installed on this host")
+        raise HostError(f"{command[0]} is not installed on this host")
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=TOOL_LIMIT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise Refused(f"{' '.join(command)}: no end after {TOOL_LIMIT_S} s") from error
+        raise HostError(f"{' '.join(command)}: no end after {TOOL_LIMIT_S} s") from error
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        raise Refused(f"{' '.join(command)}: {said}")
+        raise HostError(f"{' '.join(command)}: {said}")
     return done.stdout
 
 
-class Text(Kind):
+def word_of(value: Any) -> str:
+    """A value as a tool takes it; on and off are booleans in YAML 1.1."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+class Text(Setting):
     """A file of the kernel (sysfs, procfs) that holds one value; its state is the value without the line's end."""
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -48,7 +55,7 @@ class Text(Kind):
         try:
             return path.read_text().strip()
         except FileNotFoundError as error:
-            raise Refused(f"this kernel has no {target}") from error
+            raise HostError(f"this kernel has no {target}") from error
 
     def write(self, target: str, state: str) -> None:
         try:
@@ -58,7 +65,7 @@ class Text(Kind):
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise Refused(f"{target}: the kernel refused {state}: {error.strerror}") from error
+            raise HostError(f"{target}: the kernel refused {state}: {error.strerror}") from error
 
     def same(self, found: str, wanted: str) -> bool:
         return found == str(wanted)
@@ -78,19 +85,19 @@ def cpus_of(text: str) -> set[int]:
     """The CPUs of a list like `2-3,6`.
 
     Raises:
-        Refused: it is none.
+        HostError: it is none.
     """
     found: set[int] = set()
     for part in filter(None, str(text).strip().split(",")):
         first, _, last = part.partition("-")
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= MOST_CPUS):
-            raise Refused(f"{text!r} is no list of CPUs (like 2-3,6)")
+            raise HostError(f"{text!r} is no list of CPUs (like 2-3,6)")
         found.update(range(int(first), int(last) + 1))
     return found
 
 
-class CStates(Kind):
+class CStates(Setting):
     """Which idle states the kernel may use: `{CPU/STATE: disable}`; wanted is the longest exit latency in us.
 
     Through the switches in sysfs, which stay without a process (the knob `c_states` lives with one).
@@ -104,7 +111,7 @@ class CStates(Kind):
             f"{path.parent.parent.name}/{path.name}": path for path in self.folder.glob("cpu[0-9]*/cpuidle/state*")
         }
         if not states:
-            raise Refused("this host shows no idle states (a virtual machine, or no cpuidle driver)")
+            raise HostError("this host shows no idle states (a virtual machine, or no cpuidle driver)")
         return {name: (path / "disable").read_text().strip() for name, path in sorted(states.items())}
 
     def write(self, target: str, state: Any) -> None:
@@ -129,10 +136,10 @@ class CStates(Kind):
         return self.folder / cpu / "cpuidle" / state
 
 
-class File(Kind):
+class File(Setting):
     """A file; its state is `{"text", "mode"}` or None."""
 
-    volatile = False
+    holder = "disk"
 
     def read(self, target: str) -> dict[str, Any] | None:
         path = Path(target)
@@ -150,10 +157,10 @@ class File(Kind):
         return "absent" if state is None else f"{len(state['text'])} characters"
 
 
-class Folder(Kind):
+class Folder(Setting):
     """A folder that is there (True) or not (False); one that others put files into stays."""
 
-    volatile = False
+    holder = "disk"
 
     def read(self, target: str) -> bool:
         return Path(target).is_dir()
@@ -164,22 +171,22 @@ class Folder(Kind):
         elif not any(Path(target).iterdir()):
             Path(target).rmdir()
 
-    def given_back(self, found: bool, old: bool) -> bool:
+    def restored(self, found: bool, old: bool) -> bool:
         return True
 
     def show(self, state: bool) -> str:
         return "there" if state else "not there"
 
 
-class Link(Kind):
+class Link(Setting):
     """A symbolic link; its state is what it points to, or None."""
 
-    volatile = False
+    holder = "disk"
 
     def read(self, target: str) -> str | None:
         path = Path(target)
         if path.exists() and not path.is_symlink():
-            raise Refused(f"{target} is there and is no link of ours: move it away")
+            raise HostError(f"{target} is there and is no link of ours: move it away")
         return str(path.readlink()) if path.is_symlink() else None
 
     def write(self, target: str, state: str | None) -> None:
@@ -193,7 +200,7 @@ class Link(Kind):
         fresh.replace(path)
 
 
-class KernelModule(Kind):
+class KernelModule(Setting):
     """A module of the kernel that is loaded (True, also when it is built in) or not (False)."""
 
     def __init__(self, tool: Run = run, root: Path = Path("/")) -> None:
@@ -215,7 +222,7 @@ class KernelModule(Kind):
         return {Path(line).stem.replace("-", "_") for line in lines}
 
 
-class Mount(Kind):
+class Mount(Setting):
     """A file system mounted at a folder; its state is `{"type", "options"}` as given to mount(8), or None."""
 
     def __init__(self, tool: Run = run, root: Path = Path("/")) -> None:
@@ -238,7 +245,7 @@ class Mount(Kind):
         return set(wanted["options"].split(",")) <= set(found["options"].split(","))
 
 
-def common_kinds() -> dict[str, Kind]:
+def common_kinds() -> dict[str, Setting]:
     """The kinds by the name that journals have for them."""
     return {
         "text": Text(),

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from pollscope import __version__
-from pollscope.errors import ExitCode, PollscopeError
+from pollscope.base.errors import ExitCode, PollscopeError
 
 # name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
 COMMANDS = {
@@ -32,10 +32,13 @@ COMMANDS = {
     "claims": "A verdict per claim, with the numbers behind it.",
     "compare": "Two runs, or the levels of a factor, side by side.",
     "collect": "Read counters of this host for some seconds.",
-    "knob": "List, read, set and give back host state.",
+    "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",
     "agent": "Serve a runner on another host (started by it over SSH).",
 }
+
+# A shell sets it when it asks for the words that may follow (pollscope --show-completion).
+COMPLETING = "_POLLSCOPE_COMPLETE"
 
 EXAMPLES = """Examples:
 
@@ -48,7 +51,7 @@ Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this ho
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command and ends the process with its exit code (see pollscope.errors)."""
+    """Runs one command and ends the process with its exit code (see pollscope.base.errors)."""
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
@@ -57,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result = build_app(_wanted(arguments))(arguments, prog_name="pollscope", standalone_mode=False)
+        result = build_app(_wanted(_words_so_far() if COMPLETING in os.environ else arguments))(
+            arguments, prog_name="pollscope", standalone_mode=False
+        )
     except PollscopeError as error:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
@@ -69,13 +74,18 @@ def _run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else ExitCode.DONE
 
 
+def _words_so_far() -> list[str]:
+    """What stands on the line that a shell wants completed; bash and the others hand it over in their own variables."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
+
+
 def build_app(wanted: str | None) -> typer.Typer:
     """Makes the command tree; only the wanted command's module is imported (all, when `wanted` is "*")."""
     app = typer.Typer(
         name="pollscope",
         help="Measure what happens inside a host that moves packets.",
         epilog=EXAMPLES,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         no_args_is_help=False,

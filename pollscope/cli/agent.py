@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope agent`: what a runner on another host starts here over SSH (docs/testbeds.md)."""
 
-from pollscope.agent import main
+from pollscope.run.agent import main
 
 EXAMPLES = ("pollscope agent                          one JSON request a line, one reply a line",)
 

@@ -3,12 +3,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pollscope.cli.words import JsonFlag
-from pollscope.errors import UsageError
+from pollscope.base.errors import UsageError
+from pollscope.cli.words import JsonFlag, PaperName
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
@@ -22,9 +22,7 @@ EXAMPLES = (
 
 def claims(
     runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN...]", help="Run folders.")] = None,
-    paper: Annotated[
-        Literal["socc19", "corec", "hyperplane", "intrahost"] | None, typer.Option(help="Claims of this paper only.")
-    ] = None,
+    paper: PaperName = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Judges the papers' claims by runs: agrees, disagrees, inconclusive, or not measurable here.
@@ -34,7 +32,7 @@ def claims(
     are.
     """
     from pollscope.analysis.claims import evaluate_run, judge_tables
-    from pollscope.run_folder import read_run
+    from pollscope.store.run_folder import read_run
 
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
@@ -58,5 +56,5 @@ def _show(path: Path, verdicts: "list[Verdict]") -> None:
     for verdict in verdicts:
         typer.echo(verdict.text())
     differences = list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs))
-    for line in [*(["What differs from the paper's testbed:"] if differences else []), *differences]:
+    for line in [*(["What differs from the paper's experiment:"] if differences else []), *differences]:
         typer.echo(line)

@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
-from pollscope.collectors.interface import Collector, Outcome, Status
+from pollscope.base.errors import ExitCode, HostError, UsageError
+from pollscope.base.names import COLLECTORS
+from pollscope.cli.words import CollectorNames
+from pollscope.collectors.interface import Collector, CollectorOutcome, Status
 from pollscope.collectors.plausibility import judge
-from pollscope.collectors.registry import COLLECTORS, create, probe_all
+from pollscope.collectors.registry import create, probe_all
 from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, write_samples
-from pollscope.collectors.session import Session, overhead_share
-from pollscope.collectors.window import Series, Verdict, Window
-from pollscope.errors import ExitCode, HostError, UsageError
+from pollscope.collectors.session import CollectorSession, overhead_share
+from pollscope.collectors.window import Plausibility, Series, Window
 
 EXAMPLES = (
     "pollscope collect                                     what can be read here, and why not",
@@ -25,9 +27,7 @@ EXAMPLES = (
 
 
 def collect(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Collectors; without any, all are listed.", metavar="[NAME]...")
-    ] = None,
+    names: CollectorNames = None,
     seconds: Annotated[float, typer.Option(help="How long.", min=0.01, max=86400)] = 3.0,
     out: Annotated[Path | None, typer.Option(help="Write all samples (.csv, .jsonl, .parquet).")] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two samples.", min=0.01, max=3600)] = 1.0,
@@ -49,7 +49,7 @@ def collect(
         raise UsageError(f"unknown ending {out.suffix!r}", str(out), "use one of .csv, .jsonl, .parquet")
     _refuse_absent(collectors)
     with tempfile.TemporaryDirectory(prefix="pollscope-collect-") as folder:
-        session = Session(collectors, raw or Path(folder), round(interval * 1e9))
+        session = CollectorSession(collectors, raw or Path(folder), round(interval * 1e9))
         _record(session, seconds)
         if out is not None:
             typer.echo(f"{write_samples(out, session.samples())} samples in {out}")
@@ -73,7 +73,7 @@ def _refuse_absent(collectors: list[Collector]) -> None:
             )
 
 
-def _record(session: Session, seconds: float) -> None:
+def _record(session: CollectorSession, seconds: float) -> None:
     """Stops the collectors also when interrupted: a tool left behind would keep the counters."""
     session.start()
     try:
@@ -99,7 +99,7 @@ def _value(series: Series) -> str:
     return f"{series.total / series.count:.6g}{unit}"
 
 
-def _report(outcomes: dict[str, Outcome], window: Window) -> None:
+def _report(outcomes: dict[str, CollectorOutcome], window: Window) -> None:
     """Outcomes and what is not plausible, on standard error; exit code 1 when a collector did not deliver."""
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
@@ -108,7 +108,7 @@ def _report(outcomes: dict[str, Outcome], window: Window) -> None:
         for problem in outcome.problems.first:
             typer.echo(f"{name}: left out: {problem}", err=True)
     for finding in judge(window):
-        if finding.verdict is not Verdict.OK:
+        if finding.verdict is not Plausibility.OK:
             typer.echo(f"{finding.verdict}: {finding.text}", err=True)
     if any(outcome.status is not Status.OK for outcome in outcomes.values()):
         raise typer.Exit(ExitCode.TRIALS_FAILED)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pollscope.errors import UsageError
+from pollscope.base.errors import UsageError
+from pollscope.cli.words import MetricNames
 
 EXAMPLES = (
     "pollscope compare results/s-f8-poll-rate/A results/s-f8-poll-rate/B",
@@ -21,19 +22,18 @@ def compare(
         str | None,
         typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob, or the pairs."),
     ] = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.")
-    ] = None,
+    metrics: MetricNames = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the figure goes.")] = Path("figures"),
 ) -> None:
     """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
 
-    A difference counts when the interval of the ratio leaves out 1. The same is drawn as SVG, PDF and PNG; the files'
+    A difference counts when it stands out among all that are compared (false discovery rate 5 %); each interval stands
+    for itself. The same is drawn as SVG, PDF and PNG; the files'
     paths are the last lines.
     """
     from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
     from pollscope.analysis.figures import save_comparison
-    from pollscope.run_folder import read_run
+    from pollscope.store.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")

@@ -8,10 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from pollscope.base.errors import ExitCode
 from pollscope.cli.words import JsonFlag
-from pollscope.doctor import Finding, can_measure, examine, to_json
-from pollscope.errors import ExitCode
-from pollscope.selftest import run_selftest
+from pollscope.run.doctor import Check, can_measure, examine, to_json
+from pollscope.run.selftest import run_selftest
 
 EXAMPLES = (
     "pollscope doctor",
@@ -41,7 +41,7 @@ def doctor(
         raise typer.Exit(ExitCode.HOST)
 
 
-def _show(findings: list[Finding], rows: list[dict[str, Any]]) -> None:
+def _show(findings: list[Check], rows: list[dict[str, Any]]) -> None:
     screen = Console(highlight=False)
     for topic in dict.fromkeys(finding.topic for finding in findings):
         table = Table(title=topic, title_justify="left", show_header=False, box=None, padding=(0, 1))

@@ -3,11 +3,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from pollscope.errors import UsageError
+from pollscope.base.errors import UsageError
+from pollscope.cli.words import PaperName
 
 EXAMPLES = (
     "pollscope figures results/*/* --out figures",
@@ -20,9 +21,7 @@ def figures(
     runs: Annotated[
         list[Path] | None, typer.Argument(metavar="[RUN...]", help="Run folders; default: the newest of each spec.")
     ] = None,
-    paper: Annotated[
-        Literal["socc19", "corec", "hyperplane", "intrahost"] | None, typer.Option(help="Figures of this paper only.")
-    ] = None,
+    paper: PaperName = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("figures"),
 ) -> None:
     """Draws the papers' figures from runs, each as SVG, PDF and PNG, and prints the files' paths.
@@ -30,10 +29,10 @@ def figures(
     A figure is called after its paper row; when several runs show the same row, the run id is added. With --paper, rows
     whose numbers are that paper's own table are drawn as well; they need no run.
     """
-    from pollscope.analysis.figures import TABLE_FIGURES, figures_of, save_figure, save_table_figure
-    from pollscope.run_folder import read_run
+    from pollscope.analysis.figures import figures_of, save_figure, save_table_figure, table_figures
+    from pollscope.store.run_folder import read_run
 
-    tables = [figure for figure in TABLE_FIGURES if figure.paper == paper]
+    tables = table_figures(paper)
     for figure in tables:
         for path in save_table_figure(figure, out):
             typer.echo(path)

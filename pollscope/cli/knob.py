@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pollscope knob: see, set and give back host state."""
+"""pollscope knob: see, set and restore host state."""
 
 import json
 import signal
@@ -10,21 +10,23 @@ from typing import Annotated, Any
 
 import typer
 
-from pollscope.collectors.knobs import (
-    Host,
+from pollscope.base.errors import HostError, UsageError
+from pollscope.base.names import KNOBS
+from pollscope.cli.words import KnobName
+from pollscope.host.journal import Entry, load
+from pollscope.host.lock import HostLock
+from pollscope.knobs import (
     Knob,
+    KnobHost,
     KnobSession,
-    Outcome,
     Policy,
+    RestoreResult,
     knobs_of,
     pick,
     read_values,
     restore_all,
 )
-from pollscope.collectors.knobs.journal import Entry, load
-from pollscope.collectors.knobs.session import Change, hand_journal, left_behind, run_journal
-from pollscope.errors import HostError, UsageError
-from pollscope.hostlock import HostLock
+from pollscope.knobs.session import Change, hand_journal, left_behind, run_journal
 
 EXAMPLES = (
     "pollscope knob list                             every knob: available or why not, and its values",
@@ -38,7 +40,6 @@ EXAMPLES = (
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
-Name = Annotated[str, typer.Argument(metavar="NAME")]
 Target = Annotated[
     str | None,
     typer.Option("--target", "-t", help="One target (see `knob list`); for PCI knobs an address or an interface."),
@@ -62,14 +63,14 @@ def choose_host(
         typer.Option("--emulated", help="The machine is an emulator's: also turn what it only pretends to have."),
     ] = False,
 ) -> None:
-    """List, read, set and give back host state."""
-    context.obj = replace(Host.at(root) if root else Host(), emulated=emulated)
+    """List, read, set and restore host state."""
+    context.obj = replace(KnobHost.at(root) if root else KnobHost(), emulated=emulated)
 
 
 @app.command("list")
 def list_knobs(context: typer.Context, as_json: AsJson = False) -> None:
     """Every knob: available or the reason why not, its values now, and what was changed."""
-    host: Host = context.obj
+    host: KnobHost = context.obj
     rows = [_row(knob, host) for knob in knobs_of(host).values()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -85,7 +86,7 @@ def list_knobs(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command("get")
-def get(context: typer.Context, name: Name, target: Target = None, as_json: AsJson = False) -> None:
+def get(context: typer.Context, name: KnobName, target: Target = None, as_json: AsJson = False) -> None:
     """Values of one knob, one line a target."""
     values = read_values(pick(knobs_of(context.obj), name), target)
     if as_json:
@@ -98,10 +99,10 @@ def get(context: typer.Context, name: Name, target: Target = None, as_json: AsJs
 @app.command("set")
 def set_knob(
     context: typer.Context,
-    name: Name,
+    name: KnobName,
     value: Annotated[str, typer.Argument(metavar="VALUE")],
     target: Target = None,
-    hold: Annotated[bool, typer.Option("--hold", help="Give it back at Ctrl-C, instead of at `knob restore`.")] = False,
+    hold: Annotated[bool, typer.Option("--hold", help="Restore it at Ctrl-C, instead of at `knob restore`.")] = False,
 ) -> None:
     """Set a knob; the value before is kept in a journal until `knob restore`."""
     with KnobSession(f"knob set {name}", context.obj, by_hand=not hold) as session:
@@ -114,24 +115,26 @@ def set_knob(
 @app.command("restore")
 def restore(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this knob.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this knob.", autocompletion=lambda: list(KNOBS))
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over what someone else changed meanwhile.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Accept what cannot be given back as it is.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Accept what cannot be restored as it is.")] = False,
 ) -> None:
-    """Give back what ended runs and `knob set` changed, newest first."""
+    """Restore what ended runs and `knob set` changed, newest first."""
     if force and keep:
         raise UsageError("--force and --keep exclude each other")
     policy = Policy.FORCE if force else Policy.KEEP if keep else Policy.ASK
-    host: Host = context.obj
+    host: KnobHost = context.obj
     with HostLock("knob restore", host.lock_path):
         knobs = knobs_of(host)
         if name is not None:
             pick(knobs, name)
-        outcomes = restore_all(host, knobs, policy, name)
-    _say_outcomes(outcomes)
+        results = restore_all(host, knobs, policy, name)
+    _say_results(results)
 
 
-def _row(knob: Knob, host: Host) -> dict[str, Any]:
+def _row(knob: Knob, host: KnobHost) -> dict[str, Any]:
     try:
         values, unreadable = read_values(knob), ""
     except HostError as error:
@@ -149,8 +152,8 @@ def _row(knob: Knob, host: Host) -> dict[str, Any]:
     }
 
 
-def _changed(host: Host) -> list[Entry]:
-    return load(run_journal(host)).unsettled + load(hand_journal(host)).unsettled
+def _changed(host: KnobHost) -> list[Entry]:
+    return load(run_journal(host)).pending + load(hand_journal(host)).pending
 
 
 def _by_value(values: dict[str, str]) -> dict[str, list[str]]:
@@ -164,7 +167,7 @@ def _shortened(targets: Sequence[str]) -> str:
     return " ".join(targets) if len(targets) <= 3 else f"{targets[0]} .. {targets[-1]} ({len(targets)})"
 
 
-def _warn_left_behind(host: Host) -> None:
+def _warn_left_behind(host: KnobHost) -> None:
     # While a run holds the lock its journal is not left behind.
     try:
         with HostLock("knob list", host.lock_path):
@@ -182,15 +185,15 @@ def _say_changes(name: str, changes: list[Change]) -> None:
         typer.echo(f"{change.knob} {change.target}: {change.before} -> {change.after}")
 
 
-def _say_outcomes(outcomes: list[Outcome]) -> None:
-    if not outcomes:
-        typer.echo("nothing to give back")
-    for outcome in outcomes:
-        typer.echo(str(outcome))
-    left = sum(not outcome.settled for outcome in outcomes)
+def _say_results(results: list[RestoreResult]) -> None:
+    if not results:
+        typer.echo("nothing to restore")
+    for result in results:
+        typer.echo(str(result))
+    left = sum(not result.restored for result in results)
     if left:
         raise HostError(
-            f"{left} of {len(outcomes)} values were not given back",
+            f"{left} of {len(results)} values were not restored",
             remedy="--force writes over others' changes, --keep accepts what is there",
         )
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from pollscope.base.units import human_time
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, specs_of
-from pollscope.plan import Plan, Trial, plan_parts
-from pollscope.run import no_point_left
-from pollscope.spec import Overrides, load_file
+from pollscope.plan.plan import Plan, Trial, plan_parts
+from pollscope.run.run import no_point_left
+from pollscope.spec import Overrides, known_specs, load_file
 from pollscope.testbeds import DEFAULT, make_testbed, parts_of
-from pollscope.units import human_time
 
 EXAMPLES = (
     "pollscope plan S-F5",
@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 def plan(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="File, name or paper row.")],
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="File, name or paper row.", autocompletion=known_specs)],
     testbed: TestbedName = None,
     quick: QuickFlag = False,
     settings: Setting = None,

@@ -22,7 +22,7 @@ def report(
     of the host.
     """
     from pollscope.analysis.report import write_report
-    from pollscope.run_folder import read_run
+    from pollscope.store.run_folder import read_run
 
     folders = [read_run(path) for path in runs]
     target = out or (folders[0].path / "report.html" if len(folders) == 1 else Path("report.html"))

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope run`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pollscope.base.errors import ExitCode, UsageError
+from pollscope.cli.several import Ended, run_several
+from pollscope.cli.summary import failed_claims, show_summary
 from pollscope.cli.words import QuickFlag, Setting, TestbedName, specs_of
-from pollscope.errors import ExitCode, UsageError
-from pollscope.run import Outcome, resume_run, start_run
-from pollscope.spec import LoadedSpec, Overrides, load_file
-from pollscope.summary import failed_claims, show_summary
+from pollscope.run.run import Outcome, new_run_folder, resume_run, start_run
+from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.testbeds import DEFAULT, make_testbed
 
 EXAMPLES = (
@@ -19,65 +21,91 @@ EXAMPLES = (
     "pollscope run S-F8 --set trial.window='2 s' --set factors.queues='[1, 1024]'",
     "pollscope run --resume results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
 )
+DEFAULT_OUT = Path("results")
 
 
 def run(
     specs: Annotated[
-        list[str] | None, typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.")
+        list[str] | None,
+        typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=known_specs),
     ] = None,
     testbed: TestbedName = None,
     quick: QuickFlag = False,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="RUN", help="Complete the run folder of an interrupted run.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = DEFAULT_OUT,
     settings: Setting = None,
     restore_first: Annotated[
-        bool, typer.Option("--restore-first", help="Give back the knobs that an ended run left behind, then start.")
+        bool, typer.Option("--restore-first", help="Restore the knobs that an ended run left behind, then start.")
     ] = False,
 ) -> None:
     """Measures specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
 
     Ends with a table of what was measured and the folder's path. Exit code 1 when trials failed, or when a claim of a
-    spec with `must: claims` does not hold; 3 when this testbed can host no point of any spec. A row that cannot be
-    hosted gets a run folder without trials, whose claims say why. An interrupted run is completed with --resume.
+    spec with `must: claims` does not hold. An interrupted run is completed with --resume.
+
+    Of several specs, those that this testbed cannot host are skipped, and a line for each spec at the end says what
+    became of it. The exit code is the highest of the specs that ran; 3, or 2 where the specs name other testbeds, when
+    none did.
     """
     if (resume is None) == (not specs):
         raise UsageError("give specs to run, or --resume RUN", remedy="pollscope run --help")
     if resume is not None:
         if quick or settings or testbed:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
-        _end([_report(resume_run(resume, _say, restore_first))])
+        _leave([_report(resume_run(resume, _say, restore_first))])
         return
-    overrides = Overrides(quick, tuple(settings or ()))
     # All specs are checked before the first one starts.
-    loaded = [load_file(path, overrides) for path in specs_of(specs or [])]
-    _end([_run_one(each, testbed or DEFAULT, out, restore_first) for each in loaded])
+    overrides, paths = Overrides(quick, tuple(settings or ())), specs_of(specs or [])
+    loaded = {path: load_file(path, overrides) for path in paths}
+    place = testbed or DEFAULT
+    make_testbed(place)  # a name that means none ends it here
+
+    def run_one(each: LoadedSpec, folder: Path) -> Ended:
+        return _report(start_run(each, make_testbed(place), folder, _say, restore_first))
+
+    if len(loaded) == 1:
+        (only,) = loaded.values()
+        _leave([run_one(only, new_run_folder(out, only.spec.name))])
+    else:
+        options = _options(testbed, quick, out, settings or (), restore_first)
+        _leave(run_several(loaded, out, run_one, options))
 
 
-def _run_one(loaded: LoadedSpec, testbed: str, out: Path, restore_first: bool) -> Outcome:
-    return _report(start_run(loaded, make_testbed(testbed), out, _say, restore_first))
+def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:
+    """The options as they were given."""
+    return [
+        *(["--testbed", testbed] if testbed else []),
+        *(["--quick"] if quick else []),
+        *(["--out", str(out)] if out != DEFAULT_OUT else []),
+        *(word for setting in settings for word in ("--set", setting)),
+        *(["--restore-first"] if restore_first else []),
+    ]
 
 
-def _report(outcome: Outcome) -> Outcome:
+def _report(outcome: Outcome) -> Ended:
     """Shows how a run went."""
     show_summary(outcome)
     typer.echo(outcome.folder)
-    return outcome
-
-
-def _end(outcomes: list[Outcome]) -> None:
-    """The exit code of all runs together; a row that cannot be hosted here is no failure beside others that can."""
-    impossible = [outcome.nothing_left for outcome in outcomes if outcome.nothing_left is not None]
-    broken = [
-        sentence for outcome in outcomes if outcome.nothing_left is None for sentence in failed_claims(outcome.folder)
-    ]
+    if outcome.nothing_left is not None:
+        return Ended(f"skipped, because {outcome.nothing_left.what}: {outcome.folder}", skipped=outcome.nothing_left)
+    broken = failed_claims(outcome.folder)
     for sentence in broken:
         typer.echo(f"pollscope: {sentence}", err=True)
-    if broken or any(outcome.failed for outcome in outcomes):
-        raise typer.Exit(ExitCode.TRIALS_FAILED)
-    if len(impossible) == len(outcomes):
-        raise impossible[0]
+    trials = outcome.ok + outcome.flagged + outcome.failed
+    texts = [f"{outcome.failed} of {trials} trials failed" if outcome.failed else f"done, {trials} trials"]
+    texts += [f"{len(broken)} claims do not hold"] if broken else []
+    code = ExitCode.TRIALS_FAILED if outcome.failed or broken else ExitCode.DONE
+    return Ended(f"{', '.join(texts)}: {outcome.folder}", code)
+
+
+def _leave(ended: Sequence[Ended]) -> None:
+    """Ends with the exit code of all specs together; one that is skipped is no failure beside others that ran."""
+    if all(each.skipped is not None for each in ended):
+        raise next(each.skipped for each in ended if each.skipped is not None)
+    if code := max(each.code for each in ended):
+        raise typer.Exit(code)
 
 
 def _say(text: str) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pollscope.errors import ExitCode
+from pollscope.base.errors import ExitCode
 from pollscope.testbeds import DEFAULT, State, make_testbed
 
 EXAMPLES = (
@@ -30,7 +30,7 @@ def up(name: Name = DEFAULT) -> None:
 
 @app.command()
 def down(name: Name = DEFAULT) -> None:
-    """Gives back what `up` prepared."""
+    """Takes down what `up` prepared."""
     _show(name, make_testbed(name).down())
 
 

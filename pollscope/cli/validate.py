@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope validate`."""
 
-from typing import Annotated
-
 import typer
 
-from pollscope.cli.words import Setting, specs_of
-from pollscope.errors import ExitCode, PollscopeError
+from pollscope.base.errors import ExitCode, PollscopeError
+from pollscope.cli.words import Setting, SpecWords, specs_of
 from pollscope.spec import Overrides, SpecError, load_file
 
 EXAMPLES = (
@@ -17,7 +15,7 @@ EXAMPLES = (
 
 
 def validate(
-    specs: Annotated[list[str], typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.")],
+    specs: SpecWords,
     settings: Setting = None,
 ) -> None:
     """Checks specs: keys, units, levels and what depends on each other; nothing is run.

@@ -6,11 +6,60 @@ from typing import Annotated
 
 import typer
 
+from pollscope.base.errors import UsageError
+from pollscope.base.names import COLLECTORS, KNOBS, papers
+
+
+def _known_specs() -> list[str]:
+    from pollscope.spec import known_specs
+
+    return list(known_specs())
+
+
+def _metrics() -> list[str]:
+    from pollscope.metrics.dictionary import metric_dictionary
+
+    return list(metric_dictionary().metrics)
+
+
+CollectorNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Collectors; without any, all are listed.", metavar="[NAME]...", autocompletion=lambda: list(COLLECTORS)
+    ),
+]
+KnobName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=lambda: list(KNOBS))]
+MetricNames = Annotated[
+    list[str] | None,
+    typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.", autocompletion=_metrics),
+]
+SpecWords = Annotated[
+    list[str],
+    typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
+]
 Setting = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the spec; dotted key, value in YAML."),
 ]
 TestbedName = Annotated[str | None, typer.Option("--testbed", metavar="T", help="Where to run; default: loopback.")]
+
+
+def _known_paper(name: str | None) -> str | None:
+    if name is not None and name not in papers():
+        raise UsageError(f"there is no paper {name!r}", remedy=f"one of: {', '.join(papers())}")
+    return name
+
+
+PaperName = Annotated[
+    str | None,
+    typer.Option(
+        "--paper",
+        metavar="|".join(papers()),
+        callback=_known_paper,
+        autocompletion=lambda: list(papers()),
+        help="Of this paper only.",
+    ),
+]
 QuickFlag = Annotated[bool, typer.Option("--quick", help="The spec's shortened form: fewer levels, shorter windows.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 

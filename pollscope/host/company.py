@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
 from pollscope.host.cpus import SYS, Cpu
 from pollscope.host.files import parse_list, read_int, read_text
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small readers for /proc and /sys files; a file that is not there is None, never a made-up value."""
+"""Small readers for /proc and /sys files; a file that is not there is None, never a made-up value. And files that last.
 
+The modules of the playbooks carry this file to hosts that have no pollscope yet: it imports only Python's own library.
+"""
+
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,3 +38,33 @@ def parse_list(text: str) -> list[int]:
 def _span(part: str) -> Iterator[int]:
     first, dash, last = part.partition("-")
     yield from range(int(first), int(last if dash else first) + 1)
+
+
+def write_through(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replaces a file in one step; on the disk (file and folder) when this returns.
+
+    Raises:
+        OSError: for instance a full disk; then the file is what it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".pollscope-new")
+    try:
+        with fresh.open("w", errors="surrogateescape") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.chmod(mode)
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Puts the entries of a folder on the disk; a rename is there only then (fsync(2), notes)."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

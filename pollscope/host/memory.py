@@ -31,6 +31,19 @@ def hugepages(sys: Path = Path("/sys")) -> list[Hugepages]:
     return sorted(found, key=lambda pages: pages.page_bytes)
 
 
+_SCALES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def hugetlbfs_folder(page_bytes: int, proc: Path = Path("/proc")) -> str | None:
+    """Where a file system of hugepages of this size is mounted; None when none is."""
+    for line in (read_text(proc / "mounts") or "").splitlines():
+        _, folder, kind, options, *_ = [*line.split(), "", "", "", ""]
+        size = dict(option.partition("=")[::2] for option in options.split(",")).get("pagesize", "")
+        if kind == "hugetlbfs" and size and int(size[:-1]) * _SCALES[size[-1].lower()] == page_bytes:
+            return folder
+    return None
+
+
 def meminfo_bytes(key: str, proc: Path = Path("/proc")) -> int | None:
     """A line of /proc/meminfo in bytes; None when it is not there."""
     for line in (read_text(proc / "meminfo") or "").splitlines():

@@ -8,9 +8,9 @@ something that comes close to it.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
+from pollscope.base.fields import listed_cpus
 from pollscope.host.cpus import Cpu
-from pollscope.spec.fields import listed_cpus
 
 
 @dataclass(frozen=True)

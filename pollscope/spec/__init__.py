@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Specs: the declarative description of one experiment (docs/spec.md)."""
 
-from pollscope.spec.find import find_specs
+from pollscope.spec.find import find_specs, known_specs
 from pollscope.spec.load import LoadedSpec, Overrides, SpecError, load_file, load_text
 from pollscope.spec.model import Parameters, Spec
 
@@ -12,6 +12,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "find_specs",
+    "known_specs",
     "load_file",
     "load_text",
 ]

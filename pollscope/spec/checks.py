@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pollscope.collectors.knobs.registry import parse_setting
-from pollscope.errors import UsageError
-from pollscope.metrics import metric_dictionary
+from pollscope.base.document import Path
+from pollscope.base.errors import UsageError
+from pollscope.base.names import ANSWER_NOTHING, COLLECTORS
+from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
-from pollscope.spec.document import Path
+from pollscope.spec.knob_values import parse_setting
 from pollscope.spec.model import KNOB_PREFIX, LOADS, Factors, Parameters, Spec, knob_levels
 from pollscope.spec.point_checks import contradictions
 
@@ -125,7 +126,7 @@ def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
     if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
         path: Path = ("factors" if "generator_receives" in spec.levels else "parameters", "generator_receives")
         yield Problem(path, "mlrsearch needs `generator_receives: true`: what does not come back is lost")
-    silent = {"drop", "rx", "tx"} & set(spec.levels.get("workload", (spec.parameters.workload,)))
+    silent = ANSWER_NOTHING & set(spec.levels.get("workload", (spec.parameters.workload,)))
     if silent:
         path = ("factors" if "workload" in spec.levels else "parameters", "workload")
         yield Problem(path, f"mlrsearch needs a workload that sends packets back, not '{sorted(silent)[0]}'")
@@ -225,10 +226,6 @@ def _knob_value(path: Path, key: str, value: object) -> Iterator[Problem]:
 
 
 def _collectors(spec: Spec) -> Iterator[Problem]:
-    if not spec.collectors:
-        return
-    from pollscope.collectors.registry import COLLECTORS  # imports every collector, which most specs do not need
-
     seen: set[str] = set()
     for index, use in enumerate(spec.collectors):
         if use.name not in COLLECTORS:

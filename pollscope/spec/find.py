@@ -8,8 +8,8 @@ from pathlib import Path
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from pollscope.errors import UsageError
-from pollscope.places import data_folder
+from pollscope.base.errors import UsageError
+from pollscope.base.paths import data_folder
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -27,7 +27,7 @@ def find_specs(word: str) -> list[Path]:
         return [path]
     if path.suffix in SUFFIXES or "/" in word:
         raise UsageError("there is no such spec", word)
-    known = dict(_known())
+    known = known_specs()
     if word not in known:
         close = get_close_matches(word, known, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
@@ -41,6 +41,11 @@ def _in_folder(folder: Path) -> list[Path]:
     if not found:
         raise UsageError("the folder holds no spec (*.yaml)", str(folder))
     return found
+
+
+def known_specs() -> dict[str, Path]:
+    """The specs that go by a name or a paper row: those here, and those that ship with pollscope."""
+    return dict(_known())
 
 
 def _known() -> Iterator[tuple[str, Path]]:

@@ -4,6 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pollscope.base.names import RECEIVE_NOTHING
+
 Params = Mapping[str, Any]
 
 
@@ -17,7 +19,7 @@ def dispatchers(params: Params) -> int:
 
 def pollers(params: Params) -> int:
     """Lcores that share the RX queues out among themselves; with `locked` all of them poll every queue."""
-    if params["workload"] == "tx":
+    if params["workload"] in RECEIVE_NOTHING:
         return 0
     return dispatchers(params) or (1 if params["organisation"] == "locked" else int(params["cores"]))
 
@@ -29,4 +31,4 @@ def dut_lcores(params: Params) -> int:
 
 def has_generator(params: Params) -> bool:
     """Whether a generator lcore is needed: not where the virtual NIC makes the packets, nor where the DUT does."""
-    return bool(params["feed"] == "wire" and params["workload"] != "tx")
+    return bool(params["feed"] == "wire" and params["workload"] not in RECEIVE_NOTHING)

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pollscope.errors import UsageError
-from pollscope.spec import document as documents
+from pollscope.base import document as documents
+from pollscope.base.document import Document
+from pollscope.base.errors import UsageError
 from pollscope.spec.checks import Problem, cross_checks, did_you_mean, plain_message
-from pollscope.spec.document import Document
 from pollscope.spec.model import Model, Spec
 
 

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
-from pollscope.collectors.knobs.registry import parse_setting
-from pollscope.spec.fields import (
+from pollscope.base.fields import (
     Cycles,
     Delays,
     Footprint,
     Frame,
     IntervalNs,
     Nanoseconds,
+    OneOf,
     PacketRate,
     Placement,
     Probability,
@@ -28,13 +28,14 @@ from pollscope.spec.fields import (
     WindowNs,
     expand_levels,
 )
+from pollscope.base.names import WORKLOADS, papers
+from pollscope.spec.knob_values import parse_setting
 
 FORMAT = 1
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
 TESTBEDS = Literal["loopback", "vm-pair", "pair", "model"]
-PAPERS = Literal["socc19", "corec", "hyperplane", "intrahost"]
 
 RowId = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$", examples=["S-F5"])]
 
@@ -65,13 +66,19 @@ class Parameters(Model):
     ring_sync: Literal["default", "rts", "hts"] = Field(default="default", description="synchronisation of the rings")
     ring_size: RingSize = Field(default=1024, description="entries of a ring between dispatchers and cores")
     notification: Literal["spin"] = Field(default="spin", description="how the DUT learns of packets")
-    workload: Literal["io", "drop", "l3fwd-lpm", "encap", "tx", "rx"] = Field(
+    workload: Annotated[str, OneOf(lambda: WORKLOADS)] = Field(
         default="l3fwd-lpm", description="what is done with a packet"
     )
     encapsulation: Literal["gre-ipv6", "ipip"] = Field(
         default="gre-ipv6", description="encap: GRE in IPv6, or IPv4 in IPv4"
     )
     routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
+    lookups: int = Field(
+        default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"
+    )
+    tx_pool: Literal["per-core", "shared"] = Field(
+        default="per-core", description="tx: a mempool for each core, or one that all take packets from"
+    )
     extra_cycles: Cycles = Field(
         default=0,
         description="extra TSC cycles a packet; their mean (exponential); the fewer ones (bimodal)",
@@ -93,6 +100,13 @@ class Parameters(Model):
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")
+    page_size: Literal["4 KiB", "2 MiB", "1 GiB"] | None = Field(
+        default=None, description="memory pages of the DUT's node; left out: what the testbed has"
+    )
+    tx_inline: Literal["default", "off", "on"] = Field(
+        default="default",
+        description="mlx5: packets are copied into descriptors never, always, or as the driver has it",
+    )
     accounting: Literal["none", "count", "sampled", "full"] = Field(
         default="sampled", description="how TSC cycles are accounted for"
     )
@@ -367,7 +381,7 @@ class Spec(Model):
     rows: tuple[RowId, ...] | None = Field(
         default=None, strict=False, min_length=1, description="when it measures several"
     )
-    paper: PAPERS | None = None
+    paper: Annotated[str, OneOf(papers)] | None = Field(default=None, description="data/papers/NAME.yaml")
     title: str = Field(min_length=1)
     source: str | None = Field(default=None, description="section and figure of the paper, its testbed")
     notes: str | None = None

@@ -4,11 +4,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pollscope.base.fields import delays_ns, listed_cpus
+from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.units import human_time
 from pollscope.spec import lcores
-from pollscope.spec.fields import delays_ns, listed_cpus
 from pollscope.spec.model import Spec
 from pollscope.spec.points import all_points, dropped
-from pollscope.units import human_time
 
 Params = Mapping[str, Any]
 # The key that is to blame, and what is wrong.
@@ -57,6 +58,27 @@ def _rings(params: Params, spec: Spec) -> Contradiction | None:
     return None
 
 
+def _accounting(params: Params, _spec: Spec) -> Contradiction | None:
+    """The node has a loop for each of these only where it reads RX queues of its own (apps/node/loop/loop.h)."""
+    mode = params["accounting"]
+    if mode == "sampled":
+        return None
+    delays = params["extra_cycles"] or params["service_distribution"] != "fixed" or params["hiccup_probability"]
+    if delays or params["organisation"] == "locked" or lcores.dispatchers(params) or params["lookups"] > 1:
+        what = "neither dispatchers, locked queues, delays nor further look-ups"
+        return "accounting", f"{mode} goes with {what}; use sampled"
+    return None
+
+
+def _workload_keys(params: Params, _spec: Spec) -> Contradiction | None:
+    """What one workload has and others have not."""
+    if params["lookups"] > 1 and params["workload"] != "l3fwd-lpm":
+        return "lookups", f"the workload {params['workload']} looks nothing up; only l3fwd-lpm does"
+    if params["tx_pool"] != "per-core" and params["workload"] != "tx":
+        return "tx_pool", f"the workload {params['workload']} makes no packets; only tx does"
+    return None
+
+
 def _hiccup(params: Params, spec: Spec) -> Contradiction | None:
     if not params["hiccup_probability"]:
         return None
@@ -93,20 +115,21 @@ def _placement(params: Params, _spec: Spec) -> Contradiction | None:
 
 
 def _sends_itself(params: Params, _spec: Spec) -> Contradiction | None:
-    if params["workload"] != "tx":
+    workload = params["workload"]
+    if workload not in RECEIVE_NOTHING:
         return None
     if not params["saturate"]:
-        return "workload", "tx sends as fast as it can, so it needs `saturate: true` in parameters"
-    if params["feed"] == "infinite":
-        return "feed", "the workload tx receives nothing, so nothing is fed to it"
+        return "workload", f"{workload} sends as fast as it can, so it needs `saturate: true` in parameters"
     if params["organisation"] != "scale-out" or lcores.dispatchers(params):
-        return "organisation", "the workload tx receives nothing, so its cores share no queue"
+        return "organisation", f"the workload {workload} receives nothing, so its cores share no queue"
     return None
 
 
 _CHECKS: tuple[Callable[[Params, Spec], Contradiction | None], ...] = (
     _dispatchers,
     _rings,
+    _accounting,
+    _workload_keys,
     _hiccup,
     _service,
     _placement,

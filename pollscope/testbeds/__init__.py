@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pollscope.testbeds.base import HostAway, Knobs, Measured, Session, State, Testbed
 from pollscope.testbeds.config import config_path, load_config
 from pollscope.testbeds.loopback import LoopbackTestbed
-from pollscope.testbeds.pair import PairTestbed
-from pollscope.testbeds.pair_config import PairConfig
+from pollscope.testbeds.pair.config import PairConfig
+from pollscope.testbeds.pair.testbed import PairTestbed
 from pollscope.testbeds.pairs import PairsConfig, PairsKnobs, PairsTestbed
-from pollscope.testbeds.vm_pair import VmPairConfig, VmPairTestbed
+from pollscope.testbeds.vm.testbed import VmPairConfig, VmPairTestbed
 
 DEFAULT = "loopback"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from pollscope.collectors.knobs import Outcome
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
 from pollscope.host.company import Company
-from pollscope.node import NodeClient
+from pollscope.knobs import RestoreResult
+from pollscope.node.client import NodeClient
 
 if TYPE_CHECKING:
-    from pollscope.testbeds.ends import End
+    from pollscope.testbeds.pair.ends import End
 
 Params = Mapping[str, Any]
 
@@ -39,11 +39,11 @@ class HostAway(HostError):
 
 
 class Knobs(Protocol):
-    """Turns knobs of the host that measures and gives them back when the block is left; keeps other runs out."""
+    """Turns knobs of the host that measures and restores them when the block is left; keeps other runs out."""
 
     @property
-    def restored_first(self) -> Sequence[Outcome]:
-        """What an ended run had left behind and was given back on entering."""
+    def restored_first(self) -> Sequence[RestoreResult]:
+        """What an ended run had left behind and was restored on entering."""
 
     def __enter__(self) -> Self:
         """Raises HostError when another run holds the host, or left something behind."""
@@ -51,13 +51,13 @@ class Knobs(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives back; raises HostError with what could not be given back."""
+        """Restores; raises HostError with what could not be restored."""
 
     def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
         """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it, HostAway when it is gone."""
 
-    def give_back(self) -> Sequence[Outcome]:
-        """Gives back what was set so far."""
+    def restore(self) -> Sequence[RestoreResult]:
+        """Restores what was set so far."""
 
     def snapshot(self) -> Mapping[str, Mapping[str, str]]:
         """Knob -> target -> value, as it is now."""
@@ -180,7 +180,7 @@ class Testbed(Protocol):
         """Prepares the testbed."""
 
     def down(self) -> State:
-        """Gives back what `up` prepared."""
+        """Takes down what `up` prepared."""
 
     def status(self) -> State:
         """Looks, and changes nothing."""

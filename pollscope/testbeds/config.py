@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pollscope.errors import UsageError
-from pollscope.places import data_folder
-from pollscope.spec import document as documents
+from pollscope.base import document as documents
+from pollscope.base.errors import UsageError
+from pollscope.base.paths import data_folder
 from pollscope.spec.checks import plain_message
-from pollscope.testbeds.pair_config import PairConfig
+from pollscope.testbeds.pair.config import PairConfig
 from pollscope.testbeds.pairs import PairsConfig
-from pollscope.testbeds.vm_pair import VmPairConfig
+from pollscope.testbeds.vm.testbed import VmPairConfig
 
 
 class Cpus(BaseModel):

@@ -7,7 +7,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from pollscope.hostlock import start_ticks
+from pollscope.host.lock import start_ticks
 
 # Pid and start time of the process that starts the node: together they name it for good, pids alone are used again.
 _PREFIX = re.compile(r"pollscope-(\d+)-(\d+)-[0-9a-f]{6}")

@@ -7,30 +7,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pollscope.clocks import clock_warnings, clocks
-from pollscope.collectors.knobs import Host, KnobSession
-from pollscope.corunner import company_refusal
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
+from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.paths import corunner_program, node_program
+from pollscope.base.units import human_size
 from pollscope.host import cpus as processors
 from pollscope.host.activity import read_activity
 from pollscope.host.company import Company, place_company
 from pollscope.host.cpus import Cpu
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.limits import queues_refusal
-from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.lock import default_lock_path
+from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
-from pollscope.hostlock import default_lock_path
-from pollscope.knob_points import knob_refusal
-from pollscope.node import NodeClient
-from pollscope.places import corunner_program, node_program
-from pollscope.requests import Wiring, configure_request, floor_request
+from pollscope.knobs import KnobHost, KnobSession
+from pollscope.knobs.points import knob_refusal
+from pollscope.node.client import NodeClient
+from pollscope.node.clocks import clock_warnings, clocks
+from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
 from pollscope.testbeds.base import Measured, Params, State
 from pollscope.testbeds.config import LoopbackConfig
+from pollscope.testbeds.corunner import company_refusal
 from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
-from pollscope.testbeds.ends import End
-from pollscope.units import human_size
+from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
+from pollscope.testbeds.pair.ends import End
 
 HUGEPAGE_BYTES = 2 << 20
 # One mbuf: 128 B of header, 128 B of headroom, 2048 B of data, 64 B of mempool header, rounded up by the allocator.
@@ -51,7 +53,7 @@ REQUEST_LIMIT_S = 5.0
 GRACE_S = 8.0
 
 # Parameters that are fixed when the ports are made, so that another value needs another process.
-_AT_START = ("dma", "feed")
+_AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
@@ -92,6 +94,7 @@ class Memory:
 
     huge: bool
     bytes: int
+    folder: str = ""  # of hugepages of one size; empty: of any
 
 
 class LoopbackTestbed:
@@ -105,7 +108,7 @@ class LoopbackTestbed:
         self.name, self.file, self.config = file.stem, file, config
         root = config.knob_root
         # Whatever tree is turned, it is this host that measures: its lock keeps runs apart.
-        self.knob_host = replace(Host.at(Path(root)), lock_path=default_lock_path()) if root else Host()
+        self.knob_host = replace(KnobHost.at(Path(root)), lock_path=default_lock_path()) if root else KnobHost()
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
@@ -132,7 +135,12 @@ class LoopbackTestbed:
             return alone
         if (too_many := _queues_refusal(params)) is not None:
             return too_many
-        memory, needed = self._memory(), needed_bytes(params)
+        if params["tx_inline"] != "default":
+            return f"tx_inline={params['tx_inline']} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
+        try:
+            memory, needed = self._memory(params), needed_bytes(params)
+        except HostError as error:
+            return error.what
         if needed > memory.bytes:
             kind = "hugepages" if memory.huge else "memory"
             return f"needs about {human_size(needed)} for mbufs; {human_size(memory.bytes)} of {kind} are free"
@@ -154,7 +162,7 @@ class LoopbackTestbed:
         Raises:
             HostError: it does not start.
         """
-        roles, memory = self._roles(params), self._memory()
+        roles, memory = self._roles(params), self._memory(params)
         remove_stale_folders()
         prefix = new_file_prefix()
         places = Lcores.of(roles, self._spare_cpus(roles))
@@ -172,7 +180,7 @@ class LoopbackTestbed:
         return self.status()
 
     def down(self) -> State:
-        """Nothing was prepared, so nothing is given back."""
+        """Nothing was prepared, so nothing is taken down."""
         return self.status()
 
     def status(self) -> State:
@@ -182,7 +190,7 @@ class LoopbackTestbed:
             roles = self._place(Wanted(1))
         except HostError as error:
             return State(False, [str(error)])
-        memory = self._memory()
+        memory = self._own_memory()
         cpus = f"CPU {roles.generator} generator, CPU {roles.dut[0]} DUT, main lcore on CPU {roles.main}"
         return State(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
 
@@ -222,13 +230,30 @@ class LoopbackTestbed:
     def _company(self, params: Params) -> Company:
         return loopback_company(self._cpus, self._roles(params), params)
 
-    def _memory(self) -> Memory:
+    def _memory(self, params: Params) -> Memory:
+        """What a point asks for; HostError when this host has no such pages."""
+        size = params["page_size"]
+        if size is None:
+            return self._own_memory()
+        if size == SMALL:
+            return _small_pages()
+        folder = hugetlbfs_folder(PAGE_BYTES[size])
+        if folder is None:
+            raise HostError(f"page_size: no hugetlbfs of {size} pages is mounted")
+        free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == PAGE_BYTES[size])
+        return Memory(True, free, folder)
+
+    def _own_memory(self) -> Memory:
         free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == HUGEPAGE_BYTES)
         enough = self.config.hugepages == "always" or free >= FIXED_BYTES + SPARE_MBUFS * MBUF_BYTES
         if enough and self.config.hugepages != "never":
             return Memory(True, free)
-        # Half of what is available: the rest belongs to the host, which would otherwise start to swap under the trial.
-        return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
+        return _small_pages()
+
+
+def _small_pages() -> Memory:
+    # Half of what is available: the rest belongs to the host, which would otherwise start to swap under the trial.
+    return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
 
 
 def loopback_company(cpus: Sequence[Cpu], roles: Roles, params: Params) -> Company:
@@ -256,7 +281,9 @@ def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, para
     command += ["--file-prefix", prefix]
     command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params['dma']}"]
     # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
-    return [*command, "--in-memory"] if memory.huge else [*command, "--no-huge", "-m", str(_no_huge_mib(params))]
+    if memory.huge and not memory.folder:
+        return [*command, "--in-memory"]
+    return [*command, *page_arguments(params["page_size"] or SMALL, memory.folder, _no_huge_mib(params))]
 
 
 def _queues_refusal(params: Params) -> str | None:
@@ -396,8 +423,8 @@ class LoopbackSession:
         """Costs of the present configuration, measured with no traffic; absent where traffic never stops."""
         if params["feed"] == "infinite":
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
-        if params["workload"] == "tx":
-            return {"absent": "the workload tx polls no RX queue"}
+        if params["workload"] in RECEIVE_NOTHING:
+            return {"absent": f"the workload {params['workload']} polls no RX queue"}
         reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
         return dict(reply["costs"])
 

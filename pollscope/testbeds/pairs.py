@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollscope.collectors.knobs import Outcome
+from pollscope.knobs import RestoreResult
 from pollscope.testbeds.base import Knobs, Params, Session, State
-from pollscope.testbeds.pair import PairTestbed
-from pollscope.testbeds.pair_config import PairConfig, PairHost
+from pollscope.testbeds.pair.config import PairConfig, PairHost
+from pollscope.testbeds.pair.testbed import PairTestbed
 
 PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
@@ -105,9 +105,9 @@ class PairsKnobs:
         self._held = ExitStack()
 
     @property
-    def restored_first(self) -> Sequence[Outcome]:
+    def restored_first(self) -> Sequence[RestoreResult]:
         """Of all pairs."""
-        return [outcome for part in self.parts.values() for outcome in part.restored_first]
+        return [result for part in self.parts.values() for result in part.restored_first]
 
     def __enter__(self) -> Self:
         with ExitStack() as taken:
@@ -125,9 +125,9 @@ class PairsKnobs:
         """On every pair."""
         return [change for part in self.parts.values() for change in part.apply(settings)]
 
-    def give_back(self) -> list[Outcome]:
+    def restore(self) -> list[RestoreResult]:
         """On every pair."""
-        return [outcome for part in self.parts.values() for outcome in part.give_back()]
+        return [result for part in self.parts.values() for result in part.restore()]
 
     def snapshot(self) -> dict[str, dict[str, str]]:
         """Knob -> PAIR/TARGET -> value."""

@@ -15,8 +15,8 @@ import debian
 import pytest
 from ssh_host import SshHost, running_sshd
 
-from pollscope.testbeds.inventory import load_inventory
-from pollscope.testbeds.plays import PlayFailed, PlayResult, run_play
+from pollscope.testbeds.pair.inventory import load_inventory
+from pollscope.testbeds.pair.plays import PlayFailed, PlayResult, run_play
 
 pytestmark = [pytest.mark.chroot, pytest.mark.timeout(3600)]
 PACKAGES = ["openssh-server", "python3", "grub2-common", "dpdk", "ca-certificates"]
@@ -110,12 +110,12 @@ def prepare(system: debian.System) -> None:
 
 
 def cycle(bench: Bench, *roles: str, **variables: Any) -> dict[str, str]:
-    """Converge, converge again, verify, revert; returns what the system was in between."""
+    """Converge, converge again, verify, restore; returns what the system was in between."""
     before = bench.snapshot()
     assert bench.play("provision", list(roles), **variables).changes
     between = bench.snapshot()
     assert bench.play("provision", list(roles), **variables).changes == ()
-    bench.play("revert", list(roles), **variables)
+    bench.play("restore", list(roles), **variables)
     assert bench.snapshot() == before
     return {path: line for path, line in between.items() if before.get(path) != line}
 
@@ -139,7 +139,7 @@ def test_boot_parameters_come_and_go(bench: Bench) -> None:
     assert line.endswith("quiet isolcpus=0 isolcpus=managed_irq,domain,2-3 nohz_full=2-3 rcu_nocbs=2-3")
     with pytest.raises(PlayFailed, match=r"the running kernel has not .*: reboot"):
         bench.play("verify", ["cpu_isolation"], cpu_isolation_cpus="2-3")
-    bench.play("revert", ["cpu_isolation"])
+    bench.play("restore", ["cpu_isolation"])
     assert menu(bench) == before
 
 
@@ -155,7 +155,7 @@ def test_pages_of_1_gb_at_boot_come_and_go(bench: Bench) -> None:
     assert line.endswith("hugepagesz=1G hugepages=4")
     bench.play("provision", ["hugepages"], **{**wanted, "hugepages_boot_1g": 0})
     assert menu(bench) == before
-    bench.play("revert", ["hugepages"], **wanted)
+    bench.play("restore", ["hugepages"], **wanted)
 
 
 def test_a_grub_that_fails_leaves_the_old_menu(bench: Bench) -> None:

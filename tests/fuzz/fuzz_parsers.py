@@ -31,30 +31,28 @@ from collector_samples import FIXTURES, OWN, PARSERS, read_text  # (path set abo
 from mutations import mutate
 
 from pollscope.collectors.parsing import ParseError
-from pollscope.collectors.sample import Sample, tidy
+from pollscope.collectors.sample import SourceSample, tidy
 
 HANG_S = 2
 PIECE_S = 20.0
 SMALL_BYTES, LARGEST_BYTES = 6000, 40_000
 LARGE_SHARE = 0.03
 FOLDERS = {
-    "ddio-bench": "ddio",
     "dpdk-telemetry": "dpdk-telemetry",
     "ethtool": "ethtool",
-    "ethtool-settings": "ethtool",
     "iommu": "iommu",
-    "lscpu": "cpu",
     "pcm": "pcm-core",
     "pcm-iio": "pcm-iio",
     "pcm-memory": "pcm-memory",
     "pcm-pcie": "pcm-pcie",
     "pcm-power": "pcm-power",
-    "pcm-sensor-server": "pcm-sensor-server",
     "perf": "perf-stat",
     "perf-iostat": "perf-iostat",
-    "sysfs": "cpu",
+    "rapl": "cpu",
     "turbostat": "turbostat",
 }
+# Kin collectors have one parser; it goes by the first one's name.
+DISTINCT = sorted({parse: name for name, parse in reversed(PARSERS.items())}.values())
 LABELS = {
     "kernel-load": ("stat", "interrupts", "softirqs"),
     "dpdk-telemetry": ("/ethdev/stats,0", ""),
@@ -106,7 +104,7 @@ def check(parser: str, text: str, label: str) -> str:
     return ""
 
 
-def _is_number(sample: Sample) -> bool:
+def _is_number(sample: SourceSample) -> bool:
     return isinstance(sample.value, (int, float)) and not DERIVED.fullmatch(sample.metric)
 
 
@@ -189,7 +187,7 @@ def _too_long(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("parsers", nargs="*", default=sorted(PARSERS), metavar="PARSER")
+    arguments.add_argument("parsers", nargs="*", default=DISTINCT, metavar="PARSER")
     arguments.add_argument("--seconds", type=float, default=5.0, help="CPU time for each parser")
     arguments.add_argument("--record", type=Path, metavar="FILE", help="go on where it stopped, as this file says")
     arguments.add_argument("--seed", type=int, default=int(time.time()))

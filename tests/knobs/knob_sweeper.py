@@ -5,7 +5,7 @@ import random
 import sys
 from pathlib import Path
 
-from pollscope.collectors.knobs import Host, KnobSession
+from pollscope.knobs import KnobHost, KnobSession
 
 LEVELS = {
     "ddio": ("on", "off"),
@@ -19,7 +19,7 @@ def main(root: Path, seed: int) -> None:
     chance = random.Random(seed)
     print("sweeping", flush=True)
     while True:
-        with KnobSession(f"sweep {seed}", Host.at(root)) as session:
+        with KnobSession(f"sweep {seed}", KnobHost.at(root)) as session:
             for _ in range(chance.randint(1, 8)):
                 point = {key: chance.choice(levels) for key, levels in LEVELS.items() if chance.random() < 0.8}
                 session.apply(point)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from pollscope.collectors.knobs import Host
+from pollscope.knobs import KnobHost
 
 PORT = "0000:16:00.0"
 NIC = "0000:17:00.0"
@@ -26,7 +26,7 @@ class Tree:
     """Builds the files under `root` and looks at them without any code under test."""
 
     def __init__(self, root: Path, model: int = SKYLAKE, port_id: str = "8086:2030") -> None:
-        self.root, self.host = root, Host.at(root)
+        self.root, self.host = root, KnobHost.at(root)
         self._pci(port_id)
         self._cpus(model)
         self._kernel()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from knob_tree import EMULATED_PORT, ICELAKE, NIC, PERFCTRLSTS_0, PORT, REGISTER_RESET, Command, Tree
 
-from pollscope.collectors.knobs import ChangedUnderUs, KnobSession, NotGivenBack, NotStuck, Refused, knobs_of
-from pollscope.collectors.knobs.session import run_journal
-from pollscope.errors import HostError
+from pollscope.base.errors import HostError
+from pollscope.knobs import ChangedUnderUs, KnobSession, NotRestored, NotStuck, Refused, knobs_of
+from pollscope.knobs.session import run_journal
 
 pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
 
@@ -41,7 +41,7 @@ def test_toggle_and_restore(tree: Tree, target: str | None) -> None:
     assert not run_journal(tree.host).exists()
 
 
-def test_only_bit_7_is_given_back(tree: Tree) -> None:
+def test_only_bit_7_is_restored(tree: Tree) -> None:
     with KnobSession("test", tree.host) as session:
         session.set("ddio", NIC, "off")
         tree.poke(PORT, PERFCTRLSTS_0, 0x00183019)  # someone sets bit 3 meanwhile
@@ -90,7 +90,7 @@ def test_an_emulated_port_is_set_only_where_that_is_said(tmp_path: Path) -> None
     assert tree.picture() == before
 
 
-def test_an_emulated_port_is_given_back_without_being_asked_again(tmp_path: Path, knob: Command) -> None:
+def test_an_emulated_port_is_restored_without_being_asked_again(tmp_path: Path, knob: Command) -> None:
     tree = Tree(tmp_path, port_id=EMULATED_PORT)
     before = tree.picture()
     refused = knob("set", "ddio", "off")
@@ -136,7 +136,7 @@ def test_write_that_does_not_stick(tree: Tree, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(NotStuck, match="asked for off, reads on"), KnobSession("test", tree.host) as session:
         session.set("ddio", NIC, "off")
     assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
-    assert not run_journal(tree.host).exists()  # nothing to give back, and the next run may start
+    assert not run_journal(tree.host).exists()  # nothing to restore, and the next run may start
 
 
 def test_device_gone_before_the_write(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_device_gone_before_the_write(tree: Tree, tmp_path: Path, monkeypatch: p
 def test_device_gone_before_the_restore(tree: Tree) -> None:
     folder = tree.config(PORT).parent
     away = tree.root / "away"
-    with pytest.raises(NotGivenBack, match="no such PCI device"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+    with pytest.raises(NotRestored, match="no such PCI device"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.set("ddio", NIC, "off")
         folder.rename(away)
     away.rename(folder)
@@ -159,7 +159,7 @@ def test_device_gone_before_the_restore(tree: Tree) -> None:
 
 
 def test_device_that_answers_all_ones(tree: Tree) -> None:
-    with pytest.raises(NotGivenBack, match="all ones"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+    with pytest.raises(NotRestored, match="all ones"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.set("ddio", NIC, "off")
         tree.config(PORT).write_bytes(b"\xff" * 4096)
     assert tree.config(PORT).read_bytes() == b"\xff" * 4096

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from knob_tree import ICELAKE, IIO_LLC_WAYS, Command, Tree
 
-from pollscope.collectors.knobs import KnobSession, NotGivenBack, NotStuck, Refused, ddio_ways, knobs_of
-from pollscope.errors import HostError, UsageError
+from pollscope.base.errors import HostError, UsageError
+from pollscope.knobs import KnobSession, NotRestored, NotStuck, Refused, knobs_of, msr
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_register_that_the_processor_does_not_have(tree: Tree) -> None:
 
 
 def test_write_that_does_not_stick(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ddio_ways, "write_msr", lambda host, cpu, register, value: None)
+    monkeypatch.setattr(msr, "write_msr", lambda host, cpu, register, value: None)
     with pytest.raises(NotStuck, match="asked for 0x780, reads 0x600"), KnobSession("test", tree.host) as session:
         session.set("ddio_ways", None, 4)
 
@@ -87,7 +87,7 @@ def test_write_that_does_not_stick(tree: Tree, monkeypatch: pytest.MonkeyPatch) 
 def test_package_goes_offline_meanwhile(tree: Tree) -> None:
     before = tree.picture()
     cpus = [tree.root / f"sys/devices/system/cpu/cpu{cpu}/topology" for cpu in (2, 3)]
-    with pytest.raises(NotGivenBack, match="no processor online"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+    with pytest.raises(NotRestored, match="no processor online"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.set("ddio_ways", None, 4)
         for path in cpus:
             path.rename(path.with_name("offline"))

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from knob_tree import NIC, PORT, Tree
 
-from pollscope.collectors.knobs.pci import PciDevice
-from pollscope.collectors.knobs.platforms import Platform, load, of_root_port, platforms
-from pollscope.errors import HostError, UsageError
+from pollscope.base.errors import HostError, UsageError
+from pollscope.knobs.pci import PciDevice
+from pollscope.knobs.platforms import Platform, load, of_root_port, platforms
 
 
 def hang(tree: Tree, chain: list[tuple[str, str]], bus: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Knobs of the machine that runs the tests: only ones that cannot hurt, and they are given back."""
+"""Knobs of the machine that runs the tests: only ones that cannot hurt, and they are restored."""
 
 import dataclasses
 import os
@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from pollscope.collectors.knobs import Host, KnobSession, NotStuck, knobs_of, snapshot
+from pollscope.knobs import KnobHost, KnobSession, NotStuck, knobs_of, snapshot
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="knobs need root")
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path) -> KnobHost:
     """This host, with a journal and a lock of the test's own."""
-    return dataclasses.replace(Host(), state_dir=tmp_path, lock_path=tmp_path / "host.lock")
+    return dataclasses.replace(KnobHost(), state_dir=tmp_path, lock_path=tmp_path / "host.lock")
 
 
-def skip_if_absent(host: Host, name: str) -> None:
+def skip_if_absent(host: KnobHost, name: str) -> None:
     if not (availability := knobs_of(host)[name].available()):
         pytest.skip(f"{name}: {availability.reason}")
 
 
-def test_numa_balancing(host: Host) -> None:
+def test_numa_balancing(host: KnobHost) -> None:
     skip_if_absent(host, "numa_balancing")
     file = Path("/proc/sys/kernel/numa_balancing")
     before = file.read_bytes()
@@ -33,7 +33,7 @@ def test_numa_balancing(host: Host) -> None:
     assert file.read_bytes() == before
 
 
-def test_c_states_are_held_only_by_the_session(host: Host) -> None:
+def test_c_states_are_held_only_by_the_session(host: KnobHost) -> None:
     skip_if_absent(host, "c_states")
     before = snapshot(host)["c_states"]["host"]
     if before != "any":
@@ -49,7 +49,7 @@ def test_c_states_are_held_only_by_the_session(host: Host) -> None:
     assert snapshot(host)["c_states"] == {"host": "any"}
 
 
-def test_c_states_that_another_process_holds_lower(host: Host, tmp_path: Path) -> None:
+def test_c_states_that_another_process_holds_lower(host: KnobHost, tmp_path: Path) -> None:
     skip_if_absent(host, "c_states")
     other = dataclasses.replace(host, lock_path=tmp_path / "other.lock", state_dir=tmp_path / "other")
     with KnobSession("other", other) as holder:
@@ -61,7 +61,7 @@ def test_c_states_that_another_process_holds_lower(host: Host, tmp_path: Path) -
             session.set("c_states", None, 5)
 
 
-def test_every_knob_is_read_or_absent_with_a_reason(host: Host) -> None:
+def test_every_knob_is_read_or_absent_with_a_reason(host: KnobHost) -> None:
     for name, values in snapshot(host).items():
         assert values, name
         assert all(isinstance(value, str) and value for value in values.values()), (name, values)

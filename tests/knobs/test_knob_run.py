@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs that sweep knobs of a made tree: turned before each point, given back at the end, also after SIGKILL."""
+"""Runs that sweep knobs of a made tree: turned before each point, restored at the end, also after SIGKILL."""
 
 import json
 import random
@@ -39,7 +39,7 @@ def testbed(tmp_path: Path, tree: Tree) -> Path:
     return path
 
 
-def test_knobs_are_turned_and_given_back(cli: Cli, tree: Tree, testbed: Path) -> None:
+def test_knobs_are_turned_and_restored(cli: Cli, tree: Tree, testbed: Path) -> None:
     before = tree.picture()
     done = cli("run", cli.spec(SPEC), "--testbed", testbed)
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def test_the_journal_shows_what_was_set(cli: Cli, tree: Tree, testbed: Path) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sigkill_stops_the_next_run_until_it_is_given_back(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
+def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
     before = tree.picture()
     process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=20")
     kill_when_set(process, tree, random.Random(seed).uniform(0, 0.5))
@@ -73,13 +73,13 @@ def test_sigkill_stops_the_next_run_until_it_is_given_back(cli: Cli, tree: Tree,
     assert "--restore-first" in refused.stderr
     resumed = cli("run", "--resume", cli.run_folders()[0], "--restore-first")
     assert resumed.returncode == 0, resumed.stderr
-    assert "given back first: numa_balancing host: on again" in resumed.stderr
+    assert "restored first: numa_balancing host: on again" in resumed.stderr
     assert tree.picture() == before
     assert_complete(cli.only_run())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_gives_back_and_leaves_a_run_to_resume(cli: Cli, tree: Tree, testbed: Path, number: int) -> None:
+def test_a_signal_restores_and_leaves_a_run_to_resume(cli: Cli, tree: Tree, testbed: Path, number: int) -> None:
     if signal.getsignal(number) == signal.SIG_IGN:
         pytest.skip(f"{signal.Signals(number).name} is ignored here (nohup), and a run leaves that so")
     before = tree.picture()
@@ -112,7 +112,7 @@ def test_a_knob_that_someone_else_turns_fails_its_trials_and_is_not_overwritten(
     wait_until(lambda: cli.run_folders() != [] and len(read_lines(cli.run_folders()[0])) > 5)
     tree.write(file, "77\n")
     process.communicate(timeout=60)
-    assert process.returncode == 3  # a value was not given back
+    assert process.returncode == 3  # a value was not restored
     assert (tree.root / file).read_text() == "77\n"
     failed = [trial for trial in cli.only_run().trials if trial["status"] == "failed"]
     assert failed

@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFETCH, Command, Tree
 
-from pollscope.collectors.knobs import (
-    NAMES,
+from pollscope.base.errors import HostError, PollscopeError, UsageError
+from pollscope.base.names import KNOBS
+from pollscope.host.lock import HostLock
+from pollscope.knobs import (
     KnobSession,
     LeftBehind,
-    NotGivenBack,
+    NotRestored,
     Refused,
     apply,
     knobs_of,
-    parse_setting,
     restore_all,
     snapshot,
 )
-from pollscope.collectors.knobs.host import Host
-from pollscope.collectors.knobs.session import hand_journal, run_journal
-from pollscope.errors import HostError, PollscopeError, UsageError
-from pollscope.hostlock import HostLock
+from pollscope.knobs.host import KnobHost
+from pollscope.knobs.session import hand_journal, run_journal
+from pollscope.spec.knob_values import parse_setting
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"
@@ -65,7 +65,7 @@ def test_odd_contents_come_back_byte_for_byte(tree: Tree) -> None:
     assert tree.picture() == before
 
 
-def test_governor_gives_back_the_preference_that_moved_with_it(tree: Tree) -> None:
+def test_governor_restores_the_preference_that_moved_with_it(tree: Tree) -> None:
     before = tree.picture()
     preference = f"{CPU}/cpufreq/policy0/energy_performance_preference"
     with KnobSession("test", tree.host) as session:
@@ -194,12 +194,12 @@ def test_a_refusal_on_one_target_comes_before_any_write(tree: Tree) -> None:
         assert tree.picture() == before
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"iommu"}))
+@pytest.mark.parametrize("name", sorted(set(KNOBS) - {"iommu"}))
 def test_every_knob_says_why_it_is_absent(tmp_path: Path, name: str) -> None:
-    knob = knobs_of(Host.at(tmp_path))[name]
+    knob = knobs_of(KnobHost.at(tmp_path))[name]
     assert not knob.available()
     assert len(knob.available().reason) > 10
-    with KnobSession("test", Host.at(tmp_path)) as session, pytest.raises(PollscopeError):
+    with KnobSession("test", KnobHost.at(tmp_path)) as session, pytest.raises(PollscopeError):
         session.set(
             name, None, {"hugepages": "1", "mrrs": "512", "governor": "x", "irq_affinity": "0"}.get(name, "off")
         )
@@ -218,12 +218,12 @@ def test_restores_in_reverse_order_and_nothing_else(tree: Tree) -> None:
         session.set("turbo", None, "on")
         session.set("turbo", None, "off")
         tree.write("proc/irq/43/smp_affinity_list", "1\n")  # not ours
-        outcomes = session.give_back()
+        outcomes = session.restore()
     assert [outcome.knob for outcome in outcomes] == ["nmi_watchdog", "numa_balancing", "turbo"]
     assert (tree.root / "proc/irq/43/smp_affinity_list").read_text() == "1\n"
 
 
-def test_an_error_in_the_block_still_gives_back(tree: Tree) -> None:
+def test_an_error_in_the_block_still_restores(tree: Tree) -> None:
     before = tree.picture()
     with pytest.raises(ZeroDivisionError), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.set("turbo", None, "off")
@@ -234,7 +234,7 @@ def test_an_error_in_the_block_still_gives_back(tree: Tree) -> None:
 def test_a_foreign_change_is_kept_until_the_user_decides(tree: Tree, knob: Command) -> None:
     file = tree.root / "proc/sys/kernel/numa_balancing"
     message = "was on, we set off, now tiering; not overwritten"
-    with pytest.raises(NotGivenBack, match=message), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+    with pytest.raises(NotRestored, match=message), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.set("numa_balancing", None, "off")
         session.set("turbo", None, "off")
         file.write_text("2\n")
@@ -244,7 +244,7 @@ def test_a_foreign_change_is_kept_until_the_user_decides(tree: Tree, knob: Comma
         KnobSession("next", tree.host, restore_first=True).__enter__()
     done = knob("restore")
     assert done.returncode == 3
-    assert "1 of 1 values were not given back" in done.stderr
+    assert "1 of 1 values were not restored" in done.stderr
     assert knob("restore", "--force", "--keep").returncode == 2
     assert knob("restore", "--force").stdout == "numa_balancing host: on again\n"
     assert file.read_text() == "1\n"
@@ -261,7 +261,7 @@ def test_what_was_set_by_hand_stays_through_a_run(tree: Tree, knob: Command) -> 
     assert knob("set", "numa_balancing", "off").returncode == 0
     assert knob("restore", "turbo").stdout == "turbo host: on again\n"
     assert knob("restore").stdout == "numa_balancing host: on again\n"
-    assert knob("restore").stdout == "nothing to give back\n"
+    assert knob("restore").stdout == "nothing to restore\n"
     assert tree.picture() == before
     assert not hand_journal(tree.host).exists()
 
@@ -283,13 +283,13 @@ def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
         pass
 
 
-def test_a_reboot_took_kernel_values_back_but_not_registers(tree: Tree) -> None:
+def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:
     session = KnobSession("test", tree.host).__enter__()
     session.apply({"ddio@ens1f0": "off", "turbo": "off"})
     session.lock.release()  # as if killed
     tree.write("proc/sys/kernel/random/boot_id", "0b7f3c52-0000-4000-8000-000000000002\n")
     texts = [str(outcome) for outcome in restore_all(tree.host, knobs_of(tree.host))]
-    assert texts == ["turbo host: the host was rebooted since, which took it back", f"ddio {PORT}: on again"]
+    assert texts == ["turbo host: the host was rebooted since, which restored it", f"ddio {PORT}: on again"]
     assert (tree.root / f"{CPU}/intel_pstate/no_turbo").read_text() == "1\n"
 
 
@@ -328,7 +328,7 @@ def test_ctrl_c_during_the_restore_waits_for_its_end(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_hold_gives_back_at_a_signal(tree: Tree, number: signal.Signals) -> None:
+def test_hold_restores_at_a_signal(tree: Tree, number: signal.Signals) -> None:
     before = tree.picture()
     program = "from pollscope.cli import main; main()"
     command = [sys.executable, "-c", program, "knob", "--root", str(tree.root), "set", "turbo", "off", "--hold"]
@@ -356,7 +356,7 @@ def test_ice_lake_prefetchers_but_no_ddio(tmp_path: Path) -> None:
 
 def test_list_as_json(tree: Tree, knob: Command) -> None:
     rows = {row["knob"]: row for row in json.loads(knob("list", "--json").stdout)}
-    assert set(rows) == set(NAMES)
+    assert set(rows) == set(KNOBS)
     assert rows["governor"]["available"]
     assert rows["governor"]["values"] == {f"policy{number}": "powersave" for number in range(4)}
     assert not rows["c_states"]["available"]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from knob_tree import PORT, Command, Tree
 
-from pollscope.collectors.knobs import Knob, KnobSession, LeftBehind, NotGivenBack, Policy, knobs_of, restore_all
-from pollscope.collectors.knobs.numa_balancing import NumaBalancing
-from pollscope.collectors.knobs.session import left_behind, run_journal
-from pollscope.hostlock import HostLock
+from pollscope.host.lock import HostLock
+from pollscope.knobs import Knob, KnobSession, LeftBehind, NotRestored, Policy, knobs_of, restore_all
+from pollscope.knobs.numa_balancing import NumaBalancing
+from pollscope.knobs.session import left_behind, run_journal
 
 pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
 
@@ -51,7 +51,7 @@ def test_sigkill_at_any_moment(tree: Tree) -> None:
             assert left_behind(tree.host) == ""
         assert tree.picture() == before, f"seed {seed}"
         assert not run_journal(tree.host).exists()
-    assert all(outcome.settled for outcome in outcomes), [str(outcome) for outcome in outcomes if not outcome.settled]
+    assert all(outcome.restored for outcome in outcomes), [str(outcome) for outcome in outcomes if not outcome.restored]
     assert left >= KILLS // 2  # else the kills came at moments at which there was nothing to lose
 
 
@@ -59,8 +59,8 @@ def test_sigkill_of_the_restore_itself(tree: Tree) -> None:
     before = tree.picture()
     program = (
         "import sys; from pathlib import Path\n"
-        "from pollscope.collectors.knobs import *; from pollscope.hostlock import HostLock\n"
-        "host = Host.at(Path(sys.argv[1])); print('restoring', flush=True)\n"
+        "from pollscope.knobs import *; from pollscope.host.lock import HostLock\n"
+        "host = KnobHost.at(Path(sys.argv[1])); print('restoring', flush=True)\n"
         "with HostLock('restore', host.lock_path): restore_all(host, knobs_of(host))"
     )
     for seed in range(10):
@@ -80,13 +80,13 @@ def test_a_left_behind_journal_stops_the_next_run(tree: Tree, knob: Command) -> 
         kill_at_random(tree, 2000 + seed)
         if left_behind(tree.host):
             break
-    with pytest.raises(LeftBehind, match=r"sweep \d+ of .* did not give back: .*knob restore.*--restore-first"):
+    with pytest.raises(LeftBehind, match=r"sweep \d+ of .* did not restore: .*knob restore.*--restore-first"):
         KnobSession("next run", tree.host).__enter__()
     done = knob("set", "numa_balancing", "off")
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1
-    assert "did not give back" in done.stderr
-    assert "did not give back" in knob("list").stderr
+    assert "did not restore" in done.stderr
+    assert "did not restore" in knob("list").stderr
     assert knob("restore").returncode == 0
     with KnobSession("next run", tree.host):
         pass
@@ -116,8 +116,8 @@ def test_a_register_write_that_outlives_its_run_is_undone(tree: Tree, monkeypatc
     )
     slow.chmod(0o755)
     program = (
-        "import sys; from pathlib import Path; from pollscope.collectors.knobs import Host, apply\n"
-        "with apply({'ddio': 'off'}, 'run', Host.at(Path(sys.argv[1]))): pass"
+        "import sys; from pathlib import Path; from pollscope.knobs import KnobHost, apply\n"
+        "with apply({'ddio': 'off'}, 'run', KnobHost.at(Path(sys.argv[1]))): pass"
     )
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(slow.parent), prepend=":")
@@ -151,12 +151,12 @@ def test_a_restore_that_tore_a_file_is_repeated(tree: Tree, monkeypatch: pytest.
     assert tree.picture() == before
 
 
-def test_keep_accepts_what_cannot_be_given_back(tree: Tree) -> None:
-    with pytest.raises(NotGivenBack, match="changed by someone else"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+def test_keep_accepts_what_cannot_be_restored(tree: Tree) -> None:
+    with pytest.raises(NotRestored, match="changed by someone else"), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.set("numa_balancing", None, "off")
         session.set("turbo", None, "off")
         tree.write("proc/sys/kernel/numa_balancing", "2\n")
     outcomes = restore_all(tree.host, knobs_of(tree.host), Policy.KEEP)
-    assert [outcome.settled for outcome in outcomes] == [True]
+    assert [outcome.restored for outcome in outcomes] == [True]
     assert (tree.root / "proc/sys/kernel/numa_balancing").read_text() == "2\n"
     assert not run_journal(tree.host).exists()

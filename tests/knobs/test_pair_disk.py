@@ -61,7 +61,7 @@ def test_a_full_disk_lets_no_run_begin(cli: Cli, sshd: SshHost, tmp_path: Path, 
     assert cli("plan", cli.spec(SPEC), "--testbed", testbed).returncode == 0
 
 
-def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_given_back(
+def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_restored(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path
 ) -> None:
     before = tree.picture()

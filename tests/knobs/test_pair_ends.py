@@ -15,8 +15,8 @@ from run_helpers import Cli, assert_complete
 from ssh_host import SshHost
 
 from pollscope.analysis.collected import deliveries
-from pollscope.run_folder import read_run
-from pollscope.testbeds.ends import Clock, Clocks
+from pollscope.store.run_folder import read_run
+from pollscope.testbeds.pair.ends import Clock, Clocks
 
 LOAD = "collectors:\n  - {name: kernel-load, interval: 50 ms}\n"
 KNOBS = "knobs: {numa_balancing: off}\n"
@@ -155,7 +155,7 @@ def wait_until(there: object, limit_s: float = 150.0) -> None:
         time.sleep(0.02)
 
 
-def test_knobs_of_the_dut_are_turned_and_given_back(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
+def test_knobs_of_the_dut_are_turned_and_restored(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
     done = cli("run", cli.spec(SWEEP + KNOBS), "--testbed", testbed)
@@ -189,7 +189,7 @@ def test_ddio_of_an_emulated_dut_only_where_the_testbed_says_so(
     assert run.meta["knobs_before"] == run.meta["knobs_after"]
 
 
-def test_knobs_are_given_back_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
+def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
     spec = cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 3 s"))
@@ -233,7 +233,7 @@ def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
     refused = cli("run", cli.spec(SPEC, "plain.yaml"), "--testbed", testbed)
     assert refused.returncode == 3
     assert len(refused.stderr.splitlines()) == 1
-    assert "did not give back: " in refused.stderr
+    assert "did not restore: " in refused.stderr
     done = cli("run", cli.spec(SPEC, "plain.yaml"), "--testbed", testbed, "--restore-first")
     assert done.returncode == 0, done.stderr
     assert tree.picture() == before

@@ -19,13 +19,14 @@ from pair_hosts import SPEC, host_config, written
 from run_helpers import Cli, assert_complete
 from ssh_host import SshHost, running_sshd
 
-from pollscope.errors import HostError
-from pollscope.hostlock import HostLock
-from pollscope.run import NOT_GIVEN_BACK
-from pollscope.run_folder import RunFolder, read_run
-from pollscope.testbeds import pair_inventory, pair_knobs
-from pollscope.testbeds.inventory import Inventory
-from pollscope.testbeds.plays import PlayFailed, PlayResult
+from pollscope.base.errors import HostError
+from pollscope.host.lock import HostLock
+from pollscope.run.run import NOT_RESTORED
+from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.testbeds.pair import boot_play as pair_inventory
+from pollscope.testbeds.pair import knobs as pair_knobs
+from pollscope.testbeds.pair.inventory import Inventory
+from pollscope.testbeds.pair.plays import PlayFailed, PlayResult
 
 TYPES = {"pt": "identity", "lazy": "DMA-FQ", "strict": "DMA"}
 # A warm-up that outlasts the time between the two start requests on a busy host.
@@ -143,14 +144,14 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         yield made
 
 
-def test_modes_are_set_by_few_plays_and_given_back(bench: Bench) -> None:
+def test_modes_are_set_by_few_plays_and_restored(bench: Bench) -> None:
     before = bench.tree.picture()
     sweep = SWEEP.replace("strict]", "strict], knob.governor: [performance, powersave]")
     code, said = bench.run(sweep.replace("count: 1", "count: 2"))
     assert code == 0, said
     (run,) = bench.runs()
     assert_complete(run)
-    # Two blocks of two modes, the second backwards: three plays for eight trials, and one that gives back.
+    # Two blocks of two modes, the second backwards: three plays for eight trials, and one that restores.
     assert sorted(bench.machine.modes[:2]) == ["pt", "strict"]
     assert bench.machine.modes[2:] == [bench.machine.modes[0], OWN]
     assert run.meta["knobs_before"] == run.meta["knobs_after"]
@@ -159,7 +160,7 @@ def test_modes_are_set_by_few_plays_and_given_back(bench: Bench) -> None:
     assert not bench.note.exists()
 
 
-def test_other_knobs_are_given_back_before_a_reboot_and_set_again_after_it(
+def test_other_knobs_are_restored_before_a_reboot_and_set_again_after_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     balancing = bench.tree.root / "proc/sys/kernel/numa_balancing"
@@ -172,7 +173,7 @@ def test_other_knobs_are_given_back_before_a_reboot_and_set_again_after_it(
     monkeypatch.setattr(pair_inventory, "run_play", looking)
     code, said = bench.run(SWEEP + "knobs: {numa_balancing: off}\n")
     assert code == 0, said
-    assert seen == ["1\n"] * 3, "two modes, and the one that is given back"
+    assert seen == ["1\n"] * 3, "two modes, and the one that is restored"
     assert bench.runs()[0].meta["knobs_after"]["numa_balancing"] == {"dut/host": "on"}
     assert balancing.read_text() == "1\n"
 
@@ -188,7 +189,7 @@ def test_a_mode_that_the_kernel_does_not_take_is_tried_once(bench: Bench) -> Non
     assert not bench.note.exists()
 
 
-def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_gives_back(bench: Bench) -> None:
+def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_restores(bench: Bench) -> None:
     bench.machine.silent = True
     code, said = bench.run(SWEEP)
     assert code == 3
@@ -199,14 +200,17 @@ def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_gives_ba
     bench.restart()
     code, said = bench.run(PLAIN)
     assert (code, len(said)) == (3, 1)
-    assert "did not give back: iommu" in said[0]
+    assert "did not restore: iommu" in said[0]
     (broken,) = bench.runs()
-    assert any(text.startswith(NOT_GIVEN_BACK) for text in broken.meta["warnings"])
+    assert any(text.startswith(NOT_RESTORED) for text in broken.meta["warnings"])
+    # A run folder of before has other words for it.
+    meta = broken.path / "run.json"
+    meta.write_text(meta.read_text().replace(f'"{NOT_RESTORED}', '"knob not given back'))
     code, said = bench.resume(broken, "--restore-first")
     assert code == 0, said
     (run,) = bench.runs()
     assert_complete(run)
-    assert not any(text.startswith(NOT_GIVEN_BACK) for text in run.meta["warnings"]), run.meta["warnings"]
+    assert not any(text.startswith("knob not") for text in run.meta["warnings"]), run.meta["warnings"]
     assert bench.machine.modes[-1] == OWN
     assert bench.mode == TYPES[OWN]
     assert not bench.note.exists()
@@ -262,7 +266,7 @@ def test_every_pair_of_several_has_its_own_modes(
     assert_complete(run)
     seen = {(trial["pair"], trial["factors"]["knob.iommu"]) for trial in run.trials}
     assert seen == {(pair, mode) for pair in both for mode in ("passthrough", "strict")}
-    # Two blocks of two modes on each: three plays, and one that gives back.
+    # Two blocks of two modes on each: three plays, and one that restores.
     assert all(len(each.machine.modes) == 4 and each.machine.modes[-1] == OWN for each in both.values())
 
 

@@ -34,7 +34,7 @@ def act(program: str, state: str = "present", check: bool = False, consent: bool
     return lines
 
 
-def test_sets_once_verifies_and_gives_back(tree: Tree, program: str) -> None:
+def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
     before = tree.picture()
     wanted = {"governor": "performance", "turbo": False}
     assert len(act(program, check=True, **wanted)) == 2
@@ -45,7 +45,7 @@ def test_sets_once_verifies_and_gives_back(tree: Tree, program: str) -> None:
     assert act(program, state="absent")
     assert tree.picture() == before
     assert act(program, state="absent") == []
-    with pytest.raises(knob_module.Refused, match="turbo is on, should be off"):
+    with pytest.raises(knob_module.HostError, match="turbo is on, should be off"):
         act(program, state="verified", turbo=False)
 
 
@@ -62,30 +62,30 @@ def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
 def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", port_id=EMULATED_PORT)
     program, knobs, before = program_for(tree, tmp_path), {f"ddio@{NIC}": "off"}, tree.picture()
-    with pytest.raises(knob_module.Refused, match="an emulator's"):
+    with pytest.raises(knob_module.HostError, match="an emulator's"):
         act(program, **knobs)
     assert tree.picture() == before
     assert act(program, consent=True, **knobs)
     assert tree.register(PORT, PERFCTRLSTS_0) & 0x80 == 0
     assert act(program, state="verified", **knobs) == []
-    assert act(program, state="absent", check=True) == ["ddio would be given back"]
-    assert act(program, state="absent")  # what was set is given back without asking again
+    assert act(program, state="absent", check=True) == ["ddio would be restored"]
+    assert act(program, state="absent")  # what was set is restored without asking again
     assert tree.picture() == before
 
 
-def test_a_refused_knob_gives_back_those_before(tree: Tree, program: str) -> None:
+def test_a_refused_knob_restores_those_before(tree: Tree, program: str) -> None:
     before = tree.picture()
-    with pytest.raises(knob_module.Refused, match="governor"):
+    with pytest.raises(knob_module.HostError, match="governor"):
         act(program, turbo="off", governor="warp")
     assert tree.picture() == before
 
 
 def test_without_the_program_the_role_that_brings_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = str(tmp_path / "pollscope")
-    with pytest.raises(knob_module.Refused, match="the role pollscope_apps brings it"):
+    with pytest.raises(knob_module.HostError, match="the role pollscope_apps brings it"):
         act(nowhere, turbo="off")
     monkeypatch.setattr(knob_module, "JOURNAL", tmp_path / "hand.journal")
     assert act(nowhere, state="absent") == []
     (tmp_path / "hand.journal").write_text("")
-    with pytest.raises(knob_module.Refused):
+    with pytest.raises(knob_module.HostError):
         act(nowhere, state="absent")

@@ -4,7 +4,7 @@
 
 Brings the testbed vm-pair up, provisions it by the plays, runs the sanity spec of a pair across it, compares IOMMU
 modes and DDIO, loses the SSH of the DUT in a sweep of a knob, pulls its plug in a trial and completes both runs,
-reverts the plays and takes everything down; then looks whether a process, a file or a mount is left. With --roles, all
+restores the plays and takes everything down; then looks whether a process, a file or a mount is left. With --roles, all
 other roles of the playbooks come and go on the DUT instead (`make vm-roles-test`). Each step is a command that a user
 would give. usage: tests/vm/vm_test.py [--roles] [POLLSCOPE]
 """
@@ -23,13 +23,13 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from pollscope.collectors.qemu_vtd import Monitor  # noqa: E402
-from pollscope.run_folder import RunFolder, read_run  # noqa: E402
+from pollscope.collectors.sources.qemu_vtd import Monitor  # noqa: E402
+from pollscope.store.run_folder import RunFolder, read_run  # noqa: E402
 from pollscope.testbeds import make_testbed  # noqa: E402
-from pollscope.testbeds.inventory import Inventory, load_inventory  # noqa: E402
-from pollscope.testbeds.plays import PlayResult, run_play  # noqa: E402
-from pollscope.testbeds.vm_machine import run_there  # noqa: E402
-from pollscope.testbeds.vm_pair import VmPairTestbed, vm_folder  # noqa: E402
+from pollscope.testbeds.pair.inventory import Inventory, load_inventory  # noqa: E402
+from pollscope.testbeds.pair.plays import PlayResult, run_play  # noqa: E402
+from pollscope.testbeds.vm.machine import run_there  # noqa: E402
+from pollscope.testbeds.vm.testbed import VmPairTestbed, vm_folder  # noqa: E402
 
 WORDS = [word for word in sys.argv[1:] if word != "--roles"]
 POLLSCOPE = WORDS[0] if WORDS else str(CHECKOUT / ".venv/bin/pollscope")
@@ -70,7 +70,7 @@ cat /proc/sys/kernel/perf_event_paranoid
 ethtool -g $(basename $device/net/*)
 """
 )
-# The roles whose revert the rest of this test does not show; ddio on consent, for the port is QEMU's. (There is no
+# The roles whose restore the rest of this test does not show; ddio on consent, for the port is QEMU's. (There is no
 # governor to set, no NIC of Mellanox, and no archive of pktgen-dpdk: cpu_power, telemetry and pktgen have nothing to do
 # here.)
 ROLES = ("common", "build_tools", "dpdk", "pollscope_apps", "cpu_isolation", "iommu")
@@ -226,7 +226,7 @@ def snapshot(testbed: VmPairTestbed) -> list[str]:
 def provisioning(testbed: VmPairTestbed) -> list[str]:
     """Revert, check mode, converge, again and verify; returns what was there before it converged."""
     inventory = testbed.inventory()
-    play("revert", inventory)
+    play("restore", inventory)
     bare = snapshot(testbed)
     assert all("driver e1000e" in each and "pages 0" in each for each in bare), bare
     assert play("provision", inventory, "--check").changes
@@ -238,15 +238,15 @@ def provisioning(testbed: VmPairTestbed) -> list[str]:
     return bare
 
 
-def reverting(testbed: VmPairTestbed, bare: list[str]) -> None:
+def restoring(testbed: VmPairTestbed, bare: list[str]) -> None:
     """What was there before the plays is there after them and all runs."""
-    assert play("revert", testbed.inventory()).changes
+    assert play("restore", testbed.inventory()).changes
     after = snapshot(testbed)
     assert after == bare, f"not as before:\n{bare}\n{after}"
 
 
 def every_role(testbed: VmPairTestbed) -> None:
-    """Converge, again, verify and revert the roles on the DUT; what was there before them is there after them."""
+    """Converge, again, verify and restore the roles on the DUT; what was there before them is there after them."""
     with tempfile.TemporaryDirectory(dir=CHECKOUT / ".cache") as folder:
         archive = Path(folder) / "release.tar.gz"
         build = [CHECKOUT / "playbooks/build-release", "--suite", testbed.config.release, archive]
@@ -268,7 +268,7 @@ def every_role(testbed: VmPairTestbed) -> None:
             assert any(sign in line for line in between - before), f"no role brought {sign}"
         assert not play("provision", inventory, "--limit", "dut").changes, "the second run changed something"
         assert not play("verify", inventory, "--limit", "dut").changes
-        assert play("revert", inventory, "--limit", "dut").changes
+        assert play("restore", inventory, "--limit", "dut").changes
         after = everything(testbed)
         assert after == before, "\n".join(["not as before:", *sorted(after ^ before)])
 
@@ -336,14 +336,14 @@ def measured(testbed: VmPairTestbed) -> None:
         pollscope("compare", lose_ssh(testbed), "--by", "ddio")
     with step("the plug of the DUT is pulled in a trial"):
         pull_the_plug(testbed)
-    with step("revert"):
-        reverting(testbed, bare)
+    with step("restore"):
+        restoring(testbed, bare)
 
 
 def roles(testbed: VmPairTestbed) -> None:
     """The other roles, on a machine that has nothing from the plays."""
-    with step("revert"):
-        assert play("revert", testbed.inventory()).changes
+    with step("restore"):
+        assert play("restore", testbed.inventory()).changes
     with step("every other role comes and goes"):
         every_role(testbed)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: reserve 2 MB hugepages with a journal, and give them back exactly.
+"""Ansible module: reserve 2 MB hugepages with a journal, and restore them exactly.
 
 The journal is flushed to disk before the first write, and every write is read back. States of the journal:
 
     no file                nothing of ours is on this host
     `reserved` is null     interrupted between journal and read-back: any number between before and wanted is ours
-    `reserved` has counts  reserved; giving back is refused unless the host still shows exactly these counts
+    `reserved` has counts  reserved; restoring is refused unless the host still shows exactly these counts
 """
 
 import json
@@ -19,7 +19,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: hugepages_reservation
-short_description: Reserve 2 MB hugepages with a journal, and give them back exactly
+short_description: Reserve 2 MB hugepages with a journal, and restore them exactly
 description:
   - With C(present), raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow,
     and mounts hugetlbfs when there is no mount of that page size. A larger reservation is left alone.
@@ -282,7 +282,7 @@ def verify(host: Host, parameters: dict[str, Any]) -> list[str]:
 
 
 def absent(host: Host, journal: Journal) -> list[str]:
-    """Unmount and give back; returns the lines that say what was changed."""
+    """Unmount and restore; returns the lines that say what was changed."""
     entry = current_entry(host, journal)
     if entry is None:
         return []

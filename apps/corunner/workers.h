@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The workers that were configured, and one trial of them at a time (docs/corunner.md). A trial runs until `stop`, or over
+ * a warm-up and a window of its own.
+ */
+#ifndef WORKERS_H
+#define WORKERS_H
+
+#include <stdbool.h>
+#include <jansson.h>
+
+#include "node_error.h"
+
+/* Returns 0 or -errno. */
+int workers_open(void);
+void workers_close(void);
+
+/* The requests of the same names: the reply without `id` and `ok` (new reference), or NULL with err. */
+json_t *workers_configure(json_t *request, struct node_error *err);
+json_t *workers_start(json_t *request, struct node_error *err);
+json_t *workers_stop(json_t *request, struct node_error *err);
+json_t *workers_read(json_t *request, struct node_error *err);
+
+bool workers_busy(void);
+
+/* For conversation_run. */
+int workers_wake_fd(void);
+int workers_timeout_ms(void);
+json_t *workers_step(void);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LCORE_H
+#define LCORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "node_error.h"
+
+/*
+ * Wait until no worker lcore runs a function, asleep: rte_eal_wait_lcore() spins, maybe on the CPU of the lcore that it
+ * waits for. Main lcore only.
+ */
+void lcore_wait_all(void);
+
+/* The same, but not beyond this TSC value. Returns whether all have come back. */
+bool lcore_wait_until(uint64_t limit_tsc);
+
+/* Whether the lcore still runs the function that it was launched with. Main lcore only. */
+bool lcore_is_out(unsigned int lcore);
+
+/* The CPU that the lcore is bound to (the first of them when there are several): what `--lcores` says, not the lcore's number. */
+int lcore_cpu(unsigned int lcore);
+
+/* Read the number of a worker lcore of this process. Returns 0, or -1 when it is none. */
+int lcore_worker(const json_t *value, unsigned int *lcore);
+
+/*
+ * Read the array `lcores` of a request: worker lcores of this process, each once. Returns how many were written to lcores[]
+ * (RTE_MAX_LCORE at most), or -1 with err.
+ */
+int lcore_list(json_t *list, unsigned int lcores[], struct node_error *err);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include <rte_ethdev.h>
+
+#include "delay_config.h"
+#include "fields.h"
+#include "lcore.h"
+#include "packets.h"
+#include "ports/ports.h"
+#include "routes.h"
+#include "workload/workload.h"
+
+#define SAMPLE_EVERY_MAX   1000000
+#define RING_SLOTS_DEFAULT 1024
+#define FLOWS_DEFAULT      1024
+#define LOOKUPS_MAX        1024
+
+const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NULL};
+
+static const char *const organisations[] = {"scale-out", "scale-up", "locked", NULL};
+static const char *const ring_syncs[] = {"default", "rts", "hts", NULL}; /* as in enum handoff_sync */
+static const char *const notifications[] = {"spin", NULL};
+static const char *const encapsulations[] = {"gre-ipv6", "ipip", NULL};
+static const char *const tx_pools[] = {"per-core", "shared", NULL};
+
+static bool is_listed(const struct lcore_list *list, unsigned int lcore)
+{
+	for (unsigned int i = 0; i < list->n; i++)
+		if (list->lcores[i] == lcore)
+			return true;
+	return false;
+}
+
+bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore)
+{
+	return is_listed(&config->workers, lcore) || is_listed(&config->dispatchers, lcore);
+}
+
+static int read_lcore(const json_t *item, size_t i, const char *at, const struct dut_config *config,
+                      struct lcore_list *list, struct node_error *err)
+{
+	unsigned int lcore;
+
+	if (lcore_worker(item, &lcore))
+		return node_fail(err, at, "item %zu is not a worker lcore of this process", i);
+	if (dut_config_has_lcore(config, lcore))
+		return node_fail(err, at, "lcore %u is listed twice", lcore);
+	list->lcores[list->n++] = lcore;
+	return 0;
+}
+
+static int read_lcores(const json_t *list, size_t min, const char *at, const struct dut_config *config,
+                       struct lcore_list *lcores, struct node_error *err)
+{
+	if (!json_is_array(list) || json_array_size(list) < min || json_array_size(list) > RTE_MAX_LCORE)
+		return node_fail(err, at, "must be an array of at least %zu lcores", min);
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (read_lcore(json_array_get(list, i), i, at, config, lcores, err))
+			return -1;
+	return 0;
+}
+
+static int read_roles(json_t *object, struct dut_config *config, struct node_error *err)
+{
+	const json_t *dispatchers = json_object_get(object, "dispatchers");
+
+	if (fields_require(object, "dut", "lcores", err) ||
+	    read_lcores(json_object_get(object, "lcores"), 1, "dut.lcores", config, &config->workers, err))
+		return -1;
+	if (!dispatchers)
+		return 0;
+	return read_lcores(dispatchers, 0, "dut.dispatchers", config, &config->dispatchers, err);
+}
+
+static int read_composition(json_t *object, struct dut_config *config, struct node_error *err)
+{
+	unsigned int organisation = config->organisation, accounting = config->accounting,
+	             sync = config->ring_sync, notification = 0; /* there is one only: nothing to remember */
+
+	if (fields_choice(object, "dut", "organisation", organisations, &organisation, err) ||
+	    fields_choice(object, "dut", "ring_sync", ring_syncs, &sync, err) ||
+	    fields_choice(object, "dut", "notification", notifications, &notification, err) ||
+	    fields_choice(object, "dut", "workload", workload_names, &config->workload, err) ||
+	    fields_choice(object, "dut", "accounting", accounting_names, &accounting, err) ||
+	    fields_choice(object, "dut", "encapsulation", encapsulations, &config->encapsulation, err) ||
+	    fields_choice(object, "dut", "tx_pool", tx_pools, &config->tx_pool, err))
+		return -1;
+	config->organisation = (enum organisation)organisation;
+	config->accounting = (enum accounting)accounting;
+	config->ring_sync = (enum handoff_sync)sync;
+	return 0;
+}
+
+/* The name of a port; null and an absent key leave *name alone. */
+static int read_port(json_t *object, const char *key, const char **name, struct node_error *err)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!value || json_is_null(value))
+		return 0;
+	return fields_string(object, "dut", key, RTE_ETH_NAME_MAX_LEN - 1, name, err);
+}
+
+static int read_ports(json_t *object, struct dut_config *config, struct node_error *err)
+{
+	const struct workload *workload = workloads[config->workload];
+
+	if (read_port(object, "rx_port", &config->rx_name, err) ||
+	    read_port(object, "tx_port", &config->tx_name, err))
+		return -1;
+	if (workload->receives && !config->rx_name)
+		return node_fail(err, "dut.rx_port", "is required: workload %s receives",
+		                 workload_names[config->workload]);
+	if (!workload->receives && config->rx_name)
+		return node_fail(err, "dut.rx_port", "must be null: workload %s receives nothing",
+		                 workload_names[config->workload]);
+	if (workload->sends && !config->tx_name)
+		return node_fail(err, "dut.tx_port", "is required: workload %s sends",
+		                 workload_names[config->workload]);
+	return 0;
+}
+
+static int read_ring_slots(json_t *object, struct dut_config *config, struct node_error *err)
+{
+	uint64_t slots = config->ring_slots;
+
+	if (fields_u64(object, "dut", "ring_size", HANDOFF_SLOTS_MIN, HANDOFF_SLOTS_MAX, &slots, err))
+		return -1;
+	if (slots & (slots - 1))
+		return node_fail(err, "dut.ring_size", "must be a power of two, not %u", (unsigned int)slots);
+	config->ring_slots = (uint32_t)slots;
+	return 0;
+}
+
+static int read_numbers(json_t *object, struct dut_config *config, struct node_error *err)
+{
+	return read_ring_slots(object, config, err) ||
+	       fields_u64(object, "dut", "routes", 1, ROUTES_MAX, &config->routes, err) ||
+	       fields_u64(object, "dut", "lookups", 1, LOOKUPS_MAX, &config->lookups, err) ||
+	       fields_u64(object, "dut", "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
+	       frame_sizes_read(json_object_get(object, "frame"), "dut.frame", &config->frame, err) ||
+	       fields_u64(object, "dut", "burst", 1, ACCOUNT_BURST_MAX, &config->burst, err) ||
+	       fields_u64(object, "dut", "sample_every", 1, SAMPLE_EVERY_MAX, &config->sample_every, err) ||
+	       fields_u64(object, "dut", "longest", 0, LONGEST_MAX, &config->longest, err);
+}
+
+unsigned int dut_config_rings(const struct dut_config *config)
+{
+	return config->organisation == SCALE_UP ? 1 : config->dispatchers.n;
+}
+
+static int check_organisation(const struct dut_config *config, struct node_error *err)
+{
+	const unsigned int workers = config->workers.n, dispatchers = config->dispatchers.n;
+
+	if (config->organisation == SCALE_OUT && dispatchers && dispatchers != workers)
+		return node_fail(err, "dut.dispatchers",
+		                 "scale-out needs none, or one for each of the %u lcores; not %u", workers,
+		                 dispatchers);
+	if (config->organisation == SCALE_UP && !dispatchers)
+		return node_fail(err, "dut.dispatchers", "scale-up needs at least one");
+	if (config->organisation == LOCKED && dispatchers)
+		return node_fail(err, "dut.dispatchers",
+		                 "locked has none: all lcores poll the RX queues themselves");
+	if (config->organisation != SCALE_UP && config->ring_sync != HANDOFF_DEFAULT)
+		return node_fail(err, "dut.ring_sync",
+		                 "is for the shared ring of scale-up; leave it out with %s",
+		                 organisations[config->organisation]);
+	if (dut_config_rings(config) == 0 && config->ring_slots != RING_SLOTS_DEFAULT)
+		return node_fail(err, "dut.ring_size", "there is no ring: leave it out without dispatchers");
+	return 0;
+}
+
+/* Keys of one workload mean nothing with another. */
+static int check_workload(const json_t *object, const struct dut_config *config, struct node_error *err)
+{
+	const struct workload *workload = workloads[config->workload];
+	static const struct {
+		const char *key, *where;
+	} of_tx[] = {{"frame", "dut.frame"}, {"flows", "dut.flows"}, {"tx_pool", "dut.tx_pool"}};
+
+	if (!workload->receives && (config->organisation != SCALE_OUT || config->dispatchers.n))
+		return node_fail(err, "dut.organisation",
+		                 "workload %s receives nothing: only scale-out without dispatchers",
+		                 workload_names[config->workload]);
+	for (unsigned int i = 0; workload->receives && i < RTE_DIM(of_tx); i++)
+		if (json_object_get(object, of_tx[i].key))
+			return node_fail(err, of_tx[i].where, "is for workload tx; leave it out with %s",
+			                 workload_names[config->workload]);
+	if (!workload->further_loops && config->lookups > 1)
+		return node_fail(err, "dut.lookups", "is for workload l3fwd-lpm; leave it out with %s",
+		                 workload_names[config->workload]);
+	if (workload != &workload_encap && json_object_get(object, "encapsulation"))
+		return node_fail(err, "dut.encapsulation", "is for workload encap; leave it out with %s",
+		                 workload_names[config->workload]);
+	return 0;
+}
+
+static enum poller_source source_of(const struct dut_config *config)
+{
+	if (!workloads[config->workload]->receives)
+		return SOURCE_MADE;
+	if (config->organisation == LOCKED)
+		return SOURCE_LOCKED;
+	return config->dispatchers.n ? SOURCE_RING : SOURCE_RX_QUEUES;
+}
+
+bool dut_config_delays(const struct dut_config *config)
+{
+	return config->has_service || config->has_hiccup;
+}
+
+poll_loop_fn dut_config_loop(const struct dut_config *config)
+{
+	const struct workload *workload = workloads[config->workload];
+	const loop_table *loops = config->lookups > 1 ? workload->further_loops : workload->loops;
+
+	return (*loops)[config->source][dut_config_delays(config)][config->accounting];
+}
+
+/* Not every combination has a loop (loop/loop.h). */
+static int check_loop(const struct dut_config *config, struct node_error *err)
+{
+	if (dut_config_loop(config))
+		return 0;
+	return node_fail(err, "dut.accounting",
+	                 "%s goes with neither rings, locks, delays nor further look-ups; use sampled",
+	                 accounting_names[config->accounting]);
+}
+
+static int check_frames(const struct dut_config *config, const struct ports_plan *plan,
+                        struct node_error *err)
+{
+	const uint32_t largest = frame_sizes_largest(&config->frame);
+
+	if (workloads[config->workload]->receives)
+		return 0;
+	const uint16_t mtu = plan->ports[config->tx_port].spec.mtu;
+
+	if (largest > (uint32_t)mtu + RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES)
+		return node_fail(err, "dut.frame", "frames of %u bytes do not fit the MTU %u of the TX port",
+		                 largest, mtu);
+	return 0;
+}
+
+/* Every lcore that polls RX queues alone needs one at least, and every worker a TX queue. */
+static int check_queues(const struct dut_config *config, const struct ports_plan *plan,
+                        struct node_error *err)
+{
+	const bool dispatched = config->dispatchers.n > 0;
+	const unsigned int workers = config->workers.n,
+	                   readers = dispatched ? config->dispatchers.n : workers;
+
+	if (config->rx_port != NO_PORT && config->organisation != LOCKED &&
+	    plan->ports[config->rx_port].spec.rx_queues < readers)
+		return node_fail(err, dispatched ? "dut.dispatchers" : "dut.lcores",
+		                 "%u lcores need as many RX queues; the port has %u", readers,
+		                 plan->ports[config->rx_port].spec.rx_queues);
+	if (config->tx_port != NO_PORT && plan->ports[config->tx_port].spec.tx_queues < workers)
+		return node_fail(err, "dut.lcores", "%u lcores need as many TX queues; the port has %u",
+		                 workers, plan->ports[config->tx_port].spec.tx_queues);
+	return 0;
+}
+
+int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err)
+{
+	static const char *const keys[] = {"lcores",        "dispatchers",  "rx_port",    "tx_port",
+	                                   "organisation",  "ring_sync",    "ring_size",  "workload",
+	                                   "encapsulation", "frame",        "flows",      "routes",
+	                                   "burst",         "notification", "service",    "extra_cycles",
+	                                   "hiccup",        "longest",      "accounting", "sample_every",
+	                                   "lookups",       "tx_pool",      NULL};
+
+	*config = (struct dut_config){
+	        .accounting = ACCOUNTING_SAMPLED,
+	        .workload = WORKLOAD_l3fwd_lpm, /* the application of SoCC'19 */
+	        .ring_slots = RING_SLOTS_DEFAULT,
+	        .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
+	        .flows = FLOWS_DEFAULT,
+	        .routes = ROUTES_DEFAULT,
+	        .lookups = 1,
+	        .burst = 32,
+	        .sample_every = 4,
+	        .longest = 16,
+	};
+	if (fields_only(object, "dut", keys, err) || read_roles(object, config, err) ||
+	    read_composition(object, config, err) || read_ports(object, config, err) ||
+	    read_numbers(object, config, err) || delay_config_read(object, config, err))
+		return -1;
+	config->source = source_of(config);
+	return check_organisation(config, err) || check_workload(object, config, err) ||
+	       check_loop(config, err);
+}
+
+int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err)
+{
+	if (ports_plan_find(plan, config->rx_name, "dut.rx_port", &config->rx_port, err) ||
+	    ports_plan_find(plan, config->tx_name, "dut.tx_port", &config->tx_port, err) ||
+	    check_frames(config, plan, err) || check_queues(config, plan, err))
+		return -1;
+	plan->held_port = config->rx_port;
+	plan->held_mbufs = config->ring_slots * dut_config_rings(config);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The "dut" object of a `configure` request (docs/node-protocol.md), parsed by itself, then resolved beside the ports. */
+#ifndef DUT_CONFIG_H
+#define DUT_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <rte_lcore.h>
+
+#include "delays.h"
+#include "frame_sizes.h"
+#include "handoff.h"
+#include "loop/poller.h"
+#include "node_error.h"
+#include "ports/plan.h"
+
+enum organisation { SCALE_OUT, SCALE_UP, LOCKED };
+enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
+
+extern const char *const handoff_sync_names[]; /* by enum handoff_sync */
+
+struct lcore_list {
+	unsigned int lcores[RTE_MAX_LCORE];
+	unsigned int n;
+};
+
+struct dut_config {
+	struct lcore_list workers;
+	struct lcore_list dispatchers;
+	const char *rx_name; /* lives as long as the request; NULL: workload tx */
+	const char *tx_name; /* NULL: none */
+	uint16_t rx_port;    /* resolved, NO_PORT where there is no name */
+	uint16_t tx_port;
+	enum organisation organisation;
+	enum handoff_sync ring_sync;
+	uint32_t ring_slots;
+	unsigned int workload; /* index of workloads[] */
+	enum accounting accounting;
+	unsigned int encapsulation; /* enum encapsulation */
+	struct frame_sizes frame;
+	uint64_t flows;
+	uint64_t routes;
+	uint64_t lookups;
+	unsigned int tx_pool; /* enum tx_pool */
+	uint64_t burst;
+	uint64_t sample_every;
+	uint64_t longest;
+	bool has_service; /* also when all it adds is 0 */
+	bool has_hiccup;
+	enum poller_source source; /* where the workers' packets come from; follows from the above */
+	struct delays_config delays;
+};
+
+/* Read `object`, and check what can be told from it alone. Returns 0, or -1 with err (where begins with "dut"). */
+int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err);
+
+/* Find its ports among those of `plan`, check what it asks of them, and tell `plan` what its rings hold. As above. */
+int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err);
+
+bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore);
+
+/* Packets are delayed on purpose. */
+bool dut_config_delays(const struct dut_config *config);
+
+/* The loop of its workers; NULL: there is none for this combination. */
+poll_loop_fn dut_config_loop(const struct dut_config *config);
+
+/* Number of rings between dispatchers and workers. */
+unsigned int dut_config_rings(const struct dut_config *config);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+
+#include "accounting.h"
+#include "fields.h"
+#include "packets.h"
+#include "routes.h"
+
+/* 24 bits of lateness in a frame hold 3 ms up to a TSC of 5.5 GHz. */
+#define LATE_MAX_NS_MAX     3000000
+#define LATE_MAX_NS_DEFAULT 100000
+#define FLOWS_DEFAULT       1024
+#define BURST_DEFAULT       32
+
+static const struct gen_config defaults = {
+        .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
+        .flows = FLOWS_DEFAULT,
+        .routes = ROUTES_DEFAULT,
+        .visit_packets = BURST_DEFAULT,
+        .seed = 1,
+        .burst = BURST_DEFAULT,
+        .late_max_ns = LATE_MAX_NS_DEFAULT,
+};
+
+static const char *const gen_keys[] = {"lcore",        "tx_port",       "rx_port",    "target_port",
+                                       "target",       "frame",         "flows",      "routes",
+                                       GEN_SHAPE_KEYS, "visit_packets", "arrivals",   "seed",
+                                       "burst",        "late_max_ns",   "departures", NULL};
+static const char *const arrival_names[] = {"constant", "poisson", NULL};
+
+static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t max, uint32_t *value,
+                    struct node_error *err)
+{
+	uint64_t wide = *value;
+
+	if (fields_u64(spec, "gen", key, min, max, &wide, err))
+		return -1;
+	*value = (uint32_t)wide;
+	return 0;
+}
+
+static int read_lcore(const json_t *spec, unsigned int *lcore, struct node_error *err)
+{
+	if (fields_require(spec, "gen", "lcore", err) ||
+	    read_u32(spec, "lcore", 0, RTE_MAX_LCORE - 1, lcore, err))
+		return -1;
+	if (!rte_lcore_is_enabled(*lcore) || *lcore == rte_get_main_lcore())
+		return node_fail(err, "gen.lcore", "lcore %u is not a worker lcore of this node", *lcore);
+	return 0;
+}
+
+/* The name of a port; null and an absent key leave *name alone. */
+static int read_port(const json_t *spec, const char *key, const char **name, struct node_error *err)
+{
+	if (json_object_get(spec, key) == NULL || json_is_null(json_object_get(spec, key)))
+		return 0;
+	return fields_string(spec, "gen", key, RTE_ETH_NAME_MAX_LEN - 1, name, err);
+}
+
+static int read_ports(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	if (read_port(spec, "tx_port", &config->tx_name, err) ||
+	    read_port(spec, "rx_port", &config->rx_name, err) ||
+	    read_port(spec, "target_port", &config->target_name, err))
+		return -1;
+	if (config->tx_name == NULL)
+		return node_fail(err, "gen.tx_port", "is required");
+	return 0;
+}
+
+static int read_target(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	const json_t *const target = json_object_get(spec, "target");
+
+	if (target == NULL || json_is_null(target))
+		return 0;
+	if (config->target_name != NULL)
+		return node_fail(err, "gen.target", "is given beside target_port; a target has one of both");
+	config->has_target = true;
+	return gen_target_parse(target, &config->target, err);
+}
+
+static int read_flows(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	return read_u32(spec, "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
+	       read_u32(spec, "routes", 1, ROUTES_MAX, &config->routes, err) ||
+	       gen_shape_read(spec, "gen", &config->shape, err) ||
+	       read_u32(spec, "visit_packets", 1, ACCOUNT_BURST_MAX, &config->visit_packets, err);
+}
+
+static int read_pace(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	unsigned int arrivals = 0;
+
+	if (fields_choice(spec, "gen", "arrivals", arrival_names, &arrivals, err) ||
+	    fields_u64(spec, "gen", "seed", 0, INT64_MAX, &config->seed, err) ||
+	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
+	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
+	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
+		return -1;
+	config->poisson = arrivals == 1;
+	return 0;
+}
+
+/* The driver of a real port drops or truncates frames above its MTU; better to say so before. */
+static int check_mtu(const struct gen_config *config, uint16_t mtu, struct node_error *err)
+{
+	const uint32_t overhead = RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
+	const uint32_t largest = frame_sizes_largest(&config->frame);
+
+	if (largest > mtu + overhead)
+		return node_fail(err, "gen.frame",
+		                 "frames of %u bytes do not fit the MTU %u of %s (needs %u)", largest, mtu,
+		                 config->tx_name, largest - overhead);
+	return 0;
+}
+
+/* Each queue that the shape loads needs a flow. */
+static int check_flows(const struct gen_config *config, unsigned int queues, struct node_error *err)
+{
+	const unsigned int loaded = gen_shape_loaded(&config->shape, queues);
+
+	if (config->flows < loaded)
+		return node_fail(err, "gen.flows",
+		                 "%u flows cannot reach the %u queues that this shape loads", config->flows,
+		                 loaded);
+	return 0;
+}
+
+static unsigned int target_queues(const struct gen_config *config, const struct ports_plan *plan)
+{
+	if (config->target_port != NO_PORT)
+		return plan->ports[config->target_port].spec.rx_queues;
+	return config->has_target ? config->target.rss.queues : 1;
+}
+
+int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan, struct node_error *err)
+{
+	if (ports_plan_find(plan, config->tx_name, "gen.tx_port", &config->tx_port, err) ||
+	    ports_plan_find(plan, config->rx_name, "gen.rx_port", &config->rx_port, err) ||
+	    ports_plan_find(plan, config->target_name, "gen.target_port", &config->target_port, err) ||
+	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err))
+		return -1;
+	return check_flows(config, target_queues(config, plan), err);
+}
+
+int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	*config = defaults;
+	config->shape = gen_shape_defaults;
+	return fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
+	       read_ports(spec, config, err) || read_target(spec, config, err) ||
+	       frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
+	       read_flows(spec, config, err) || read_pace(spec, config, err);
+}

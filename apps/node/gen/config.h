@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The "gen" object of a `configure` request (docs/node-protocol.md), parsed by itself, then resolved beside the ports. */
+#ifndef GEN_CONFIG_H
+#define GEN_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+
+#include "node_error.h"
+#include "frame_sizes.h"
+#include "ports/plan.h"
+#include "shape.h"
+#include "target.h"
+
+#define GEN_BURST_MAX      256
+#define GEN_DEPARTURES_MAX 1000000
+
+struct gen_config {
+	unsigned int lcore;
+	const char *tx_name; /* names live as long as the request */
+	const char *rx_name;
+	const char *target_name;
+	uint16_t tx_port;     /* resolved */
+	uint16_t rx_port;     /* NO_PORT: does not receive */
+	uint16_t target_port; /* of this node; NO_PORT: none */
+	bool has_target;      /* of another node; with neither of both flows are not placed */
+	struct gen_target target;
+	struct frame_sizes frame;
+	uint32_t flows;
+	uint32_t routes;
+	struct gen_shape shape;
+	uint32_t visit_packets; /* what a visit of a backlogged queue takes: the DUT's burst */
+	bool poisson;
+	uint64_t seed;
+	unsigned int burst;
+	uint64_t late_max_ns;
+	uint32_t departures; /* departures of which the stamps are kept */
+};
+
+/* Read `spec`, and check what can be told from it alone. Returns 0, or -1 with err (where begins with "gen"). */
+int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err);
+
+/* Find its ports among those of `plan`, and check that sizes fit the MTU and flows the queues. As above. */
+int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan, struct node_error *err);
+
+#endif

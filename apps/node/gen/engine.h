@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The generator's loop and what it counts.
+ *
+ * One iteration of the loop: read the TSC, send what is due (at most one burst), receive at most one burst per RX
+ * queue. Departure and arrival times are TSC reads of the iteration: all frames of a burst left at the read before
+ * they were written, and arrived at the read after rte_eth_rx_burst() returned.
+ *
+ * Paced sending follows the schedule of pacing.h. Frames that the driver does not accept keep their slot and
+ * are written anew in the next iteration, until they are too late and count as unsent; sequence numbers have no
+ * holes. A slot belongs to the window that its intended time lies in. Saturated sending has no schedule:
+ * intended = sent.
+ *
+ * Saturated sending to several queues keeps the hot ones backlogged: each iteration sends a burst to the next of them, and what
+ * finds a full ring is dropped there. Packets for cold queues go in between, as a Poisson process each whose rate follows
+ * from how often the DUT visits a queue (visits.h); together they are one Poisson process that draws a queue for
+ * each packet. Until that is known they get none.
+ */
+#ifndef GEN_ENGINE_H
+#define GEN_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "histogram.h"
+#include "packets.h"
+#include "pacing.h"
+#include "sequence.h"
+#include "config.h"
+#include "traffic.h"
+#include "visits.h"
+#include "trial.h"
+
+/* Counters since the trial's begin; nothing but uint64_t, so that windows are differences of two copies. */
+struct gen_counts {
+	uint64_t intended; /* slots taken from the schedule */
+	uint64_t sent;
+	uint64_t unsent;     /* slots given up: too late */
+	uint64_t tx_bytes;   /* without FCS, as ethdev counts */
+	uint64_t tx_refused; /* frames that tx_burst did not accept when offered; offered again later */
+	uint64_t no_mbuf;    /* iterations that could not send because the mempool was empty */
+	uint64_t rx_packets;
+	uint64_t rx_bytes;
+	uint64_t rx_foreign;  /* frames that this trial did not send; not in rx_packets */
+	uint64_t cold_sent;   /* saturated, of `sent`: to cold queues */
+	uint64_t cold_unsent; /* packets for cold queues that were given up: too late */
+	uint64_t gaps_over_1us;
+	uint64_t gaps_over_10us;
+	uint64_t gaps_over_100us;
+	uint64_t cycles_over_100us;         /* in gaps of that class, whole */
+	uint64_t bursts[GEN_BURST_MAX + 1]; /* by the number of frames that the driver accepted */
+};
+
+struct gen_departure {
+	uint64_t sent;     /* TSC */
+	uint64_t lateness; /* TSC cycles */
+};
+
+/* Cache-line aligned: written by the generator's lcore alone. */
+struct gen_engine {
+	/* set by gen_apply() and gen_start(), constant while the loop runs */
+	const struct trial *trial;
+	struct rte_mempool *pool;
+	struct gen_traffic traffic;
+	struct packet_template templates[FRAME_SIZES_MAX];
+	uint16_t tx_port;
+	uint16_t rx_port; /* NO_PORT: does not receive */
+	uint16_t rx_queues;
+	uint16_t mark;
+	uint32_t flows;
+	uint32_t target_queues;
+	unsigned int burst;
+	bool saturate;
+	uint64_t cycles_us; /* TSC cycles of 1 us */
+	uint64_t ns_per_cycle_q32;
+	uint32_t departures_max;
+
+	/* of the loop */
+	struct pacer pacer;
+	uint64_t sequence;           /* of the next frame */
+	uint32_t place[GEN_LISTS];   /* the next entry of traffic.lists */
+	uint64_t sent_of[GEN_LISTS]; /* since the trial's begin */
+	struct gen_visits visits;
+	double cold_per_visit; /* packets for all cold queues together between two visits; 0: there are none */
+	unsigned int cold_due; /* taken from the schedule and not sent */
+	unsigned int held;     /* mbufs[0..held-1] are allocated */
+	unsigned int waiting;  /* intended[0..waiting-1] were taken and not sent */
+	uint64_t last_iteration_tsc;
+	uint64_t last_departure_tsc; /* 0: none in this window yet */
+	bool in_window;
+	struct rte_mbuf *mbufs[GEN_BURST_MAX];
+	uint64_t intended[GEN_BURST_MAX];
+
+	/* results */
+	struct gen_counts counts;
+	struct gen_counts at_open;
+	struct gen_counts at_close;
+	double visits_at_open; /* of a queue, since the trial's begin */
+	double visits_at_close;
+	_Atomic(uint64_t) opened_tsc; /* 0: not yet */
+	_Atomic(uint64_t) closed_tsc;
+	uint64_t longest_gap;
+	uint64_t last_gap; /* of those above 1 us, ended at last_gap_end_tsc */
+	uint64_t last_gap_end_tsc;
+	struct histogram lateness_ns;
+	struct histogram interdeparture_ns;
+	struct histogram latency_intended_ns;
+	struct histogram latency_sent_ns;
+	struct sequence *received; /* NULL: does not receive */
+	struct gen_departure *departures;
+	uint32_t departures_count;
+} __rte_cache_aligned;
+
+/* The whole trial, from the lcore's launch to TRIAL_OVER. See gen_lcore_main(). */
+void gen_engine_run(struct gen_engine *engine);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The "feed" object of a `configure` request (docs/node-protocol.md): the shape of what a virtual NIC with feed=infinite hands
+ * out. Main lcore only, while no lcore polls.
+ */
+#ifndef GEN_FEED_H
+#define GEN_FEED_H
+
+#include <jansson.h>
+
+#include "node_error.h"
+#include "shape.h"
+
+struct gen_feed {
+	const char *port_name; /* lives as long as the request */
+	uint16_t port;         /* resolved */
+	struct gen_shape shape;
+	uint64_t seed;
+};
+
+/* Read `spec`. Returns 0, or -1 with err (where begins with "feed"), as the one below. */
+int gen_feed_parse(const json_t *spec, struct gen_feed *parsed, struct node_error *err);
+
+/* Once the ports are set up; NULL: all queues of the port named before are hot again. */
+int gen_feed_apply(const struct gen_feed *wanted, struct node_error *err);
+
+/* The `feed` of a result, as a new reference; NULL when none is configured. */
+json_t *gen_feed_report(void);
+
+#endif

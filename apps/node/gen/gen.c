@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gen.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+
+#include "cycles.h"
+#include "fields.h"
+#include "config.h"
+#include "engine.h"
+#include "report.h"
+#include "target.h"
+#include "ports/pools.h"
+#include "ports/ports.h"
+
+#define PPS_MIN 0.1
+#define PPS_MAX 2e8 /* slots that one lcore can at least count, if not send */
+
+/* Saturated sending has no known rate; one lcore stays below this. */
+#define SATURATED_PPS_MAX 2e8
+
+#define VISITS_PER_S_MAX 1e9
+
+#define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
+#define POOL_SPARE      2048 /* mbufs beyond those that rings hold: bursts in flight and the lcore's cache */
+#define HIGHEST_TIME_NS 10000000000ull
+
+static struct gen_config config;
+static struct gen_engine *engine; /* NULL: no generator */
+static struct rte_mempool *pool;
+static uint16_t next_mark = 1;
+
+static uint32_t rx_descriptors(uint16_t port)
+{
+	struct rte_eth_rxq_info queue;
+	struct rte_eth_dev_info info;
+	uint32_t descriptors = 0;
+
+	if (port == NO_PORT || rte_eth_dev_info_get(port, &info) != 0)
+		return 0;
+	for (uint16_t i = 0; i < info.nb_rx_queues; i++)
+		descriptors += rte_eth_rx_queue_info_get(port, i, &queue) == 0 ? queue.nb_desc : 0;
+	return descriptors;
+}
+
+static uint32_t tx_descriptors(uint16_t port)
+{
+	struct rte_eth_txq_info queue;
+
+	return rte_eth_tx_queue_info_get(port, 0, &queue) == 0 ? queue.nb_desc : 0;
+}
+
+static uint32_t pool_mbufs(void)
+{
+	uint32_t mbufs = POOL_SPARE + tx_descriptors(config.tx_port);
+
+	if (ports_buffers_change_hands(config.tx_port))
+		mbufs += rx_descriptors(config.target_port) + ports_held_mbufs();
+	return mbufs;
+}
+
+/* Zeros after the stamp, once: the loop writes no byte beyond it. */
+static void clear_buffer(struct rte_mempool *mp, void *bytes, void *object, unsigned int index)
+{
+	(void)mp;
+	(void)index;
+	memset((uint8_t *)((struct rte_mbuf *)object + 1) + RTE_PKTMBUF_HEADROOM, 0,
+	       *(const uint32_t *)bytes);
+}
+
+static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
+{
+	static unsigned int generation; /* the pool before may not be free of its name yet */
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	snprintf(name, sizeof(name), "gen.%u", generation++);
+	return rte_pktmbuf_pool_create(name, mbufs, POOL_CACHE, 0, room,
+	                               rte_eth_dev_socket_id(config.tx_port));
+}
+
+static int prepare_pool(struct node_error *err)
+{
+	uint32_t room = RTE_MAX(frame_sizes_largest(&config.frame), 2048u);
+	const uint32_t mbufs = pool_mbufs();
+
+	if (pool != NULL &&
+	    (pool->size < mbufs || rte_pktmbuf_data_room_size(pool) < room + RTE_PKTMBUF_HEADROOM)) {
+		pool_retire(pool);
+		pool = NULL;
+	}
+	if (pool == NULL)
+		pool = new_pool(mbufs, (uint16_t)(room + RTE_PKTMBUF_HEADROOM));
+	if (pool == NULL)
+		return node_fail(err, "gen", "no memory for %u buffers of %u bytes: %s", mbufs, room,
+		                 rte_strerror(rte_errno));
+	rte_mempool_obj_iter(pool, clear_buffer, &room);
+	return 0;
+}
+
+static int prepare_traffic(struct node_error *err)
+{
+	if (config.target_port != NO_PORT) {
+		if (gen_target_read(config.target_port, &config.target, err))
+			return -1;
+		config.has_target = true;
+	}
+	return gen_traffic_make(&config, config.has_target ? &config.target.rss : NULL, &engine->traffic,
+	                        err);
+}
+
+static int prepare_results(struct node_error *err)
+{
+	struct histogram *const histograms[] = {&engine->lateness_ns, &engine->interdeparture_ns,
+	                                        &engine->latency_intended_ns, &engine->latency_sent_ns};
+
+	for (unsigned int i = 0; i < RTE_DIM(histograms); i++)
+		if (histogram_init(histograms[i], 1, HIGHEST_TIME_NS, 3) != 0)
+			return node_fail(err, "gen", "no memory for histograms");
+	if (config.rx_port != NO_PORT && (engine->received = sequence_new(config.flows)) == NULL)
+		return node_fail(err, "gen.flows", "no memory to track %u flows", config.flows);
+	engine->departures = calloc(config.departures, sizeof(*engine->departures));
+	if (config.departures > 0 && engine->departures == NULL)
+		return node_fail(err, "gen.departures", "no memory for %u stamps", config.departures);
+	return 0;
+}
+
+static double cold_per_visit(const struct gen_traffic *traffic)
+{
+	const struct gen_shape_queues *queues = &traffic->queues;
+
+	if (traffic->lists[GEN_COLD].count == 0)
+		return 0;
+	return (queues->count - queues->hot) * gen_shape_arrivals(queues->probability);
+}
+
+static void fill_engine(void)
+{
+	struct rte_eth_dev_info info;
+
+	engine->pool = pool;
+	engine->tx_port = config.tx_port;
+	engine->rx_port = config.rx_port;
+	if (config.rx_port != NO_PORT && rte_eth_dev_info_get(config.rx_port, &info) == 0)
+		engine->rx_queues = info.nb_rx_queues;
+	engine->flows = config.flows;
+	engine->target_queues = config.has_target ? config.target.rss.queues : 1;
+	engine->burst = config.burst;
+	engine->departures_max = config.departures;
+	engine->cold_per_visit = cold_per_visit(&engine->traffic);
+}
+
+static void free_engine(void)
+{
+	if (engine == NULL)
+		return;
+	histogram_free(&engine->lateness_ns);
+	histogram_free(&engine->interdeparture_ns);
+	histogram_free(&engine->latency_intended_ns);
+	histogram_free(&engine->latency_sent_ns);
+	sequence_free(engine->received);
+	gen_traffic_free(&engine->traffic);
+	free(engine->departures);
+	rte_free(engine);
+	engine = NULL;
+}
+
+static int prepare(struct node_error *err)
+{
+	engine = rte_zmalloc("gen", sizeof(*engine), RTE_CACHE_LINE_SIZE);
+	if (engine == NULL)
+		return node_fail(err, "gen", "no memory");
+	if (prepare_traffic(err) || prepare_pool(err) || prepare_results(err))
+		return -1;
+	fill_engine();
+	return 0;
+}
+
+int gen_apply(const struct gen_config *wanted, struct node_error *err)
+{
+	free_engine();
+	if (wanted == NULL)
+		return 0;
+	config = *wanted;
+	if (prepare(err) == 0)
+		return 0;
+	free_engine();
+	return -1;
+}
+
+uint16_t gen_tx_port(struct rte_mempool **mempool)
+{
+	*mempool = pool;
+	return config.tx_port;
+}
+
+unsigned int gen_lcore(void)
+{
+	return engine == NULL ? LCORE_ID_ANY : config.lcore;
+}
+
+bool gen_frames_waiting(void)
+{
+	if (engine == NULL || engine->rx_port == NO_PORT)
+		return false;
+	for (uint16_t queue = 0; queue < engine->rx_queues; queue++)
+		if (rte_eth_rx_queue_count(engine->rx_port, queue) > 0)
+			return true;
+	return false;
+}
+
+int gen_tell_visits(const json_t *request, struct node_error *err)
+{
+	static const char *const keys[] = {"cmd", "id", "per_s", NULL};
+	double per_s = 0;
+
+	if (engine == NULL)
+		return node_fail(err, "", "no generator is configured");
+	if (config.target_port != NO_PORT)
+		return node_fail(err, "", "the DUT polls in this node: its visits are counted here");
+	if (fields_only(request, "", keys, err) || fields_require(request, "", "per_s", err) ||
+	    fields_real(request, "", "per_s", 0, VISITS_PER_S_MAX, &per_s, err))
+		return -1;
+	atomic_store_explicit(&engine->visits.told_per_s, per_s, memory_order_relaxed);
+	return 0;
+}
+
+static int line_rate_pps(double share, double *pps, struct node_error *err)
+{
+	const double wire_bits = 8 * (frame_sizes_mean(&config.frame) + PACKET_WIRE_OVERHEAD_BYTES);
+	struct rte_eth_link link;
+
+	if (rte_eth_link_get_nowait(config.tx_port, &link) != 0 ||
+	    link.link_speed == RTE_ETH_SPEED_NUM_NONE || link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN)
+		return node_fail(err, "rate.line_share", "the TX port's link speed is not known");
+	*pps = share * link.link_speed * 1e6 / wire_bits;
+	return 0;
+}
+
+/* *pps becomes 0 for silence. */
+static int resolve_rate(const struct trial_rate *rate, double *pps, struct node_error *err)
+{
+	const char *where = rate->kind == TRIAL_RATE_PPS ? "rate.pps" : "rate.line_share";
+
+	*pps = rate->value;
+	if (rate->kind == TRIAL_RATE_LINE_SHARE && line_rate_pps(rate->value, pps, err))
+		return -1;
+	if (*pps != 0 && !(*pps >= PPS_MIN && *pps <= PPS_MAX))
+		return node_fail(err, where, "%g packets/s; one generator lcore takes 0 or %g..%g", *pps,
+		                 PPS_MIN, PPS_MAX);
+	return 0;
+}
+
+/* The fields of the stamp that bound a trial: 40 bits of sequence number, 48 bits of time. */
+static int check_stamp_range(const struct trial *trial, double pps, struct node_error *err)
+{
+	const uint64_t cycles =
+	        trial->end_tsc - trial->begin_tsc + cycles_of_ns(config.late_max_ns, trial->tsc_hz);
+	const double packets = pps * ((double)cycles / (double)trial->tsc_hz);
+
+	if (cycles >> PACKET_INTENDED_BITS != 0 || packets >= ldexp(1, PACKET_SEQUENCE_BITS))
+		return node_fail(err, "window_ns", "trial too long: at most %g packets and %g s",
+		                 ldexp(1, PACKET_SEQUENCE_BITS),
+		                 ldexp(1, PACKET_INTENDED_BITS) / (double)trial->tsc_hz);
+	return 0;
+}
+
+static void start_pacer(const struct trial *trial, double pps)
+{
+	const uint64_t late_max = cycles_of_ns(config.late_max_ns, trial->tsc_hz);
+
+	if (trial->rate.kind == TRIAL_RATE_SATURATE) { /* for cold queues, once the rate of visits is known */
+		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz, late_max, config.seed);
+		pacer_hold(&engine->pacer);
+	} else if (pps == 0)
+		pacer_silent(&engine->pacer);
+	else if (config.poisson)
+		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz / pps, late_max,
+		              config.seed);
+	else
+		pacer_constant(&engine->pacer, trial->begin_tsc, (long double)trial->tsc_hz / pps, late_max);
+}
+
+static int make_templates(struct node_error *err)
+{
+	struct rte_ether_addr source, destination;
+
+	memset(&destination, 0xff, sizeof(destination)); /* nobody in particular: broadcast */
+	if (config.has_target)
+		destination = config.target.mac;
+	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)
+		return node_fail(err, "gen.tx_port", "cannot read the port's MAC address");
+	for (unsigned int i = 0; i < config.frame.count; i++)
+		packet_template_init(&engine->templates[i], config.frame.sizes[i].bytes, &source,
+		                     &destination, engine->mark);
+	return 0;
+}
+
+static void clear_results(void)
+{
+	memset(&engine->counts, 0, sizeof(engine->counts));
+	memset(&engine->at_open, 0, sizeof(engine->at_open));
+	memset(&engine->at_close, 0, sizeof(engine->at_close));
+	engine->opened_tsc = engine->closed_tsc = engine->longest_gap = 0;
+	engine->departures_count = 0;
+	histogram_reset(&engine->lateness_ns);
+	histogram_reset(&engine->interdeparture_ns);
+	histogram_reset(&engine->latency_intended_ns);
+	histogram_reset(&engine->latency_sent_ns);
+	if (engine->received != NULL)
+		sequence_reset(engine->received);
+}
+
+static void rewind_loop(const struct trial *trial)
+{
+	engine->trial = trial;
+	engine->mark = next_mark++;
+	engine->saturate = trial->rate.kind == TRIAL_RATE_SATURATE;
+	engine->cycles_us = trial->tsc_hz / 1000000;
+	engine->ns_per_cycle_q32 = (uint64_t)llround(ldexp(1e9 / (double)trial->tsc_hz, 32));
+	engine->sequence = engine->last_departure_tsc = 0;
+	engine->held = engine->waiting = engine->cold_due = 0;
+	memset(engine->place, 0, sizeof(engine->place));
+	memset(engine->sent_of, 0, sizeof(engine->sent_of));
+	gen_visits_begin(&engine->visits, config.target_port, trial->begin_tsc, trial->tsc_hz);
+	engine->in_window = false;
+}
+
+int gen_start(const struct trial *trial, struct node_error *err)
+{
+	double pps = 0;
+
+	if (trial->rate.kind != TRIAL_RATE_SATURATE && resolve_rate(&trial->rate, &pps, err))
+		return -1;
+	if (check_stamp_range(trial, trial->rate.kind == TRIAL_RATE_SATURATE ? SATURATED_PPS_MAX : pps, err))
+		return -1;
+	rewind_loop(trial);
+	clear_results();
+	if (make_templates(err))
+		return -1;
+	start_pacer(trial, pps);
+	return 0;
+}
+
+int gen_lcore_main(void *arg)
+{
+	(void)arg;
+	gen_engine_run(engine);
+	return 0;
+}
+
+json_t *gen_report(void)
+{
+	const bool has_run = engine != NULL && engine->trial != NULL;
+
+	return !has_run ? json_array() : json_pack("[o]", gen_report_lcore(&config, engine));
+}
+
+void gen_close(void)
+{
+	free_engine();
+	pool_retire(pool);
+	pool = NULL;
+}

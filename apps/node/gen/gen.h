@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The generator role. All functions but gen_lcore_main are called by the main lcore, never while gen_lcore_main runs,
+ * unless said otherwise. Only gen_lcore_main is hot; it allocates nothing and logs nothing.
+ */
+#ifndef GEN_H
+#define GEN_H
+
+#include <stdbool.h>
+#include <jansson.h>
+#include <rte_lcore.h>
+#include <rte_mempool.h>
+
+#include "node_error.h"
+#include "trial.h"
+
+/*
+ * Set up a generator (resolved), or NULL: none. Called after the ports are set up and started, whenever ports or "gen" changed:
+ * keys and RETA of target_port are read here. Keeps its mempool when it is large enough. Returns 0, or -1 with err (where: JSON
+ * path beginning with "gen"); then the node has no generator.
+ */
+struct gen_config;
+int gen_apply(const struct gen_config *wanted, struct node_error *err);
+
+/* The lcore of the configured generator, or LCORE_ID_ANY when there is none. */
+unsigned int gen_lcore(void);
+
+/* The port that the configured generator sends on; *pool becomes its mempool. */
+uint16_t gen_tx_port(struct rte_mempool **mempool);
+
+/* Prepare for `trial` (valid until the next gen_start): resolve the rate, clear counters and histograms.
+ * Returns 0, or -1 with err (where: "rate"...). */
+int gen_start(const struct trial *trial, struct node_error *err);
+
+/*
+ * Request `visits` {"per_s": N}: how often the DUT of another node visits each of its queues (visits.h). Taken also while
+ * gen_lcore_main runs, and held until the next gen_apply(). Returns 0, or -1 with err.
+ */
+int gen_tell_visits(const json_t *request, struct node_error *err);
+
+/* The lcore's main function (arg unused), launched by the node after gen_start(). Sends in [begin_tsc, end_tsc), calls
+ * trial_wake() when its window is closed, goes on receiving until TRIAL_OVER, returns 0. */
+int gen_lcore_main(void *arg);
+
+/* The array G of docs/node-protocol.md ("gen":{"lcores":[...]}) for the last trial, as a new reference. While the trial
+ * runs (live read) it may be called from the main lcore: counters may then be torn between each other, not within. */
+json_t *gen_report(void);
+
+/* True while frames wait in an RX queue of the generator; false also where the driver cannot tell. */
+bool gen_frames_waiting(void);
+
+/* Free what gen_apply() made. */
+void gen_close(void);
+
+#endif

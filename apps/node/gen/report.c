@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "report.h"
+#include "lcore.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <rte_cycles.h>
+#include <rte_lcore.h>
+
+#include "cycles.h"
+
+static json_t *integer(uint64_t value)
+{
+	return json_integer((json_int_t)value);
+}
+
+/* Counts between opening and closing of the window; up to now while it is open, nothing before. */
+static struct gen_counts window_counts(const struct gen_engine *e)
+{
+	struct gen_counts counts = atomic_load(&e->closed_tsc) != 0 ? e->at_close : e->counts;
+	const uint64_t *before = (const uint64_t *)&e->at_open;
+	uint64_t *words = (uint64_t *)&counts;
+
+	if (atomic_load(&e->opened_tsc) == 0)
+		return (struct gen_counts){0};
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*words); i++)
+		words[i] -= before[i];
+	return counts;
+}
+
+static uint64_t window_cycles(const struct gen_engine *e)
+{
+	const uint64_t opened = atomic_load(&e->opened_tsc);
+	const uint64_t closed = atomic_load(&e->closed_tsc);
+
+	if (opened == 0)
+		return 0;
+	return (closed != 0 ? closed : rte_rdtsc()) - opened;
+}
+
+static json_t *counts_of(const struct gen_counts *c)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "intended", integer(c->intended),
+	                 "sent", integer(c->sent), "unsent", integer(c->unsent), "tx_bytes",
+	                 integer(c->tx_bytes), "tx_refused", integer(c->tx_refused), "no_mbuf",
+	                 integer(c->no_mbuf), "rx_packets", integer(c->rx_packets), "rx_bytes",
+	                 integer(c->rx_bytes), "rx_foreign", integer(c->rx_foreign));
+}
+
+static json_t *host_gaps(const struct gen_engine *e, const struct gen_counts *c)
+{
+	const uint64_t tsc_hz = e->trial->tsc_hz;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "over_1us", integer(c->gaps_over_1us), "over_10us",
+	                 integer(c->gaps_over_10us), "over_100us", integer(c->gaps_over_100us),
+	                 "in_over_100us_ns", integer(cycles_to_ns(c->cycles_over_100us, tsc_hz)),
+	                 "longest_ns", integer(cycles_to_ns(e->longest_gap, tsc_hz)));
+}
+
+/* Flows with a fault of each kind, and the one that lost the largest share. */
+struct flow_faults {
+	uint32_t sent; /* flows that any packet was sent of */
+	uint32_t lossy;
+	uint32_t duplicated;
+	uint32_t reordered;
+	uint32_t worst;
+	uint64_t worst_sent;
+	uint64_t worst_lost;
+};
+
+static void judge_flow(struct flow_faults *faults, const struct sequence *s, uint32_t flow, uint64_t sent)
+{
+	const uint64_t arrived = s->flow[flow].arrivals;
+	const uint64_t lost = sent > arrived ? sent - arrived : 0;
+
+	faults->sent += sent > 0;
+	faults->lossy += lost > 0;
+	faults->duplicated += s->faults[flow].duplicated > 0;
+	faults->reordered += s->faults[flow].reordered > 0;
+	if ((double)lost * (double)faults->worst_sent > (double)faults->worst_lost * (double)sent ||
+	    (lost > 0 && faults->worst_lost == 0)) {
+		faults->worst = flow;
+		faults->worst_sent = sent;
+		faults->worst_lost = lost;
+	}
+}
+
+static json_t *flows_to_json(const struct flow_faults *faults)
+{
+	json_t *object = json_pack("{s:o, s:o, s:o, s:o}", "sent", integer(faults->sent), "lossy",
+	                           integer(faults->lossy), "duplicated", integer(faults->duplicated),
+	                           "reordered", integer(faults->reordered));
+
+	if (object != NULL && faults->worst_lost > 0)
+		json_object_set_new(object, "worst_loss",
+		                    json_pack("{s:o, s:o, s:o}", "flow", integer(faults->worst), "sent",
+		                              integer(faults->worst_sent), "lost",
+		                              integer(faults->worst_lost)));
+	return object;
+}
+
+static json_t *flow_faults(const struct gen_engine *e)
+{
+	uint64_t *sent_of = calloc(e->flows, sizeof(*sent_of));
+	struct flow_faults faults = {0};
+
+	if (sent_of == NULL)
+		return json_pack("{s:s}", "absent", "no memory to go through the flows");
+	for (unsigned int i = 0; i < GEN_LISTS; i++)
+		gen_list_count_flows(&e->traffic.lists[i], e->sent_of[i], sent_of);
+	for (uint32_t flow = 0; flow < e->flows; flow++)
+		judge_flow(&faults, e->received, flow, sent_of[flow]);
+	free(sent_of);
+	return flows_to_json(&faults);
+}
+
+/* Packets of the whole trial: numbers that never arrived are lost. */
+static json_t *sequence_report(const struct gen_engine *e)
+{
+	const struct sequence *s = e->received;
+	const uint64_t sent = e->counts.sent;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
+	                 integer(sent > s->unique ? sent - s->unique : 0), "duplicated",
+	                 integer(s->duplicated), "reordered", integer(s->reordered_in_flow),
+	                 "reordered_in_total", integer(s->reordered), "too_old", integer(s->too_old),
+	                 "window", integer(sequence_window(s)), "extent",
+	                 histogram_to_json(&s->extent, "packets"), "distance",
+	                 histogram_to_json(&s->distance, "packets"), "degree",
+	                 histogram_to_json(&s->degree, "packets"), "flows", flow_faults(e));
+}
+
+static int add_departure_times(const struct gen_engine *e, json_t *report)
+{
+	static const char *const absent = "no schedule: the generator sent as fast as it could";
+
+	if (e->saturate)
+		return json_object_set_new(report, "lateness_ns", json_pack("{s:s}", "absent", absent)) |
+		       json_object_set_new(report, "interdeparture_ns", json_pack("{s:s}", "absent", absent));
+	return json_object_set_new(report, "lateness_ns", histogram_to_json(&e->lateness_ns, "ns")) |
+	       json_object_set_new(report, "interdeparture_ns",
+	                           histogram_to_json(&e->interdeparture_ns, "ns"));
+}
+
+static int add_reception(const struct gen_engine *e, json_t *report)
+{
+	if (e->received == NULL)
+		return 0;
+	return json_object_set_new(report, "sequence", sequence_report(e)) |
+	       json_object_set_new(report, "latency_ns",
+	                           json_pack("{s:o, s:o}", "from_intended",
+	                                     histogram_to_json(&e->latency_intended_ns, "ns"), "from_sent",
+	                                     histogram_to_json(&e->latency_sent_ns, "ns")));
+}
+
+/* TSC cycles after the window's start, and lateness, of the first packets that left in the window. */
+static int add_departures(const struct gen_engine *e, json_t *report)
+{
+	json_t *list;
+	int status = 0;
+
+	if (e->departures_max == 0)
+		return 0;
+	list = json_array();
+	for (uint32_t i = 0; i < e->departures_count; i++)
+		status |= json_array_append_new(
+		        list, json_pack("[I, I]", (json_int_t)(e->departures[i].sent - e->trial->start_tsc),
+		                        (json_int_t)e->departures[i].lateness));
+	return status | json_object_set_new(report, "departures", list);
+}
+
+/* While the window is open, up to now. */
+static double window_visits(const struct gen_engine *e)
+{
+	if (atomic_load(&e->opened_tsc) == 0)
+		return 0;
+	if (atomic_load(&e->closed_tsc) != 0)
+		return e->visits_at_close - e->visits_at_open;
+	return gen_visits_count(&e->visits, rte_rdtsc()) - e->visits_at_open;
+}
+
+/*
+ * How well the shape was kept: what hot queues were sent, and what their visits would have taken; the same of cold queues.
+ * Where visits are not known there is nothing to hold it against.
+ */
+static int add_shape(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
+                     json_t *report)
+{
+	const struct gen_shape_queues *queues = &e->traffic.queues;
+	const double visits = window_visits(e);
+	json_t *shape;
+
+	if (!e->saturate || e->traffic.lists[GEN_HOT].count == 0)
+		return 0;
+	shape = json_pack("{s:o, s:o, s:f, s:o, s:o, s:o}", "hot", gen_shape_hot_json(queues), "cold",
+	                  json_integer(e->target_queues - queues->hot), "probability", queues->probability,
+	                  "hot_sent", integer(c->sent - c->cold_sent), "cold_sent", integer(c->cold_sent),
+	                  "cold_unsent", integer(c->cold_unsent));
+	if (visits > 0)
+		json_object_update_new(shape, json_pack("{s:f, s:f, s:f}", "visits", visits, "hot_asked",
+		                                        visits * queues->hot * config->visit_packets,
+		                                        "cold_asked", visits * e->cold_per_visit));
+	else
+		json_object_set_new(
+		        shape, "visits",
+		        json_pack("{s:s}", "absent", "nobody told how often the DUT visits a queue"));
+	return json_object_set_new(report, "shape", shape);
+}
+
+static int add_rest(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
+                    json_t *report)
+{
+	const json_int_t duration = (json_int_t)window_cycles(e);
+
+	return json_object_set_new(report, "lcore", json_integer(config->lcore)) |
+	       json_object_set_new(report, "cpu", json_integer(lcore_cpu(config->lcore))) |
+	       json_object_set_new(report, "duration_tsc", json_integer(duration)) |
+	       json_object_set_new(report, "total",
+	                           json_pack("{s:o, s:o}", "sent", integer(e->counts.sent), "rx_packets",
+	                                     integer(e->counts.rx_packets))) |
+	       json_object_set_new(report, "histogram",
+	                           json_pack("{s:o}", "burst",
+	                                     value_counts_to_json(c->bursts, GEN_BURST_MAX + 1, "packets"))) |
+	       json_object_set_new(report, "host_gaps", host_gaps(e, c));
+}
+
+json_t *gen_report_lcore(const struct gen_config *config, const struct gen_engine *e)
+{
+	const struct gen_counts counts = window_counts(e);
+	json_t *report = counts_of(&counts);
+
+	if (add_rest(config, e, &counts, report) | add_departure_times(e, report) | add_reception(e, report) |
+	    add_departures(e, report) | add_shape(config, e, &counts, report)) {
+		json_decref(report);
+		return NULL;
+	}
+	return report;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The generator's counters as the object G of docs/node-protocol.md. */
+#ifndef GEN_REPORT_H
+#define GEN_REPORT_H
+
+#include <jansson.h>
+
+#include "config.h"
+#include "engine.h"
+
+/* A new reference; NULL when out of memory. While the loop runs, the window ends now. */
+json_t *gen_report_lcore(const struct gen_config *config, const struct gen_engine *engine);
+
+#endif

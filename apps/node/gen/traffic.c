@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "traffic.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_common.h>
+
+#include "rng.h"
+#include "routes.h"
+
+#define SOURCE_NETWORK 0xac100000u /* 172.16.0.0/12 */
+
+/* Entries of a play list: few enough to stay in L2. */
+#define ENTRIES_MIN          32768
+#define ENTRIES_PER_FLOW_MIN 8
+
+/* A cold queue's weight may be a thousandth of a hot one's, and each should have some entries: then the list is longer. */
+#define ENTRIES_PER_COLD_QUEUE 4
+#define ENTRIES_MAX            (UINT32_C(1) << 20)
+
+static const struct rss_freedom freedom = {
+        .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
+
+/* Of a cold queue, where a hot one has 1. */
+static double cold_weight(const struct gen_config *config, const struct gen_shape_queues *queues)
+{
+	const double weight = gen_shape_arrivals(queues->probability) / config->visit_packets;
+
+	return weight < 1 ? weight : 1;
+}
+
+static int check_reachable(const struct gen_shape_queues *w, const struct rss_inverse *inverse,
+                           struct node_error *err)
+{
+	const struct rss_target *target = inverse->target;
+	unsigned int unreachable = 0, example = 0;
+
+	for (unsigned int i = 0; i < w->count; i++) {
+		if (rss_inverse_entries(inverse, w->queue[i]) > 0)
+			continue;
+		unreachable++;
+		example = w->queue[i];
+	}
+	if (unreachable > 0)
+		return node_fail(err, "gen.target_port",
+		                 "%u of the port's %u RX queues are in none of the %u RETA entries (queue "
+		                 "%u, for one); "
+		                 "use at most as many queues as RETA entries, and name each in the RETA",
+		                 unreachable, target->queues, target->reta_size, example);
+	return 0;
+}
+
+static int invert(const struct rss_target *target, const struct gen_shape_queues *w,
+                  struct rss_inverse *inverse, struct node_error *err)
+{
+	const int status = rss_inverse_init(inverse, target, &freedom);
+
+	if (status == -EINVAL)
+		return node_fail(err, "gen.target_port",
+		                 "RETA of %u entries cannot be inverted: not a power of two, or it "
+		                 "names a queue above %u",
+		                 target->reta_size, RSS_QUEUES_MAX - 1);
+	if (status == -ERANGE)
+		return node_fail(err, "gen.target_port",
+		                 "the RSS key reaches only %u of the bits that choose one of %u RETA "
+		                 "entries; use another key",
+		                 inverse->rank, target->reta_size);
+	return check_reachable(w, inverse, err);
+}
+
+static struct rss_tuple draw_tuple(const struct gen_config *config, uint32_t flow, struct rng *rng)
+{
+	return (struct rss_tuple){
+	        .source = SOURCE_NETWORK | flow,
+	        .destination =
+	                route_address((uint32_t)rng_below(rng, config->routes), (uint8_t)rng_below(rng, 256)),
+	        .source_port = (uint16_t)rng_below(rng, UINT16_MAX + 1),
+	        .destination_port = PACKET_DESTINATION_PORT,
+	};
+}
+
+/* Flow f goes to queue number f modulo the queues that get traffic. */
+static void make_flows(const struct gen_config *config, const struct gen_shape_queues *w,
+                       const struct rss_inverse *inverse, struct rng *rng, struct packet_flow *flows)
+{
+	for (uint32_t f = 0; f < config->flows; f++) {
+		struct rss_tuple tuple = draw_tuple(config, f, rng);
+
+		if (inverse != NULL)
+			rss_inverse_steer(inverse, rng, w->queue[f % w->count], &tuple);
+		packet_flow_init(&flows[f], (uint16_t)f, tuple.source, tuple.destination, tuple.source_port);
+	}
+}
+
+/* Flow number `n` of the queue at `i`. */
+static uint32_t flow_of(const struct gen_shape_queues *w, unsigned int i, uint64_t n)
+{
+	return (uint32_t)(i + n * w->count);
+}
+
+static uint32_t flows_of(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int i)
+{
+	return config->flows / w->count + (i < config->flows % w->count);
+}
+
+/* Each flow's share of the entries: its queue's weight, divided among the flows of that queue. Queue by queue, so that
+ * roundings even out within a queue. */
+static void deal_flows(const struct gen_config *config, const struct gen_shape_queues *w,
+                       struct gen_list *list)
+{
+	const double cold = cold_weight(config, w);
+	const double total = w->hot + cold * (w->count - w->hot);
+	double before = 0;
+	uint32_t entry = 0;
+
+	for (unsigned int i = 0; i < w->count; i++) {
+		const uint32_t flows = flows_of(config, w, i);
+
+		for (uint32_t n = 0; n < flows; n++) {
+			before += (i < w->hot ? 1 : cold) / flows;
+			const uint32_t end = (uint32_t)lround(before / total * list->count);
+			for (; entry < end; entry++)
+				list->entries[entry].flow = (uint16_t)flow_of(w, i, n);
+		}
+	}
+}
+
+static int allocate_list(uint32_t count, struct gen_list *list)
+{
+	list->entries = calloc(count + GEN_BURST_MAX, sizeof(*list->entries));
+	list->count = list->entries == NULL ? 0 : count;
+	return list->entries == NULL ? -1 : 0;
+}
+
+/* The flows are there; sizes are dealt out, and the list goes on with its beginning. */
+static int finish_list(const struct gen_config *config, struct rng *rng, struct gen_list *list)
+{
+	uint8_t *sizes = calloc(list->count, sizeof(*sizes));
+
+	if (sizes == NULL)
+		return -1;
+	frame_sizes_deal(&config->frame, rng, sizes, list->count);
+	for (uint32_t i = 0; i < list->count; i++)
+		list->entries[i].size = sizes[i];
+	for (uint32_t i = 0; i < GEN_BURST_MAX; i++)
+		list->entries[list->count + i] = list->entries[i % list->count];
+	free(sizes);
+	return 0;
+}
+
+/* A multiple of the number of flows, so that balanced flows get exactly the same. */
+static uint32_t mixed_entries(const struct gen_config *config, const struct gen_shape_queues *w)
+{
+	const double cold = cold_weight(config, w);
+	double wanted = RTE_MAX(config->flows * ENTRIES_PER_FLOW_MIN, (uint32_t)ENTRIES_MIN);
+
+	if (w->count > w->hot)
+		wanted = RTE_MAX(wanted, ENTRIES_PER_COLD_QUEUE * (w->hot / cold + w->count - w->hot));
+	wanted = RTE_MIN(wanted, (double)ENTRIES_MAX);
+	return ((uint32_t)wanted + config->flows - 1) / config->flows * config->flows;
+}
+
+static int make_mixed(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
+                      struct gen_list *list)
+{
+	if (allocate_list(mixed_entries(config, w), list))
+		return -1;
+	deal_flows(config, w, list);
+	rng_shuffle(rng, list->entries, list->count, sizeof(list->entries[0]));
+	return finish_list(config, rng, list);
+}
+
+/* Laps over the hot queues, in each a run of one burst for every queue; its flows are drawn. */
+static int make_hot(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
+                    struct gen_list *list)
+{
+	const uint32_t lap = w->hot * config->burst;
+	const uint32_t laps = (ENTRIES_MIN + lap - 1) / lap;
+
+	if (allocate_list(lap * laps, list))
+		return -1;
+	for (uint32_t entry = 0; entry < list->count; entry++) {
+		const unsigned int i = entry / config->burst % w->hot;
+
+		list->entries[entry].flow = (uint16_t)flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+	}
+	return finish_list(config, rng, list);
+}
+
+static int make_cold(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
+                     struct gen_list *list)
+{
+	if (allocate_list(ENTRIES_MIN, list))
+		return -1;
+	for (uint32_t entry = 0; entry < list->count; entry++) {
+		const unsigned int i = w->hot + (unsigned int)rng_below(rng, w->count - w->hot);
+
+		list->entries[entry].flow = (uint16_t)flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+	}
+	return finish_list(config, rng, list);
+}
+
+/* `places`: of the flows on several queues. */
+static int make_lists(const struct gen_config *config, bool places, struct rng *rng,
+                      struct gen_traffic *traffic)
+{
+	const struct gen_shape_queues *w = &traffic->queues;
+
+	if (make_mixed(config, w, rng, &traffic->lists[GEN_MIXED]) ||
+	    (places && make_hot(config, w, rng, &traffic->lists[GEN_HOT])) ||
+	    (places && w->count > w->hot && make_cold(config, w, rng, &traffic->lists[GEN_COLD])))
+		return -1;
+	return 0;
+}
+
+static int fill(const struct gen_config *config, const struct rss_inverse *inverse, struct rng *rng,
+                struct gen_traffic *traffic, struct node_error *err)
+{
+	traffic->flows = calloc(config->flows, sizeof(*traffic->flows));
+	if (traffic->flows == NULL)
+		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
+	make_flows(config, &traffic->queues, inverse, rng, traffic->flows);
+	if (make_lists(config, inverse != NULL, rng, traffic) != 0)
+		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
+	return 0;
+}
+
+int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
+                     struct gen_traffic *traffic, struct node_error *err)
+{
+	static struct rss_inverse inverse; /* main lcore only */
+	const bool is_placed = target != NULL && target->reta_size > 0;
+	struct rng rng;
+
+	memset(traffic, 0, sizeof(*traffic));
+	rng_seed(&rng, config->shape.seed);
+	gen_shape_draw(&config->shape, target == NULL ? 1 : target->queues, &rng, &traffic->queues);
+	if (is_placed && invert(target, &traffic->queues, &inverse, err))
+		return -1;
+	if (fill(config, is_placed ? &inverse : NULL, &rng, traffic, err)) {
+		gen_traffic_free(traffic);
+		return -1;
+	}
+	return 0;
+}
+
+void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *counts)
+{
+	const uint64_t rounds = list->count == 0 ? 0 : sent / list->count;
+	const uint64_t begun = sent - rounds * list->count;
+
+	for (uint32_t entry = 0; entry < list->count; entry++)
+		counts[list->entries[entry].flow] += rounds + (entry < begun);
+}
+
+void gen_traffic_free(struct gen_traffic *traffic)
+{
+	free(traffic->flows);
+	for (unsigned int i = 0; i < GEN_LISTS; i++)
+		free(traffic->lists[i].entries);
+	memset(traffic, 0, sizeof(*traffic));
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the generator sends, worked out before the trial so that its loop only walks a list: the flows, placed
+ * on RX queues of the target port, and the order of flows and sizes.
+ *
+ * Flow f has source address 172.16.0.0/12 with f in the low 16 bits, so no two flows are alike, and a
+ * destination inside route number (random below `routes`) of the DUT's table. Source port, the 4 other source
+ * bits and the host part of the destination are what steers it to its queue.
+ *
+ * Shapes are those of shape.h. When saturating, hot queues get runs of `burst` packets one after another, as fast as
+ * the port takes them, so that none runs dry; cold queues get packets by chance, at the rate that the engine
+ * finds. At a given rate all queues keep the proportions that they have at saturation: with weight 1 for
+ * `visit_packets`, which a visit of a hot queue takes there, a cold queue has the weight of the packets that
+ * come to it between two visits.
+ */
+#ifndef GEN_TRAFFIC_H
+#define GEN_TRAFFIC_H
+
+#include <stdint.h>
+
+#include "node_error.h"
+#include "packets.h"
+#include "rss.h"
+#include "config.h"
+
+/* One packet of the play list: which flow, and which entry of gen_config.frame. */
+struct gen_entry {
+	uint16_t flow;
+	uint16_t size;
+};
+
+/* A play list, played again and again. */
+struct gen_list {
+	struct gen_entry *entries;
+	uint32_t count; /* GEN_BURST_MAX more follow, a copy of the first ones: a burst never wraps */
+};
+
+enum gen_list_kind {
+	GEN_MIXED, /* at a given rate: a random order in which each flow and size has its share */
+	GEN_HOT, /* saturating: hot queues one after another; empty where all packets go to one queue, or are not placed */
+	GEN_COLD, /* saturating: flows of cold queues, each drawn for itself; empty without cold queues */
+	GEN_LISTS
+};
+
+struct gen_traffic {
+	struct packet_flow *flows;
+	struct gen_list lists[GEN_LISTS];
+	struct gen_shape_queues queues;
+};
+
+/*
+ * Make traffic for `config`, steered through `target` (NULL: flows are not placed).
+ * Returns 0, or -1 with err (where begins with "gen") when a queue cannot be reached.
+ */
+int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
+                     struct gen_traffic *traffic, struct node_error *err);
+
+/* How many of the first `sent` packets of a list belong to each flow: adds to counts[0..flows-1]. */
+void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *counts);
+
+/* Give the memory back; a zeroed or freed traffic may be freed again. */
+void gen_traffic_free(struct gen_traffic *traffic);
+
+#endif

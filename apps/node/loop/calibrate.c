@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "calibrate.h"
+
+#include <string.h>
+#include <time.h>
+
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
+#include "cycles.h"
+#include "fields.h"
+#include "lcore.h"
+#include "median.h"
+#include "event.h"
+#include "receive_send.h"
+
+#define ROUNDS       61
+#define QUICK_ROUNDS 15
+#define CLOCK_READS  2000
+#define WAITS        64
+#define WAIT_CYCLES  500
+#define ROUND_POLLS  8192   /* at least; whole sweeps */
+#define LOOP_CYCLES  500000 /* of a round of the real loop: some events long */
+
+struct costs {
+	struct median tsc_read;
+	struct median tsc_read_serialised;
+	struct median stamp;
+	struct median empty_poll_overlapped;
+	struct median empty_poll_serialised;
+	struct median idle_iteration;
+	struct median sweep;
+};
+
+struct job {
+	struct poller *poller;
+	uint32_t queues;
+	unsigned int rounds;
+	struct costs costs;
+	const char *error;
+};
+
+/* Polls as the loops do and frees what comes; returns the number of packets: the round is of no use then. */
+static __rte_always_inline uint16_t poll_once(struct poller *p, enum poller_source source, uint32_t queue)
+{
+	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
+	uint16_t n;
+
+	if (source == SOURCE_RING)
+		n = receive_ring(p, (uint16_t)queue, packets);
+	else if (source == SOURCE_LOCKED)
+		n = receive_locked(p, (uint16_t)queue, packets);
+	else
+		n = receive_alone(p, (uint16_t)queue, packets);
+	if (unlikely(n))
+		rte_pktmbuf_free_bulk(packets, n);
+	return n;
+}
+
+enum between { BETWEEN_NOTHING, BETWEEN_STAMP, BETWEEN_FENCE };
+
+static __rte_always_inline uint32_t sweeps_of(const struct job *job, enum poller_source source,
+                                              enum between between, uint32_t sweeps)
+{
+	struct poller *p = job->poller;
+	const uint32_t end = p->first_queue + job->queues * p->queue_step;
+	uint32_t packets = 0;
+
+	for (uint32_t s = 0; s < sweeps; s++) {
+		for (uint32_t q = p->first_queue; q < end; q += p->queue_step) {
+			packets += poll_once(p, source, q);
+			if (between == BETWEEN_STAMP) {
+				uint64_t stamp = cycles_stamp();
+
+				__asm__ volatile("" : "+r"(stamp)); /* the stamp is wanted, its value not */
+			} else if (between == BETWEEN_FENCE) {
+				__asm__ volatile("lfence" ::: "memory");
+			}
+		}
+	}
+	return packets;
+}
+
+/* Specialised by source, as the loops are. */
+static __rte_always_inline uint32_t sweeps_between(const struct job *job, enum between between,
+                                                   uint32_t sweeps)
+{
+	switch (job->poller->source) {
+	case SOURCE_RING:
+		return sweeps_of(job, SOURCE_RING, between, sweeps);
+	case SOURCE_LOCKED:
+		return sweeps_of(job, SOURCE_LOCKED, between, sweeps);
+	default:
+		return sweeps_of(job, SOURCE_RX_QUEUES, between, sweeps);
+	}
+}
+
+static __rte_noinline uint32_t plain_sweeps(const struct job *job, uint32_t sweeps)
+{
+	return sweeps_between(job, BETWEEN_NOTHING, sweeps);
+}
+
+static __rte_noinline uint32_t stamped_sweeps(const struct job *job, uint32_t sweeps)
+{
+	return sweeps_between(job, BETWEEN_STAMP, sweeps);
+}
+
+static __rte_noinline uint32_t fenced_sweeps(const struct job *job, uint32_t sweeps)
+{
+	return sweeps_between(job, BETWEEN_FENCE, sweeps);
+}
+
+/* Cycles per poll of a round, or -1 when packets came. */
+static double time_sweeps(const struct job *job, uint32_t (*sweep)(const struct job *, uint32_t),
+                          uint32_t sweeps)
+{
+	const uint64_t start = cycles_serialised();
+	const uint32_t packets = sweep(job, sweeps);
+	const uint64_t cycles = cycles_serialised() - start;
+
+	return packets ? -1 : (double)cycles / ((double)sweeps * job->queues);
+}
+
+static double time_clock(void)
+{
+	const uint64_t start = cycles_serialised();
+
+	for (int i = 0; i < CLOCK_READS; i++) {
+		uint64_t stamp = cycles_stamp();
+
+		__asm__ volatile("" : "+r"(stamp));
+	}
+	return (double)(cycles_serialised() - start) / CLOCK_READS;
+}
+
+static double time_serialised_clock(void)
+{
+	const uint64_t start = cycles_serialised();
+
+	for (int i = 0; i < CLOCK_READS; i++) {
+		uint64_t stamp = cycles_serialised();
+
+		__asm__ volatile("" : "+r"(stamp));
+	}
+	return (double)(cycles_serialised() - start) / CLOCK_READS;
+}
+
+static double time_fence(void)
+{
+	const uint64_t start = cycles_serialised();
+
+	for (int i = 0; i < CLOCK_READS; i++)
+		__asm__ volatile("lfence" ::: "memory");
+	return (double)(cycles_serialised() - start) / CLOCK_READS;
+}
+
+/* The two kinds of round alternate, so that drift of the machine hits both. Returns false when packets came. */
+static bool measure_polls(struct job *job, bool all)
+{
+	const uint32_t sweeps = (ROUND_POLLS + job->queues - 1) / job->queues;
+	double plain[ROUNDS], stamp[ROUNDS], fenced[ROUNDS], sweep[ROUNDS];
+
+	plain_sweeps(job, sweeps);
+	for (unsigned int i = 0; i < job->rounds; i++) {
+		/* in every round: a host gap in the only one would spoil the median of all */
+		const double fence = all ? time_fence() : 0;
+
+		plain[i] = time_sweeps(job, plain_sweeps, sweeps);
+		stamp[i] = time_sweeps(job, stamped_sweeps, sweeps) - plain[i];
+		fenced[i] = all ? time_sweeps(job, fenced_sweeps, sweeps) - fence : 0;
+		if (plain[i] < 0 || stamp[i] + plain[i] < 0 || fenced[i] + fence < 0)
+			return false;
+		sweep[i] = plain[i] * job->queues;
+	}
+	job->costs.empty_poll_overlapped = median_of(plain, job->rounds);
+	job->costs.stamp = median_of(stamp, job->rounds);
+	job->costs.empty_poll_serialised = median_of(fenced, job->rounds);
+	job->costs.sweep = median_of(sweep, job->rounds);
+	return true;
+}
+
+static void measure_clock(struct job *job)
+{
+	double plain[ROUNDS], serialised[ROUNDS];
+
+	for (unsigned int i = 0; i < job->rounds; i++) {
+		plain[i] = time_clock();
+		serialised[i] = time_serialised_clock();
+	}
+	job->costs.tsc_read = median_of(plain, job->rounds);
+	job->costs.tsc_read_serialised = median_of(serialised, job->rounds);
+}
+
+static bool measure_loop(struct job *job)
+{
+	struct poller *p = job->poller;
+	const uint32_t end_queue = p->end_queue;
+	const uint16_t queues = p->queues;
+	double iteration[ROUNDS];
+	uint64_t packets = 0;
+
+	p->queues = (uint16_t)job->queues;
+	p->end_queue = (uint16_t)(p->first_queue + job->queues * p->queue_step);
+	for (unsigned int i = 0; i < job->rounds; i++) {
+		const struct account *a = poll_window(p, p->loop, LOOP_CYCLES);
+
+		iteration[i] = (double)(a->last_tsc - a->first_tsc) / (double)RTE_MAX(a->sweeps, UINT64_C(1));
+		packets += a->rx_packets;
+	}
+	p->queues = queues;
+	p->end_queue = (uint16_t)end_queue;
+	job->costs.idle_iteration = median_of(iteration, job->rounds);
+	return packets == 0;
+}
+
+/* What the accounting of trials needs: a stamp in the loop, an empty poll in the very loop, and in a bare one. */
+static void keep_costs(const struct job *job)
+{
+	struct poller *p = job->poller;
+
+	p->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
+	p->empty_poll_cycles = job->costs.idle_iteration.median / job->queues;
+	p->overlapped_poll_cycles = job->costs.empty_poll_overlapped.median;
+}
+
+/* lcore: all costs. */
+static int run_job(void *arg)
+{
+	struct job *job = arg;
+
+	measure_clock(job);
+	if (!measure_polls(job, true) || !measure_loop(job))
+		job->error = "packets arrived: calibrate without traffic";
+	return 0;
+}
+
+/* What a wait takes beyond the time between its own two stamps: mostly the way out of its loop. */
+static double time_waits(struct poller *p)
+{
+	const uint64_t before = p->aside_cycles;
+	const uint64_t start = cycles_serialised();
+
+	for (int i = 0; i < WAITS; i++) {
+		p->owed_cycles = WAIT_CYCLES;
+		wait_since(p, cycles_stamp());
+	}
+	return (double)(cycles_serialised() - start - (p->aside_cycles - before)) / WAITS;
+}
+
+static void measure_wait(struct job *job)
+{
+	double cost[ROUNDS];
+
+	job->poller->wait_cost_cycles = 0;
+	for (unsigned int i = 0; i < job->rounds; i++)
+		cost[i] = time_waits(job->poller);
+	job->poller->wait_cost_cycles = (int64_t)median_of(cost, job->rounds).median;
+}
+
+/* lcore: what its loop has to know. A port that is not silent: the clock's own cost stands in for a stamp's. */
+static int run_stamp_job(void *arg)
+{
+	struct job *job = arg;
+
+	measure_wait(job);
+	if (job->poller->source != SOURCE_MADE && measure_polls(job, false) && measure_loop(job)) {
+		keep_costs(job);
+		return 0;
+	}
+	measure_clock(job);
+	job->poller->stamp_cycles = job->costs.tsc_read.median;
+	job->poller->empty_poll_cycles = job->poller->overlapped_poll_cycles = 0;
+	return 0;
+}
+
+void calibrate_stamps(struct poller *const *pollers, unsigned int n)
+{
+	static struct job jobs[RTE_MAX_LCORE];
+
+	for (unsigned int i = 0; i < n; i++) {
+		jobs[i] = (struct job){
+		        .poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
+		rte_eal_remote_launch(run_stamp_job, &jobs[i], pollers[i]->lcore);
+		/* one after another where they would wait for each other's locks */
+		if (pollers[i]->source == SOURCE_LOCKED)
+			lcore_wait_all();
+	}
+	lcore_wait_all();
+}
+
+static json_t *costs_json(const struct costs *c)
+{
+	const struct {
+		const char *name;
+		const struct median *cost;
+	} all[] = {
+	        {"tsc_read_cycles", &c->tsc_read},
+	        {"tsc_read_serialised_cycles", &c->tsc_read_serialised},
+	        {"stamp_cycles", &c->stamp},
+	        {"empty_poll_overlapped_cycles", &c->empty_poll_overlapped},
+	        {"empty_poll_serialised_cycles", &c->empty_poll_serialised},
+	        {"idle_iteration_cycles", &c->idle_iteration},
+	        {"sweep_cycles", &c->sweep},
+	};
+	json_t *object = json_object();
+
+	for (unsigned int i = 0; i < RTE_DIM(all); i++)
+		json_object_set_new(object, all[i].name, median_to_json(all[i].cost));
+	return object;
+}
+
+json_t *calibrate(struct poller *poller, json_t *request, struct node_error *err)
+{
+	static const char *const keys[] = {"cmd", "id", "queues", NULL};
+	static struct job job;
+	uint64_t queues;
+
+	if (!poller) {
+		node_fail(err, "", "no DUT that receives is configured");
+		return NULL;
+	}
+	queues = poller->queues;
+	if (fields_only(request, "", keys, err) ||
+	    fields_u64(request, "", "queues", 1, poller->queues, &queues, err))
+		return NULL;
+	job = (struct job){.poller = poller, .queues = (uint32_t)queues, .rounds = ROUNDS};
+	if (rte_eal_remote_launch(run_job, &job, poller->lcore) < 0) {
+		node_fail(err, "", "lcore %u cannot be launched", poller->lcore);
+		return NULL;
+	}
+	lcore_wait_all();
+	if (job.error) {
+		node_fail(err, "", "%s", job.error);
+		return NULL;
+	}
+	keep_costs(&job);
+	return costs_json(&job.costs);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the measuring and the polling cost on this machine, port and number of queues when no packet comes. Measured on
+ * the DUT's own lcore: medians over rounds, a round being long against the clock and short against host gaps.
+ *
+ *   tsc_read             one of many plain rdtsc in a row
+ *   tsc_read_serialised  one of many rdtscp with fences in a row
+ *   stamp                what one stamp per poll adds to a sweep, per poll
+ *   empty_poll_overlapped  a sweep over the queues, per poll: polls overlap out of order
+ *   empty_poll_serialised  the same with a fence after each poll, less the fence: a poll's latency
+ *   idle_iteration       one iteration of the loop that trials run, in the configured accounting mode
+ *   sweep                one bare sweep over the queues
+ */
+#ifndef CALIBRATE_H
+#define CALIBRATE_H
+
+#include <jansson.h>
+
+#include "node_error.h"
+#include "poller.h"
+
+/* Measure what the loops of n pollers have to know of their own cost, on their lcores (about 2 ms). */
+void calibrate_stamps(struct poller *const *pollers, unsigned int n);
+
+/* The object `costs` of a calibrate request for this poller (NULL: there is none), or NULL with err. */
+json_t *calibrate(struct poller *poller, json_t *request, struct node_error *err);
+
+#endif

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The poll loop, written once and specialised at compile time: every function here is inlined with a constant
+ * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's, and loops
+ * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload.
+ *
+ * A new way to receive (an organisation) is a receive function, a new workload a process function, a new way to wait for
+ * packets (a notification) is called where a sweep ends.
+ */
+#ifndef LOOP_H
+#define LOOP_H
+
+#include <rte_branch_prediction.h>
+#include <rte_ethdev.h>
+
+#include "receive_send.h"
+#include "event.h"
+#include "wait.h"
+
+/* Fill up to p->burst packets from `queue`. */
+typedef uint16_t (*receive_fn)(struct poller *p, uint16_t queue, struct rte_mbuf **packets);
+
+/* Work on n packets; those to be sent are moved to the front and counted in the return value, the rest are freed. */
+typedef uint16_t (*process_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n);
+
+/* Pass n packets of `bytes` in all on, or free them. */
+typedef void (*send_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n, uint64_t bytes);
+
+/* Poll the queues [from, to) in sweep number `sweep`, which counts down. */
+typedef void (*range_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t from, uint32_t to,
+                         uint32_t sweep);
+
+/*
+ * Whole sweeps, the first of which has the number `sweep`, until the next one would be `last` or packets_left are used up.
+ * Returns the number of the sweep that would have come next.
+ */
+typedef uint32_t (*sweeps_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t sweep, uint32_t last);
+
+struct loop_kind {
+	enum accounting accounting;
+	enum poller_source source;
+	bool delays;
+	receive_fn receive;
+	process_fn process;
+	bool resizes; /* process changes the size of packets */
+	send_fn send;
+	/* mode sampled: not inlined, so that what is timed is the very code that runs when nothing is */
+	range_fn range;
+	sweeps_fn sweeps;
+};
+
+/* The clock of intervals: it stands still while this lcore waits. */
+static __rte_always_inline uint64_t own_stamp(const struct poller *p, const struct loop_kind kind)
+{
+	const bool waits = kind.delays || kind.source == SOURCE_LOCKED;
+
+	return cycles_stamp() - (waits ? p->aside_cycles : 0);
+}
+
+static __rte_always_inline uint16_t poll_receive(struct poller *p, const struct loop_kind kind,
+                                                 uint32_t queue, struct rte_mbuf **packets)
+{
+	return kind.receive(p, (uint16_t)queue, packets);
+}
+
+/* Returns how many of the n packets are to be sent; *bytes becomes their bytes. */
+static __rte_always_inline uint16_t poll_process(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, uint16_t n, uint64_t *bytes)
+{
+	struct account *a = p->account;
+
+	*bytes = packets_bytes(packets, n);
+	a->rx_packets += n;
+	a->rx_bytes += *bytes;
+	const uint16_t kept = kind.process(p, packets, n);
+
+	if (kind.delays)
+		wait_for_packets(p, n);
+	if (kind.resizes || unlikely(kept != n))
+		*bytes = packets_bytes(packets, kept);
+	a->workload_dropped += n - kept;
+	return kept;
+}
+
+/*
+ * Polls have ascending numbers from one sweep to the next: a visit whose number is not the one after the last visit's came
+ * behind an empty poll.
+ */
+static __rte_always_inline void poll_count(struct poller *p, const struct loop_kind kind, uint16_t n,
+                                           uint32_t queue, uint32_t sweep)
+{
+	struct account *a = p->account;
+	const uint32_t number = queue - sweep * p->sweep_span;
+
+	if (kind.accounting == ACCOUNTING_NONE)
+		return;
+	a->visits[n]++;
+	a->busy_sweeps += p->busy_sweep != sweep;
+	p->busy_sweep = sweep;
+	if (kind.accounting != ACCOUNTING_SAMPLED)
+		return;
+	a->switches += number != p->next_number;
+	p->next_number = number + p->queue_step;
+}
+
+static __rte_always_inline void poll_forward(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, uint16_t n)
+{
+	uint64_t bytes;
+	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
+
+	kind.send(p, packets, kept, bytes);
+}
+
+/* Polls of the queues [from, to). Modes none, count, sampled. */
+static __rte_always_inline void plain_range(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, uint32_t from, uint32_t to,
+                                            uint32_t sweep)
+{
+	for (uint32_t q = from; q < to; q += p->queue_step) {
+		const uint16_t n = poll_receive(p, kind, q, packets);
+
+		if (n == 0)
+			continue;
+		poll_forward(p, kind, packets, n);
+		poll_count(p, kind, n, q, sweep);
+		p->packets_left -= n;
+	}
+}
+
+/* Mode full: book an interval that holds one stamp, unless the host interrupted it. */
+static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
+                                              uint64_t *intervals)
+{
+	if (poll_interrupted(p, 1, n, cycles))
+		return;
+	*sum += cycles;
+	(*intervals)++;
+}
+
+static __rte_always_inline void full_forward(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, uint16_t n)
+{
+	struct account *a = p->account;
+	uint64_t bytes;
+
+	const uint64_t begin = own_stamp(p, kind);
+	const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
+	const uint64_t processed = own_stamp(p, kind);
+
+	kind.send(p, packets, kept, bytes);
+	const uint64_t end = own_stamp(p, kind);
+
+	a->stamps += 3;
+	full_interval(p, n, processed - begin, &a->process_cycles, &a->process_intervals);
+	full_interval(p, n, end - processed, &a->transmit_cycles, &a->transmit_intervals);
+}
+
+/* Returns the number of packets met. Bookkeeping lies outside the intervals: it is loop overhead of this mode. */
+static __rte_always_inline uint16_t full_visit(struct poller *p, const struct loop_kind kind,
+                                               struct rte_mbuf **packets, uint16_t queue, uint16_t index)
+{
+	struct account *a = p->account;
+	const uint64_t begin = own_stamp(p, kind);
+	const uint16_t n = poll_receive(p, kind, queue, packets);
+	const uint64_t end = own_stamp(p, kind);
+
+	a->stamps += 2;
+	full_interval(p, n, end - begin, n ? &a->receive_cycles : &a->empty_cycles,
+	              n ? &a->receive_intervals : &a->empty_intervals);
+	if (p->visit_stamps[index])
+		histogram_record(&a->visit_gap_cycles, begin - p->visit_stamps[index]);
+	p->visit_stamps[index] = begin;
+	if (n)
+		full_forward(p, kind, packets, n);
+	return n;
+}
+
+static __rte_always_inline void full_sweep(struct poller *p, const struct loop_kind kind,
+                                           struct rte_mbuf **packets, uint32_t sweep)
+{
+	const uint64_t now = cycles_stamp();
+	uint16_t index = 0;
+
+	histogram_record(&p->account->iteration_cycles, now - p->last_stamp);
+	p->account->stamps++;
+	p->last_stamp = now;
+	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step, index++) {
+		const uint16_t n = full_visit(p, kind, packets, (uint16_t)q, index);
+
+		if (n == 0)
+			continue;
+		poll_count(p, kind, n, q, sweep);
+		p->packets_left -= n;
+	}
+}
+
+static __rte_always_inline uint32_t plain_sweeps(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
+{
+	do {
+		if (kind.accounting == ACCOUNTING_FULL)
+			full_sweep(p, kind, packets, sweep);
+		else
+			plain_range(p, kind, packets, p->first_queue, p->end_queue, sweep);
+	} while (likely(--sweep != last && p->packets_left > 0));
+	return sweep;
+}
+
+static __rte_always_inline uint32_t sweeps_to(struct poller *p, const struct loop_kind kind,
+                                              struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
+{
+	if (kind.accounting != ACCOUNTING_SAMPLED)
+		return plain_sweeps(p, kind, packets, sweep, last);
+	if (!poller_by_range(p))
+		return kind.sweeps(p, packets, sweep, last);
+	do
+		kind.range(p, packets, p->first_queue, p->end_queue, sweep);
+	while (--sweep != last && p->packets_left > 0);
+	return sweep;
+}
+
+/* Where a sampled sweep is: polls from here on, round and round the queues. */
+struct sweep_place {
+	uint32_t queue;
+	uint32_t sweep; /* counts down from SAMPLED_SWEEP */
+};
+
+/* At least `polls` polls from `at` on: whole sweeps where sweeps are short. Returns how many. */
+static __rte_always_inline uint32_t poll_on(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, struct sweep_place *at, uint32_t polls)
+{
+	if (!poller_by_range(p)) {
+		const uint32_t sweeps = (polls + p->queues - 1) / p->queues, from = at->sweep;
+
+		p->packets_left = INT32_MAX;
+		at->sweep = kind.sweeps(p, packets, from, from - sweeps);
+		return sweeps * p->queues;
+	}
+	for (uint32_t left = polls; left > 0;) {
+		const uint32_t here = RTE_MIN(left, (p->end_queue - at->queue) / p->queue_step);
+		const uint32_t to = at->queue + here * p->queue_step;
+
+		kind.range(p, packets, at->queue, to, at->sweep);
+		left -= here;
+		at->queue = to == p->end_queue ? p->first_queue : to;
+		at->sweep -= to == p->end_queue;
+	}
+	return polls;
+}
+
+/* To the end of the sweep. */
+static __rte_always_inline void poll_to_end(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets, struct sweep_place *at)
+{
+	if (at->queue == p->first_queue)
+		return;
+	kind.range(p, packets, at->queue, p->end_queue, at->sweep--);
+	at->queue = p->first_queue;
+}
+
+/* Polls in front of what is timed, so that it begins as it ends, with neighbours in flight, and a random number more. */
+#define LEAD_POLLS 64
+static __rte_always_inline void poll_lead(struct poller *p, const struct loop_kind kind,
+                                          struct rte_mbuf **packets, struct sweep_place *at, uint32_t spread)
+{
+	poll_on(p, kind, packets, at,
+	        RTE_MIN(LEAD_POLLS, p->lead_polls) + (uint32_t)rng_below(&p->rng, spread));
+}
+
+/* To a random queue of the sweep. */
+static __rte_always_inline void poll_to_random(struct poller *p, const struct loop_kind kind,
+                                               struct rte_mbuf **packets, struct sweep_place *at)
+{
+	poll_lead(p, kind, packets, at, 1);
+	poll_to_end(p, kind, packets, at);
+	at->queue += (uint32_t)rng_below(&p->rng, p->queues) * p->queue_step;
+	kind.range(p, packets, p->first_queue, at->queue, at->sweep);
+}
+
+static __rte_always_inline void sample_slice(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, struct sweep_place *at)
+{
+	const struct account *a = p->account;
+	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->slice_lengths);
+	struct account_slice slice;
+	const uint64_t visits = account_visits_up_to(a, p->burst), switches = a->switches,
+	               received = a->rx_packets;
+	const uint64_t start = own_stamp(p, kind);
+
+	slice.polls = poll_on(p, kind, packets, at, polls);
+	slice.cycles = own_stamp(p, kind) - start;
+	slice.visits = (uint32_t)(account_visits_up_to(a, p->burst) - visits);
+	slice.switches = (uint32_t)(a->switches - switches);
+	slice.packets = (uint32_t)(a->rx_packets - received);
+	if (likely(a == p->account))
+		poll_slice(p, &slice);
+}
+
+/* Long sweeps have room for several slices. */
+static __rte_always_inline void sample_slices(struct poller *p, const struct loop_kind kind,
+                                              struct rte_mbuf **packets, struct sweep_place *at)
+{
+	const uint32_t sweep = at->sweep;
+
+	do {
+		poll_lead(p, kind, packets, at, RTE_MIN(p->queues, 2 * p->event_polls));
+		sample_slice(p, kind, packets, at);
+	} while (at->sweep == sweep && p->queues > p->event_polls);
+}
+
+/* The first visit within ACCOUNT_TIMED_POLLS polls, timed by itself with its parts. */
+static __rte_always_inline void sample_visit(struct poller *p, const struct loop_kind kind,
+                                             struct rte_mbuf **packets, struct sweep_place *at)
+{
+	poll_to_random(p, kind, packets, at);
+	for (uint32_t polls = 0; polls < ACCOUNT_TIMED_POLLS; polls++) {
+		uint64_t stamp[4] = {own_stamp(p, kind)}, bytes;
+		const uint32_t q = at->queue, sweep = at->sweep;
+		const uint16_t n = poll_receive(p, kind, q, packets);
+
+		at->queue += p->queue_step;
+		if (at->queue == p->end_queue) {
+			at->queue = p->first_queue;
+			at->sweep--;
+		}
+		p->account->stamps++;
+		if (n == 0)
+			continue;
+		stamp[1] = own_stamp(p, kind);
+		const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
+
+		stamp[2] = own_stamp(p, kind);
+		kind.send(p, packets, kept, bytes);
+		stamp[3] = own_stamp(p, kind);
+		poll_timed_visit(p, n, q - sweep * p->sweep_span, stamp);
+		poll_count(p, kind, n, q, sweep);
+		return;
+	}
+}
+
+/* One sweep from begin to end. */
+static __rte_always_inline void sample_iteration(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, struct sweep_place *at)
+{
+	const uint64_t start = cycles_stamp();
+
+	poll_on(p, kind, packets, at, p->queues);
+	histogram_record(&p->account->iteration_cycles, cycles_stamp() - start);
+	p->account->stamps += 2;
+}
+
+/* From one visit of a random queue to the next. */
+static __rte_always_inline void sample_visit_gap(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, struct sweep_place *at)
+{
+	poll_to_random(p, kind, packets, at);
+	const uint32_t queue = at->queue;
+	const uint64_t start = cycles_stamp();
+
+	poll_to_end(p, kind, packets, at);
+	kind.range(p, packets, p->first_queue, queue, at->sweep);
+	at->queue = queue;
+	histogram_record(&p->account->visit_gap_cycles, cycles_stamp() - start);
+	p->account->stamps += 2;
+}
+
+/* Hardware counters of one poll of a random queue, less what reading them counts; kept when it met packets. */
+static __rte_always_inline void sample_counters(struct poller *p, const struct loop_kind kind,
+                                                struct rte_mbuf **packets, struct sweep_place *at)
+{
+	uint64_t empty[PMU_COUNTERS] = {0}, before[PMU_COUNTERS] = {0}, after[PMU_COUNTERS] = {0};
+	struct account *a = p->account;
+
+	poll_to_random(p, kind, packets, at);
+	const uint32_t queue = at->queue;
+	const bool begun = pmu_read_all_user(&p->pmu, empty) && pmu_read_all_user(&p->pmu, before);
+	const uint16_t n = poll_receive(p, kind, queue, packets);
+
+	if (n) {
+		poll_forward(p, kind, packets, n);
+		if (pmu_read_all_user(&p->pmu, after) && begun) {
+			a->strata[n].counter_samples++;
+			for (int i = 0; i < PMU_COUNTERS; i++)
+				a->strata[n].counters[i] +=
+				        RTE_MAX(after[i] - before[i], before[i] - empty[i]) -
+				        (before[i] - empty[i]);
+		}
+		poll_count(p, kind, n, queue, at->sweep);
+	}
+	at->queue += p->queue_step;
+	if (at->queue == p->end_queue) {
+		at->queue = p->first_queue;
+		at->sweep--;
+	}
+}
+
+/*
+ * Of 32 sampled sweeps two time a visit, one an iteration, one a visit gap, four (where they can be read) read hardware
+ * counters; the rest are slices. Ends at the end of a sweep and returns the number of the next one.
+ */
+#define SAMPLED_SWEEP (UINT32_MAX - 1)
+static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct loop_kind kind,
+                                                  struct rte_mbuf **packets)
+{
+	const unsigned int what = rng_next(&p->rng) & 31;
+	struct sweep_place at = {p->first_queue, SAMPLED_SWEEP};
+
+	if (what < 2)
+		sample_visit(p, kind, packets, &at);
+	else if (what == 2)
+		sample_iteration(p, kind, packets, &at);
+	else if (what == 3)
+		sample_visit_gap(p, kind, packets, &at);
+	else if (what < 8 && p->pmu.user_readable)
+		sample_counters(p, kind, packets, &at);
+	else
+		sample_slices(p, kind, packets, &at);
+	poll_to_end(p, kind, packets, &at);
+	poll_sampled(p, SAMPLED_SWEEP - at.sweep, cycles_stamp());
+	return at.sweep;
+}
+
+/* Sweeps are numbered anew: whether the last poll was a visit must not be forgotten. */
+static __rte_always_inline void renumber(struct poller *p, uint32_t sweep, uint32_t anew)
+{
+	const bool follows = p->next_number == p->first_queue - sweep * p->sweep_span;
+
+	p->next_number = p->first_queue - anew * p->sweep_span - !follows;
+}
+
+static __rte_always_inline void poll_loop(struct poller *p, const struct loop_kind kind)
+{
+	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
+	uint32_t sweeps = poll_begin(p);
+
+	while (sweeps) {
+		const uint32_t left = sweeps_to(p, kind, packets, sweeps, 0);
+
+		p->planned_sweeps = sweeps - left;
+		sweeps = poll_event(p);
+		if (kind.accounting != ACCOUNTING_SAMPLED)
+			continue;
+		if (sweeps && p->sample_due) {
+			renumber(p, left, SAMPLED_SWEEP);
+			renumber(p, sampled_sweep(p, kind, packets), sweeps);
+		} else {
+			renumber(p, left, sweeps);
+		}
+	}
+}
+
+#define POLL_LOOP(name, ...)                                                                                 \
+	static __rte_noinline void name(struct poller *p)                                                    \
+	{                                                                                                    \
+		const struct loop_kind kind = {__VA_ARGS__, NULL, NULL};                                     \
+                                                                                                             \
+		poll_loop(p, kind);                                                                          \
+	}
+
+/* The loop that samples, and the pieces of it that are timed. Arguments: struct loop_kind from `source` on. */
+#define SAMPLED_LOOP(name, ...)                                                                              \
+	static __rte_noinline void name##_range(struct poller *p, struct rte_mbuf **packets, uint32_t from,  \
+	                                        uint32_t to, uint32_t sweep)                                 \
+	{                                                                                                    \
+		const struct loop_kind kind = {ACCOUNTING_SAMPLED, __VA_ARGS__, NULL, NULL};                 \
+                                                                                                             \
+		plain_range(p, kind, packets, from, to, sweep);                                              \
+	}                                                                                                    \
+                                                                                                             \
+	static __rte_noinline uint32_t name##_sweeps(struct poller *p, struct rte_mbuf **packets,            \
+	                                             uint32_t sweep, uint32_t last)                          \
+	{                                                                                                    \
+		const struct loop_kind kind = {ACCOUNTING_SAMPLED, __VA_ARGS__, NULL, NULL};                 \
+                                                                                                             \
+		return plain_sweeps(p, kind, packets, sweep, last);                                          \
+	}                                                                                                    \
+                                                                                                             \
+	static __rte_noinline void name(struct poller *p)                                                    \
+	{                                                                                                    \
+		const struct loop_kind kind = {ACCOUNTING_SAMPLED, __VA_ARGS__, name##_range,                \
+		                               name##_sweeps};                                               \
+                                                                                                             \
+		poll_loop(p, kind);                                                                          \
+	}
+
+/* A loop for each accounting mode. Arguments: struct loop_kind from `source` on. */
+#define LOOPS_OF_MODES(name, ...)                                                                            \
+	POLL_LOOP(name##_none, ACCOUNTING_NONE, __VA_ARGS__)                                                 \
+	POLL_LOOP(name##_count, ACCOUNTING_COUNT, __VA_ARGS__)                                               \
+	SAMPLED_LOOP(name##_sampled, __VA_ARGS__)                                                            \
+	POLL_LOOP(name##_full, ACCOUNTING_FULL, __VA_ARGS__)
+
+/*
+ * Mode sampled, which all claims rest on, goes with everything: SAMPLED_LOOPS. The other modes are there where the accounting
+ * itself is judged and where counting is enough, with packets that no other lcore has to do with, and without delays:
+ * ALL_LOOPS. Arguments from `receive` on.
+ */
+#define SAMPLED_LOOPS(name, source, ...)                                                                     \
+	SAMPLED_LOOP(name##_sampled, source, false, __VA_ARGS__)                                             \
+	SAMPLED_LOOP(name##_delays_sampled, source, true, __VA_ARGS__)
+
+#define ALL_LOOPS(name, source, ...)                                                                         \
+	LOOPS_OF_MODES(name, source, false, __VA_ARGS__)                                                     \
+	SAMPLED_LOOP(name##_delays_sampled, source, true, __VA_ARGS__)
+
+/* clang-format off */
+/* The same as parts of initialisers: of an array by enum accounting, and of a loop_table. */
+#define BY_MODE(name)                                                                                        \
+	[ACCOUNTING_NONE] = name##_none, [ACCOUNTING_COUNT] = name##_count,                                  \
+	[ACCOUNTING_SAMPLED] = name##_sampled, [ACCOUNTING_FULL] = name##_full
+#define SAMPLED_OF(name, source)                                                                             \
+	[source][false][ACCOUNTING_SAMPLED] = name##_sampled,                                                \
+	[source][true][ACCOUNTING_SAMPLED] = name##_delays_sampled
+#define ALL_OF(name, source)                                                                                 \
+	[source][false] = {BY_MODE(name)}, [source][true][ACCOUNTING_SAMPLED] = name##_delays_sampled
+/* clang-format on */
+
+/* Defines the loops of a workload that receives, and the loop_table `name` of them; `alone`: ALL or SAMPLED. */
+#define LOOPS_OF_WORKLOAD(alone, name, process, resizes)                                                     \
+	alone##_LOOPS(name##_alone, SOURCE_RX_QUEUES, receive_alone, process, resizes, send_port)            \
+	        SAMPLED_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes,                \
+	                      send_port) SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process,      \
+	                                               resizes, send_port) static const loop_table name = {  \
+	                alone##_OF(name##_alone, SOURCE_RX_QUEUES),                                          \
+	                SAMPLED_OF(name##_locked, SOURCE_LOCKED), SAMPLED_OF(name##_ring, SOURCE_RING)}
+
+#define WORKLOAD_LOOPS(...)         LOOPS_OF_WORKLOAD(ALL, __VA_ARGS__)
+#define WORKLOAD_SAMPLED_LOOPS(...) LOOPS_OF_WORKLOAD(SAMPLED, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting inside the loop: for delays that are added on purpose and for locks. What is waited is set aside (see accounting.h). */
+#ifndef WAIT_H
+#define WAIT_H
+
+#include <rte_branch_prediction.h>
+
+#include "poller.h"
+
+/* A wait overshoots by one read of the TSC, tens of cycles. By more than this: an interrupt or the host prolonged it. */
+#define WAIT_OVERSHOOT_CYCLES 2000
+
+static __rte_always_inline void set_aside(struct poller *p, uint64_t cycles)
+{
+	p->aside_cycles += cycles;
+}
+
+/*
+ * Wait since `start` for all that is owed. A wait takes a little longer than it is told to; this is known when it is over and
+ * taken off the next one, so that on average a delay of c cycles adds c cycles.
+ */
+static __rte_always_inline void wait_since(struct poller *p, uint64_t start)
+{
+	const int64_t wanted = p->owed_cycles - p->wait_cost_cycles;
+	int64_t waited;
+
+	do
+		waited = (int64_t)(cycles_stamp() - start);
+	while (waited < wanted);
+	if (unlikely(waited > wanted + WAIT_OVERSHOOT_CYCLES))
+		waited = RTE_MAX(wanted, INT64_C(0));
+	/* delays shorter than a wait can be: do not save up for the longer ones */
+	p->owed_cycles = RTE_MAX(wanted - waited, (int64_t)-WAIT_OVERSHOOT_CYCLES);
+	p->account->waited_cycles += (uint64_t)waited;
+	set_aside(p, (uint64_t)waited);
+}
+
+/*
+ * The delays of n packets. Drawing service times takes time itself, which belongs to the wait. Fixed ones that are shorter than the
+ * cost of a wait gather until they are worth one.
+ */
+static __rte_always_inline void wait_for_packets(struct poller *p, uint16_t n)
+{
+	const bool drawn = p->delays.service_drawn;
+	const uint64_t before = drawn ? cycles_stamp() : 0;
+
+	p->owed_cycles += (int64_t)delays_due(&p->delays, n, &p->account->delays);
+	if (drawn)
+		wait_since(p, before);
+	else if (p->owed_cycles > p->wait_cost_cycles)
+		wait_since(p, cycles_stamp());
+}
+
+/* Get the lock, and count and time the wait when another lcore has it. */
+static __rte_always_inline void wait_for_lock(struct poller *p, rte_spinlock_t *lock)
+{
+	if (likely(rte_spinlock_trylock(lock)))
+		return;
+	const uint64_t start = cycles_stamp();
+
+	rte_spinlock_lock(lock);
+	const uint64_t waited = cycles_stamp() - start;
+
+	p->account->lock_waits++;
+	p->account->lock_cycles += waited;
+	set_aside(p, waited);
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One object of the `ports` of a configure request (docs/node-protocol.md), checked against what its device can do. */
+#ifndef PORT_SPEC_H
+#define PORT_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+
+#include "node_error.h"
+
+#define PORT_KEY_MAX_BYTES 64
+
+struct port_spec {
+	uint16_t rx_queues;
+	uint16_t tx_queues;
+	uint16_t rx_desc;
+	uint16_t tx_desc;
+	uint16_t mtu;
+	uint8_t key_bytes; /* 0: the driver's own key */
+	uint8_t key[PORT_KEY_MAX_BYTES];
+};
+
+/* Read `object`, found at the JSON path `at`. Returns 0 with the number of the port and *spec, or -1 with err. */
+int port_spec_read(const json_t *object, const char *at, uint16_t *port, struct port_spec *spec,
+                   struct node_error *err);
+
+bool port_spec_same(const struct port_spec *a, const struct port_spec *b);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packet encapsulation (HyperPlane sections II-C and IV-A): every IPv4 packet enters a tunnel. */
+#include <rte_prefetch.h>
+
+#include "loop/loop.h"
+#include "tunnel.h"
+#include "workload.h"
+
+#define PREFETCH_AHEAD 4
+
+/* Not inlined: a call per burst does not show beside this work. */
+static __rte_noinline uint16_t process_encap(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+{
+	uint16_t kept = 0;
+
+	for (int i = 0; i < RTE_MIN(n, PREFETCH_AHEAD); i++)
+		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
+	for (uint16_t i = 0; i < n; i++) {
+		if (i + PREFETCH_AHEAD < n)
+			rte_prefetch0(rte_pktmbuf_mtod(packets[i + PREFETCH_AHEAD], void *));
+		if (likely(tunnel_enter(p->tunnel, packets[i])))
+			packets[kept++] = packets[i];
+		else
+			rte_pktmbuf_free(packets[i]);
+	}
+	return kept;
+}
+
+WORKLOAD_LOOPS(loops_encap, process_encap, true);
+
+static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
+{
+	static struct tunnel tunnel; /* one for all lcores, which only read it */
+	const bool over_ipv6 = spec->encapsulation == ENCAPSULATION_GRE_IPV6;
+	struct rte_ether_hdr ethernet;
+
+	if (workload_next_hop(spec->tx_port, over_ipv6 ? RTE_ETHER_TYPE_IPV6 : RTE_ETHER_TYPE_IPV4, &ethernet,
+	                      err) < 0)
+		return -1;
+	tunnel_init(&tunnel, over_ipv6, &ethernet);
+	poller->tunnel = &tunnel;
+	return 0;
+}
+
+const struct workload workload_encap = {
+        .receives = true,
+        .sends = true,
+        .loops = &loops_encap,
+        .prepare = prepare,
+};

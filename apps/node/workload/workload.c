@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "workload.h"
+
+#include <stddef.h>
+#include <rte_ethdev.h>
+
+#define POINTER(symbol, name) &workload_##symbol,
+#define NAME(symbol, name)    name,
+
+const struct workload *const workloads[] = {WORKLOADS(POINTER) NULL};
+const char *const workload_names[] = {WORKLOADS(NAME) NULL};
+
+int workload_next_hop(uint16_t tx_port, uint16_t ether_type, struct rte_ether_hdr *header,
+                      struct node_error *err)
+{
+	*header = (struct rte_ether_hdr){
+	        .dst_addr = {{0x02, 0, 0, 0, 0, 1}}, /* a locally administered address */
+	        .ether_type = rte_cpu_to_be_16(ether_type),
+	};
+	if (rte_eth_macaddr_get(tx_port, &header->src_addr) < 0)
+		return node_fail(err, "dut.tx_port", "its MAC address cannot be read");
+	return 0;
+}

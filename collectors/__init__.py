@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: BSD-3-Clause
-"""Counters that are read (collectors) and host state that is set and given back (knobs)."""

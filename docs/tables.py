@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the tables of docs/*.md again that are made from the code (`make tables`).
+
+A table stands between `<!-- table: NAME -->` and `<!-- end of NAME -->`; NAME is a key of TABLES.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pollscope.analysis.figures import figure_of
+from pollscope.analysis.papers import citation
+from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, WORKLOADS, load, papers
+from pollscope.collectors.interface import Collector
+from pollscope.metrics.dictionary import metric_dictionary
+
+DOCS = Path(__file__).resolve().parent
+PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    names = list(head)
+    yield f"| {' | '.join(names)} |"
+    yield "|---" * len(names) + "|"
+    for cells in rows:
+        yield f"| {' | '.join(cells)} |"
+
+
+def collectors() -> Iterator[str]:
+    """Every collector with what it reads."""
+    every: dict[str, type[Collector]] = {name: load(COLLECTORS, name) for name in COLLECTORS}
+    notes = {name: ("at start and stop; " if each.once else "") + each.notes for name, each in every.items()}
+    return table(("name", "reads", "notes"), ((f"`{name}`", every[name].summary, notes[name]) for name in every))
+
+
+def knobs() -> Iterator[str]:
+    """Every knob with its targets and values."""
+    every = (load(KNOBS, name) for name in KNOBS)
+    head = "knob", "what it is", "target (default)", "values", "where"
+    return table(head, ((f"`{each.name}`", each.summary, each.aims, each.values, each.where) for each in every))
+
+
+def workloads() -> Iterator[str]:
+    """Every workload with its own parameters."""
+    own = {name: ", ".join(f"`{parameter}`" for parameter in each.parameters) for name, each in WORKLOADS.items()}
+    head = "workload", "what is done with a packet", "its own parameters"
+    return table(head, ((f"`{name}`", each.summary, own[name]) for name, each in WORKLOADS.items()))
+
+
+def metrics() -> Iterator[str]:
+    """The metric dictionary, a section a group."""
+    dictionary = metric_dictionary()
+    for group, title in dictionary.groups.items():
+        yield from ("", f"## {title}", "")
+        if group in dictionary.introductions:
+            yield from (dictionary.introductions[group], "")
+        members = (each for each in dictionary.metrics.values() if each.group == group)
+        rows = (
+            (f"`{each.name}`", each.unit, each.better, f"{each.definition} {each.caveats}".strip(), each.source)
+            for each in members
+        )
+        yield from table(("metric", "unit", "better", "definition", "source"), rows)
+
+
+def paper_rows() -> Iterator[str]:
+    """Every paper, and the rows of it that have a figure."""
+    rows = {name: [row for row in FIGURES if figure_of(row).paper == name] for name in papers()}
+    head = "`--paper`", "paper", "rows with a figure"
+    return table(head, ((f"`{name}`", citation(name), ", ".join(rows[name]) or "none yet") for name in papers()))
+
+
+TABLES = {"collectors": collectors, "knobs": knobs, "metrics": metrics, "papers": paper_rows, "workloads": workloads}
+
+
+def with_tables(page: str) -> str:
+    """The page with its tables made again."""
+    return PLACE.sub(lambda found: found[1] + "\n".join([*TABLES[found[2]](), found[3]]), page)
+
+
+def main() -> None:
+    """Writes the pages whose tables have changed, and prints their paths."""
+    for path in sorted(DOCS.glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if with_tables(page) != page:
+            path.write_text(with_tables(page), encoding="utf-8")
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

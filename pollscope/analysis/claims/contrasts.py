@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Predicates that compare changes: of one metric with another's, or of two levels of a factor over another factor."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from pollscope.analysis.claims.model import Across, Crosses, RatioOfRatios, RiseShare, SteeperKnee
+from pollscope.analysis.claims.numbers import (
+    AGREES,
+    DISAGREES,
+    INCONCLUSIVE,
+    AtLevel,
+    at_level,
+    each_inside,
+    none_of,
+    number,
+    placed,
+    spread,
+    stated,
+    times,
+    together,
+)
+from pollscope.analysis.claims.verdict import Finding, VerdictKind
+from pollscope.analysis.point_values import PointValues, groups, level_text
+from pollscope.metrics.dictionary import Metric, metric_dictionary
+from pollscope.stats.estimates import (
+    Estimate,
+    product_estimate,
+    rise_ratio_estimate,
+    together_confidence,
+)
+
+# A level at which more than this share is lost is beyond saturation.
+SATURATED_LOSS = 0.01
+
+
+def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    """The rise of one metric as a share of another's, both of the same trials."""
+    shares: dict[str, AtLevel] = {}
+    for label, members in groups(found, predicate.factor):
+        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
+        if first is not None and last is not None:
+            place = placed(label, f"{predicate.factor} {predicate.first} to {predicate.last}")
+            both = (first.values, first.beside), (last.values, last.beside)
+            shares[place] = partial(rise_ratio_estimate, *both)
+    if not shares:
+        return none_of(
+            f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
+        )
+    numbers = [number(place, share(confidence), times) for place, share in shares.items()]
+    kinds = each_inside(predicate, list(shares.values()), confidence)
+    of = metric_dictionary()[predicate.beside].title
+    claimed = stated(predicate, "{:.3g}".format)
+    sentence = f"{metric.title} rises by so much of the rise of {of}: {spread(numbers)}; "
+    return Finding(together(kinds), f"{sentence}stated {claimed} (tolerance included).", numbers)
+
+
+def _pairs(
+    predicate: Across, found: Sequence[PointValues]
+) -> Iterator[tuple[str, list[PointValues], list[PointValues]]]:
+    """Of each group the sweeps at both levels that are compared, by rising level of the factor."""
+    others: dict[str, tuple[list[PointValues], list[PointValues]]] = {}
+    for sample in found:
+        if predicate.factor in sample.levels and predicate.across in sample.levels:
+            sides = others.setdefault(sample.label(predicate.factor, predicate.across), ([], []))
+            for side, level in zip(sides, (predicate.of, predicate.over), strict=True):
+                if at_level([sample], predicate.across, level) is not None:
+                    side.append(sample)
+    for label, sides in others.items():
+        if all(sides):
+            of, over = (next(members for _, members in groups(side, predicate.factor)) for side in sides)
+            yield label, of, over
+
+
+def _no_pair(predicate: Across, what: str) -> Finding:
+    return none_of(f"no sweep of {predicate.factor} with {predicate.across} {predicate.of} and {predicate.over} {what}")
+
+
+def ratio_of_ratios(
+    predicate: RatioOfRatios, found: Sequence[PointValues], _metric: Metric, confidence: float
+) -> Finding:
+    """How much more (or less) one of two levels changes over a factor than the other."""
+    ratios: dict[str, AtLevel] = {}
+    for label, of, over in _pairs(predicate, found):
+        ends = [at_level(side, predicate.factor, to) for side in (of, over) for to in (predicate.last, predicate.first)]
+        values = [end.values for end in ends if end is not None]
+        if len(values) == len(ends):
+            place = f"{predicate.factor} {predicate.first} to {predicate.last}, {predicate.of} over {predicate.over}"
+            ratios[placed(label, place)] = partial(product_estimate, [values[0], values[3]], [values[1], values[2]])
+    if not ratios:
+        return _no_pair(predicate, f"from {predicate.first} to {predicate.last}")
+    numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
+    kinds = each_inside(predicate, list(ratios.values()), confidence)
+    claimed = stated(predicate, "{:.3g}".format)
+    return Finding(
+        together(kinds), f"Ratio of the changes {spread(numbers)}; stated {claimed} (tolerance included).", numbers
+    )
+
+
+def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
+    """Below at one end of the sweep, above at the other; both ends are fixed before anything is looked at."""
+    numbers, kinds = [], []
+    for label, of, over in _pairs(predicate, found):
+        common = [(one, two) for one in of if (two := at_level(over, predicate.factor, one.levels[predicate.factor]))]
+        if len(common) < 2:
+            continue
+        kinds.append(_crossing([common[0], common[-1]], confidence))
+        for one, two in common:
+            place = placed(label, f"{predicate.factor} {level_text(predicate.factor, one.levels[predicate.factor])}")
+            numbers.append(number(place, one.over(two, confidence), times))
+    if not numbers:
+        return _no_pair(predicate, "at two common levels")
+    sentence = f"Ratio of {predicate.of} to {predicate.over}: {spread(numbers)}."
+    return Finding(together(kinds), sentence, numbers)
+
+
+def _crossing(ends: Sequence[tuple[PointValues, PointValues]], confidence: float) -> VerdictKind:
+    """Both ends confirm; either refutes, so the intervals that do hold together."""
+    first, last = (one.over(two, confidence) for one, two in ends)
+    if first.has_interval and last.has_interval and first.high < 1 < last.low:
+        return AGREES
+    wide = together_confidence(confidence, len(ends))
+    first, last = (one.over(two, wide) for one, two in ends)
+    refuted = (first.has_interval and first.low >= 1) or (last.has_interval and last.high <= 1)
+    return DISAGREES if refuted else INCONCLUSIVE
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """The levels up to saturation: of each its share of what can be carried at most, and its sample."""
+
+    kept: list[tuple[float, PointValues]]
+
+    def growth(self, sample: PointValues, confidence: float) -> Estimate:
+        """From the lowest level."""
+        return sample.over(self.kept[0][1], confidence)
+
+
+def _curve(members: Sequence[PointValues], factor: str) -> _Curve | None:
+    """None when the sweep does not reach saturation, or holds fewer than two levels before it."""
+    lost = [sum(sample.beside) / len(sample.beside) for sample in members]
+    beyond = next((k for k, share in enumerate(lost) if share > SATURATED_LOSS), None)
+    if beyond is None or beyond < 2:
+        return None
+    carried = max(float(one.levels[factor]) * (1 - share) for one, share in zip(members, lost, strict=True))
+    return _Curve([(float(sample.levels[factor]) / carried, sample) for sample in members[:beyond]])
+
+
+def steeper_knee(predicate: SteeperKnee, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    """Up to the same share of its own capacity one grows less than the other, so that its knee is the sharper one.
+
+    The levels are those of the sweep, so the shares are hardly ever the same: what is compared is always to the
+    disadvantage of the verdict.
+    """
+    numbers, kinds = [], []
+    for label, of, over in _pairs(predicate, found):
+        curves = _curve(of, predicate.factor), _curve(over, predicate.factor)
+        if curves[0] is None or curves[1] is None:
+            continue
+        kind, compared = _knee(curves[0], curves[1], confidence)
+        kinds.append(kind)
+        for level, (share, ratio) in zip((predicate.of, predicate.over), compared, strict=True):
+            place = placed(label, f"{level} up to {share:.0%} of what it can carry")
+            numbers.append(number(place, ratio, times))
+    if not numbers:
+        return _no_pair(predicate, "that reaches saturation after two levels or more")
+    return Finding(together(kinds), f"{metric.title} grows before saturation: {spread(numbers)}.", numbers)
+
+
+def _knee(of: _Curve, over: _Curve, confidence: float) -> tuple[VerdictKind, list[tuple[float, Estimate]]]:
+    share, last = of.kept[-1]
+    less = [each for each in over.kept[1:] if each[0] <= share]
+    more = [each for each in over.kept[1:] if each[0] >= share]
+    shown = less[-1] if less else over.kept[-1]
+    compared = [(share, of.growth(last, confidence)), (shown[0], over.growth(shown[1], confidence))]
+    # Growth only increases towards saturation: at a smaller share of its capacity the other has had less of it.
+    if less and _grows_more(over, less[-1][1], of, last, confidence):
+        return AGREES, compared
+    if more and _grows_more(of, last, over, more[0][1], confidence):
+        return DISAGREES, compared
+    return INCONCLUSIVE, compared
+
+
+def _grows_more(one: _Curve, at: PointValues, other: _Curve, other_at: PointValues, confidence: float) -> bool:
+    above = [at.values, other.kept[0][1].values]
+    below = [one.kept[0][1].values, other_at.values]
+    ratio = product_estimate(above, below, confidence)
+    return ratio.has_interval and ratio.low > 1

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judging the claims of a run's rows by the run's table."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from pollscope.analysis.claims.model import (
+    LOAD,
+    Claim,
+    EveryTrial,
+    Need,
+    Range,
+    Where,
+    Within,
+    is_load,
+    load_claims,
+)
+from pollscope.analysis.claims.predicates import judge
+from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
+from pollscope.analysis.ground import counts_text, of_samples, whole_mix
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.papers import differences
+from pollscope.analysis.point_values import PointValues, absence, by_point, data_of, factors, level_text
+from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.model import Parameters
+from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# Of the reasons why points were left out.
+MOST_REASONS = 2
+# All other predicates compare points with each other.
+NOT_COMPARING = (Within, EveryTrial)
+# What fills the queues decides what is measured: levels of it are told apart even where the spec zips them.
+NEVER_ZIPPED = ("feed",)
+NEEDS: Mapping[Need, str] = {"line": "a line", "pcie": "PCIe", "ddio": "DDIO"}
+DECIDED = (VerdictKind.AGREES, VerdictKind.DISAGREES)
+# The row of no paper: what every healthy testbed must show.
+SANITY = "SANITY"
+
+
+def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[Verdict]:
+    """A verdict for every claim of the rows that the run measures.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    table = current_table(run)
+    rows = rows_of(run)
+    chosen = [claim for claim in (load_claims() if claims is None else claims) if claim.row in rows]
+    return [
+        Verdict(claim, run.run_id, _finding(claim, run, table), differences(claim.paper, claim.row, run))
+        for claim in chosen
+    ]
+
+
+def rows_of(run: RunFolder) -> list[str]:
+    """The paper rows that a run measures."""
+    rows = run.meta.get("rows")
+    return [str(row) for row in rows] if isinstance(rows, list) and rows else [str(run.meta["row"])]
+
+
+def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
+    claim = _with_real_load(claim, factors(table))
+    lacking = _lacking(claim, run)
+    if lacking:
+        return _not_measurable(lacking, _left_out(claim, run))
+    data = data_of(table, claim.metric)
+    if data.empty:
+        counted = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
+        return _not_measurable(f"the run has no trial that is data{counted}", _left_out(claim, run))
+    selected = _selected(data, claim.where, run)
+    if selected.empty:
+        return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
+    if claim.needs_load:
+        unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
+        left_out = [unfit[point] for point in selected["point"].unique() if point in unfit]
+        selected = selected[~selected["point"].isin(unfit)]
+        if selected.empty:
+            return _not_measurable(f"no point stands for its load; {left_out[0]}")
+    finding = _of_all(claim, _without_zipped(selected, claim, run), _stopped(run))
+    if finding.kind is not VerdictKind.NOT_MEASURABLE:
+        return finding
+    # The levels that the predicate needs are not there: perhaps because the testbed has no room for them.
+    return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
+
+
+def _lacking(claim: Claim, run: RunFolder) -> str:
+    """What the claim is about and the run's testbed does not have; empty when it has all."""
+    facts = HostFacts(run.meta)
+    wanted = " and ".join(NEEDS[need] for need in claim.needs)
+    if not wanted or not facts.without_hardware:
+        return ""
+    return f"the claim is about {wanted}, and {facts.without_hardware}"
+
+
+def _stopped(run: RunFolder) -> bool:
+    """Whether repeats went on until an interval was narrow."""
+    repeats = run.meta.get("spec", {}).get("repeats")
+    return isinstance(repeats, Mapping) and bool(repeats.get("until"))
+
+
+def _of_all(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
+    """The finding of all trials, with what flags, ground and the end of the repeats have to do with it."""
+    finding = _judged(claim, selected, stopped)
+    behind = selected[selected[f"metric.{claim.metric}"].notna()]
+    flagged = behind["status"] == "flagged"
+    finding = replace(finding, trials=len(behind), flagged=int(flagged.sum()))
+    # It shows on a noisy host, too.
+    if finding.flagged and finding.kind in DECIDED and claim.row != SANITY:
+        finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], stopped))
+    elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
+        finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
+    if stopped and finding.numbers:
+        text = (
+            f"Repeats went on until an interval was narrow, so intervals are those of {100 * STOPPED_CONFIDENCE:g} %."
+        )
+        finding = replace(finding, sentence=f"{finding.sentence} {text}")
+    return finding
+
+
+def _judged(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
+    found = by_point(selected, claim.metric, claim.beside)
+    if not found:
+        metric = claim.metric if selected[f"metric.{claim.metric}"].isna().all() else claim.beside or claim.metric
+        title = metric_dictionary()[metric].title
+        return _not_measurable(f"{title} ({metric}) is absent, because {absence(selected, metric)}")
+    metric_of = metric_dictionary()[claim.metric]
+    finding = judge(claim.predicate, found, metric_of, STOPPED_CONFIDENCE if stopped else CONFIDENCE)
+    return _on_its_ground(finding, claim, found)
+
+
+def _flagged_text(finding: Finding) -> str:
+    return f"{finding.flagged} of {finding.trials} trials are flagged"
+
+
+def _without_flagged(finding: Finding, others: Finding) -> Finding:
+    """The finding, unless flagged trials alone make it: others have to be there, and must not say the opposite."""
+    if others.kind is VerdictKind.NOT_MEASURABLE:
+        text = f"{_flagged_text(finding)}, and the verdict ({finding.kind.value}) rests on those alone"
+        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
+    text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
+    kind = VerdictKind.INCONCLUSIVE if others.kind in DECIDED and others.kind is not finding.kind else finding.kind
+    return replace(finding, kind=kind, sentence=f"{finding.sentence} {text}.")
+
+
+def _on_its_ground(finding: Finding, claim: Claim, found: Sequence[PointValues]) -> Finding:
+    """The finding with what is to be said of the ground under its trials.
+
+    Points that stand on different ground differ for that reason alone: a claim that compares them is not decided.
+    """
+    stand = of_samples(found)
+    if not stand.text or stand.same is None or finding.kind is VerdictKind.NOT_MEASURABLE:
+        return finding
+    mix = counts_text(whole_mix(found))
+    if stand.same:
+        return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several grounds ({mix}).")
+    text = f"Its points stand on different ground ({mix})"
+    if not isinstance(claim.predicate, NOT_COMPARING) and finding.kind in DECIDED:
+        sentence = f"{finding.sentence} {text}, which alone can make such a difference, or hide it."
+        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=sentence)
+    return replace(finding, sentence=f"{finding.sentence} {text}.")
+
+
+def _not_measurable(reason: str, why: Sequence[str] = ()) -> Finding:
+    return Finding(VerdictKind.NOT_MEASURABLE, " ".join([reason[0].upper() + reason[1:] + ".", *why]))
+
+
+def _left_out(claim: Claim, run: RunFolder) -> list[str]:
+    """A sentence on why points that the claim speaks of were left out of the run, if any were."""
+    every = run.meta.get("left_out", [])
+    entries = [entry for entry in every if _speaks_of(claim, entry.get("factors"))] or ([] if run.trials else every)
+    if not entries:
+        return []
+    reasons = list(dict.fromkeys(str(entry["reason"]) for entry in entries))
+    more = f"; {len(reasons) - MOST_REASONS} further reasons" if len(reasons) > MOST_REASONS else ""
+    plural = "s" if len(entries) > 1 else ""
+    return [f"{len(entries)} point{plural} left out: {'; '.join(reasons[:MOST_REASONS])}{more}."]
+
+
+def _speaks_of(claim: Claim, levels: Mapping[str, object] | None) -> bool:
+    if levels is None:
+        return False
+    return all(name in levels and _fits(levels[name], condition) for name, condition in claim.where.items())
+
+
+def _with_real_load(claim: Claim, present: list[str]) -> Claim:
+    """`load` replaced by the load factor that the run has swept."""
+    real = next((name for name in present if is_load(name)), LOAD)
+    where = {real if name == LOAD else name: condition for name, condition in claim.where.items()}
+    predicate = claim.predicate
+    if getattr(predicate, "factor", None) == LOAD:
+        predicate = predicate.model_copy(update={"factor": real})
+    return claim.model_copy(update={"where": where, "predicate": predicate})
+
+
+def _without_zipped(data: pd.DataFrame, claim: Claim, run: RunFolder) -> pd.DataFrame:
+    """The rows without the factors that move together with the predicate's: they are one thing, told by its name."""
+    kept = {getattr(claim.predicate, key, None) for key in ("factor", "across")}
+    zipped = [group for group in run.meta.get("spec", {}).get("zip", []) if kept & set(group)]
+    columns = [f"factor.{name}" for group in zipped for name in group if name not in (*kept, *NEVER_ZIPPED)]
+    return data.drop(columns=[column for column in columns if column in data.columns])
+
+
+def _selected(data: pd.DataFrame, where: Where, run: RunFolder) -> pd.DataFrame:
+    # What the run swept none of; a parameter that it did not know yet was what is the default now.
+    fixed = Parameters().model_dump(mode="json") | run.meta.get("spec", {}).get("parameters", {})
+    for name, condition in where.items():
+        column = f"factor.{name}"
+        if column not in data.columns and name in fixed:
+            data = data if _fits(fixed[name], condition) else data.iloc[:0]
+        elif column not in data.columns:
+            return data.iloc[:0]
+        else:
+            data = data[[_fits(level, condition) for level in data[column]]]
+    return data
+
+
+def _fits(level: object, condition: float | int | str | Range) -> bool:
+    if level is None or isinstance(level, str) or isinstance(condition, str):
+        return level == condition
+    value = float(level)  # type: ignore[arg-type]
+    return condition.contains(value) if isinstance(condition, Range) else math.isclose(value, condition, abs_tol=1e-9)
+
+
+def _where_text(where: Where) -> str:
+    def one(name: str, condition: float | int | str | Range) -> str:
+        if isinstance(condition, Range):
+            return f"{name} {condition.text(lambda level: level_text(name, level))}"
+        return f"{name} {level_text(name, condition)}"
+
+    return " and ".join(one(name, condition) for name, condition in where.items())

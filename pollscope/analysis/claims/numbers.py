@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What all predicates share: an interval against stated bounds, several of them together, and both in words."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from pollscope.analysis.claims.model import StatedBounds
+from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
+from pollscope.analysis.point_values import Level, PointValues, level_text
+from pollscope.stats.estimates import Estimate, together_confidence
+
+Text = Callable[[float], str]
+# An estimate with an interval of the level that is asked for.
+AtLevel = Callable[[float], Estimate]
+AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
+INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURABLE
+
+
+def inside(bounds: StatedBounds, estimate: Estimate) -> VerdictKind:
+    """Agrees if the whole interval lies inside, disagrees if all of it lies outside, else inconclusive."""
+    low = -math.inf if bounds.low is None else bounds.low
+    high = math.inf if bounds.high is None else bounds.high
+    if not estimate.has_interval:
+        return INCONCLUSIVE
+    if low <= estimate.low and estimate.high <= high:
+        return AGREES
+    return DISAGREES if estimate.high < low or estimate.low > high else INCONCLUSIVE
+
+
+def each_inside(bounds: StatedBounds, estimates: Sequence[AtLevel], confidence: float) -> list[VerdictKind]:
+    """Of each estimate whether it lies inside.
+
+    A claim about several is confirmed by all of them, which needs no correction, and refuted by any one: the more there
+    are, the likelier one lies outside by chance, so the intervals that refute hold together.
+    """
+    wide = together_confidence(confidence, len(estimates))
+    kinds = [inside(bounds, at(confidence)) for at in estimates]
+    refuted = [inside(bounds, at(wide)) is DISAGREES for at in estimates]
+    return [
+        DISAGREES if bad else AGREES if kind is AGREES else INCONCLUSIVE
+        for kind, bad in zip(kinds, refuted, strict=True)
+    ]
+
+
+def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
+    """A claim about several points is refuted by one of them and confirmed by all."""
+    if DISAGREES in kinds:
+        return DISAGREES
+    return AGREES if set(kinds) == {AGREES} else INCONCLUSIVE
+
+
+def same_level(one: Level, other: Level) -> bool:
+    """Whether two levels are the same, words by letter and numbers by value."""
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return math.isclose(float(one), float(other), abs_tol=1e-9)
+
+
+def at_level(members: Sequence[PointValues], factor: str, level: Level) -> PointValues | None:
+    """The sample at a level of a factor."""
+    return next((sample for sample in members if same_level(sample.levels[factor], level)), None)
+
+
+def number(label: str, estimate: Estimate, text: Text) -> Number:
+    """An estimate as a number of a verdict."""
+    if not estimate.has_interval:
+        return Number(label, estimate.value, None, None, estimate.n, f"{text(estimate.value)} (one value, no interval)")
+    written = text(estimate.value)
+    if estimate.low != estimate.high:
+        written += f" ({text(estimate.low)} to {text(estimate.high)})"
+    return Number(label, estimate.value, estimate.low, estimate.high, estimate.n, written)
+
+
+def stated(bounds: StatedBounds, text: Text) -> str:
+    """The stated range in words."""
+    if bounds.low is None:
+        return f"at most {text(bounds.high or 0.0)}"
+    if bounds.high is None:
+        return f"at least {text(bounds.low)}"
+    if bounds.low == bounds.high:
+        return text(bounds.low)
+    return f"{text(bounds.low)} to {text(bounds.high)}"
+
+
+def spread(numbers: Sequence[Number]) -> str:
+    """The numbers in short: the one, or lowest and highest with where they were seen."""
+    if len(numbers) == 1:
+        return f"{numbers[0].text} at {numbers[0].label}" if numbers[0].label else numbers[0].text
+    low, high = min(numbers, key=lambda each: each.value), max(numbers, key=lambda each: each.value)
+    return f"from {low.text} at {low.label} to {high.text} at {high.label}"
+
+
+def percent(value: float) -> str:
+    """A share in percent."""
+    return f"{100 * value:.3g} %"
+
+
+def times(value: float) -> str:
+    """A ratio."""
+    return f"{value:.3f}"
+
+
+def placed(label: str, place: str) -> str:
+    """Where a number was seen: the levels of the other factors, then what is said of this one."""
+    return f"{label}, {place}" if label else place
+
+
+def sweep_text(label: str, members: Sequence[PointValues], factor: str) -> str:
+    """A group with its first and last level."""
+    first, last = (level_text(factor, sample.levels[factor]) for sample in (members[0], members[-1]))
+    return placed(label, f"{factor} {first} to {last}")
+
+
+def none_of(what: str) -> Finding:
+    """The run does not have what the predicate compares."""
+    return Finding(NOT_MEASURABLE, f"The run has {what}.")

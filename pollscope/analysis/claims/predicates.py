@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How each kind of predicate is judged, with intervals; docs/claims.md states the rules."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pollscope.analysis.claims import contrasts, sweeps
+from pollscope.analysis.claims.model import (
+    Crosses,
+    Dips,
+    EveryTrial,
+    Growth,
+    LargestFall,
+    Linear,
+    Peak,
+    Predicate,
+    Ratio,
+    RatioOfRatios,
+    RisesAbove,
+    RiseShare,
+    SteeperKnee,
+    TrendOver,
+    Within,
+)
+from pollscope.analysis.claims.numbers import (
+    AGREES,
+    DISAGREES,
+    at_level,
+    each_inside,
+    inside,
+    none_of,
+    number,
+    percent,
+    placed,
+    spread,
+    stated,
+    times,
+    together,
+)
+from pollscope.analysis.claims.verdict import Finding
+from pollscope.analysis.point_values import PointValues, groups
+from pollscope.metrics.dictionary import Metric
+from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
+
+
+def judge(
+    predicate: Predicate, found: Sequence[PointValues], metric: Metric, confidence: float = CONFIDENCE
+) -> Finding:
+    """Judge a predicate by samples of its metric (at least one).
+
+    Args:
+        predicate: of a claim.
+        found: samples of the claim's metric; with a second metric beside it where the predicate asks for one.
+        metric: of the dictionary.
+        confidence: level of intervals; higher than that of a fixed number of repeats where luck could end them.
+    """
+    return JUDGES[type(predicate)](predicate, found, metric, confidence)
+
+
+def _within(bounds: Within, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    kinds = each_inside(bounds, [sample.at for sample in found], confidence)
+    numbers = [number(sample.label(), sample.at(confidence), metric.text) for sample in found]
+    count = f"{kinds.count(AGREES)} of {len(kinds)} points lie inside, {kinds.count(DISAGREES)} outside"
+    sentence = f"{metric.title}: {spread(numbers)}; stated {stated(bounds, metric.text)}; {count}."
+    return Finding(together(kinds), sentence, numbers)
+
+
+def _every_trial(bounds: EveryTrial, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    low = -math.inf if bounds.low is None else bounds.low
+    high = math.inf if bounds.high is None else bounds.high
+    wrong = [sample for sample in found if any(not low <= value <= high for value in sample.values)]
+    trials = sum(len(sample.values) for sample in found)
+    numbers = [number(sample.label(), sample.at(confidence), metric.text) for sample in wrong or found]
+    if not wrong:
+        return Finding(AGREES, f"{metric.title} was {stated(bounds, metric.text)} in all {trials} trials.", numbers)
+    bad = [value for sample in wrong for value in sample.values if not low <= value <= high]
+    worst = max(bad, key=lambda value: max(low - value, value - high))
+    count = f"{len(bad)} of {trials} trials"
+    sentence = f"{metric.title} was not {stated(bounds, metric.text)} in {count}, at worst {metric.text(worst)}."
+    return Finding(DISAGREES, sentence, numbers)
+
+
+def _ratio(predicate: Ratio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
+    ratios: dict[str, Callable[[float], Estimate]] = {}
+    for label, members in groups(found, predicate.factor):
+        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
+        if first is not None and last is not None:
+            place = placed(label, f"{predicate.factor} {predicate.last} over {predicate.first}")
+            ratios[place] = partial(last.over, first)
+    if not ratios:
+        return none_of(
+            f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
+        )
+    numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
+    kinds = each_inside(predicate, list(ratios.values()), confidence)
+    claimed = stated(predicate, "{:.3g}".format)
+    return Finding(together(kinds), f"Ratio {spread(numbers)}; stated {claimed} (tolerance included).", numbers)
+
+
+def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
+    """The largest of several noisy falls is larger than the largest true one, so its interval holds the selection.
+
+    Intervals that hold together contain all true falls, so the largest true one lies between their largest ends.
+    """
+    swept = {label: members for label, members in groups(found, predicate.factor) if len(members) > 1}
+    if not swept:
+        return none_of(f"fewer than two levels of {predicate.factor} to compare")
+    each = together_confidence(confidence, len(swept))
+    falls = {label: _fall(members, each) for label, members in swept.items()}
+    label, top = max(falls.items(), key=lambda item: item[1].value)
+    ends = (max(fall.low for fall in falls.values()), max(fall.high for fall in falls.values()))
+    largest = replace(top, low=ends[0], high=ends[1])
+    numbers = [number(label, _fall(members, confidence), percent) for label, members in swept.items()]
+    several = f", chosen from {len(falls)}" if len(falls) > 1 else ""
+    sentence = (
+        f"The largest fall is {number(label, largest, percent).text}{f' at {label}' if label else ''}{several}; "
+        f"stated {stated(predicate, percent)} (tolerance included)."
+    )
+    return Finding(inside(predicate, largest), sentence, numbers)
+
+
+def _fall(members: Sequence[PointValues], confidence: float) -> Estimate:
+    ratio = members[-1].over(members[0], confidence)
+    return replace(ratio, value=1 - ratio.value, low=1 - ratio.high, high=1 - ratio.low)
+
+
+def _growth(predicate: Growth, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
+    growths: dict[str, Callable[[float], Estimate]] = {}
+    for label, members in groups(found, predicate.factor):
+        first, last = members[0], members[-1]
+        share = float(first.levels[predicate.factor]) / float(last.levels[predicate.factor])
+        if len(members) > 1:
+            place = f"{predicate.factor} {last.levels[predicate.factor]} over {first.levels[predicate.factor]}"
+            growths[placed(label, place)] = partial(_scaled_ratio, last, first, share)
+    if not growths:
+        return none_of(f"fewer than two levels of {predicate.factor} to compare")
+    numbers = [number(place, growth(confidence), times) for place, growth in growths.items()]
+    kinds = each_inside(predicate, list(growths.values()), confidence)
+    sentence = f"Growth over that in proportion to {predicate.factor}: {spread(numbers)}; "
+    return Finding(together(kinds), f"{sentence}stated {stated(predicate, '{:.3g}'.format)}.", numbers)
+
+
+def _scaled_ratio(last: PointValues, first: PointValues, share: float, confidence: float) -> Estimate:
+    return last.over(first, confidence).scaled(share)
+
+
+JUDGES: Mapping[type, Callable[[Any, Sequence[PointValues], Metric, float], Finding]] = {
+    Within: _within,
+    EveryTrial: _every_trial,
+    TrendOver: sweeps.trend_over,
+    Ratio: _ratio,
+    LargestFall: _largest_fall,
+    RisesAbove: sweeps.rises_above,
+    Linear: sweeps.linear,
+    Growth: _growth,
+    Peak: sweeps.peak,
+    Dips: sweeps.dips,
+    RiseShare: contrasts.rise_share,
+    RatioOfRatios: contrasts.ratio_of_ratios,
+    Crosses: contrasts.crosses,
+    SteeperKnee: contrasts.steeper_knee,
+}

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Predicates on the course of a metric over a factor: trends, lines, rises, peaks, dips."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pollscope.analysis.claims.model import Dips, Linear, Peak, RisesAbove, TrendOver
+from pollscope.analysis.claims.numbers import (
+    AGREES,
+    DISAGREES,
+    INCONCLUSIVE,
+    NOT_MEASURABLE,
+    none_of,
+    number,
+    percent,
+    placed,
+    spread,
+    sweep_text,
+    together,
+)
+from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
+from pollscope.analysis.point_values import PointValues, groups, level_text
+from pollscope.metrics.dictionary import Metric
+from pollscope.stats.estimates import (
+    CONFIDENCE,
+    Estimate,
+    Line,
+    Trend,
+    difference_p,
+    line,
+    together_confidence,
+    trend,
+)
+
+
+def _xy(members: Sequence[PointValues], factor: str) -> tuple[list[float], list[float]]:
+    pairs = [(float(sample.levels[factor]), value) for sample in members for value in sample.values]
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    """All groups together decide, and more of them than not have to show it by themselves."""
+    swept = {label: members for label, members in groups(found, predicate.factor) if len(members) > 1}
+    if not swept:
+        return none_of(f"fewer than two levels of {predicate.factor} to compare")
+    wanted = 1 if predicate.direction == "rises" else -1
+    numbers, kinds = [], []
+    for label, members in swept.items():
+        change = _shifted(members[-1].over(members[0], confidence), -1.0)
+        numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
+        kinds.append(_trend_kind(predicate, trend([_xy(members, predicate.factor)]), change, wanted))
+    whole = trend([_xy(members, predicate.factor) for members in swept.values()])
+    sentence = _trend_sentence(predicate, metric, numbers, kinds, whole)
+    return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers)
+
+
+def _trend_sentence(
+    predicate: TrendOver, metric: Metric, numbers: Sequence[Number], kinds: Sequence[VerdictKind], whole: Trend
+) -> str:
+    test = f"Mann-Kendall z = {whole.z:.1f}, p = {whole.p:.2g}, {whole.n} trials"
+    if len(kinds) == 1:
+        return f"{metric.title}: {numbers[0].text} ({numbers[0].label}; {test})."
+    counts = f"{kinds.count(AGREES)} of {len(kinds)} groups, flat or the opposite in {kinds.count(DISAGREES)}"
+    return f"{metric.title} {predicate.direction} with {predicate.factor} in {counts} (all groups: {test})."
+
+
+def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int) -> VerdictKind:
+    """A group shows the trend by its own test or by its ends, and by more than what is flat."""
+    if change.has_interval and max(abs(change.low), abs(change.high)) < predicate.flat_within:
+        return DISAGREES  # plainly flat
+    ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
+    if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within:
+        return AGREES
+    return DISAGREES if own.direction == -wanted else INCONCLUSIVE
+
+
+def _trend_verdict(kinds: Sequence[VerdictKind], whole: Trend, wanted: int) -> VerdictKind:
+    """More groups than not have to show it, and none may plainly show the opposite; the same holds for refuting it."""
+    against, for_it = kinds.count(DISAGREES), kinds.count(AGREES)
+    if whole.direction == wanted and not against and 2 * for_it > len(kinds):
+        return AGREES
+    if not for_it and (whole.direction == -wanted or 2 * against > len(kinds)):
+        return DISAGREES
+    return INCONCLUSIVE
+
+
+def _shifted(estimate: Estimate, by: float) -> Estimate:
+    return replace(estimate, value=estimate.value + by, low=estimate.low + by, high=estimate.high + by)
+
+
+def _change_number(label: str, members: Sequence[PointValues], change: Estimate, metric: Metric) -> Number:
+    interval = f" ({percent(change.low)} to {percent(change.high)})" if change.has_interval else ""
+    first, last = members[0].estimate.value, members[-1].estimate.value
+    ends = f"{metric.text(first)} to {metric.text(last)}"
+    low, high = (change.low, change.high) if change.has_interval else (None, None)
+    return Number(label, change.value, low, high, change.n, f"{ends}, {percent(change.value)}{interval}")
+
+
+def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    """Beyond a level the metric rises, and its last value lies above every one up to the level."""
+    numbers, kinds = [], []
+    for label, members in groups(found, predicate.factor):
+        below = [sample for sample in members if float(sample.levels[predicate.factor]) <= predicate.level]
+        above = [sample for sample in members if float(sample.levels[predicate.factor]) > predicate.level]
+        if below and above:
+            kind, ratio = _rise(predicate, below, above, confidence)
+            last = level_text(predicate.factor, above[-1].levels[predicate.factor])
+            place = placed(label, f"{predicate.factor} {last} over the highest up to {predicate.level}")
+            numbers.append(number(place, ratio, "{:.3g}".format))
+            kinds.append(kind)
+    if not numbers:
+        return none_of(f"no points with {predicate.factor} on both sides of {predicate.level}")
+    return Finding(together(kinds), f"{metric.title}: ratio {spread(numbers)}.", numbers)
+
+
+def _rise(
+    predicate: RisesAbove, below: Sequence[PointValues], above: Sequence[PointValues], confidence: float
+) -> tuple[VerdictKind, Estimate]:
+    """The highest of several was chosen for its height: only intervals that hold together refute by it."""
+    highest = max(below, key=lambda sample: sample.estimate.value)
+    ratios = [above[-1].over(sample, confidence) for sample in below]
+    wide = together_confidence(confidence, len(below))
+    not_above = any(_reaches(above[-1].over(sample, wide)) for sample in below)
+    rising = trend([_xy([below[-1], *above], predicate.factor)]).direction
+    shown = above[-1].over(highest, confidence)
+    if rising == 1 and all(ratio.has_interval and ratio.low > 1 for ratio in ratios):
+        return AGREES, shown
+    return (DISAGREES if rising == -1 or not_above else INCONCLUSIVE), shown
+
+
+def _reaches(ratio: Estimate) -> bool:
+    return ratio.has_interval and ratio.high <= 1
+
+
+def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, _confidence: float) -> Finding:
+    """The metric rises, and a straight line explains enough of what its levels differ by."""
+    numbers, kinds = [], []
+    for label, members in groups(found, predicate.factor):
+        if len(members) > 2:
+            fitted = line(*_xy(members, predicate.factor))
+            explained = _explained(members, predicate.factor, fitted)
+            kinds.append(_linear_kind(predicate, members, fitted, explained))
+            ends = f"{metric.text(fitted.low)} to {metric.text(fitted.high)}"
+            text = f"{metric.text(fitted.slope)} ({ends}) per unit of {predicate.factor}"
+            text += f", {percent(explained)} of the variance of the means explained"
+            place = sweep_text(label, members, predicate.factor)
+            count = sum(len(sample.values) for sample in members)
+            numbers.append(Number(place, fitted.slope, fitted.low, fitted.high, count, text))
+    if not numbers:
+        return none_of(f"fewer than three levels of {predicate.factor} to compare")
+    wanted = f"a straight line has to explain {percent(predicate.r_squared)}"
+    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}; {wanted}.", numbers)
+
+
+def _linear_kind(predicate: Linear, members: Sequence[PointValues], fitted: Line, explained: float) -> VerdictKind:
+    """A bend counts as one only if the line misses the mean of a level, intervals of all levels holding together."""
+    if fitted.low <= 0:
+        return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
+    if explained >= predicate.r_squared:
+        return AGREES
+    wide = together_confidence(CONFIDENCE, len(members))
+    missed = [sample for sample in members if not _meets(sample.at(wide), _on_line(sample, predicate.factor, fitted))]
+    return DISAGREES if missed else INCONCLUSIVE
+
+
+def _meets(estimate: Estimate, value: float) -> bool:
+    return estimate.low <= value <= estimate.high
+
+
+def _on_line(sample: PointValues, factor: str, fitted: Line) -> float:
+    return fitted.intercept + fitted.slope * float(sample.levels[factor])
+
+
+def _explained(members: Sequence[PointValues], factor: str, fitted: Line) -> float:
+    """Share of the variance of the levels' means that the line explains; negative when their mean does better."""
+    means = [sample.estimate.value for sample in members]
+    middle = sum(means) / len(means)
+    rest = sum((mean - _on_line(sample, factor, fitted)) ** 2 for mean, sample in zip(means, members, strict=True))
+    whole = sum((mean - middle) ** 2 for mean in means)
+    return 1 - rest / whole if whole else 0.0
+
+
+def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    """Where the metric is highest: the levels that may be, because no other is plainly above them (Hsu 1984)."""
+    numbers, kinds = [], []
+    for label, members in groups(found, predicate.factor):
+        levels = [float(sample.levels[predicate.factor]) for sample in members]
+        if min(levels) >= predicate.low or max(levels) <= predicate.high:
+            continue  # no level before the peak, or none beyond it: the highest one measured is no peak
+        at = _may_be_highest(members, predicate.factor, confidence)
+        highest = max(members, key=lambda sample: sample.estimate.value)
+        inside = [predicate.low <= level <= predicate.high for level in at]
+        kinds.append(AGREES if all(inside) else INCONCLUSIVE if any(inside) else DISAGREES)
+        top = float(highest.levels[predicate.factor])
+        text = f"highest at {predicate.factor} {top:g} ({min(at):g} to {max(at):g})"
+        numbers.append(Number(label, top, min(at), max(at), len(highest.values), text))
+    if not numbers:
+        return none_of(f"no levels of {predicate.factor} on both sides of {predicate.low:g} to {predicate.high:g}")
+    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers)
+
+
+def _may_be_highest(members: Sequence[PointValues], factor: str, confidence: float) -> list[float]:
+    """The levels that hold the highest mean with the given confidence: each is tested against all others at once."""
+    limit = 2 * (1 - confidence) / (len(members) - 1)  # of two-sided tests; only the side above counts
+    return [
+        float(sample.levels[factor])
+        for sample in members
+        if not any(_is_above(other, sample, limit) for other in members if other is not sample)
+    ]
+
+
+def _is_above(one: PointValues, other: PointValues, limit: float) -> bool:
+    error = math.hypot(one.error, other.error)
+    return one.estimate.value > other.estimate.value and difference_p(one.values, other.values, error) < limit
+
+
+def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
+    """Some level between the two lies below both; which one is chosen by its depth, and the test knows."""
+    numbers, kinds = [], []
+    for label, members in groups(found, predicate.factor):
+        parts = _valley(predicate, members)
+        if parts is None:
+            continue
+        before, between, after = parts
+        lowest = min(between, key=lambda sample: sample.estimate.value)
+        wide = together_confidence(confidence, len(between))
+        dip = any(all(_below(one, end, wide) for end in (before, after)) for one in between)
+        none = all(any(_below(end, one, wide) for end in (before, after)) for one in between)
+        kinds.append(AGREES if dip else DISAGREES if none else INCONCLUSIVE)
+        place = placed(label, f"{predicate.factor} {level_text(predicate.factor, lowest.levels[predicate.factor])}")
+        ends = [f"{metric.text(end.estimate.value)} at {end.levels[predicate.factor]}" for end in (before, after)]
+        shown = number(place, lowest.at(confidence), metric.text)
+        numbers.append(replace(shown, text=f"{shown.text} against {' and '.join(ends)}"))
+    if not numbers:
+        wanted = f"{predicate.first:g} and {predicate.last:g}, or none between them"
+        return Finding(NOT_MEASURABLE, f"The run does not have {predicate.factor} {wanted}.")
+    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers)
+
+
+def _valley(
+    predicate: Dips, members: Sequence[PointValues]
+) -> tuple[PointValues, list[PointValues], PointValues] | None:
+    """The sample at the first level, those between, and the one at the last level or the first one beyond it."""
+    before = [sample for sample in members if float(sample.levels[predicate.factor]) <= predicate.first]
+    after = [sample for sample in members if float(sample.levels[predicate.factor]) >= predicate.last]
+    between = [
+        sample for sample in members if predicate.first < float(sample.levels[predicate.factor]) < predicate.last
+    ]
+    return (before[-1], between, after[0]) if before and between and after else None
+
+
+def _below(one: PointValues, other: PointValues, confidence: float) -> bool:
+    ratio = one.over(other, confidence)
+    return ratio.has_interval and ratio.high < 1

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a claim ends in: a verdict, the numbers behind it, and one sentence."""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pollscope.analysis.claims.model import Claim, TableClaim
+
+
+class VerdictKind(StrEnum):
+    """The four verdicts."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    INCONCLUSIVE = "inconclusive"
+    NOT_MEASURABLE = "not measurable here"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value behind a verdict, in base units, with its 95 % interval (None where there is none)."""
+
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a predicate found, and of how many trials; how many of those are flagged."""
+
+    kind: VerdictKind
+    sentence: str
+    numbers: list[Number] = field(default_factory=list)
+    trials: int = 0
+    flagged: int = 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim judged by one run, or a statement on a paper's table by that table (`run_id` then says so)."""
+
+    claim: Claim | TableClaim
+    run_id: str
+    finding: Finding
+    differs: list[str]
+
+    @property
+    def kind(self) -> VerdictKind:
+        """The verdict."""
+        return self.finding.kind
+
+    def text(self) -> str:
+        """For a terminal: verdict, statement, sentence, numbers."""
+        lines = [f"{self.kind.value.upper():20} {self.claim.id}  ({self.run_id})", f"  claim:   {self.claim.statement}"]
+        lines += [
+            f"  source:  {self.claim.paper or 'pollscope'}, {self.claim.source}",
+            f"  finding: {self.finding.sentence}",
+        ]
+        lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.finding.numbers]
+        return "\n".join(lines) + "\n"
+
+    def to_json(self) -> dict[str, Any]:
+        """As printed by `pollscope claims --json`."""
+        return {
+            "claim": self.claim.id,
+            "row": self.claim.row,
+            "paper": self.claim.paper,
+            "statement": self.claim.statement,
+            "source": self.claim.source,
+            "metric": self.claim.metric,
+            "run": self.run_id,
+            "verdict": self.kind.value,
+            "sentence": self.finding.sentence,
+            "numbers": [asdict(number) for number in self.finding.numbers],
+            "trials": self.finding.trials,
+            "flagged": self.finding.flagged,
+            "differs": self.differs,
+        }

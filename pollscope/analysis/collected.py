@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What collectors gave in a run, from the trial records: which delivered, their means by point, what cannot be true."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+from pollscope.analysis.point_values import levels_text
+from pollscope.store.results_table import last_attempts
+from pollscope.store.run_folder import RunFolder
+
+# The page shows so many metrics of a collector; all are in the samples.
+MOST_METRICS = 8
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of one collector in a run. `states` counts trials by status; `cpu_share` is a median of one core."""
+
+    name: str
+    states: Mapping[str, int]
+    reasons: Sequence[str]
+    cpu_share: float | None
+    samples: int
+    replay: str | None
+
+    @property
+    def status(self) -> str:
+        """In words: `ok in 12 trials, hung in 1`; without a trial, whether it was there at the start."""
+        return ", ".join(f"{status} in {count} trials" for status, count in self.states.items()) or "no trial"
+
+
+@dataclass(frozen=True)
+class MeansTable:
+    """Means of one collector's metrics by point; `more` metrics are not shown."""
+
+    collector: str
+    metrics: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[str]]]
+    more: int
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A rule of plausibility that did not hold: in how many trials, and the sentence of the first."""
+
+    rule: str
+    verdict: str
+    trials: int
+    text: str
+
+
+def deliveries(run: RunFolder) -> list[Delivery]:
+    """One line per collector that the spec names."""
+    records = [record for record in last_attempts(run.trials) if record.get("collectors")]
+    return [_delivery(name, known, records) for name, known in run.meta.get("collectors", {}).items()]
+
+
+def _delivery(name: str, known: Record, records: Sequence[Record]) -> Delivery:
+    outcomes = [record["collectors"][name] for record in records if name in record["collectors"]]
+    bad = [str(each["reason"]) for each in outcomes if each["status"] != "ok" and each["reason"]]
+    reasons = bad or ([] if known.get("available") else [str(known.get("reason"))])
+    shares = [each["cpu_share"] for each in outcomes if each.get("cpu_share") is not None]
+    return Delivery(
+        name,
+        Counter(str(each["status"]) for each in outcomes),
+        list(dict.fromkeys(reasons)),
+        median(shares) if shares else None,
+        sum(int(each["samples_in_window"]) for each in outcomes),
+        known.get("replay"),
+    )
+
+
+def means_tables(run: RunFolder) -> list[MeansTable]:
+    """Means over the trials of each point, of the metrics that are not zero everywhere."""
+    points: dict[str, list[Record]] = {}
+    for record in last_attempts(run.trials):
+        if record["kind"] == "measure" and record["status"] in ("ok", "flagged") and record.get("collectors"):
+            points.setdefault(_label(record), []).append(record)
+    names = run.meta.get("collectors", {})
+    return [table for table in (_means_table(name, points) for name in names) if table.metrics]
+
+
+def _label(record: Record) -> str:
+    return levels_text(record["factors"]) or "all"
+
+
+def _means_table(name: str, points: Mapping[str, Sequence[Record]]) -> MeansTable:
+    found = {label: list(_means_of(name, records)) for label, records in points.items()}
+    everywhere = [means for several in found.values() for means in several]
+    units = {metric: mean["unit"] for means in everywhere for metric, mean in means.items() if mean["value"]}
+    shown = list(units)[:MOST_METRICS]
+    rows = [(label, [_mean_text(metric, means) for metric in shown]) for label, means in found.items()]
+    heads = [f"{metric} ({units[metric]})" for metric in shown]
+    return MeansTable(name, heads, rows, len(units) - len(shown))
+
+
+def _means_of(name: str, records: Iterable[Record]) -> Iterator[Mapping[str, Any]]:
+    for record in records:
+        yield record["collectors"].get(name, {}).get("means", {})
+
+
+def _mean_text(metric: str, means: Sequence[Mapping[str, Any]]) -> str:
+    values = [float(each[metric]["value"]) for each in means if metric in each]
+    return f"{fmean(values):.6g}" if values else "absent"
+
+
+def doubts(run: RunFolder) -> list[Doubt]:
+    """Findings that are not ok, the impossible ones first; one line per rule, verdict and run."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    records: Sequence[Record] = last_attempts(run.trials)
+    for record in records:
+        for finding in record.get("plausibility", []):
+            if finding["verdict"] != "ok":
+                key = str(finding["verdict"]), str(finding["rule"])
+                found.setdefault(key, []).append((str(record["trial"]), str(finding["text"])))
+    return [
+        Doubt(rule, verdict, len({trial for trial, _ in several}), several[0][1])
+        for (verdict, rule), several in sorted(found.items())
+    ]

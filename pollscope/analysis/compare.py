@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two runs, or the levels of one factor, side by side: ratios with intervals, and which differences exceed noise."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
+
+from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
+from pollscope.analysis.ground import UNKNOWN_FOOTING, Footing, footing, labelled_together
+from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, level_text, measured
+from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.model import KNOB_PREFIX
+from pollscope.stats.estimates import CONFIDENCE, Estimate, difference_p
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# What is compared when nothing is named: the results, not the description of the set-up.
+DEFAULT_METRICS = (
+    "tax_share_running",
+    "poll_rate_running_hz",
+    "rx_pps",
+    "tx_pps",
+    "loss_share",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "ipc",
+    "iotlb_lookups_per_s",
+    "iotlb_misses_per_s",
+)
+
+# A knob with more levels is a sweep, which a figure of its own shows better than sides do.
+FEW_LEVELS = 3
+# Of the differences that are said to exceed noise, at most this share does so by chance.
+FALSE_DISCOVERIES = 1 - CONFIDENCE
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric at one point, on both sides.
+
+    `ratio` is second over first; `relative`: both are shares of their own baselines,
+    without a unit. `p` is the probability of means so far apart if they are equal, NaN with too few trials; `adjusted`
+    is the same among all differences of the comparison (Benjamini & Hochberg 1995). `footing` tells whether both sides
+    stand on the same ground; `accounting_apart` names the side whose cycles were accounted in the way of before,
+    where the other's were not.
+    """
+
+    metric: str
+    point: str
+    first_name: str
+    second_name: str
+    first: Estimate
+    second: Estimate
+    ratio: Estimate
+    p: float
+    adjusted: float = math.nan
+    relative: bool = False
+    footing: Footing = UNKNOWN_FOOTING
+    accounting_apart: str = ""
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Whether the difference stands out among all that were looked at; not where nothing is known of its noise."""
+        return self.adjusted <= FALSE_DISCOVERIES
+
+
+def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
+    """Differences at the points that both runs have.
+
+    Raises:
+        UsageError: an unknown metric, or no common point with a common metric.
+    """
+    runs = (first, second)
+    labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
+    tables = [measured(table) for table in labelled]
+    names = ("first", "second") if first.run_id == second.run_id else (first.run_id, second.run_id)
+    found = []
+    for metric in _chosen(metrics):
+        left, right = ({sample.label(): sample for sample in by_point(table, metric)} for table in tables)
+        found += [_difference(metric, label, names, left[label], right[label]) for label in left if label in right]
+    if unknown:
+        found = [replace(each, footing=Footing(None, unknown)) for each in found]
+    old = [name for name, run in zip(names, runs, strict=True) if trials_of_before(run)]
+    if len(old) == 1:
+        found = [replace(each, accounting_apart=old[0]) if each.metric in TOUCHED else each for each in found]
+    return _not_empty(found, "the runs have no point with a common metric")
+
+
+def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
+    """Differences between the first level of a factor and each other level, all other factors equal.
+
+    Raises:
+        UsageError: an unknown metric, or a factor that the run did not sweep.
+    """
+    table = measured(current_table(run))
+    factor = _swept(factor, factors(table), run)
+    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}")
+
+
+def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
+    """Knob -> differences between its levels, of the knobs that the run turned to a few: DDIO on and off."""
+    table = measured(current_table(run))
+    knobs = [name for name in factors(table) if name.startswith(KNOB_PREFIX)]
+    few = [name for name in knobs if 1 < table[f"factor.{name}"].nunique() <= FEW_LEVELS]
+    found = {name.removeprefix(KNOB_PREFIX): _adjusted(_of_levels(table, name, None)) for name in few}
+    return {name: differences for name, differences in found.items() if differences}
+
+
+def _of_levels(table: pd.DataFrame, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
+    return [each for metric in _chosen(metrics) for each in _levels(by_point(table, metric), factor, metric)]
+
+
+def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
+    """The factor of a name; a knob may be named without its prefix."""
+    for factor in (name, f"{KNOB_PREFIX}{name}"):
+        if factor in swept:
+            return factor
+    raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
+
+
+def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
+    """Differences between the first pair of a run and each other, every trial as a ratio to its pair's own baseline.
+
+    A trial is divided by the last baseline before it on the same pair, so the baseline's own noise is in the interval.
+
+    Raises:
+        UsageError: the run had one pair, or no baseline.
+    """
+    table = current_table(run)
+    if "factor.pair" not in table.columns:
+        raise UsageError("this run had no several pairs", str(run.path), "a testbed of kind pairs")
+    pairs = list(dict.fromkeys(table["factor.pair"].dropna()))
+    if not (table["kind"] == "baseline").any():
+        raise UsageError("pairs are compared with their own baselines; this run has none", str(run.path), "baseline")
+    found = []
+    for metric in _chosen(metrics):
+        sides = [{each.label(): each for each in by_point(_relative(table, pair, metric), metric)} for pair in pairs]
+        for pair, other in zip(pairs[1:], sides[1:], strict=True):
+            names = f"pair {pairs[0]}", f"pair {pair}"
+            both = [label for label in sides[0] if label in other]
+            found += [replace(_difference(metric, at, names, sides[0][at], other[at]), relative=True) for at in both]
+    return _not_empty(found, "no metric was measured on two pairs and in their baselines")
+
+
+def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
+    """The measured trials of a pair: a metric and its own error, each over the metric in the last baseline."""
+    own = table[table["factor.pair"] == pair]
+    column = f"metric.{metric}"
+    baseline = own[column].where((own["kind"] == "baseline") & own["status"].isin(["ok", "flagged"])).ffill()
+    shares = {name: own[name] / baseline.where(baseline != 0) for name in (column, *error_column(own, metric))}
+    return measured(own.assign(**shares))
+
+
+def _levels(found: Sequence[PointValues], factor: str, metric: str) -> Iterator[Difference]:
+    for label, members in groups(found, factor):
+        first, *others = members
+        for other in others:
+            word = factor.removeprefix(KNOB_PREFIX)
+            names = tuple(f"{word} {level_text(factor, sample.levels[factor])}" for sample in (first, other))
+            yield _difference(metric, label, (names[0], names[1]), first, other)
+
+
+def _chosen(metrics: Sequence[str] | None) -> list[str]:
+    return [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]
+
+
+def _not_empty(found: list[Difference], complaint: str) -> list[Difference]:
+    if not found:
+        raise UsageError(complaint, remedy="choose others with --metric")
+    return _adjusted(found)
+
+
+def _adjusted(found: Sequence[Difference]) -> list[Difference]:
+    """The differences with what each is worth among all of them: of many, some are large by chance."""
+    known = [each for each in found if not math.isnan(each.p)]
+    values = scipy.stats.false_discovery_control([each.p for each in known]) if known else []
+    adjusted = {id(each): float(value) for each, value in zip(known, values, strict=True)}
+    return [replace(each, adjusted=adjusted.get(id(each), math.nan)) for each in found]
+
+
+def _difference(metric: str, point: str, names: tuple[str, str], first: PointValues, second: PointValues) -> Difference:
+    stand = footing([(names[0], first.grounds), (names[1], second.grounds)])
+    p = difference_p(first.values, second.values, math.hypot(first.error, second.error))
+    ratio = second.over(first)
+    return Difference(metric, point or "all", *names, first.estimate, second.estimate, ratio, p, footing=stand)
+
+
+def comparison_text(differences: Sequence[Difference]) -> str:
+    """The comparison as aligned text, one line per metric and point, marked where it exceeds noise."""
+    rows: list[tuple[str, ...]] = [("metric", "point", "first", "second", "ratio (95 % interval)", "")]
+    rows += [_row(each) for each in differences]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
+    ]
+    count = sum(each.beyond_noise for each in differences)
+    return "\n".join(
+        [
+            *lines,
+            f"{count} of {len(differences)} differences exceed noise (marked *; among so many, at most "
+            f"{100 * FALSE_DISCOVERIES:g} % of the marked ones by chance, while each interval stands for itself).",
+            *_ground(differences),
+            *_accounting(differences),
+        ]
+    )
+
+
+def _ground(differences: Sequence[Difference]) -> list[str]:
+    """What is to be said of the ground under the sides."""
+    apart = [each for each in differences if each.footing.same is False]
+    unknown = [each for each in differences if each.footing.same is None]
+    pooled = [each for each in differences if each.footing.same and each.footing.text]
+    lines = []
+    if pooled:
+        lines.append(
+            f"{len(pooled)} of {len(differences)} pool trials over several grounds, alike on both sides; the first, "
+            f"{pooled[0].metric}: {pooled[0].footing.text}."
+        )
+    if apart:
+        lines.append(
+            f"{len(apart)} of {len(differences)} compare trials on different ground (marked !), which alone can make a "
+            f"difference; the first, {apart[0].metric}: {apart[0].footing.text}."
+        )
+    if unknown:
+        whether = "Whether both sides stand on the same ground is not known"
+        of = "" if len(unknown) == len(differences) else f" of {len(unknown)} differences"
+        lines.append(f"{whether}{of}: {unknown[0].footing.text}.")
+    return lines
+
+
+def _accounting(differences: Sequence[Difference]) -> list[str]:
+    """What is to be said where only one side was accounted in the way of before."""
+    apart = [each for each in differences if each.accounting_apart]
+    if not apart:
+        return []
+    return [
+        f"{len(apart)} of {len(differences)} compare cycles that {apart[0].accounting_apart} accounted for in the way "
+        "of before (marked ~), which can make a difference of points by itself; measure it again (docs/accounting.md)."
+    ]
+
+
+def _row(each: Difference) -> tuple[str, ...]:
+    metric = metric_dictionary()[each.metric]
+    show = (lambda value: f"{value:.4g} of its baseline") if each.relative else metric.text
+    first = f"{each.first_name}: {show(each.first.value)}"
+    second = f"{each.second_name}: {show(each.second.value)}"
+    return each.metric, each.point, first, second, _ratio_text(each.ratio), _marks(each)
+
+
+def _marks(each: Difference) -> str:
+    signs = {"*": each.beyond_noise, "!": each.footing.same is False, "~": bool(each.accounting_apart)}
+    return "".join(sign for sign, applies in signs.items() if applies)
+
+
+def _ratio_text(ratio: Estimate) -> str:
+    if ratio.value != ratio.value:
+        return "no ratio: the first is zero"
+    if not ratio.has_interval:
+        return f"{ratio.value:.4g} (too few trials for an interval)"
+    return f"{ratio.value:.4g} ({ratio.low:.4g} to {ratio.high:.4g})"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether results moved while a run went on: the repeats of every point against the time of their measurement.
+
+Repeats on different ground (docs/ground.md) are not compared with each other: that they differ is said of the ground.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+import pandas as pd
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
+
+from pollscope.analysis.point_values import measured
+from pollscope.stats.estimates import trend
+from pollscope.store.results_table import last_attempts
+from pollscope.store.run_folder import RunFolder
+
+# Several metrics are looked at in every run, so a drift has to be surer than one in twenty.
+LARGEST_P = 0.01
+# A smaller move than this, as a share of a point's median, is not worth a warning.
+SMALLEST_MOVE = 0.02
+FEWEST_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A metric that rose or fell while the run went on.
+
+    Attributes:
+        move: from the first trial to the last, as a share of a point's median; median over points.
+        minutes: length of the run.
+        p: of the Mann-Kendall test over all points, each compared with itself only (Hirsch 1982).
+        points: how many had repeats enough.
+    """
+
+    move: float
+    minutes: float
+    p: float
+    points: int
+
+
+def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
+    """The drift of a metric over a run; None when there is none, or it is too small, or there are too few repeats."""
+    minutes = _minutes(run)
+    data = measured(table)
+    data = data[data[f"metric.{metric}"].notna() & data["trial"].isin(minutes)]
+    groups = [
+        ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[f"metric.{metric}"]])
+        for _, rows in data.groupby(["point", "ground"], sort=False)
+        if len(rows) >= FEWEST_REPEATS
+    ]
+    found = trend(groups)
+    if found.p > LARGEST_P:
+        return None
+    length = max(minutes[trial] for trial in data["trial"])
+    moves = [move for when, values in groups if (move := _move(when, values, length)) is not None]
+    if not moves or abs(median(moves)) < SMALLEST_MOVE:
+        return None
+    return Drift(median(moves), length, found.p, len(groups))
+
+
+def _minutes(run: RunFolder) -> dict[str, float]:
+    """Trial -> minutes since the first one."""
+    records = last_attempts(run.trials)
+    starts = {str(record["trial"]): start for record in records if (start := _start(record)) is not None}
+    first = min(starts.values(), default=None)
+    return {trial: (start - first).total_seconds() / 60 for trial, start in starts.items() if first is not None}
+
+
+def _start(record: Mapping[str, object]) -> datetime | None:
+    try:
+        start = datetime.fromisoformat(str(record.get("started_utc")))
+    except ValueError:
+        return None  # a trial without a time says nothing about a drift
+    return start if start.tzinfo is not None else None
+
+
+def _move(when: Sequence[float], values: Sequence[float], length: float) -> float | None:
+    middle = median(values)
+    if middle == 0 or len(set(when)) < 2:
+        return None
+    return float(scipy.stats.theilslopes(values, when).slope) * length / abs(middle)

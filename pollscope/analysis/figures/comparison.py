@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two runs, or the levels of a factor, side by side: the sides with intervals, and the ratios larger than noise."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from pollscope.analysis.compare import Difference
+from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, PAPER, absent_panel, new_figure
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.stats.estimates import Estimate
+
+LEGEND_INCH, PANEL_INCH, SIDE_INCH = 0.5, 0.62, 0.145
+POINT_CHARACTERS = 30
+SPREAD = 0.8  # of the distance between two points, taken by the sides of one
+TICKS = 4
+
+
+def draw_comparison(differences: Sequence[Difference]) -> Figure:
+    """For each metric, one point a line: the sides with their intervals, and beside them the ratios to the first.
+
+    Args:
+        differences: at least one.
+    """
+    by_metric = {each.metric: [other for other in differences if other.metric == each.metric] for each in differences}
+    ranks = _ranks(differences)
+    heights = [PANEL_INCH + SIDE_INCH * len(ranks) * len(_points(found)) for found in by_metric.values()]
+    figure = new_figure(LEGEND_INCH + sum(heights))
+    panels = figure.subplots(len(by_metric), 2, squeeze=False, height_ratios=heights, width_ratios=(3, 2))
+    for (values, ratios), (metric, found) in zip(panels, by_metric.items(), strict=True):
+        _draw_sides(values, metric, found, ranks)
+        _draw_ratios(ratios, found, ranks)
+    firsts = {each.first_name for each in differences}
+    panels[0][1].set_title(f"Ratio to {firsts.pop() if len(firsts) == 1 else 'the first'}")
+    figure.legend(handles=_handles(ranks), loc="outside upper left", ncols=4)
+    return figure
+
+
+def _points(found: Sequence[Difference]) -> list[str]:
+    return list(dict.fromkeys(each.point for each in found))
+
+
+def _ranks(differences: Sequence[Difference]) -> dict[str, int]:
+    """Name of a side -> its place in the order of colours."""
+    names = dict.fromkeys(name for each in differences for name in (each.first_name, each.second_name))
+    return {name: rank for rank, name in enumerate(names)}
+
+
+def _sides(found: Sequence[Difference], point: str) -> dict[str, Estimate]:
+    here = [each for each in found if each.point == point]
+    return {here[0].first_name: here[0].first} | {each.second_name: each.second for each in here}
+
+
+def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dict[str, int]) -> None:
+    described, points = metric_dictionary()[metric], _points(found)
+    axes.set_title(described.title)
+    for line, point in enumerate(points):
+        for name, estimate in _sides(found, point).items():
+            _mark(axes, estimate, line + _shift(ranks[name], len(ranks)), ranks[name], estimate.has_interval)
+    _lines(axes, [textwrap.fill(point, POINT_CHARACTERS) for point in points])
+    if found[0].relative:
+        axes.set_xlabel("Share of its own baseline")
+    else:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: described.text(value)))
+
+
+def _draw_ratios(axes: Axes, found: Sequence[Difference], ranks: dict[str, int]) -> None:
+    if all(math.isnan(each.ratio.value) for each in found):
+        absent_panel(axes, "the first is zero")
+        return
+    points = _points(found)
+    axes.axvline(1, color=MUTED, lw=0.9, zorder=1)
+    for each in found:
+        rank = ranks[each.second_name]
+        y = points.index(each.point) + _shift(rank, len(ranks))
+        if not math.isnan(each.ratio.value):
+            _mark(axes, each.ratio, y, rank, each.beyond_noise)
+        _say(axes, each, y)
+    _lines(axes, [""] * len(points))
+
+
+def _say(axes: Axes, each: Difference, y: float) -> None:
+    """The ratio as a number beside the axes, in bold when it is larger than noise."""
+    text = "no ratio" if math.isnan(each.ratio.value) else f"{each.ratio.value:.3g}"
+    colour, weight = (INK, "bold") if each.beyond_noise else (MUTED, "normal")
+    place = ("axes fraction", "data")
+    axes.annotate(text, (1.02, y), xycoords=place, va="center", fontsize=7, color=colour, fontweight=weight)
+
+
+def _shift(rank: int, count: int) -> float:
+    """Where a side stands around the line of its point."""
+    return SPREAD * ((rank + 0.5) / count - 0.5)
+
+
+def _mark(axes: Axes, estimate: Estimate, y: float, rank: int, filled: bool) -> None:
+    """A value and its interval; hollow when there is no interval, or none that says anything."""
+    colour = LINES[rank % len(LINES)]
+    face = colour if filled else PAPER
+    if estimate.has_interval:
+        axes.plot([estimate.low, estimate.high], [y, y], color=colour, lw=1.6, solid_capstyle="butt", zorder=3)
+    axes.plot(estimate.value, y, MARKERS[rank % len(MARKERS)], ms=4.2, mfc=face, mec=colour, mew=1.1, zorder=4)
+
+
+def _lines(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), list(names))
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+    axes.xaxis.set_major_locator(MaxNLocator(TICKS))
+
+
+def _handles(ranks: dict[str, int]) -> list[Line2D]:
+    sides = [
+        Line2D([], [], color=LINES[rank % len(LINES)], marker=MARKERS[rank % len(MARKERS)], ms=4.2, label=name)
+        for name, rank in ranks.items()
+    ]
+    said = {"ratio larger than noise": MUTED, "ratio within noise, or no interval": PAPER}
+    return sides + [
+        Line2D([], [], color=MUTED, marker="o", ms=4.2, mec=MUTED, mew=1.1, ls="", mfc=face, label=label)
+        for label, face in said.items()
+    ]

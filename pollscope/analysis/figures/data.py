@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a figure is drawn from: the measured rows of one run, and what its caption has to say."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.papers import load_paper
+from pollscope.analysis.point_values import PAIR, PointValues, absence, by_point, measured, several_pairs
+from pollscope.analysis.saturation import unsaturated_points
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# Less time than this taken away from the DUT is not worth a sentence.
+INTERRUPTED_LIMIT = 0.01
+# Who fills the RX rings, where a run compares that.
+FEEDS = {
+    "": "",
+    "wire": "packets of a generator",
+    "infinite": "rings kept full by the virtual NIC",
+    "none": "nobody sends",
+}
+# Shares that are all that is not busy, so that time taken away is in them.
+HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """One run seen by a figure.
+
+    Attributes:
+        row: the paper row that is drawn.
+        run: the run folder.
+        table: all its trials.
+        rows: those that are data.
+        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work.
+    """
+
+    row: str
+    run: RunFolder
+    table: pd.DataFrame
+    rows: pd.DataFrame
+    leaves_out_interruptions: bool = True
+    pairs: str = ""  # which of several pairs is drawn
+    _samples: dict[str, list[PointValues]] = field(default_factory=dict)
+
+    def by_point(self, metric: str) -> list[PointValues]:
+        """Samples of a metric by point."""
+        if metric not in self._samples:
+            self._samples[metric] = by_point(self.rows, metric)
+        return self._samples[metric]
+
+    def running(self, metric: str) -> list[PointValues]:
+        """Samples of a share of all cycles, turned into a share of the cycles in which the DUT's lcores ran."""
+        away, share = self.rows["metric.interrupted_share"], self.rows[f"metric.{metric}"]
+        if away.isna().all():
+            return self.by_point(metric)
+        counted = share - away if metric in HOLDS_INTERRUPTIONS else share
+        return by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
+
+    @property
+    def interrupted(self) -> str:
+        """How much of the time was taken away from the DUT's lcores; empty when it was next to nothing."""
+        shares = self.rows["metric.interrupted_share"].dropna()
+        if shares.empty or shares.max() < INTERRUPTED_LIMIT:
+            return ""
+        fate = "is left out" if self.leaves_out_interruptions else "is part of these numbers"
+        middle, worst = 100 * shares.median(), 100 * shares.max()
+        return f"Other work on the DUT's CPU, {middle:.3g} % of the time (up to {worst:.3g} %), {fate}."
+
+    @property
+    def floor_ns(self) -> float | None:
+        """Median latency of the path without a DUT; None when the run did not measure it."""
+        floors = self.rows["metric.latency_floor_ns"].dropna()
+        return None if floors.empty else float(floors.median())
+
+    def absence(self, metric: str) -> str:
+        """Why a metric is absent."""
+        return absence(self.rows, metric) if len(self.rows) else no_data(self.run)
+
+    @property
+    def mark(self) -> str:
+        """How real the numbers are: modelled, emulated, or measured on hardware."""
+        if bool(self.table["modelled"].any()):
+            return "MODELLED: computed by a simulation, not measured"
+        if HostFacts(self.run.meta).virtual_nic:
+            return "emulated NIC (net_crossover), measured on a real CPU"
+        if HostFacts(self.run.meta).emulated:
+            return "emulated machines: no measure of any hardware"
+        return "measured on hardware"
+
+    @property
+    def caption(self) -> str:
+        """Testbed, machine, trials, run: what a reader needs beside the picture."""
+        facts = HostFacts(self.run.meta)
+        where = f"Testbed {facts.testbed_name}: {self.mark}. {facts.processor}; {facts.machine}; {facts.software}."
+        said = [
+            where,
+            self.pairs,
+            _trial_counts(self.rows),
+            self.interrupted,
+            self._maximum_note(),
+            f"Run {self.run.run_id}.",
+        ]
+        return " ".join(each for each in said if each)
+
+    def _maximum_note(self) -> str:
+        if not unsaturated_points(self.table):
+            return ""
+        return "At 100 % load the generator, not the DUT, was at its limit."
+
+
+def no_data(run: RunFolder) -> str:
+    """Why a run has nothing to draw: what the testbed could not host, or that all trials failed."""
+    reasons = dict.fromkeys(str(entry["reason"]) for entry in run.meta.get("left_out", []))
+    if run.trials or not reasons:
+        return "the run has no trial that is data"
+    return f"this testbed could host none of its points: {next(iter(reasons))}"
+
+
+def _trial_counts(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "No trial is data."
+    sizes = Counter(rows.groupby("point").size())
+    if max(sizes) == 1:
+        return "One trial a point, so there are no intervals."
+    repeats = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
+    flagged = int((rows["status"] == "flagged").sum())
+    note = f" {flagged} of {len(rows)} trials are flagged for host noise." if flagged else ""
+    return f"Means of {repeats} trials a point with 95 % intervals.{note}"
+
+
+def by_feed(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
+    """Samples by who fills the rings, in words; what is measured under one feed is never joined with another."""
+    feeds = [feed for feed in FEEDS if any(sample.levels.get("feed", "") == feed for sample in found)]
+    return {FEEDS[feed]: [sample for sample in found if sample.levels.get("feed", "") == feed] for feed in feeds}
+
+
+def figure_data(row: str, run: RunFolder, leaves_out_interruptions: bool = True) -> FigureData:
+    """What the figure of a row needs from a run; of several pairs (other machines) the first one's.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    table = current_table(run)
+    names = several_pairs(table)
+    note = ""
+    if names:
+        table = table[table[f"factor.{PAIR}"] == names[0]]
+        others = f"`pollscope compare {run.run_id} --by pair` shows {' and '.join(names[1:])}"
+        note = f"Pair {names[0]} of {len(names)}; {others}."
+    return FigureData(row, run, table, measured(table), leaves_out_interruptions, note)
+
+
+def short_name(paper: str) -> str:
+    """How a paper is called in a figure: SoCC'19."""
+    return load_paper(paper).short

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures as SVG, PDF and PNG files, and as SVG inside a page."""
+
+import base64
+import io
+import re
+from functools import cache
+from pathlib import Path
+
+import matplotlib.font_manager as fonts
+from fontTools import subset
+from fontTools.ttLib import TTFont
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.style import FONT, PAPER, caption
+from pollscope.base.errors import HostError
+
+FORMATS = ("svg", "pdf", "png")
+PNG_DPI = 200
+MARGIN_INCH = 0.06
+WEIGHTS = ("normal", "bold")
+LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100)])
+
+
+def save(figure: Figure, words: str, folder: Path, name: str) -> list[Path]:
+    """Write a figure with its caption in every format; returns the paths, SVG first.
+
+    Raises:
+        HostError: a file cannot be written.
+    """
+    caption(figure, words)
+    paths = [folder / f"{name}.{kind}" for kind in FORMATS]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths[0].write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
+        for path in paths[1:]:
+            # No date: the same data give the same file.
+            extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
+            figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
+    except OSError as error:
+        raise HostError(
+            f"cannot be written: {error.strerror}", str(folder), "choose another folder with --out"
+        ) from None
+    return paths
+
+
+def svg_text(figure: Figure, *, opaque: bool) -> str:
+    """The figure as SVG whose text stays text, without metadata."""
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer,
+        format="svg",
+        bbox_inches="tight",
+        pad_inches=MARGIN_INCH,
+        facecolor=PAPER if opaque else "none",
+        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+    )
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
+
+
+def with_fonts(svg: str) -> str:
+    """The SVG with the glyphs that it uses embedded, so that it looks the same where the font is not installed."""
+    return svg.replace("<defs>", f"<defs>\n  <style>{font_face(svg)}</style>", 1)
+
+
+def font_face(text: str) -> str:
+    """CSS that carries the figures' font as data URLs, cut down to Latin letters and what else `text` uses."""
+    used = frozenset(character for character in text if character.isprintable()) | LATIN
+    return "".join(_face(weight, _subset(weight, used)) for weight in WEIGHTS)
+
+
+def _face(weight: str, data: bytes) -> str:
+    encoded = base64.b64encode(data).decode("ascii")
+    return (
+        f"@font-face{{font-family:'{FONT}';font-weight:{weight};"
+        f"src:url(data:font/woff;base64,{encoded}) format('woff')}}"
+    )
+
+
+@cache
+def _subset(weight: str, characters: frozenset[str]) -> bytes:
+    path = fonts.findfont(fonts.FontProperties(family=FONT, weight=weight))
+    options = subset.Options(flavor="woff", layout_features=["kern"], name_IDs=[], notdef_outline=True)
+    options.drop_tables += ["FFTM"]  # editor time stamps, which the cutter would warn of
+    cutter = subset.Subsetter(options)
+    cutter.populate(unicodes={ord(character) for character in characters})
+    font = TTFont(path, recalcTimestamp=False)
+    cutter.subset(font)
+    font.flavor = "woff"
+    buffer = io.BytesIO()
+    font.save(buffer)
+    return buffer.getvalue()

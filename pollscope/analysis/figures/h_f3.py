@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""H-F3a, H-F3b and H-F3c: throughput and latency by number of queues (HyperPlane figure 3)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    LINES,
+    MARKERS,
+    MUTED,
+    absent_panel,
+    floor_line,
+    interval_line,
+    legend_above_data,
+    new_figure,
+)
+from pollscope.analysis.point_values import PointValues, by_point, measured
+from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.stats.estimates import Estimate
+from pollscope.stats.histogram import Histogram, merged
+from pollscope.store.results_table import last_attempts
+
+US_PER_NS = 1e-3
+# From the actual departure, as the paper's generator measures round trips of what it has sent.
+LATENCY = ("latency_ns", "from_sent")
+
+
+SHAPES = {
+    "FB": "FB (all queues)",
+    "PC": "PC (a fifth always busy)",
+    "NC": "NC (100 always busy)",
+    "SQ": "SQ (one queue)",
+}
+MILLION = 1e6
+# Of the axis, the distance between two shapes at one number of queues.
+SIDE_SHARE = 0.012
+
+
+def draw_shapes(data: FigureData) -> Figure:
+    """H-F3a: throughput, and relative to the fewest queues; rings mark what the generator limited."""
+    figure = new_figure(3.1)
+    absolute, relative = figure.subplots(1, 2)
+    absolute.set_title("Maximum throughput")
+    relative.set_title("Relative to the fewest queues")
+    with_queues = [each for each in data.by_point("tx_pps") if "queues" in each.levels]
+    shapes = {shape: [each for each in with_queues if each.levels.get("shape") == shape] for shape in SHAPES}
+    if not any(shapes.values()):
+        for axes in (absolute, relative):
+            absent_panel(axes, data.absence("tx_pps"))
+        return figure
+    for rank, found in enumerate(shapes.values()):
+        if found:
+            _shape(absolute, relative, data, found, rank)
+    _mark_generator(absolute, data)
+    for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
+        axes.set_xlabel("RX queues polled by the core")
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0)
+    figure.legend(*absolute.get_legend_handles_labels(), loc="outside upper left", ncols=5)
+    return figure
+
+
+def _aside(data: FigureData, rank: int) -> float:
+    """How far a shape stands beside its number of queues, so that intervals do not hide each other."""
+    most = max((float(each.levels["queues"]) for each in data.by_point("tx_pps") if "queues" in each.levels), default=0)
+    return SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
+
+
+def _shape(absolute: Axes, relative: Axes, data: FigureData, found: Sequence[PointValues], rank: int) -> None:
+    x = [float(sample.levels["queues"]) + _aside(data, rank) for sample in found]
+    rates, name = [each.estimate.scaled(1 / MILLION) for each in found], list(SHAPES.values())[rank]
+    interval_line(absolute, x, rates, LINES[rank], MARKERS[rank], name)
+    one = found[0]
+    ratios = [Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")]
+    ratios += [sample.over(one) for sample in found[1:]]
+    interval_line(relative, x, ratios, LINES[rank], MARKERS[rank])
+
+
+def _mark_generator(axes: Axes, data: FigureData) -> None:
+    bound = saturated_generator_points(data.run, data.table)
+    limited = by_point(data.rows[data.rows["point"].isin(bound)], "tx_pps")
+    if limited:
+        ranks = [list(SHAPES).index(str(each.levels["shape"])) for each in limited]
+        x = [float(each.levels["queues"]) + _aside(data, rank) for each, rank in zip(limited, ranks, strict=True)]
+        y = [sample.estimate.value / MILLION for sample in limited]
+        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="the generator's limit", ls="")
+
+
+def draw_growth(data: FigureData) -> Figure:
+    """H-F3b: mean and tail as the paper shows them; beside them the median, with the time of a sweep to compare."""
+    figure = new_figure(2.9)
+    paper, robust = figure.subplots(1, 2)
+    paper.set_title("Mean and 99th percentile")
+    _lines(paper, data, {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"})
+    robust.set_title("Median, beside the time of a sweep")
+    _lines(robust, data, {"latency_sent_p50_ns": "median latency", "sweep_time_ns": "sweep over all queues"})
+    return figure
+
+
+def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str]) -> None:
+    drawn = False
+    for rank, (metric, name) in enumerate(metrics.items()):
+        found = [sample for sample in data.by_point(metric) if "queues" in sample.levels]
+        if found:
+            x = [float(sample.levels["queues"]) for sample in found]
+            y = [sample.estimate.scaled(US_PER_NS) for sample in found]
+            interval_line(axes, x, y, LINES[rank], MARKERS[rank], name)
+            drawn = True
+    if not drawn:
+        absent_panel(axes, data.absence(next(iter(metrics))))
+        return
+    floor_line(axes, data.floor_ns)
+    axes.set_xlabel("RX queues polled by the core")
+    axes.set_ylabel("Time (µs)")
+    axes.set_ylim(bottom=0)
+    legend_above_data(axes)
+
+
+def draw_distribution(data: FigureData) -> Figure:
+    """H-F3c: cumulative distribution, all packets of all trials of a point together."""
+    figure = new_figure(3.0)
+    axes = figure.subplots()
+    found = distributions(data)
+    if not found:
+        absent_panel(axes, data.absence("latency_sent_mean_ns"))
+        return figure
+    for rank, (queues, histogram) in enumerate(found.items()):
+        curve = histogram.cumulative()
+        x = [value * US_PER_NS for value, _ in curve]
+        y = [100 * share for _, share in curve]
+        axes.step(x, y, where="post", color=LINES[rank], label=f"{queues} queue{'s' if queues > 1 else ''}")
+    _time_axis(axes, list(found.values()), data.floor_ns)
+    floor_line(axes, data.floor_ns, along="x")
+    axes.set_ylabel("Packets with at most that latency (%)")
+    axes.set_ylim(0, 101)
+    axes.legend(loc="lower right")
+    return figure
+
+
+def _time_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
+    """From the path alone to the slowest packet but one in a thousand: beyond lie absences of a core."""
+    axes.set_xscale("log")
+    low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])
+    high = max(histogram.percentile(99.9) for histogram in histograms)
+    axes.set_xlim(0.9 * low * US_PER_NS, 1.1 * high * US_PER_NS)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("Latency from the departure (µs)")
+
+
+def distributions(data: FigureData) -> dict[int, Histogram]:
+    """Number of queues -> histogram of all latencies (ns) of its trials that are data; points without are left out."""
+    counted = set(measured(data.table)["trial"])
+    parts: dict[int, list[Histogram]] = {}
+    for record in last_attempts(data.run.trials):
+        histogram = _latencies(record) if record["trial"] in counted else None
+        if histogram is not None:
+            levels: Any = record["factors"]
+            parts.setdefault(int(levels["queues"]), []).append(histogram)
+    return {queues: merged(parts[queues], f"{queues} queues") for queues in sorted(parts)}
+
+
+def _latencies(record: dict[str, object]) -> Histogram | None:
+    try:
+        return TrialFacts(record).gen_histogram(*LATENCY)
+    except NotMeasured:
+        return None
+
+
+H_F3A = PaperFigure(
+    "H-F3a",
+    "hyperplane",
+    "Maximum throughput of packet encapsulation on one core against the number of queues, by traffic shape",
+    draw_shapes,
+)
+H_F3B = PaperFigure(
+    "H-F3b",
+    "hyperplane",
+    "Mean and 99th percentile of the forwarding latency against the number of queues",
+    draw_growth,
+)
+H_F3C = PaperFigure(
+    "H-F3c", "hyperplane", "Distribution of the forwarding latency at three numbers of queues", draw_distribution
+)

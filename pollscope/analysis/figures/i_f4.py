@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host counts, a panel for each metric.
+
+I-T1, I-F4, I-F5, I-F6, I-IOMMU: by the number of sending cores; I-F7: by DDIO and load; I-WAYS: by the LLC ways that
+are open to DDIO.
+"""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import LINES, MARKERS, MUTED, absent_panel, interval_line, level_axis, new_figure
+from pollscope.analysis.point_values import Level, PointValues, groups
+from pollscope.metrics.dictionary import metric_dictionary
+
+KEY = (
+    "tx_pps",
+    "iotlb_misses_per_s",
+    "dram_read_bytes_per_s",
+    "ddio_read_hit_share",
+    "nic_pcie_latency_ns",
+    "nic_mtt_l0_miss_share",
+)
+ALL = (
+    *KEY,
+    "pcie_dma_read_bytes_per_s",
+    "pcie_dma_write_bytes_per_s",
+    "iotlb_lookups_per_s",
+    "iotlb_miss_share",
+    "dram_write_bytes_per_s",
+    "nic_pcie_read_stalled_share",
+    "nic_pcie_no_completion_clocks",
+    "iommu_memory_accesses_per_s",
+    "package_power_w",
+    "ipc",
+)
+WAYS = ("ddio_write_hit_share", "dram_write_bytes_per_s", "dram_read_bytes_per_s", "rx_pps")
+# The three ways to the number of reads under way stand beside each other, with what they disagree by.
+SCALING = (
+    "tx_pps",
+    "pcie_dma_read_bytes_per_s",
+    "nic_pcie_latency_ns",
+    "iotlb_hits_per_s",
+    "iotlb_misses_per_s",
+    "iotlb_miss_share",
+    "outstanding_reads_nic",
+    "outstanding_reads_iotlb",
+    "outstanding_reads_iio",
+    "outstanding_reads_disagreement",
+    "nic_mtt_l0_miss_share",
+    "nic_pcie_no_completion_clocks",
+)
+DDIO = (
+    "dram_read_bytes_per_packet",
+    "dram_write_bytes_per_packet",
+    "rx_pps",
+    "generator_dram_read_bytes_per_packet",
+    "generator_dram_write_bytes_per_packet",
+    "pcie_dma_write_bytes_per_s",
+)
+IOMMU = (
+    "tx_pps",
+    "nic_pcie_latency_ns",
+    "iotlb_lookups_per_s",
+    "iotlb_miss_share",
+    "iotlb_misses_per_sent_packet",
+    "outstanding_reads_nic",
+)
+COLUMNS = 3
+
+
+def draw_rate(data: FigureData) -> Figure:
+    """I-F4: the rate, and what proportional growth would be."""
+    figure = new_figure(2.9)
+    axes = figure.subplots()
+    _panel(axes, data, "tx_pps", "cores")
+    found = _by_level(data.by_point("tx_pps"), "cores")
+    if len(found) > 1 and found[0][0] == 1:
+        levels = [level for level, _ in found]
+        ideal = [found[0][1].estimate.value * level for level in levels]
+        axes.plot(levels, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label="in proportion to one core")
+        axes.legend()
+    axes.set_xlabel("Sending cores")
+    return figure
+
+
+def draw_scaling(data: FigureData) -> Figure:
+    """I-T1."""
+    return _grid(data, SCALING, "cores", "Sending cores")
+
+
+def draw_iommu(data: FigureData) -> Figure:
+    """I-IOMMU."""
+    return _grid(data, IOMMU, "cores", "Sending cores")
+
+
+def draw_ddio(data: FigureData) -> Figure:
+    """I-F7."""
+    return _grid(data, DDIO, "load_pps", "Offered load (Mpps)", 1e-6)
+
+
+def draw_key(data: FigureData) -> Figure:
+    """I-F5."""
+    return _grid(data, KEY, "cores", "Sending cores")
+
+
+def draw_all(data: FigureData) -> Figure:
+    """I-F6."""
+    return _grid(data, ALL, "cores", "Sending cores")
+
+
+def draw_ways(data: FigureData) -> Figure:
+    """I-WAYS."""
+    return _grid(data, WAYS, "knob.ddio_ways", "LLC ways open to DDIO")
+
+
+def _grid(data: FigureData, metrics: Sequence[str], factor: str, label: str, scale: float = 1.0) -> Figure:
+    rows = -(-len(metrics) // COLUMNS)
+    figure = new_figure(1.9 * rows)
+    panels = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
+    for axes, metric in zip(panels, metrics, strict=False):
+        _panel(axes, data, metric, factor, scale)
+        axes.set_xlabel(label)
+    for axes in panels[len(metrics) :]:
+        axes.set_visible(False)
+    _legend(figure)
+    return figure
+
+
+def _legend(figure: Figure) -> None:
+    """The names of all lines above the panels; one line alone needs none."""
+    lines = [axes.get_legend_handles_labels() for axes in figure.axes]
+    named = {label: handle for handles, labels in lines for handle, label in zip(handles, labels, strict=True)}
+    if len(named) > 1:
+        figure.legend(list(named.values()), list(named), loc="outside upper left", ncols=2)
+
+
+def _panel(axes: Axes, data: FigureData, metric: str, factor: str, scale: float = 1.0) -> None:
+    """One metric by the levels of a factor, a line for each combination of the others; why it is absent."""
+    known = metric_dictionary()[metric]
+    axes.set_title(known.title)
+    lines = {name: _by_level(found, factor) for name, found in groups(data.by_point(metric), factor)}
+    if not lines:
+        absent_panel(axes, data.absence(metric), 30)
+        return
+    for rank, (name, found) in enumerate(lines.items()):
+        colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
+        x = [scale * level for level, _ in found]
+        interval_line(axes, x, [sample.estimate for _, sample in found], colour, marker, name)
+    level_axis(axes, sorted({scale * level for found in lines.values() for level, _ in found}))
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(known.short_unit or known.unit)
+
+
+def _by_level(found: Sequence[PointValues], factor: str) -> list[tuple[float, PointValues]]:
+    numbered = [(_number(sample.levels[factor]), sample) for sample in found if factor in sample.levels]
+    return sorted(numbered, key=lambda each: each[0])
+
+
+def _number(level: Level) -> float:
+    """The number of a level: 4 of `4 ways`."""
+    return float(str(level).partition(" ")[0])
+
+
+I_F4 = PaperFigure("I-F4", "intrahost", "Sending rate against the number of sending cores", draw_rate)
+I_F5 = PaperFigure(
+    "I-F5",
+    "intrahost",
+    "Rate, IOTLB misses, memory reads, LLC misses of PCIe reads, PCIe latency and MTT misses by sending cores",
+    draw_key,
+)
+I_F6 = PaperFigure(
+    "I-F6", "intrahost", "All counters of the sending host against the number of sending cores", draw_all
+)
+I_WAYS = PaperFigure(
+    "I-WAYS", "intrahost", "What the receiving host counts against the LLC ways that are open to DDIO", draw_ways
+)
+I_T1 = PaperFigure(
+    "I-T1", "intrahost", "Rate, PCIe, IOTLB and outstanding reads three ways by sending cores", draw_scaling
+)
+I_IOMMU = PaperFigure(
+    "I-IOMMU", "intrahost", "Rate, latency and IOTLB look-ups by sending cores and mode of the IOMMU", draw_iommu
+)
+I_F7 = PaperFigure("I-F7", "intrahost", "DRAM traffic of both hosts per packet with DDIO on and off", draw_ddio)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""I-T1 and I-LL: TX scaling of one NIC, and Little's law on it; from a table, not from a run."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.figure import TableFigure
+from pollscope.analysis.figures.style import INK, LINES, MUTED, new_figure
+from pollscope.analysis.littles_law import Outstanding, paper_scaling
+from pollscope.analysis.papers import load_paper, stated
+
+FROM_THE_TABLE = "From the paper's table; nothing here was measured by pollscope."
+MPPS = 1e-6
+US_PER_NS = 1e-3
+# Rows of table 1 in its order, without those that are zero at one core.
+TABLE = {
+    "tx_rate_pps": "TX rate",
+    "ib_read_bytes_per_s": "inbound reads, bytes (pcm-iio)",
+    "iotlb_hits_per_s": "IOTLB hits (pcm-iio)",
+    "iotlb_misses_per_s": "IOTLB misses (pcm-iio)",
+    "iotlb_miss_share": "IOTLB miss rate (pcm-iio)",
+    "pcie_inbound_bits_per_s": "PCIe inbound bandwidth (NIC)",
+    "pcie_latency_mean_ns": "PCIe latency, mean (NIC)",
+    "mtt_l0_miss_share": "MTT L0 miss rate (NIC)",
+}
+
+
+def draw_table() -> Figure:
+    """I-T1: the ratio of the two columns, one bar a metric; 2 would be perfect scaling of a rate."""
+    table = stated("intrahost", "I-T1")
+    ratios = [table[name][1] / table[name][0] for name in TABLE]
+    figure = new_figure(2.9)
+    axes = figure.subplots()
+    places = range(len(ratios) - 1, -1, -1)
+    axes.barh(list(places), [ratio - 1 for ratio in ratios], left=1, height=0.62, color=LINES[0])
+    for place, ratio in zip(places, ratios, strict=True):
+        axes.annotate(f"{ratio:.3f}", (ratio, place), (4, 0), textcoords="offset points", va="center", fontsize=7.5)
+    axes.set_yticks(list(places), list(TABLE.values()))
+    axes.axvline(2, color=MUTED, lw=0.8, ls=(0, (3, 3)))
+    axes.annotate("twice the rate", (2, 0), (-4, 0), textcoords="offset points", ha="right", fontsize=7.5, color=MUTED)
+    axes.grid(axis="x")
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(1, 2.05)
+    axes.set_xlabel("Value with 2 sending cores / value with 1")
+    return figure
+
+
+def draw_law(found: Sequence[Outstanding], tag_limit: int) -> Figure:
+    """I-LL: rate, latency, and the reads that have to be under way for both, beside the limit of tags.
+
+    Args:
+        found: Little's law by number of sending cores, at least one.
+        tag_limit: reads that can be under way at most.
+    """
+    figure = new_figure(2.9)
+    rate, latency, reads = figure.subplots(1, 3)
+    rate.set_title("Packet rate")
+    _bars(rate, found, [each.point.tx_rate_pps * MPPS for each in found], [_ratio(each) for each in found])
+    rate.set_ylabel("Sent (Mpps)")
+    latency.set_title("Latency of a PCIe read")
+    _bars(latency, found, [each.point.latency_ns * US_PER_NS for each in found], [_growth(each) for each in found])
+    latency.set_ylabel("Latency (µs)")
+    reads.set_title("Outstanding reads")
+    words = [f"{each.reads:.0f}\n{100 * each.tag_share:.0f} % of the tags" for each in found]
+    _bars(reads, found, [each.reads for each in found], words)
+    reads.axhline(tag_limit, color=INK, lw=1.1, ls=(0, (3, 2)))
+    reads.annotate(f"limit: {tag_limit} tags", (0.02, tag_limit), (0, -10), textcoords="offset points", fontsize=7.5)
+    reads.set_ylim(0, 1.05 * tag_limit)
+    reads.set_ylabel("Reads under way")
+    return figure
+
+
+def _ratio(each: Outstanding) -> str:
+    return f"{each.point.tx_rate_pps * MPPS:.2f}" + (f"\n{each.rate_ratio:.3f} x" if each.rate_ratio != 1 else "")
+
+
+def _growth(each: Outstanding) -> str:
+    return f"{each.point.latency_ns * US_PER_NS:.3f}" + (
+        f"\n{100 * each.latency_growth:+.0f} %" if each.latency_growth else ""
+    )
+
+
+def _bars(axes: Axes, found: Sequence[Outstanding], heights: Sequence[float], words: Sequence[str]) -> None:
+    places = range(len(found))
+    axes.bar(list(places), heights, width=0.55, color=LINES[0])
+    for place, height, text in zip(places, heights, words, strict=True):
+        axes.annotate(text, (place, height), (0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=7.5)
+    axes.set_xticks(list(places), [str(each.point.tx_cores) for each in found])
+    axes.set_xlabel("Sending cores")
+    axes.set_ylim(0, 1.3 * max(heights))
+    axes.margins(x=0.2)
+
+
+def caption() -> str:
+    """Where the numbers come from, and what the text itself makes of them."""
+    given = stated("intrahost", "I-LL")
+    one, two = given["outstanding_reads"]
+    words = (
+        f"{given['tx_rate_ratio']} x the rate, {100 * given['latency_growth']:+.0f} % latency, {one} and {two} reads"
+    )
+    source = f"'{load_paper('intrahost').title}', table 1 and section 4.1: 64 B packets, reads of 64 B"
+    return f"{FROM_THE_TABLE} {source}. The text states {words}; ratios here are those of the printed values."
+
+
+def _draw_paper_law() -> Figure:
+    return draw_law(paper_scaling(), stated("intrahost", "I-LL")["tag_limit"])
+
+
+I_T1 = TableFigure(
+    "I-T1-table", "intrahost", "TX scaling, every metric with two sending cores relative to one", draw_table, caption
+)
+I_LL = TableFigure(
+    "I-LL",
+    "intrahost",
+    "Outstanding reads of the NIC by Little's law, packet rate and latency against the number of sending cores",
+    _draw_paper_law,
+    caption,
+)

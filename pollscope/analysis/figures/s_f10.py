@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F10a and S-F10b: maximum throughput and LLC traffic by number of queues (SoCC'19 figure 10)."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    INK,
+    LINES,
+    MARKERS,
+    MUTED,
+    PAPER,
+    absent_panel,
+    interval_line,
+    log2_axis,
+    new_figure,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues, by_point
+from pollscope.analysis.saturation import saturated_generator_points
+
+MILLION = 1e6
+
+
+def draw_single(data: FigureData) -> Figure:
+    """S-F10a, with traffic in all queues as the reference where it was measured."""
+    figure, throughput = _panels(data, "SQ")
+    if throughput.lines:
+        _reference(throughput, data, "FB", "diamonds: traffic in all queues")
+        value = stated("socc19", "S-F10a")["tx_pps_at_512"] / MILLION
+        throughput.set_ylim(top=max(throughput.get_ylim()[1], 1.25 * value))
+        throughput.plot(512, value, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, zorder=6)
+        words = f"{short_name('socc19')}: {value:g} at 512"
+        throughput.annotate(
+            words, (512, value), (-8, -2), textcoords="offset points", ha="right", fontsize=7.5, color=INK
+        )
+    return figure
+
+
+def draw_multi(data: FigureData) -> Figure:
+    """S-F10b."""
+    figure, throughput = _panels(data, "FB")
+    if throughput.lines:
+        least = stated("socc19", "S-F10b")["tx_pps_from_64_above"] / MILLION
+        throughput.plot([64, 512], [least, least], color=INK, lw=1.1, ls=(0, (3, 2)))
+        throughput.set_ylim(top=max(throughput.get_ylim()[1], 1.2 * least))
+        words = f"{short_name('socc19')}: above {least:g} from 64 to 512"
+        throughput.annotate(
+            words, (512, least), (0, 4), textcoords="offset points", ha="right", fontsize=7.5, color=INK
+        )
+    return figure
+
+
+def _panels(data: FigureData, shape: str) -> tuple[Figure, Axes]:
+    figure = new_figure(2.9)
+    throughput, cache = figure.subplots(1, 2)
+    throughput.set_title("Maximum throughput")
+    _throughput(throughput, data, shape)
+    cache.set_title("LLC loads and load misses")
+    _cache(cache, data, shape)
+    handles, labels = throughput.get_legend_handles_labels()
+    if labels:
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+    return figure, throughput
+
+
+def _of(found: Sequence[PointValues], shape: str) -> list[PointValues]:
+    return [each for each in found if "queues" in each.levels and each.levels.get("shape", shape) == shape]
+
+
+def _rank(feed: str) -> int:
+    """Of the colour of a feed."""
+    return max(0, list(FEEDS.values()).index(feed) - 1)
+
+
+def _queues(found: Sequence[PointValues]) -> list[float]:
+    return [float(sample.levels["queues"]) for sample in found]
+
+
+def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
+    found = _of(data.by_point("tx_pps"), shape)
+    if not found:
+        absent_panel(axes, data.absence("tx_pps"))
+        return
+    for name, fed in by_feed(found).items():
+        rank = _rank(name)
+        y = [sample.estimate.scaled(1 / MILLION) for sample in fed]
+        interval_line(axes, _queues(fed), y, LINES[rank], MARKERS[rank], name)
+    log2_axis(axes, sorted(set(_queues(found))))
+    axes.set_xlabel("RX queues polled by the core")
+    axes.set_ylabel("Forwarded (Mpps)")
+    _mark_generator(axes, data, shape)
+    axes.set_ylim(bottom=0)
+
+
+def _mark_generator(axes: Axes, data: FigureData, shape: str) -> None:
+    """Points at which the DUT kept up are lower bounds: a ring around them says so."""
+    bound = saturated_generator_points(data.run, data.table)
+    limited = _of(by_point(data.rows[data.rows["point"].isin(bound)], "tx_pps"), shape)
+    if not limited:
+        return
+    y = [sample.estimate.value / MILLION for sample in limited]
+    axes.plot(_queues(limited), y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5)
+    words = "limit of the generator, not of the DUT"
+    axes.add_line(Line2D([], [], ls="", marker="o", ms=8, mfc="none", mec=MUTED, label=words))
+
+
+def _reference(axes: Axes, data: FigureData, shape: str, name: str) -> None:
+    for feed, found in by_feed(_of(data.by_point("tx_pps"), shape)).items():
+        y = [sample.estimate.value / MILLION for sample in found]
+        axes.plot(_queues(found), y, "D", ms=5, mfc=PAPER, mec=LINES[_rank(feed)], mew=1.2, zorder=6)
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * max(y)))
+    axes.add_line(Line2D([], [], ls="", marker="D", ms=5, mfc=PAPER, mec=MUTED, mew=1.2, label=name))
+
+
+def _cache(axes: Axes, data: FigureData, shape: str) -> None:
+    lines = {"llc_loads_per_s": "loads", "llc_load_misses_per_s": "load misses"}
+    drawn = False
+    for metric, name in lines.items():
+        for feed, found in by_feed(_of(data.by_point(metric), shape)).items():
+            y = [sample.estimate.scaled(1 / MILLION) for sample in found]
+            misses = metric == "llc_load_misses_per_s"
+            label = f"{name}, {feed}" if feed else name
+            interval_line(axes, _queues(found), y, LINES[_rank(feed) + 2 * misses], "s" if misses else "o", label)
+            log2_axis(axes, _queues(found))
+            drawn = True
+    if not drawn:
+        absent_panel(axes, data.absence("llc_loads_per_s"))
+        return
+    axes.set_xlabel("RX queues polled by the core")
+    axes.set_ylabel("Million/s")
+    axes.legend(loc="best")
+
+
+S_F10A = PaperFigure(
+    "S-F10a",
+    "socc19",
+    "Maximum throughput of one core with all traffic in one queue against the number of RX queues",
+    draw_single,
+)
+S_F10B = PaperFigure(
+    "S-F10b",
+    "socc19",
+    "Maximum throughput of one core with traffic in all queues against the number of RX queues",
+    draw_multi,
+)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F13: what core-queue pairs receive and send, by packet size (SoCC'19 figure 13)."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    GRID,
+    LINES,
+    MARKERS,
+    MUTED,
+    absent_panel,
+    interval_line,
+    level_axis,
+    new_figure,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues
+
+MILLION = 1e6
+PROPORTIONAL = "in proportion to one core"
+PANELS = {"rx_pps": ("Received", "Received (Mpps)"), "tx_pps": ("Sent", "Sent (Mpps)")}
+
+
+def draw(data: FigureData) -> Figure:
+    """Received and sent packets, with what proportional growth would be, and the paper's plateau."""
+    figure = new_figure(3.1)
+    for axes, (metric, (title, label)) in zip(figure.subplots(1, 2), PANELS.items(), strict=True):
+        axes.set_title(title)
+        sizes = by_size(data.by_point(metric))
+        if not sizes:
+            absent_panel(axes, data.absence(metric))
+            continue
+        for rank, (name, found) in enumerate(sizes.items()):
+            for feed, members in by_feed(found).items():
+                _one(axes, members, rank, name, feed)
+        level_axis(axes, sorted({cores for found in sizes.values() for cores in _cores(found)}))
+        axes.set_xlabel("Cores, each with a queue of its own")
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(6))
+        _plateau(axes)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=5 if len(labels) < 5 else 2)
+    return figure
+
+
+def by_size(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
+    """Samples by packet size in words, each by rising number of cores."""
+    sizes: dict[str, list[PointValues]] = {}
+    for sample in sorted(found, key=lambda each: (str(each.levels.get("frame")).zfill(6), each.levels.get("cores", 1))):
+        name = _size_text(sample.levels["frame"]) if "frame" in sample.levels else "one size"
+        sizes.setdefault(name, []).append(sample)
+    return sizes
+
+
+def _size_text(frame: object) -> str:
+    return f"{frame} B" if isinstance(frame, int | float) else str(frame)
+
+
+def _cores(found: Sequence[PointValues]) -> list[float]:
+    return [float(sample.levels.get("cores", 1)) for sample in found]
+
+
+def _one(axes: Axes, found: Sequence[PointValues], rank: int, name: str, feed: str) -> None:
+    """Rings that the virtual NIC keeps full are told apart by the paler colours behind the others."""
+    cores, estimates = _cores(found), [sample.estimate.scaled(1 / MILLION) for sample in found]
+    full = feed == FEEDS["infinite"]
+    words = f"{name}, {feed}" if feed else name
+    interval_line(axes, cores, estimates, LINES[rank + 4 if full else rank], MARKERS[rank], words)
+    if cores[0] == 1 and len(cores) > 1:
+        ideal = [estimates[0].value * count for count in cores]
+        label = "" if axes.get_legend_handles_labels()[1].count(PROPORTIONAL) else PROPORTIONAL
+        axes.plot(cores, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label=label)
+
+
+def _plateau(axes: Axes) -> None:
+    first, last = stated("socc19", "S-F13")["plateau_queues"]
+    low, high = axes.get_xlim()
+    if high < last:
+        return
+    axes.axvspan(first, last, color=GRID, alpha=0.6, zorder=0)
+    words = f"{short_name('socc19')}: plateau, {first} to {last}"
+    axes.annotate(words, (first, 0.02), xycoords=("data", "axes fraction"), fontsize=7, color=MUTED)
+    axes.set_xlim(low, high)
+
+
+FIGURE = PaperFigure(
+    "S-F13", "socc19", "Receive and transmit throughput against the number of core-queue pairs, by packet size", draw
+)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F16, S-F17a, S-F17b, S-F18: a queue a core against one shared queue (SoCC'19 figures 16 to 18)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from pollscope.analysis.figures.data import FigureData, by_feed, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    INK,
+    LINES,
+    MARKERS,
+    absent_panel,
+    interval_line,
+    level_axis,
+    new_figure,
+    whisker,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues
+
+NAMES = {
+    "scale-out": "scale-out (a queue a core)",
+    "scale-up": "scale-up (one shared queue)",
+    "locked": "locked",
+    "scale-up rts": "scale-up, ring rts",
+    "scale-up hts": "scale-up, ring hts",
+}
+PLACES = {"separate": "separate physical cores", "smt-pairs": "SMT pairs"}
+MILLION, US_PER_NS = 1e6, 1e-3
+
+
+def draw_cores(data: FigureData) -> Figure:
+    """S-F16: what cores forward, and what of it was lost before a full ring."""
+    feeds = by_feed([each for each in data.by_point("tx_pps") if "cores" in each.levels])
+    if not feeds:
+        return _empty(data, "tx_pps")
+    figure = new_figure(0.6 + 2.5 * len(feeds))
+    panels = figure.subplots(len(feeds), 2, squeeze=False)
+    for (rate, full), (feed, sent) in zip(panels, feeds.items(), strict=True):
+        rate.set_title(f"Maximum: {feed}" if feed else "Maximum throughput")
+        _over_cores(rate, sent, 1 / MILLION, "Forwarded (Mpps)")
+        peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
+        _stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak}")
+        full.set_title("Dropped before a full ring")
+        dropped = by_feed([each for each in data.by_point("ring_full_share") if "cores" in each.levels]).get(feed, [])
+        if dropped:
+            _over_cores(full, dropped, 100.0, "Of what dispatchers received (%)")
+        else:
+            absent_panel(full, data.absence("ring_full_share"))
+    _legend(figure)
+    return figure
+
+
+def _empty(data: FigureData, metric: str) -> Figure:
+    """One low panel with the reason, instead of two that say the same."""
+    figure = new_figure(1.2)
+    absent_panel(figure.subplots(), data.absence(metric), 100)
+    return figure
+
+
+def _over_cores(axes: Axes, found: Sequence[PointValues], scale: float, label: str) -> None:
+    lines = _by_organisation(found)
+    _draw_lines(axes, lines, "cores", scale, 1.0)
+    level_axis(axes, sorted({float(each.levels["cores"]) for found in lines.values() for each in found}))
+    axes.set_xlabel("Forwarding cores, with as many dispatchers")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+
+
+def draw_latency(data: FigureData) -> Figure:
+    """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured."""
+    if not any("load_pps" in each.levels for each in data.by_point("latency_sent_mean_ns")):
+        return _empty(data, "latency_sent_mean_ns")
+    figure = new_figure(3.1)
+    for axes, (metric, title) in zip(
+        figure.subplots(1, 2),
+        {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}.items(),
+        strict=True,
+    ):
+        _over_load(axes, data, metric, title)
+    if figure.axes[0].lines and data.row == "S-F17a":
+        limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
+        _stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {limit:g}")
+    _legend(figure)
+    return figure
+
+
+def _over_load(axes: Axes, data: FigureData, metric: str, title: str) -> None:
+    found = _held_up([each for each in data.by_point(metric) if "load_pps" in each.levels])
+    if not found:
+        axes.set_title(title)
+        absent_panel(axes, data.absence(metric))
+        return
+    most = max(float(each.levels.get("cores", 1)) for each in found)
+    lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
+    axes.set_title(f"{title}, {most:g} core{'s' if most > 1 else ''}")
+    _draw_lines(axes, lines, "load_pps", US_PER_NS, 1 / MILLION)
+    axes.set_xlabel("Offered load (Mpps)")
+    axes.set_ylabel("Latency (µs)")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def _held_up(found: Sequence[PointValues]) -> list[PointValues]:
+    """Those with hiccups, where a run has the same points without."""
+    most = max((float(each.levels.get("hiccup_probability", 0.0)) for each in found), default=0.0)
+    return [each for each in found if float(each.levels.get("hiccup_probability", 0.0)) == most]
+
+
+def draw_smt(data: FigureData) -> Figure:
+    """S-F18: bars by organisation and placement at the largest number of cores that was measured."""
+    figure = new_figure(3.1)
+    found = [each for each in data.by_point("tx_pps") if {"placement", "organisation"} <= set(each.levels)]
+    if not found:
+        absent_panel(figure.subplots(), data.absence("tx_pps"), 80)
+        return figure
+    feeds = by_feed(found)
+    for axes, (feed, fed) in zip(figure.subplots(1, len(feeds), squeeze=False).flat, feeds.items(), strict=True):
+        axes.set_title(feed)
+        _places(axes, fed)
+    ratio = stated("socc19", "S-F18")["scale_up_smt_ratio"]
+    words = f"{short_name('socc19')}: SMT pairs {100 * (ratio - 1):+.0f} % with scale-up, slightly less with scale-out"
+    figure.supxlabel(words, fontsize=8)
+    handles = [Patch(color=LINES[rank]) for rank in range(len(PLACES))]
+    figure.legend(handles, list(PLACES.values()), loc="outside upper left", ncols=2)
+    return figure
+
+
+def _places(axes: Axes, found: Sequence[PointValues]) -> None:
+    """A bar for each organisation and placement."""
+    most = max(float(each.levels.get("cores", 1)) for each in found)
+    lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
+    for place, members in enumerate(lines.values()):
+        for each in members:
+            _bar(axes, place, each)
+    axes.set_xticks(range(len(lines)), [NAMES[name].partition(" (")[0] for name in lines])
+    axes.set_ylabel(f"Forwarded by {most:g} logical cores (Mpps)")
+
+
+def _bar(axes: Axes, place: int, sample: PointValues) -> None:
+    rank = list(PLACES).index(str(sample.levels["placement"])) if sample.levels["placement"] in PLACES else len(PLACES)
+    x, estimate = place + 0.3 * (rank - 0.5), sample.estimate.scaled(1 / MILLION)
+    axes.bar(x, estimate.value, width=0.26, color=LINES[rank])
+    if estimate.has_interval:
+        whisker(axes, x, estimate, INK)
+
+
+def _by_organisation(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
+    lines = {name: [each for each in found if _line_of(each) == name] for name in NAMES}
+    return {name: members for name, members in lines.items() if members}
+
+
+def _line_of(sample: PointValues) -> str:
+    """Its organisation, and the synchronisation of a shared ring where that is not the default."""
+    sync = str(sample.levels.get("ring_sync", "default"))
+    return f"{sample.levels.get('organisation', 'scale-out')}{'' if sync == 'default' else f' {sync}'}"
+
+
+def _draw_lines(axes: Axes, lines: dict[str, list[PointValues]], factor: str, scale: float, x_scale: float) -> None:
+    for name, members in lines.items():
+        members = sorted(members, key=lambda each: float(each.levels[factor]))
+        x = [float(each.levels[factor]) * x_scale for each in members]
+        rank = list(NAMES).index(name)
+        interval_line(
+            axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], NAMES[name]
+        )
+
+
+def _stated_at(axes: Axes, x: float, words: str) -> None:
+    """A line across the axes where the text places something; where the run does not reach it, the words alone."""
+    low, high = axes.get_xlim()
+    if low <= x <= high:
+        axes.axvline(x, color=INK, lw=0.9, ls=(0, (3, 2)), zorder=1)
+        # Towards the wider side, so that the words stay inside.
+        side, offset = ("left", 4) if x < (low + high) / 2 else ("right", -4)
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": side}
+        axes.annotate(words, (x, 0.03), (offset, 0), **place, fontsize=7, color=INK)
+        return
+    axes.annotate(f"{words} (beyond this axis)", (0.03, 0.03), xycoords="axes fraction", fontsize=7, color=INK)
+
+
+def _legend(figure: Figure) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+
+
+S_F16 = PaperFigure(
+    "S-F16",
+    "socc19",
+    "Maximum throughput with a queue a core and with one shared queue against the number of cores",
+    draw_cores,
+)
+S_F17A = PaperFigure(
+    "S-F17a",
+    "socc19",
+    "Average round-trip latency against load, a queue a core and one shared queue, no hiccups",
+    draw_latency,
+)
+S_F17B = PaperFigure(
+    "S-F17b",
+    "socc19",
+    "Average round-trip latency against load, a queue a core and one shared queue, with hiccups",
+    draw_latency,
+)
+S_F18 = PaperFigure(
+    "S-F18",
+    "socc19",
+    "Maximum throughput of separate physical cores and of SMT pairs, a queue a core and one shared queue",
+    draw_smt,
+)

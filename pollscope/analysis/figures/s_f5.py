@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F5: where the cycles of one polling core go, by offered load and by work per packet (SoCC'19 figure 5)."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    INK,
+    LINES,
+    MARKERS,
+    PAPER,
+    PARTS,
+    USEFUL_PARTS,
+    USEFUL_WHOLE,
+    absent_panel,
+    interval_line,
+    log2_axis,
+    new_figure,
+    whisker,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues, groups
+
+LOAD = "load_of_max"
+# Other tools' definitions of the same tax, drawn on the bars: metric -> (name, marker, place beside the middle).
+OTHER_DEFINITIONS = {
+    "tax_share_ovs": ("tax as Open vSwitch counts", "D", -0.22),
+    "tax_share_testpmd": ("tax as testpmd counts", "v", 0.22),
+}
+BAR_WIDTH = 0.78
+
+
+def draw(data: FigureData) -> Figure:
+    """Small multiples of stacked bars, one for each number of queues; and the tax by work per packet at full load."""
+    tax = data.by_point("tax_share_running")
+    if not tax:
+        return _absent(data.absence("tax_share_running"))
+    queues = sorted({int(sample.levels.get("queues", 1)) for sample in tax})
+    heavier = any(_lookups(sample) > 1 for sample in tax)
+    columns = min(5 if heavier else 4, len(queues) + heavier)
+    lines = math.ceil((len(queues) + heavier) / columns)
+    figure = new_figure(0.95 + 1.75 * lines)
+    panels = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes, count in zip(panels, queues, strict=False):
+        _panel(axes, data, count)
+    for axes in panels[len(queues) + heavier :]:
+        axes.set_visible(False)
+    for axes in (axes for index, axes in enumerate(panels[: len(queues)]) if index % columns):
+        axes.tick_params(labelleft=False)
+    if heavier:
+        _work(panels[len(queues)], tax)
+    _labels(figure)
+    return figure
+
+
+def _lookups(sample: PointValues) -> int:
+    return int(sample.levels.get("lookups", 1))
+
+
+def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
+    """The tax at full load against the look-ups of a packet, a line for each number of queues."""
+    full = [sample for sample in tax if math.isclose(float(sample.levels.get(LOAD, 1.0)), 1.0)]
+    axes.set_title("Full load, by work")
+    for rank, (_, found) in enumerate(groups(full, "lookups")):
+        estimates = [sample.estimate.scaled(100) for sample in found]
+        count = int(found[0].levels.get("queues", 1))
+        colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
+        interval_line(axes, [_lookups(sample) for sample in found], estimates, colour, marker, f"{count} q.")
+    log2_axis(axes, sorted({_lookups(sample) for sample in full}))
+    axes.set_xlabel("Look-ups of a packet")
+    axes.set_ylabel("Tax (%)")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper right", ncols=2, handlelength=1, columnspacing=0.6, fontsize=6.5)
+
+
+def _absent(reason: str) -> Figure:
+    figure = new_figure(2.2)
+    absent_panel(figure.subplots(), reason)
+    return figure
+
+
+def _of(found: Sequence[PointValues], queues: int) -> dict[float, PointValues]:
+    router = [sample for sample in found if _lookups(sample) == 1 and LOAD in sample.levels]
+    mine = [sample for sample in router if int(sample.levels.get("queues", 1)) == queues]
+    return {float(sample.levels[LOAD]): sample for sample in mine}
+
+
+def _panel(axes: Axes, data: FigureData, queues: int) -> None:
+    tax = _of(data.by_point("tax_share_running"), queues)
+    places = {load: place for place, load in enumerate(sorted(tax))}
+    floor = dict.fromkeys(places, 0.0)
+    parts = {metric: _of(data.running(metric), queues) for metric in PARTS}
+    useful = _of(data.running("useful_share"), queues)
+    for load in places:
+        for colour, sample in _stack(parts, useful, tax, load):
+            height = 100 * sample.estimate.value
+            axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, edgecolor=PAPER, linewidth=0.3)
+            floor[load] += height
+    for load, sample in tax.items():
+        estimate = sample.estimate.scaled(100)
+        if estimate.has_interval:
+            whisker(axes, places[load], estimate, INK)
+    for metric, (_, marker, beside) in OTHER_DEFINITIONS.items():
+        for load, sample in _of(data.running(metric), queues).items():
+            # The tax itself is absent there; or visits timed one by one exceed the time that the core ran.
+            if load not in places or sample.estimate.value < 0:
+                continue
+            x, y = places[load] + beside, 100 * sample.estimate.value
+            axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, zorder=6, clip_on=False)
+    _stated_range(axes, places)
+    axes.set_title(f"{queues} queue{'s' if queues > 1 else ''}")
+    _load_ticks(axes, places)
+
+
+def _stack(
+    parts: dict[str, dict[float, PointValues]],
+    useful: dict[float, PointValues],
+    tax: dict[float, PointValues],
+    load: float,
+) -> Iterator[tuple[str, PointValues]]:
+    """Colour and size of the parts of a bar; useful cycles as one where a trial could not tell their parts."""
+    trials = len(tax[load].values)
+    whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
+    for name, (_, colour) in PARTS.items():
+        if name in USEFUL_PARTS and whole:
+            if name == USEFUL_PARTS[-1] and load in useful:
+                yield USEFUL_WHOLE[1], useful[load]
+        elif load in parts[name]:
+            yield colour, parts[name][load]
+
+
+def _stated_range(axes: Axes, places: dict[float, int]) -> None:
+    """The range that the text states for full load, as a bracket right of the bar of full load."""
+    low, high = (100 * value for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
+    full = next((place for load, place in places.items() if math.isclose(load, 1.0)), None)
+    if full is None:
+        return
+    x = full + 0.62
+    axes.plot([x - 0.12, x, x, x - 0.12], [low, low, high, high], color=INK, lw=1.3, zorder=7, solid_capstyle="butt")
+
+
+def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
+    step = 1 if len(places) <= 6 else 2
+    shown = list(places.items())[::step]
+    axes.set_xticks([place for _, place in shown], [f"{100 * load:g}" for load, _ in shown])
+    axes.set_xlim(-0.6, max(places.values(), default=0) + 0.85)
+    axes.set_ylim(0, 100)
+
+
+def _labels(figure: Figure) -> None:
+    figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
+    figure.supylabel("Share of TSC cycles (%)", fontsize=8)
+    parts = [Patch(facecolor=colour, label=name) for name, colour in [*PARTS.values(), USEFUL_WHOLE]]
+    others = [
+        Line2D([], [], ls="", marker=marker, ms=4, mfc=PAPER, mec=INK, mew=0.8, label=name)
+        for name, marker, _ in OTHER_DEFINITIONS.values()
+    ]
+    low, high = (round(100 * value) for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
+    reference = Line2D(
+        [],
+        [],
+        color=INK,
+        lw=1.3,
+        ls="",
+        marker="$]$",
+        ms=6,
+        label=f"{short_name('socc19')}: tax of {low} to {high} % at full load",
+    )
+    figure.legend(handles=[*parts, *others, reference], loc="outside upper left", ncols=4, columnspacing=1.2)
+
+
+FIGURE = PaperFigure(
+    "S-F5",
+    "socc19",
+    "Useful cycles and polling tax of one core against offered load",
+    draw,
+    leaves_out_interruptions=True,
+)

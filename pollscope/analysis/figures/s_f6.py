@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F6: IPC of the polling core against offered load, by number of queues (SoCC'19 figure 6)."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    GRID,
+    LINES,
+    MARKERS,
+    MUTED,
+    absent_panel,
+    end_labels,
+    interval_line,
+    new_figure,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import groups
+
+PANELS = {"ipc": "Whole window", "ipc_useful": "Useful part", "ipc_polling": "Polling part"}
+
+
+def draw(data: FigureData) -> Figure:
+    """One panel for the window and one for each part of it."""
+    reasons = {data.absence(metric) for metric in PANELS if not data.by_point(metric)}
+    values = [sample.estimate.value for metric in PANELS for sample in data.by_point(metric)]
+    if not values and len(reasons) == 1:
+        return _absent(reasons.pop())
+    figure = new_figure(2.6)
+    for axes, (metric, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+        axes.set_title(title)
+        _panel(axes, data, metric, 1.12 * max(values, default=1.0))
+    return figure
+
+
+def _absent(reason: str) -> Figure:
+    figure = new_figure(1.6)
+    absent_panel(figure.subplots(), reason, 100)
+    return figure
+
+
+def _panel(axes: Axes, data: FigureData, metric: str, top: float) -> None:
+    found = data.by_point(metric)
+    if not found:
+        absent_panel(axes, data.absence(metric), 28)
+        return
+    labels = []
+    for rank, (label, members) in enumerate(groups(found, "load_of_max")):
+        x = [100 * float(sample.levels["load_of_max"]) for sample in members]
+        estimates = [sample.estimate for sample in members]
+        colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
+        interval_line(axes, x, estimates, colour, marker)
+        labels.append((estimates[-1].value, _queues(label), colour))
+    end_labels(axes, 100, labels, 0.05 * top)
+    if metric == "ipc":
+        _stated_range(axes)
+    axes.set_ylim(0, top)
+    axes.set_xlim(-4, 142)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    axes.set_xlabel("Offered load (% of maximum)")
+    axes.set_ylabel("Instructions per core cycle")
+
+
+def _queues(label: str) -> str:
+    number = label.removeprefix("queues ")
+    return f"{number} queue" if number == "1" else f"{number} queues"
+
+
+def _stated_range(axes: Axes) -> None:
+    low, high = stated("socc19", "S-F6")["ipc_average"]
+    axes.axhspan(low, high, color=GRID, alpha=0.6, zorder=0, lw=0)
+    text = f"grey: average in {short_name('socc19')}, {low:g} to {high:g}"
+    axes.text(0, 0.1, text, fontsize=7, color=MUTED, ha="left")
+
+
+FIGURE = PaperFigure(
+    "S-F6",
+    "socc19",
+    "Instructions per cycle of one polling core against offered load",
+    draw,
+    leaves_out_interruptions=True,
+)

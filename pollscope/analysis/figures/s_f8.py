@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F8: poll rate and LLC loads of one core without traffic, by number of queues (SoCC'19 figure 8)."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    INK,
+    LINES,
+    MARKERS,
+    MUTED,
+    PAPER,
+    absent_panel,
+    interval_line,
+    log2_axis,
+    new_figure,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues
+from pollscope.stats.estimates import Estimate
+
+NS_PER_US = 1e3
+
+
+def draw(data: FigureData) -> Figure:
+    """Four panels: poll rate, the same relative to one queue, time of a sweep, LLC loads."""
+    figure = new_figure(4.6)
+    (rate, relative), (sweep, loads) = figure.subplots(2, 2)
+    _plain(rate, data, "poll_rate_running_hz", 1e-6, "Poll rate (million polls/s)")
+    rate.set_title("Poll rate")
+    rate.set_ylim(bottom=0)
+    relative.set_title("Poll rate relative to one queue")
+    _relative(relative, data)
+    sweep.set_title("Time of one sweep over all queues")
+    _sweep(sweep, data)
+    loads.set_title("LLC loads")
+    _plain(loads, data, "llc_loads_per_s", 1e-6, "LLC loads (million/s)")
+    _mark_llc(loads, data)
+    handles, labels = rate.get_legend_handles_labels()
+    if len(handles) > 1:
+        figure.legend(handles, labels, loc="outside upper left", ncols=len(handles))
+    return figure
+
+
+def _queue_axis(axes: Axes, levels: Sequence[float]) -> None:
+    log2_axis(axes, levels)
+    axes.set_xlabel("RX queues polled by the core")
+
+
+def _by_rings(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
+    """A line for each size of the rings, by rising number of queues; one without a name where it is not swept."""
+    lines = sorted({int(sample.levels.get("rx_desc", 0)) for sample in found})
+    swept = {size: [each for each in found if int(each.levels.get("rx_desc", 0)) == size] for size in lines}
+    return {
+        f"{size} descriptors" if size else "": sorted(
+            (each for each in members if "queues" in each.levels), key=lambda each: float(each.levels["queues"])
+        )
+        for size, members in swept.items()
+    }
+
+
+def _queues(found: Sequence[PointValues]) -> list[float]:
+    return [float(sample.levels["queues"]) for sample in found]
+
+
+def _all_queues(lines: dict[str, list[PointValues]]) -> list[float]:
+    return sorted({count for found in lines.values() for count in _queues(found)})
+
+
+def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str) -> None:
+    lines = _by_rings(data.by_point(metric))
+    if not lines:
+        absent_panel(axes, data.absence(metric))
+        return
+    for rank, (name, found) in enumerate(lines.items()):
+        y = [sample.estimate.scaled(factor) for sample in found]
+        interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], name)
+    _queue_axis(axes, _all_queues(lines))
+    axes.set_ylabel(label)
+
+
+def _relative(axes: Axes, data: FigureData) -> None:
+    lines = _by_rings(data.by_point("poll_rate_running_hz"))
+    with_one = {name: found for name, found in lines.items() if 1 in _queues(found)}
+    if not with_one:
+        absent_panel(axes, data.absence("poll_rate_running_hz") if not lines else "the run has no point with one queue")
+        return
+    top = 1.15
+    for name, found in with_one.items():
+        rank, one = list(lines).index(name), found[0]
+        # The first point is one by definition and has no interval of its own.
+        ratios = [_one(one) if sample is one else sample.over(one) for sample in found]
+        interval_line(axes, _queues(found), ratios, LINES[rank], MARKERS[rank])
+        top = max(top, 1.1 * max(ratio.value for ratio in ratios))
+    _queue_axis(axes, _all_queues(with_one))
+    axes.set_ylim(0, top)
+    axes.set_ylabel("Poll rate / rate at 1 queue")
+    value = stated("socc19", "S-F8")["poll_rate_ratio_512_to_1"]
+    axes.plot(512, value, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, zorder=6)
+    axes.annotate(
+        f"{short_name('socc19')}: {value:g} at 512",
+        (512, value),
+        xytext=(-7, -13),
+        textcoords="offset points",
+        ha="right",
+        fontsize=7.5,
+        color=INK,
+    )
+
+
+def _one(sample: PointValues) -> Estimate:
+    return Estimate(1.0, 1.0, 1.0, len(sample.values), "by definition")
+
+
+def _sweep(axes: Axes, data: FigureData) -> None:
+    lines = _by_rings(data.by_point("sweep_time_ns"))
+    if not lines:
+        absent_panel(axes, data.absence("sweep_time_ns"))
+        return
+    for rank, found in enumerate(lines.values()):
+        y = [sample.estimate.scaled(1 / NS_PER_US) for sample in found]
+        interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank])
+    _name(axes, "lines: measured in the loop", INK, 0.93)
+    _calibrated(axes, data)
+    _queue_axis(axes, _all_queues(lines))
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.set_ylabel("Time of a sweep (µs)")
+
+
+def _calibrated(axes: Axes, data: FigureData) -> None:
+    """The sweep alone, as calibrated before the trials: without the rest of the loop and without host gaps."""
+    tsc_hz = data.run.meta.get("node_hello", {}).get("tsc_hz")
+    lines = _by_rings(data.by_point("sweep_cycles"))
+    if not lines or not tsc_hz:
+        return
+    for rank, found in enumerate(lines.values()):
+        y = [sample.estimate.value / tsc_hz * 1e6 for sample in found]
+        axes.plot(_queues(found), y, "_", ms=9, mec=LINES[rank], mew=1.4, zorder=5)
+    _name(axes, "bars: calibrated, polls alone", INK, 0.83)
+
+
+def _name(axes: Axes, text: str, colour: str, height: float) -> None:
+    axes.text(0.03, height, text, transform=axes.transAxes, fontsize=7.5, color=colour, va="top")
+
+
+def _mark_llc(axes: Axes, data: FigureData) -> None:
+    if not data.by_point("llc_loads_per_s"):
+        return
+    levels = stated("socc19", "S-F8")
+    marks = {
+        "loads rise": levels["llc_loads_rise_above_queues"],
+        "every head misses": levels["every_head_misses_above_queues"],
+    }
+    for text, queues in marks.items():
+        axes.axvline(queues, color=MUTED, lw=0.8, ls=(0, (3, 3)))
+        axes.annotate(
+            f"{short_name('socc19')}: {text}",
+            (queues, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(-3, -3),
+            textcoords="offset points",
+            rotation=90,
+            ha="right",
+            va="top",
+            fontsize=7,
+            color=MUTED,
+        )
+
+
+FIGURE = PaperFigure(
+    "S-F8",
+    "socc19",
+    "Poll rate of one core without traffic against the number of RX queues",
+    draw,
+    leaves_out_interruptions=True,
+)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""S-F9: latency at light load by number of queues, traffic in one queue and in all (SoCC'19 figure 9)."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    INK,
+    LINES,
+    MARKERS,
+    absent_panel,
+    floor_line,
+    interval_line,
+    log2_axis,
+    new_figure,
+)
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues
+from pollscope.stats.estimates import Estimate
+
+NAMES = {"SQ": "all traffic in one queue (the paper's single flow)", "FB": "traffic in all queues (its multi flow)"}
+# The paper shows the average; the median is beside it because short absences of a core do not move it.
+# Both from the actual departure, as its generator stamps packets.
+METRICS = {"latency_sent_mean_ns": "Mean latency", "latency_sent_p50_ns": "Median latency"}
+US_PER_NS = 1e-3
+
+
+def draw(data: FigureData) -> Figure:
+    """Mean and median, each in microseconds and relative to one queue."""
+    figure = new_figure(4.9)
+    for (absolute, relative), (metric, title) in zip(figure.subplots(2, 2), METRICS.items(), strict=True):
+        _absolute(absolute, data, metric, title)
+        _relative(relative, data, metric, title)
+    _stated(relative_axes(figure)[0])
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=2)
+    return figure
+
+
+def relative_axes(figure: Figure) -> list[Axes]:
+    """The panels of the right column, top one first."""
+    return figure.axes[1::2]
+
+
+def _by_shape(data: FigureData, metric: str) -> dict[str, list[PointValues]]:
+    found = [sample for sample in data.by_point(metric) if "queues" in sample.levels]
+    shapes = {shape: [each for each in found if each.levels.get("shape", "FB") == shape] for shape in NAMES}
+    return {shape: samples for shape, samples in shapes.items() if samples}
+
+
+def _queues(found: Sequence[PointValues]) -> list[float]:
+    return [float(sample.levels["queues"]) for sample in found]
+
+
+def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
+    axes.set_title(title)
+    shapes = _by_shape(data, metric)
+    if not shapes:
+        absent_panel(axes, data.absence(metric))
+        return
+    for rank, (shape, found) in enumerate(shapes.items()):
+        estimates = [sample.estimate.scaled(US_PER_NS) for sample in found]
+        interval_line(axes, _queues(found), estimates, LINES[rank], MARKERS[rank], NAMES[shape])
+    floor_line(axes, data.floor_ns)
+    _queue_axis(axes, shapes)
+    axes.set_ylabel("Latency (µs)")
+    axes.set_ylim(bottom=0)
+
+
+def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
+    axes.set_title(f"{title} relative to one queue")
+    shapes = {shape: found for shape, found in _by_shape(data, metric).items() if _queues(found)[0] == 1}
+    if not shapes:
+        reason = "the run has no point with one queue" if data.by_point(metric) else data.absence(metric)
+        absent_panel(axes, reason)
+        return
+    for rank, (shape, found) in enumerate(shapes.items()):
+        one = found[0]
+        ratios = [Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")]
+        ratios += [sample.over(one) for sample in found[1:]]
+        interval_line(axes, _queues(found), ratios, LINES[list(NAMES).index(shape)], MARKERS[rank])
+    _queue_axis(axes, shapes)
+    axes.set_ylabel("Latency / latency at 1 queue")
+    axes.set_ylim(bottom=0)
+
+
+def _queue_axis(axes: Axes, shapes: dict[str, list[PointValues]]) -> None:
+    log2_axis(axes, sorted({queues for found in shapes.values() for queues in _queues(found)}))
+    axes.set_xlabel("RX queues polled by the core")
+
+
+def _stated(axes: Axes) -> None:
+    """What the text states for 512 queues is a lower end, so it is an arrow that points up."""
+    if not axes.lines:
+        return
+    least = stated("socc19", "S-F9")["latency_ratio_512_to_1_above"]
+    axes.set_ylim(top=max(axes.get_ylim()[1], 1.35 * least))
+    arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1.1}
+    axes.annotate("", (512, 1.25 * least), (512, least), arrowprops=arrow)
+    words = f"{short_name('socc19')}: more than {least:g} at 512"
+    axes.annotate(words, (512, least), (-6, 0), textcoords="offset points", ha="right", fontsize=7.5, color=INK)
+
+
+FIGURE = PaperFigure(
+    "S-F9", "socc19", "Latency at light load against the number of RX queues, traffic in one queue and in all", draw
+)

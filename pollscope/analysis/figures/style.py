@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One look for all figures: sizes, colours, axes, captions, and panels that say why they are empty."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.stats.estimates import Estimate
+
+WIDTH_INCH = 7.2  # two columns of a printed page
+FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
+CAPTION_CHARACTERS = 122
+# Of the height of axes in a figure of 3 inches, one line of a legend.
+LEGEND_LINE_SHARE = 0.085
+# Numbers of up to four digits that stand side by side below half a figure.
+MOST_TICKS = 11
+
+# Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
+INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
+# Blue for useful work and orange for tax: told apart with every kind of colour blindness, and by lightness in grey.
+PARTS = {
+    "empty_poll_share": ("Empty polls", "#e07b2c"),
+    "loop_share": ("Loop", "#f2b27c"),
+    "instrumentation_share": ("Instrumentation", "#b9bfc6"),
+    "transmit_share": ("Sending", "#9cc4e4"),
+    "process_share": ("Processing", "#4b8cc4"),
+    "receive_share": ("Receiving", "#1f5a91"),
+    "wire_share": ("Wire (virtual NIC)", "#dfe6c9"),
+}
+# What useful cycles consist of, drawn as one where visits overlap and their parts do not add up.
+USEFUL_PARTS = ("transmit_share", "process_share", "receive_share")
+USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
+# Line colours and markers by rank (Okabe and Ito 2008, without the yellow that vanishes on white).
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
+
+# Any: matplotlib types the keys one by one.
+SETTINGS: Any = {
+    "font.family": FONT,
+    "font.size": 8,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.titlepad": 5,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "lines.linewidth": 1.4,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pollscope",  # ids made from the drawing alone: the same data give the same file
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """The settings above for the time of a `with` block."""
+    with mpl.rc_context(SETTINGS):
+        yield
+
+
+def absent_panel(axes: Axes, reason: str, width: int = 40) -> None:
+    """An empty panel that says why it is empty, in lines of `width` characters, where data would have been."""
+    axes.grid(False)
+    axes.tick_params(which="both", bottom=False, left=False, labelbottom=False, labelleft=False)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_linestyle((0, (4, 4)))
+        spine.set_color(GRID)
+    text = textwrap.fill(f"absent, because {reason}", width)
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, fontsize=8)
+
+
+def interval_line(
+    axes: Axes, x: Sequence[float], estimates: Sequence[Estimate], colour: str, marker: str = "o", label: str = ""
+) -> None:
+    """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow."""
+    y = [estimate.value for estimate in estimates]
+    axes.plot(x, y, color=colour, zorder=3)
+    if label:  # with its marker, which tells lines apart in grey
+        axes.plot([], [], color=colour, marker=marker, ms=4.2, label=label)
+    for position, estimate in zip(x, estimates, strict=True):
+        filled = colour if estimate.has_interval else PAPER
+        axes.plot(position, estimate.value, marker, ms=4.2, mfc=filled, mec=colour, mew=1.1, zorder=4)
+        if estimate.has_interval:
+            whisker(axes, position, estimate, colour)
+
+
+def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
+    """The 95 % interval at one place; it vanishes behind a marker that is larger."""
+    axes.plot([x, x], [estimate.low, estimate.high], color=colour, lw=1.6, solid_capstyle="butt", zorder=3.5)
+
+
+def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
+    """Where the path alone lies on an axis of latencies in microseconds; nothing when it was not measured."""
+    if floor_ns is None:
+        return
+    draw = axes.axhline if along == "y" else axes.axvline
+    draw(
+        floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label="path alone: one crossing, no DUT (median)"
+    )
+
+
+def end_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]], gap: float) -> None:
+    """Names of lines at their right end, moved apart to keep `gap` in data units between them.
+
+    Args:
+        axes: where the lines are.
+        x: right end.
+        labels: (y, text, colour) of each line.
+        gap: least vertical distance between two labels.
+    """
+    placed = -float("inf")
+    for y, text, colour in sorted(labels):
+        placed = max(y, placed + gap)
+        axes.annotate(
+            text, (x, placed), xytext=(6, 0), textcoords="offset points", va="center", color=colour, fontsize=7.5
+        )
+
+
+def legend_above_data(axes: Axes) -> None:
+    """A legend at the top left of the axes, and room for it: a linear axis ends higher by as much as it takes."""
+    names = len(axes.get_legend_handles_labels()[1])
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, low + (high - low) / (1 - LEGEND_LINE_SHARE * names))
+    axes.legend(loc="upper left")
+
+
+def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
+    """A logarithmic axis of base 2 whose ticks are the measured levels, but for those too near the next one."""
+    axes.set_xscale("log", base=2)
+    shown = [levels[-1]] if levels else []
+    room = (levels[-1] / levels[0]) ** (1 / MOST_TICKS) if levels else 1.0
+    for level in reversed(levels[:-1]):
+        if shown[-1] / level >= room:
+            shown.append(level)
+    axes.set_xticks(shown, [f"{level:g}" for level in shown])
+    axes.minorticks_off()
+
+
+def level_axis(axes: Axes, levels: Sequence[float]) -> None:
+    """A linear axis whose ticks are the measured levels; a single level stands in the middle."""
+    axes.set_xticks(list(levels), [f"{level:g}" for level in levels])
+    room = 0.05 * (levels[-1] - levels[0]) or 1.0
+    axes.set_xlim(levels[0] - room, levels[-1] + room)
+
+
+def caption(figure: Figure, text: str) -> None:
+    """Text below the figure, wrapped to its width; a file is cropped to what is drawn, so it grows by the text."""
+    wrapped = "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, CAPTION_CHARACTERS))
+    figure.text(0.012, -0.01, wrapped, ha="left", va="top", fontsize=7, color=MUTED, linespacing=1.45)
+
+
+def new_figure(height_inch: float) -> Figure:
+    """An empty figure of the common width."""
+    return Figure(figsize=(WIDTH_INCH, height_inch), layout="constrained")

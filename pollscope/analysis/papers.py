@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a paper says about its testbed and its experiments (data/papers), set beside what a run says about its own."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from ruamel.yaml import YAML
+
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.base.paths import data_folder
+from pollscope.store.run_folder import RunFolder
+
+VIRTUAL_NIC = (
+    "net_crossover, a virtual NIC: the generator's core writes descriptors and frames in place of a DMA engine; "
+    "no PCIe, no DDIO, no line rate"
+)
+
+
+# Parameters of a spec that a paper's experiment fixes: in words, and what stands behind a number.
+SETUP_WORDS = {
+    "workload": ("work on a packet", ""),
+    "extra_cycles": ("extra work", " TSC cycles a packet"),
+    "routes": ("routes", ""),
+    "encapsulation": ("encapsulation", ""),
+    "feed": ("feed", ""),
+    "frame": ("frame", " B"),
+    "arrivals": ("arrivals", ""),
+    "rx_desc": ("RX ring", " descriptors"),
+    "tx_desc": ("TX ring", " descriptors"),
+    "ring_size": ("ring between cores", " entries"),
+    "hiccup_probability": ("probability of a hiccup", ""),
+    "hiccup_delay": ("hiccup", " ns"),
+}
+EVERY_ROW = "every row"
+
+
+class PaperTestbed(BaseModel):
+    """The machine under test of a paper, in words."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    machine: str
+    processor: str
+    caches: str
+    nic: str
+    generator: str
+    software: str
+    threads: str
+
+
+class Paper(BaseModel):
+    """One paper: how it is cited, its testbed, and the values that its text states."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    paper: str
+    short: str
+    title: str
+    authors: str
+    venue: str
+    testbed: PaperTestbed
+    setup: dict[str, dict[str, float | int | str | list[float | int | str] | None]]
+    stated: dict[str, dict[str, Any]]
+
+
+@cache
+def load_paper(name: str) -> Paper:
+    """The paper that ships under this name in data/papers."""
+    text = (data_folder("data") / "papers" / f"{name}.yaml").read_text(encoding="utf-8")
+    return Paper.model_validate(YAML(typ="safe").load(text))
+
+
+def differences(name: str | None, row: str, run: RunFolder) -> list[str]:
+    """What differs between the paper's testbed and experiment and the run's, one line each; empty without a paper."""
+    if name is None:
+        return []
+    paper, facts = load_paper(name).testbed, HostFacts(run.meta)
+    here = {
+        "machine": (paper.machine, facts.machine),
+        "processor": (paper.processor, facts.processor),
+        "caches": (paper.caches, facts.caches),
+        "NIC": (paper.nic, VIRTUAL_NIC if facts.virtual_nic else facts.nic),
+        "generator": (paper.generator, facts.generator),
+        "software": (paper.software, facts.software),
+    }
+    testbed = [f"{what}: {there} in the paper, {found} here" for what, (there, found) in here.items() if found != there]
+    return [*testbed, *_deviations(load_paper(name), row, run)]
+
+
+def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
+    """What the spec does otherwise than the paper, or where the text does not say what the paper did."""
+    if row not in paper.setup:
+        return
+    setup = {**paper.setup.get(EVERY_ROW, {}), **paper.setup.get(row, {})}
+    trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
+    for name, (words, unit) in SETUP_WORDS.items():
+        found = {params[name] for params in trials if params.get(name) is not None}
+        there = setup.get(name)
+        if name in setup and found and found != set(there if isinstance(there, list) else [there]):
+            yield f"{words}: {_said(there, unit)} in the paper, {_said(sorted(found, key=str), unit)} here"
+
+
+def _said(value: object, unit: str) -> str:
+    if value is None:
+        return "not stated"
+    if isinstance(value, list):
+        return " and ".join(_said(each, unit) for each in value)
+    return f"{value:g}{unit}" if isinstance(value, int | float) else str(value)
+
+
+def citation(name: str) -> str:
+    """Authors, title and venue."""
+    paper = load_paper(name)
+    return f"{paper.authors}: {paper.title}. {paper.venue}."
+
+
+def stated(name: str, row: str) -> Mapping[str, Any]:
+    """Values that the paper's text states for a row."""
+    return load_paper(name).stated.get(row, {})

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Samples of a metric from the results table: which trials count, at which levels, and how levels are written."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from scipy import special
+
+from pollscope.base.units import human
+from pollscope.metrics.formulas.dut import ERRORS
+from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.spec.model import KNOB_PREFIX, Parameters
+from pollscope.stats.estimates import CONFIDENCE, Estimate, mean_estimate, ratio_estimate
+
+# Factors whose levels are shares and are shown in percent.
+SHARE_FACTORS = ("load_of_max", "load_of_line", "concentrated_share", "background_probability")
+# Not a parameter: which pair of a testbed of several measured the trial.
+PAIR = "pair"
+Level = float | int | str | bool
+
+
+@dataclass(frozen=True)
+class PointValues:
+    """The values of one metric at one point, in the order of measurement, and the ground that each stands on."""
+
+    levels: Mapping[str, Level]
+    values: tuple[float, ...]
+    error: float = 0.0  # mean half-width of the 95 % intervals that single trials have by themselves
+    grounds: tuple[str, ...] = ()
+    beside: tuple[float, ...] = ()  # what a second metric was in the same trials
+
+    @property
+    def estimate(self) -> Estimate:
+        """Mean with its interval, which holds the spread of the trials and what each does not know by itself."""
+        return self.at(CONFIDENCE)
+
+    def at(self, confidence: float) -> Estimate:
+        """The same with an interval of that level."""
+        return mean_estimate(self.values, confidence).widened(self._own_error(confidence))
+
+    def over(self, other: "PointValues", confidence: float = CONFIDENCE) -> Estimate:
+        """This mean over another's; the interval holds what the trials of both do not know by themselves, too."""
+        ratio = ratio_estimate(self.values, other.values, confidence)
+        if math.isnan(ratio.value):
+            return ratio
+        errors = math.hypot(self._own_error(confidence), ratio.value * other._own_error(confidence))
+        return ratio.widened(errors / abs(other.estimate.value))
+
+    def _own_error(self, confidence: float) -> float:
+        return self.error * _deviates(confidence) / _deviates(CONFIDENCE)
+
+    def label(self, *but: str) -> str:
+        """The levels in words, without the factors in `but`: 'queues 4, load 50 %'."""
+        return levels_text({name: level for name, level in self.levels.items() if name not in but})
+
+
+def _deviates(confidence: float) -> float:
+    return float(special.ndtri((1 + confidence) / 2))
+
+
+def measured(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are data: measured trials that are not failed (docs/store-format.md).
+
+    Trials on other ground are none where every point was seen often enough on the main one (docs/ground.md).
+    """
+    rows = on_any_ground(table)
+    return rows[~rows["other_ground"]]
+
+
+def on_any_ground(table: pd.DataFrame) -> pd.DataFrame:
+    """The measured trials that are not failed, whatever ground they stand on."""
+    return table[(table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])]
+
+
+def data_of(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows that are data for a metric: searches for what only a search finds, measured trials for all else."""
+    if metric not in SEARCHED:
+        return measured(table)
+    return table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]
+
+
+def factors(table: pd.DataFrame) -> list[str]:
+    """The factors that have a level somewhere in the table: pair, knobs, then in the order of the spec's parameters.
+
+    Pairs are different machines: where there are several, their trials are never one sample.
+    """
+    pairs = [PAIR] if several_pairs(table) else []
+    knobs = [
+        str(name).removeprefix("factor.") for name in table.columns if str(name).startswith(f"factor.{KNOB_PREFIX}")
+    ]
+    known = pairs + knobs + [name for name in Parameters.model_fields if f"factor.{name}" in table.columns]
+    return [name for name in known if table[f"factor.{name}"].notna().any()]
+
+
+def several_pairs(table: pd.DataFrame) -> list[str]:
+    """The pairs of a testbed that has several, in the order of measurement; empty where there is one at most."""
+    column = f"factor.{PAIR}"
+    names = list(dict.fromkeys(table[column].dropna())) if column in table.columns else []
+    return names if len(names) > 1 else []
+
+
+def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> list[PointValues]:
+    """One sample per point at which the metric was measured, ordered by levels; rows are used as they are given.
+
+    With `beside` the samples hold that metric, too, and only trials that have both.
+    """
+    names = factors(table)
+    present = table[table[f"metric.{metric}"].notna()]
+    present = present if beside is None else present[present[f"metric.{beside}"].notna()]
+    if present.empty:
+        return []
+    if not names:
+        return [_sample({}, present, metric, beside)]
+    columns = [f"factor.{name}" for name in names]
+    found = []
+    for levels, rows in present.groupby(columns, sort=True, dropna=False):
+        known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
+        found.append(_sample(known, rows, metric, beside))
+    return found
+
+
+def error_column(table: pd.DataFrame, metric: str) -> list[str]:
+    """The column with the error that single trials have by themselves; empty where the metric has none."""
+    return [column for column in (f"metric.{ERRORS.get(metric)}",) if column in table]
+
+
+def _error(rows: pd.DataFrame, metric: str) -> float:
+    errors = [float(error) for column in error_column(rows, metric) for error in rows[column].dropna()]
+    return sum(errors) / len(errors) if errors else 0.0
+
+
+def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside: str | None) -> PointValues:
+    values = tuple(float(value) for value in rows[f"metric.{metric}"])
+    other = () if beside is None else tuple(float(value) for value in rows[f"metric.{beside}"])
+    return PointValues(levels, values, _error(rows, metric), tuple(str(label) for label in rows["ground"]), other)
+
+
+def _is_missing(level: object) -> bool:
+    return level is None or (isinstance(level, float) and math.isnan(level))
+
+
+def _plain(level: object) -> Level:
+    value = level.item() if hasattr(level, "item") else level
+    if isinstance(value, float) and value.is_integer() and abs(value) > 1:
+        return int(value)  # a column of whole numbers that has a hole somewhere is stored as floats
+    if not isinstance(value, float | int | str | bool):
+        raise TypeError(f"BUG: a level is {value!r}")
+    return value
+
+
+def groups(found: Sequence[PointValues], factor: str) -> Iterator[tuple[str, list[PointValues]]]:
+    """Samples that differ in one factor only: label of the other levels, and the samples by rising level."""
+    by_rest: dict[str, list[PointValues]] = {}
+    for sample in found:
+        if factor in sample.levels:
+            by_rest.setdefault(sample.label(factor), []).append(sample)
+    for label, members in by_rest.items():
+        yield label, sorted(members, key=lambda sample: _rank(sample.levels[factor]))
+
+
+def _rank(level: Level) -> tuple[float, str]:
+    """Numbers by value, `4 ways` by its number, other text after them."""
+    if not isinstance(level, str):
+        return float(level), ""
+    number, _, _ = level.partition(" ")
+    return (float(number), level) if number.isdecimal() else (math.inf, level)
+
+
+def absence(table: pd.DataFrame, metric: str) -> str:
+    """Why a metric is absent in these rows: the reason that most of them give."""
+    reasons = table[f"absent.{metric}"].dropna()
+    if reasons.empty:
+        return "there is no trial for it"
+    return str(reasons.value_counts().index[0])
+
+
+def level_text(factor: str, level: Level) -> str:
+    """A level for humans: shares in percent, rates with a prefix."""
+    if factor in SHARE_FACTORS:
+        return f"{100 * float(level):g} %"
+    if factor == "load_pps":
+        return human(float(level), "pps", digits=6)
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_pps": "load"}
+
+
+def levels_text(levels: Mapping[str, Level]) -> str:
+    """Levels in words: 'queues 4, load 50 %'."""
+    words = {name: FACTOR_WORDS.get(name, name.removeprefix(KNOB_PREFIX)) for name in levels}
+    return ", ".join(f"{words[name]} {level_text(name, level)}" for name, level in levels.items())

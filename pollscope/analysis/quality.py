@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What could mislead a reader of a run: one full sentence each, with numbers and what to do about it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
+from pollscope.analysis.collected import deliveries, doubts
+from pollscope.analysis.drift import drift
+from pollscope.analysis.ground import change_text
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.point_values import by_point, measured
+from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
+from pollscope.analysis.searches import throughputs
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.judgement import RULES
+from pollscope.metrics.record import Flag
+from pollscope.stats.estimates import bimodality_warning
+from pollscope.store.results_table import flags_of, last_attempts, noise_limits
+from pollscope.store.run_folder import RunFolder
+
+NOISY_GAPS_PER_S = 10
+FEWEST_REPEATS = 3
+INTERRUPTED_LIMIT = 0.01
+MOST_NOTES = 4
+# Other checks say these. Those behind the second are judgements, which runs wrote down before they were made when read.
+TOLD_ELSEWHERE = (
+    "no result of the search",
+    "the ground under the run changed",
+    "trials are flagged for host noise; the first",
+    "of its trials had not the shape that was asked for",
+    ": the baseline's ",
+    ": expect flagged trials",
+)
+INSTRUMENTATION_LIMIT = 0.02
+# Results in which two modes would be misread; latency and host gaps have several by nature.
+WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A warning with the word under which it is listed."""
+
+    topic: str
+    text: str
+
+
+def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
+    """All warnings of a run, the gravest first; each sentence once."""
+    found = [caution for check in CHECKS for caution in check(run, table)]
+    return list({caution.text: caution for caution in found}.values())
+
+
+def _modelled(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    count = int(table["modelled"].sum())
+    if count:
+        yield Caution(
+            "modelled", f"{count} of {len(table)} trials were computed by a simulation; nothing was measured in them."
+        )
+
+
+def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    status = run.meta.get("status")
+    planned, made = len(run.meta.get("plan", [])), len(last_attempts(run.trials))
+    if status != "complete":
+        yield Caution(
+            "unfinished",
+            f"The run is {status}: {made} of {planned} planned trials are there. "
+            "`pollscope run --resume` completes an interrupted run.",
+        )
+    if run.torn:
+        yield Caution(
+            "unfinished", "The last line of trials.jsonl was cut off and is left out; --resume repeats that trial."
+        )
+
+
+def _failed(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    failed = table[table["status"] == "failed"]
+    if len(failed):
+        yield Caution(
+            "failed trials", f"{len(failed)} of {len(table)} trials failed and are no data: {_reasons(failed)}."
+        )
+
+
+def _flagged(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    flagged = table[table["status"] == "flagged"]
+    if len(flagged):
+        yield Caution(
+            "noisy trials",
+            f"{len(flagged)} of {len(table)} trials exceed the spec's noise limits and are still in the figures: "
+            f"{_reasons(flagged)}.",
+        )
+
+
+def _reasons(bad: pd.DataFrame) -> str:
+    """The most frequent reasons, in short; trials flagged for the same limit count as one reason."""
+    kinds = [
+        ", ".join(flag["name"] for flag in flags) or reason
+        for flags, reason in zip(flags_of(bad), bad["reason"], strict=True)
+    ]
+    example = dict(zip(kinds, bad["reason"], strict=True))
+    counts = Counter(kinds).most_common(3)
+    shown = [f"{example[kind]} ({count} such)" if count > 1 else example[kind] for kind, count in counts]
+    more = len(example) - len(shown)
+    return "; ".join([*shown, *([f"{more} more reasons below"] if more else [])])
+
+
+def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    """What the runner noted: maxima, roles of cores, missing hugepages, build flags."""
+    told = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
+    texts = [text for text in told if not any(words in text for words in TOLD_ELSEWHERE)]
+    for text in texts[:MOST_NOTES]:
+        yield Caution("noted by the run", f"{text}.")
+    if len(texts) > MOST_NOTES:
+        yield Caution("noted by the run", f"{len(texts) - MOST_NOTES} more notes stand in run.json under `warnings`.")
+
+
+def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    noted = any(maximum.get("generator_bound") for maximum in run.meta.get("maxima", {}).values())
+    unsaturated = {} if noted else unsaturated_points(table)
+    if unsaturated:
+        reason = next(iter(unsaturated.values()))
+        yield Caution(
+            "generator",
+            f"100 % load is not the DUT's maximum at {len(unsaturated)} points: {reason}. Add cycles to the workload.",
+        )
+    missing: dict[tuple[str, str], list[str]] = {}
+    for each in throughputs(run):
+        if each.reason:
+            missing.setdefault((each.label, each.reason), []).append(f"{100 * each.loss_ratio:g} %")
+    for (label, reason), ratios in missing.items():
+        yield Caution("no throughput", f"{label}, loss ratio {' and '.join(ratios)}: no result, {reason}.")
+    bound = generator_bound_points(table)
+    if bound:
+        worst = max(bound, key=lambda point: bound[point])
+        yield Caution(
+            "generator",
+            f"At {len(bound)} points the generator did not send what was due (worst: {100 * bound[worst]:.2g} % unsent "
+            f"at {worst}); they show the generator, not the DUT.",
+        )
+
+
+def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    """A fixed cost per packet that the spec adds to the workload; swept costs are a factor and need no warning."""
+    costs = {trial["params"].get("extra_cycles") for trial in run.trials if "extra_cycles" not in trial["factors"]}
+    for cost in sorted(cost for cost in costs if cost):
+        yield Caution(
+            "added cost",
+            f"The spec adds {cost:g} TSC cycles to each packet's processing, which the workload alone does not have: "
+            "shares of cycles and maximum rates include them.",
+        )
+
+
+def _accounting_of_before(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    old = trials_of_before(run)
+    if old:
+        yield Caution(
+            "accounting of before",
+            f"{old} of {len(run.trials)} trials were recorded when visits were timed one by one and cut to fit the "
+            "window: on busy cores with many queues the polling tax came out too low, by 3 points and more. "
+            f"Touched: {', '.join(TOUCHED)}. Measure again (docs/accounting.md).",
+        )
+
+
+def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    facts = HostFacts(run.meta)
+    if facts.hypervisor:
+        yield Caution(
+            "virtual machine",
+            f"This host is a virtual machine ({facts.hypervisor}): other guests share caches and cores, and gaps that "
+            "the guest cannot see are in the numbers. Use ratios rather than absolute values.",
+        )
+    if facts.virtual_nic:
+        yield Caution(
+            "virtual NIC",
+            "Packets moved over net_crossover, a virtual NIC: a core plays the DMA engine, so PCIe, DDIO and line rate "
+            "have no part in the results.",
+        )
+    if facts.emulated:
+        yield Caution(
+            "emulated machines",
+            "Both hosts were virtual machines made by pollscope: NIC, root port and IOMMU are an emulator's. Times and "
+            "rates are the emulator's, the IOTLB is an emulated one, and an emulated root port has no DDIO behind it.",
+        )
+    yield from _threads(facts)
+    yield from _clocks(facts)
+
+
+def _threads(facts: HostFacts) -> Iterator[Caution]:
+    smt = facts.fact("smt")
+    if smt:
+        yield Caution("SMT", "SMT is on: hardware threads share cores on this host; a busy sibling slows the DUT.")
+    elif smt is None:
+        yield Caution("SMT", f"Whether hardware threads share cores is not known: {facts.missing('smt')}.")
+    elif facts.hypervisor:
+        yield Caution(
+            "SMT",
+            "The guest sees no SMT; which of its processors are threads of one core is the hypervisor's secret.",
+        )
+
+
+def _clocks(facts: HostFacts) -> Iterator[Caution]:
+    governor, turbo = facts.fact("governor"), facts.fact("turbo")
+    if governor is None:
+        yield Caution(
+            "governor",
+            f"The host shows no frequency governor ({facts.missing('governor')}), so a change of core frequency goes "
+            "unnoticed.",
+        )
+    elif governor != "performance":
+        yield Caution(
+            "governor",
+            f"The frequency governor is '{governor}', not 'performance': the core's speed may vary with load.",
+        )
+    if turbo == "on":
+        yield Caution("turbo", "Turbo is on: core frequency depends on temperature and on what other cores do.")
+    elif turbo is None:
+        yield Caution("turbo", f"Whether turbo is on is not known: {facts.missing('turbo')}.")
+
+
+def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    allowed = noise_limits(run).max_gaps_over_100us_per_s
+    for entry in run.meta.get("noise", []):
+        seconds = entry.get("duration_ns", 0) / 1e9
+        rate = entry.get("over_100us", 0) / seconds if seconds else 0.0
+        if rate > NOISY_GAPS_PER_S:
+            limit = f"; the spec allows {allowed:g}" if allowed is not None and rate > allowed else ""
+            yield Caution(
+                "host noise",
+                f"CPU {entry.get('cpu')} was away for more than 100 us {rate:.0f} times a second before the run "
+                f"(longest {entry.get('longest_ns', 0) / 1e6:.2g} ms){limit}: maxima and high percentiles show the "
+                "host.",
+            )
+
+
+def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    things: dict[str, list[str]] = {}
+    for thing, reason in HostFacts(run.meta).absent.items():
+        if not thing.startswith("link_bps."):  # unknown before a port is started; no metric is made from it
+            things.setdefault(reason, []).append(thing)
+    for reason, names in things.items():
+        yield Caution("not measured", f"{', '.join(names)} could not be measured: {reason}.")
+
+
+def _interrupted(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    shares = measured(table)["metric.interrupted_share"].dropna()
+    if not shares.empty and shares.median() > INTERRUPTED_LIMIT:
+        middle, worst = 100 * shares.median(), 100 * shares.max()
+        yield Caution(
+            "core taken away",
+            f"Other work had the DUT's CPU for {middle:.2g} % of the time (up to {worst:.2g} %). Metrics called "
+            "`..._running` leave that time out; loads and latencies suffer from it. Stop what else runs here.",
+        )
+
+
+def _few_repeats(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    sizes = measured(table).groupby("point").size()
+    few = int((sizes < FEWEST_REPEATS).sum())
+    if few:
+        yield Caution(
+            "few repeats",
+            f"{few} of {len(sizes)} points have fewer than {FEWEST_REPEATS} trials: intervals are wide or missing.",
+        )
+
+
+def _instrumentation(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    worst = measured(table)["metric.instrumentation_share"].max()
+    if worst > INSTRUMENTATION_LIMIT:
+        yield Caution(
+            "probe effect",
+            f"Up to {100 * worst:.1f} % of the cycles are the time stamps' own; accounting: sampled costs less.",
+        )
+
+
+def _unsteady(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    """Trials whose own window was not of one piece: a warm-up that reached into it, two levels."""
+    trials = table[table["kind"] == "measure"]
+    for name, topic in (("warm-up", "warm-up"), ("two-levels", "two levels")):
+        found = _flagged_with(trials, name)
+        if found:
+            trial, flag = found[0]
+            first = f"the first, {trial['trial']}: {flag['text']}"
+            yield Caution(topic, f"In {len(found)} of {len(trials)} trials; {first}.")
+
+
+def _flagged_with(table: pd.DataFrame, name: str) -> list[tuple[pd.Series, Flag]]:
+    """The trials of a table that have a flag, with it."""
+    every = zip(table.iterrows(), flags_of(table), strict=True)
+    return [(row, flag) for (_, row), flags in every for flag in flags if flag["name"] == name]
+
+
+def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    """Points whose trials had not their traffic's shape."""
+    texts: dict[str, list[str]] = {}
+    for row, flag in _flagged_with(table, "shape"):
+        texts.setdefault(str(row["point"]), []).append(flag["text"])
+    for point, own in texts.items():
+        yield Caution(
+            "shape",
+            f"'{point}': {len(own)} of its trials had not the shape that was asked for; the first: {own[0]}.",
+        )
+
+
+def _ground(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    text = change_text(run, table)
+    if text:
+        yield Caution("ground", text)
+
+
+def _baseline_drift(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    found = _flagged_with(table, "drift")
+    baselines = table[(table["kind"] == "baseline") & (table["status"] == "ok")]
+    if found:
+        trial, flag = found[0]
+        yield Caution(
+            "drift",
+            f"{len(found)} of {len(baselines)} baselines without noise moved; the first, {trial['trial']}: "
+            f"{flag['text']}.",
+        )
+
+
+def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    for name in WATCHED:
+        found = drift(run, table, name)
+        if found:
+            direction = "rose" if found.move > 0 else "fell"
+            yield Caution(
+                "drift",
+                f"{metric_dictionary()[name].title} {direction} by {100 * abs(found.move):.2g} % over the "
+                f"{found.minutes:.1f} minutes of the run (repeats of {found.points} points, Mann-Kendall "
+                f"p = {found.p:.1g}): the host changed, and intervals of means contain that.",
+            )
+
+
+def _modes(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    for name in WATCHED:
+        for sample in by_point(measured(table), name):
+            text = bimodality_warning(sample.values)
+            if text:
+                yield Caution(
+                    "two modes", f"{metric_dictionary()[name].title} at {sample.label() or 'all trials'}: {text}."
+                )
+
+
+def _implausible(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    for doubt in doubts(run):
+        yield Caution(f"counters: {doubt.verdict}", f"In {doubt.trials} trials ({doubt.rule}): {doubt.text}.")
+
+
+def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    for each in deliveries(run):
+        if each.replay is not None:
+            yield Caution(
+                "replayed", f"{each.name} was not read from this host: a recording was played ({each.replay})."
+            )
+        if set(each.states) & {"failed", "hung"}:
+            yield Caution("collector failed", f"{each.name} was {each.status}: {'; '.join(each.reasons[:2])}.")
+        elif "absent" in each.states:
+            yield Caution("not collected", f"{each.name} is absent: {'; '.join(each.reasons[:2])}.")
+
+
+# What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.
+CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
+    _modelled,
+    _accounting_of_before,
+    _unfinished,
+    _failed,
+    _flagged,
+    _implausible,
+    _noise,
+    _interrupted,
+    _generator,
+    _ground,
+    _unsteady,
+    _shapeless,
+    _baseline_drift,
+    _drifting,
+    _modes,
+    _few_repeats,
+    _of_the_run,
+    _collectors,
+    _absent,
+    _machine,
+    _added_cost,
+    _instrumentation,
+)
+
+
+def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
+    """What disturbed trials or did not hold still, for the terminal: the host, within windows, over the run."""
+    checks = (_flagged, _ground, _unsteady, _shapeless, _baseline_drift, _drifting, _modes, _noise)
+    return [f"{caution.topic}: {caution.text}" for check in checks for caution in check(run, table)]
+
+
+def rules_text(run: RunFolder) -> str:
+    """By which rules trials are judged here (docs/store-format.md), and by which the run decided what to repeat."""
+    decided = run.meta.get("rules", 1)
+    return f"{RULES}" if decided == RULES else f"{RULES}; {decided} when the run decided which trials to repeat"
+
+
+def left_out(run: RunFolder) -> list[dict[str, Any]]:
+    """Points that the testbed could not host, with the reason."""
+    return [dict(entry) for entry in run.meta.get("left_out", [])]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from pollscope.analysis.point_values import factors, measured
+from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.store.run_folder import RunFolder
+
+# A saturated DUT lets packets lie until the NIC has no descriptor left; below this share it kept up with what came.
+SATURATED_MISSED_SHARE = 0.01
+# Feeds for which nothing is sent.
+WITHOUT_GENERATOR = ("infinite", "none")
+# Above this share of unsent packets a point shows what the generator could send, not what was asked for.
+UNSENT_LIMIT = 0.01
+# A point that reached less than this share of its load does not stand for that load.
+REACHED_SHARE = 0.9
+
+
+def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
+    """Points whose load is a share of a maximum that was not the DUT's: point id -> the reason."""
+    found: dict[str, str] = {}
+    for point, rows, own in _with_maxima(table):
+        missed = own["metric.imissed_share"].dropna()
+        if not missed.empty and missed.median() < SATURATED_MISSED_SHARE and rows.iloc[0]["factor.load_of_max"] > 0:
+            share = metric_dictionary()["imissed_share"].text(float(missed.median()))
+            found[point] = (
+                f"when the generator sent all it could, the DUT missed {share} of it, so the maximum is the generator's"
+            )
+    return found
+
+
+def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
+    """Points of a saturating run at which the DUT kept up, so that the rate is the generator's: id -> the reason."""
+    fixed = run.meta.get("spec", {}).get("parameters", {})
+    # Without a generator there is none to be at its limit.
+    if not fixed.get("saturate") or fixed.get("feed") in WITHOUT_GENERATOR or fixed.get("workload") in RECEIVE_NOTHING:
+        return {}
+    rows = measured(table)
+    if "factor.feed" in rows.columns:
+        rows = rows[~rows["factor.feed"].isin(WITHOUT_GENERATOR)]
+    missed = rows.groupby("point", sort=False)["metric.imissed_share"].median().dropna()
+    text = metric_dictionary()["imissed_share"].text
+    return {
+        str(point): f"at {point} the DUT missed {text(float(share))} of all that the generator could send, "
+        "so the rate is the generator's"
+        for point, share in missed.items()
+        if share < SATURATED_MISSED_SHARE
+    }
+
+
+def unreached_points(table: pd.DataFrame) -> dict[str, str]:
+    """Points at which the DUT received plainly less than their share of the maximum: point id -> the reason."""
+    found: dict[str, str] = {}
+    for point, rows, own in _with_maxima(table):
+        wanted = own["metric.rx_pps"].median() * rows.iloc[0]["factor.load_of_max"]
+        if wanted > 0 and rows["metric.rx_pps"].mean() < REACHED_SHARE * wanted:
+            share = 100 * rows["metric.rx_pps"].mean() / wanted
+            found[point] = f"the DUT received {share:.0f} % of the rate that the load of {point} stands for"
+    return found
+
+
+def _with_maxima(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Point id, its measured trials, and the `maximum` trials with the same levels of all factors but the load."""
+    maxima = table[(table["kind"] == "maximum") & (table["status"] != "failed")]
+    if "factor.load_of_max" not in table.columns or maxima.empty:
+        return
+    others = [f"factor.{name}" for name in factors(table) if not name.startswith(("load_", "saturate"))]
+    for point, rows in measured(table).groupby("point", sort=False):
+        first = rows.iloc[0]
+        yield str(point), rows, maxima[(maxima[others] == first[others]).all(axis=1)] if others else maxima
+
+
+def generator_bound_points(table: pd.DataFrame) -> dict[str, float]:
+    """Points at which the generator did not send what was due: point id -> mean share of unsent packets."""
+    unsent = measured(table).groupby("point", sort=False)["metric.unsent_share"].mean().dropna()
+    return {str(point): float(share) for point, share in unsent.items() if share > UNSENT_LIMIT}

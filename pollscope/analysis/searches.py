@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the searches of a run found: one line per point and loss ratio, with the goal that the rates hold for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pollscope.analysis.point_values import levels_text
+from pollscope.base.units import human_rate, human_time
+from pollscope.stats.estimates import Estimate, mean_estimate
+from pollscope.store.results_table import last_attempts
+from pollscope.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """The rate at one point and loss ratio.
+
+    Attributes:
+        label: the levels in words.
+        loss_ratio: 0..1.
+        estimate: mean over the searches that found a rate, with its interval; None when none did.
+        bounds: lowest lower and highest upper bound of these searches, in packets a second.
+        searches: how many were made.
+        trials: how many trials they took.
+        goal: what the rate holds for, in words.
+        reason: why a search found no rate; empty when all did.
+    """
+
+    label: str
+    loss_ratio: float
+    estimate: Estimate | None
+    bounds: tuple[float, float] | None
+    searches: int
+    trials: int
+    goal: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The rate with its interval, or that there is none.
+
+        Searches walk on a grid of loads, so several may find the very same rate: the interval is at least as wide as
+        from the load that passed to the one that failed.
+        """
+        if self.estimate is None or self.bounds is None:
+            return "none"
+        known = self.estimate.has_interval
+        low = min(self.bounds[0], self.estimate.low) if known else self.bounds[0]
+        high = max(self.bounds[1], self.estimate.high) if known else self.bounds[1]
+        rate, ends = human_rate(self.estimate.value), f"{human_rate(max(0.0, low))} to {human_rate(high)}"
+        return f"{rate} ({ends})" if known else f"{rate} (one search, bounds {ends})"
+
+
+def throughputs(run: RunFolder) -> list[Throughput]:
+    """The rates that the searches of a run found, in the order of measurement; empty when it made none."""
+    by_point: dict[str, list[Mapping[str, Any]]] = {}
+    for record in last_attempts(run.trials):
+        if record["kind"] == "maximum" and "search" in record:
+            by_point.setdefault(str(record["point"]), []).append(record)
+    return [line for records in by_point.values() for line in _of_point(records)]
+
+
+def _of_point(records: Sequence[Mapping[str, Any]]) -> list[Throughput]:
+    searches = [record["search"] for record in records]
+    label = levels_text(records[0]["factors"]) or "all"
+    ratios = [goal["loss_ratio"] for goal in searches[0]["goals"]]
+    return [_at_ratio(label, searches, index, ratio) for index, ratio in enumerate(ratios)]
+
+
+def _at_ratio(label: str, searches: Sequence[Mapping[str, Any]], index: int, ratio: float) -> Throughput:
+    goals = [search["goals"][index] for search in searches]
+    found = [goal for goal in goals if goal["throughput_pps"] is not None]
+    reasons = [f"{search['outcome']}: {goal['reason']}" for search, goal in zip(searches, goals, strict=True)]
+    return Throughput(
+        label=label,
+        loss_ratio=ratio,
+        estimate=mean_estimate([goal["throughput_pps"] for goal in found]) if found else None,
+        bounds=(min(goal["lower_pps"] for goal in found), max(goal["upper_pps"] for goal in found)) if found else None,
+        searches=len(searches),
+        trials=sum(len(search["trials"]) for search in searches),
+        goal=_goal_text(searches[0]),
+        reason=next((text for text, goal in zip(reasons, goals, strict=True) if goal["reason"]), ""),
+    )
+
+
+def _goal_text(search: Mapping[str, Any]) -> str:
+    window, duration_sum = (human_time(search[name] / 1e9) for name in ("window_ns", "duration_sum_ns"))
+    return (
+        f"trials of {window}, {duration_sum} of them decide about a load, "
+        f"exceed ratio {100 * search['exceed_ratio']:g} %, width {100 * search['width']:g} %, {search['method']}"
+    )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small tables for reading: metrics by point, verdicts, Little's law."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from pollscope.analysis.claims import evaluate_run
+from pollscope.analysis.littles_law import Outstanding
+from pollscope.analysis.point_values import by_point, measured
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+
+def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
+    """Mean and 95 % interval of metrics at every point, in base units.
+
+    Returns:
+        One row per point and metric that was measured there: the levels, `metric`, `unit`, `mean`, `low`, `high`, `n`.
+        Ends of intervals are infinite where one value gives none.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+        KeyError: no metric has that name.
+    """
+    rows = measured(current_table(run))
+    lines = []
+    for metric in metrics:
+        unit = metric_dictionary()[metric].unit
+        for sample in by_point(rows, metric):
+            estimate = sample.estimate
+            numbers = {"mean": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
+            lines.append({**sample.levels, "metric": metric, "unit": unit, **numbers})
+    return pd.DataFrame(lines)
+
+
+def verdict_table(run: RunFolder) -> pd.DataFrame:
+    """Every claim of the run's rows with its verdict and what was found.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    lines = [
+        {
+            "claim": verdict.claim.id,
+            "statement": verdict.claim.statement,
+            "verdict": verdict.kind.value,
+            "finding": verdict.finding.sentence,
+        }
+        for verdict in evaluate_run(run)
+    ]
+    return pd.DataFrame(lines, columns=["claim", "statement", "verdict", "finding"])
+
+
+def law_table(found: Sequence[Outstanding]) -> pd.DataFrame:
+    """Little's law by number of sending cores, in base units."""
+    lines = [
+        {
+            "tx_cores": each.point.tx_cores,
+            "tx_rate_pps": each.point.tx_rate_pps,
+            "pcie_bits_per_s": each.point.rate_bits_per_s,
+            "pcie_latency_ns": each.point.latency_ns,
+            "outstanding_reads": each.reads,
+            "tag_share": each.tag_share,
+            "rate_ratio": each.rate_ratio,
+            "latency_growth": each.latency_growth,
+        }
+        for each in found
+    ]
+    return pd.DataFrame(lines)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A spec file as plain data that still knows where each value stands, with `--set` and `--quick` laid over it."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path as FilePath
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from pollscope.base.errors import UsageError
+
+Path = tuple[str | int, ...]
+
+# Of these, `quick` replaces single keys; of the others it replaces the whole value.
+_MERGED_BY_KEY = ("parameters", "factors", "trial", "maximum", "noise")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A spec as given.
+
+    Attributes:
+        name: the file's name, for messages.
+        text: the file as read.
+        data: plain dicts, lists and scalars.
+        origins: path in `data` -> place in words ("FILE:LINE" or "--set KEY").
+    """
+
+    name: str
+    text: str
+    data: dict[str, Any]
+    origins: Mapping[Path, str]
+
+    def place(self, path: Path) -> str:
+        """Where a path stands; for one that is not there, where its nearest parent stands."""
+        while path and path not in self.origins:
+            path = path[:-1]
+        return self.origins.get(path, self.name)
+
+    def locate(self, location: Path) -> Path:
+        """Maps a validator's location to a path of the document, skipping the parts that the validator made up."""
+        here: Any = self.data
+        path: Path = ()
+        for part in location:
+            if part in _keys(here):
+                here, path = here[part], (*path, part)
+        return path
+
+
+def _keys(node: Any) -> Collection[str | int]:
+    if isinstance(node, dict):
+        return node.keys()
+    return range(len(node)) if isinstance(node, list) else ()
+
+
+def read_text(path: FilePath) -> str:
+    """The text of a file that a user wrote.
+
+    Raises:
+        UsageError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"cannot be read: {reason}", str(path)) from error
+
+
+def parse(text: str, name: str) -> Document:
+    """Reads YAML 1.2.
+
+    Raises:
+        UsageError: not YAML, a key that is there twice, or no mapping at the top.
+    """
+    try:
+        tree = YAML(typ="rt").load(StringIO(text))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        what = (error.problem or str(error)).split("\n")[0]
+        raise UsageError(f"not valid YAML: {what}", f"{name}:{line}") from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"not valid YAML: {' '.join(str(error).split())[:200]}", name) from error
+    if not isinstance(tree, CommentedMap):
+        raise UsageError("a spec is a mapping of keys to values", f"{name}:1", "see docs/spec.md")
+    origins = {path: f"{name}:{line}" for path, line in _lines(tree, ())}
+    return Document(name, text, _plain(tree), {(): f"{name}:1", **origins})
+
+
+def _lines(node: Any, path: Path) -> Iterator[tuple[Path, int]]:
+    if isinstance(node, CommentedMap):
+        for key in node:
+            yield (*path, key), _line(node.lc.key, key, node)
+            yield from _lines(node[key], (*path, key))
+    elif isinstance(node, CommentedSeq):
+        for index, child in enumerate(node):
+            yield (*path, index), _line(node.lc.item, index, node)
+            yield from _lines(child, (*path, index))
+
+
+def _line(lookup: Any, key: str | int, node: Any) -> int:
+    try:
+        return int(lookup(key)[0]) + 1
+    except (KeyError, TypeError):  # a key that came through an anchor has no line of its own
+        return int(node.lc.line) + 1
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        return {str(key): _plain(value) for key, value in node.items()}
+    if isinstance(node, Sequence) and not isinstance(node, str | bytes):
+        return [_plain(value) for value in node]
+    # ruamel's scalars are subclasses of these; the models are strict about types.
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+def with_quick(document: Document) -> Document:
+    """Lays the document's `quick` section over it.
+
+    Raises:
+        UsageError: there is no `quick` section.
+    """
+    quick = document.data.get("quick")
+    if not isinstance(quick, dict):
+        raise UsageError("has no `quick:` section, so --quick has no meaning", document.name, "leave --quick away")
+    for key, value in quick.items():
+        entries = value.items() if key in _MERGED_BY_KEY and isinstance(value, dict) else [(None, value)]
+        for name, entry in entries:
+            path = (key,) if name is None else (key, name)
+            document = _replaced(document, path, entry, _moved(document, ("quick", *path), path))
+    return document
+
+
+def _moved(document: Document, source: Path, target: Path) -> dict[Path, str]:
+    return {
+        target + path[len(source) :]: place for path, place in document.origins.items() if path[: len(source)] == source
+    }
+
+
+def with_setting(document: Document, setting: str) -> Document:
+    """Lays `KEY=VALUE` over the document: dotted key, the value in YAML.
+
+    Raises:
+        UsageError: no `=`, a value that is not YAML, or a key below something that is no mapping.
+    """
+    key, equals, text = setting.partition("=")
+    place = f"--set {setting}"
+    if not equals or not all(key.split(".")):
+        raise UsageError("is not KEY=VALUE", place, "for instance --set trial.window='200 ms'")
+    try:
+        value = _plain(YAML(typ="safe").load(text))
+    except YAMLError as error:
+        raise UsageError("the value is not valid YAML", place) from error
+    path = _setting_path(key)
+    return _replaced(document, path, value, {path: place})
+
+
+def _setting_path(key: str) -> Path:
+    """The path that a dotted key means; dots in the name of a knob (`factors.knob.mrrs@0000:17:00.0`) belong to it."""
+    for start in (("factors", "knob"), ("knobs",)):
+        parts = key.split(".", len(start))
+        if tuple(parts[: len(start)]) == start and len(parts) > len(start):
+            return (*start[:-1], f"knob.{parts[-1]}") if start[-1] == "knob" else (*start, parts[-1])
+    return tuple(key.split("."))
+
+
+def _replaced(document: Document, path: Path, value: Any, origins: Mapping[Path, str]) -> Document:
+    data = _with(document.data, path, value, next(iter(origins.values()), document.name))
+    kept = {old: place for old, place in document.origins.items() if old[: len(path)] != path}
+    return Document(document.name, document.text, data, {**kept, **origins})
+
+
+def _with(node: Any, path: Path, value: Any, place: str) -> Any:
+    if not path:
+        return value
+    if not isinstance(node, dict):
+        raise UsageError(f"'{path[0]}' cannot be set: what it belongs to is not a mapping", place)
+    return {**node, path[0]: _with(node.get(path[0], {}), path[1:], value, place)}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of what can be registered, and where each is implemented ("module:what").
+
+Nothing is imported before it is used. A new knob, collector, workload or figure is a file of its own and one line here;
+a new paper is a file in data/papers (docs/extending.md). The node program is built from the table of workloads, by a
+Python that has nothing installed.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pollscope.base.paths import data_folder
+
+KNOBS: Mapping[str, str] = MappingProxyType(
+    {
+        "ddio": "pollscope.knobs.ddio:Ddio",
+        "ddio_ways": "pollscope.knobs.ddio_ways:DdioWays",
+        "iommu": "pollscope.knobs.iommu:Iommu",
+        "governor": "pollscope.knobs.governor:Governor",
+        "turbo": "pollscope.knobs.turbo:Turbo",
+        "c_states": "pollscope.knobs.c_states:CStates",
+        "smt": "pollscope.knobs.smt:Smt",
+        "uncore_freq": "pollscope.knobs.uncore_freq:UncoreFreq",
+        "prefetchers": "pollscope.knobs.prefetchers:Prefetchers",
+        "hugepages": "pollscope.knobs.hugepages:Hugepages",
+        "irq_affinity": "pollscope.knobs.irq_affinity:IrqAffinity",
+        "numa_balancing": "pollscope.knobs.numa_balancing:NumaBalancing",
+        "aspm": "pollscope.knobs.aspm:Aspm",
+        "mrrs": "pollscope.knobs.mrrs:Mrrs",
+        "nmi_watchdog": "pollscope.knobs.nmi_watchdog:NmiWatchdog",
+    }
+)
+
+COLLECTORS: Mapping[str, str] = MappingProxyType(
+    {
+        "pcm-iio": "pollscope.collectors.sources.pcm:PcmIio",
+        "pcm-pcie": "pollscope.collectors.sources.pcm:PcmPcie",
+        "pcm-memory": "pollscope.collectors.sources.pcm:PcmMemory",
+        "pcm": "pollscope.collectors.sources.pcm:Pcm",
+        "pcm-power": "pollscope.collectors.sources.pcm:PcmPower",
+        "pcm-sensor-server": "pollscope.collectors.sources.pcm:PcmSensorServer",
+        "perf": "pollscope.collectors.sources.perf:Perf",
+        "perf-corunner": "pollscope.collectors.sources.perf:PerfCorunner",
+        "perf-iostat": "pollscope.collectors.sources.perf:PerfIostat",
+        "perf-uncore": "pollscope.collectors.sources.perf:Uncore",
+        "vtd-pmu": "pollscope.collectors.sources.perf:VtdPmu",
+        "amd-iommu": "pollscope.collectors.sources.perf:AmdIommuPmu",
+        "vtd-latency": "pollscope.collectors.sources.vtd_latency:VtdLatency",
+        "qemu-vtd": "pollscope.collectors.sources.qemu_vtd:QemuVtd",
+        "ethtool": "pollscope.collectors.sources.ethtool:Ethtool",
+        "ethtool-settings": "pollscope.collectors.sources.ethtool:EthtoolSettings",
+        "dpdk-telemetry": "pollscope.collectors.sources.dpdk_telemetry:DpdkTelemetry",
+        "neohost": "pollscope.collectors.sources.nic_tools:NeoHost",
+        "mlxconfig": "pollscope.collectors.sources.nic_tools:MlxConfig",
+        "devlink": "pollscope.collectors.sources.nic_tools:DevlinkHealth",
+        "turbostat": "pollscope.collectors.sources.turbostat:Turbostat",
+        "rapl": "pollscope.collectors.sources.sysfs:Rapl",
+        "aperf": "pollscope.collectors.sources.aperf:AperfMperf",
+        "cpufreq": "pollscope.collectors.sources.sysfs:CpuFrequency",
+        "cpuidle": "pollscope.collectors.sources.sysfs:CpuIdle",
+        "throttle": "pollscope.collectors.sources.sysfs:Throttle",
+        "kernel-load": "pollscope.collectors.sources.kernel_load:KernelLoad",
+        "kernel-log": "pollscope.collectors.sources.kernel_log:KernelLog",
+        "cpu-settings": "pollscope.collectors.sources.sysfs:CpuSettings",
+        "lscpu": "pollscope.collectors.sources.lscpu:Lscpu",
+        "pcie": "pollscope.collectors.sources.pcie:PcieState",
+        "iommu": "pollscope.collectors.sources.iommu:IommuState",
+    }
+)
+
+FIGURES: Mapping[str, str] = MappingProxyType(
+    {
+        "S-F5": "pollscope.analysis.figures.s_f5:FIGURE",
+        "S-F6": "pollscope.analysis.figures.s_f6:FIGURE",
+        "S-F7a": "pollscope.analysis.figures.s_f7:S_F7A",
+        "S-F7b": "pollscope.analysis.figures.s_f7:S_F7B",
+        "S-T4.2": "pollscope.analysis.figures.s_t42:FIGURE",
+        "S-F8": "pollscope.analysis.figures.s_f8:FIGURE",
+        "S-F9": "pollscope.analysis.figures.s_f9:FIGURE",
+        "S-F10a": "pollscope.analysis.figures.s_f10:S_F10A",
+        "S-F10b": "pollscope.analysis.figures.s_f10:S_F10B",
+        "S-F12": "pollscope.analysis.figures.s_f12:FIGURE",
+        "S-F13": "pollscope.analysis.figures.s_f13:FIGURE",
+        "S-F16": "pollscope.analysis.figures.s_f16:S_F16",
+        "S-F17a": "pollscope.analysis.figures.s_f16:S_F17A",
+        "S-F17b": "pollscope.analysis.figures.s_f16:S_F17B",
+        "S-F18": "pollscope.analysis.figures.s_f16:S_F18",
+        "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
+        "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
+        "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",
+        "I-F4": "pollscope.analysis.figures.i_f4:I_F4",
+        "I-F5": "pollscope.analysis.figures.i_f4:I_F5",
+        "I-F6": "pollscope.analysis.figures.i_f4:I_F6",
+        "I-WAYS": "pollscope.analysis.figures.i_f4:I_WAYS",
+        "I-IOMMU": "pollscope.analysis.figures.i_f4:I_IOMMU",
+        "I-F7": "pollscope.analysis.figures.i_f4:I_F7",
+        "I-T1": "pollscope.analysis.figures.i_f4:I_T1",
+        "I-T1-table": "pollscope.analysis.figures.i_ll:I_T1",
+        "I-LL": "pollscope.analysis.figures.i_ll:I_LL",
+    }
+)
+
+
+class Workload(NamedTuple):
+    """What a DUT does with a packet; implemented in apps/node/workload.
+
+    Attributes:
+        summary: in a few words (docs/spec.md).
+        parameters: of a spec, which only some workloads read.
+        receives: packets come from RX queues.
+        answers: what was received goes out again.
+    """
+
+    summary: str
+    parameters: tuple[str, ...] = ()
+    receives: bool = True
+    answers: bool = True
+
+
+WORKLOADS: Mapping[str, Workload] = MappingProxyType(
+    {
+        "io": Workload("every packet goes out as it came in"),
+        "drop": Workload("every packet is freed", answers=False),
+        "l3fwd-lpm": Workload(
+            "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses rewritten",
+            ("routes", "lookups"),
+        ),
+        "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation",)),
+        "tx": Workload(
+            "sends prepared packets as fast as it can; receives nothing", ("tx_pool",), receives=False, answers=False
+        ),
+        "rx": Workload("every packet is counted and freed, as by the receiver of a rate test", answers=False),
+    }
+)
+RECEIVE_NOTHING = frozenset(name for name, each in WORKLOADS.items() if not each.receives)
+ANSWER_NOTHING = frozenset(name for name, each in WORKLOADS.items() if not each.answers)
+SEND_NOTHING = ANSWER_NOTHING - RECEIVE_NOTHING
+
+
+@cache
+def papers() -> tuple[str, ...]:
+    """The papers whose data ship with pollscope (data/papers)."""
+    return tuple(sorted(path.stem for path in (data_folder("data") / "papers").glob("*.yaml")))
+
+
+def load(table: Mapping[str, str], name: str) -> Any:
+    """The implementation that a name of a table stands for."""
+    module, _, what = table[name].partition(":")
+    return getattr(import_module(module), what)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the project's own files are, in a checkout and in an installed wheel."""
+
+import os
+from pathlib import Path
+
+from pollscope.base.errors import HostError
+
+NODE_VARIABLE = "POLLSCOPE_NODE"
+CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
+PACKAGE = Path(__file__).resolve().parent.parent
+# A checkout, or an archive of one: what is built and what only deploys stands beside the package.
+CHECKOUT = PACKAGE.parent
+
+
+def data_folder(name: str) -> Path:
+    """`experiments`, `configs` or `data`: inside the package in a wheel (see setup.py), else beside it."""
+    inside = PACKAGE / name
+    return inside if inside.is_dir() else CHECKOUT / name
+
+
+def node_program() -> Path:
+    """The built `pollscope-node`: $POLLSCOPE_NODE, or build/pollscope-node of the checkout.
+
+    Raises:
+        HostError: it is not there or cannot be executed.
+    """
+    return _program("pollscope-node", NODE_VARIABLE)
+
+
+def corunner_program() -> Path:
+    """The built `pollscope-corunner`: $POLLSCOPE_CORUNNER, or build/pollscope-corunner of the checkout.
+
+    Raises:
+        HostError: it is not there or cannot be executed.
+    """
+    return _program("pollscope-corunner", CORUNNER_VARIABLE)
+
+
+def _program(name: str, variable: str) -> Path:
+    named = os.environ.get(variable)
+    path = Path(named) if named else CHECKOUT / "build" / name
+    if not os.access(path, os.X_OK) or not path.is_file():
+        remedy = f"{variable} names another one" if named else "make build"
+        raise HostError(f"{name} is not built", str(path), remedy)
+    return path.resolve()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers with units: a closed set of units per dimension, parsed exactly.
+
+Inside the program every number is in the base unit of its dimension (ns, B, pps, share, cycles); prefixes exist only in
+specs and on screens. A unit is never guessed: a bare number is accepted only where the key's own name carries the unit.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?)\s*([A-Za-zµ%]*)\s*")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """What a number measures.
+
+    Attributes:
+        name: for error messages.
+        base: the unit in which values are kept.
+        factors: unit -> how many base units it is; `base` is among them.
+        whole: values are integers in the base unit.
+        bare: a number without unit is in the base unit (for keys whose name carries the unit).
+    """
+
+    name: str
+    base: str
+    factors: Mapping[str, Fraction]
+    whole: bool
+    bare: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The units that are allowed, for an error message."""
+        return ", ".join(self.factors)
+
+
+def _units(**factors: float | Fraction) -> Mapping[str, Fraction]:
+    return MappingProxyType({unit: Fraction(value) for unit, value in factors.items()})
+
+
+TIME = Dimension("a time", "ns", _units(ns=1, us=1000, ms=1_000_000, s=10**9, min=60 * 10**9), whole=True)
+SIZE = Dimension("a size", "B", _units(B=1, KiB=2**10, MiB=2**20, GiB=2**30, kB=1000, MB=10**6, GB=10**9), whole=True)
+RATE = Dimension("a packet rate", "pps", _units(pps=1, kpps=1000, Mpps=10**6), whole=False, bare=True)
+SHARE = Dimension("a share", "share", MappingProxyType({"%": Fraction(1, 100)}), whole=False)
+CYCLES = Dimension("a number of cycles", "cycles", _units(cycles=1, kcycles=1000), whole=True, bare=True)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number as it was written: `value` in `unit` of `dimension`."""
+
+    value: Fraction
+    unit: str
+    dimension: Dimension
+
+    def in_base(self) -> int | float:
+        """The value in the base unit: an int for whole dimensions, otherwise a float.
+
+        Raises:
+            ValueError: a whole dimension, but not a whole number of base units.
+        """
+        base = self.value * self.dimension.factors.get(self.unit, Fraction(1))
+        if not self.dimension.whole:
+            return float(base)
+        if base.denominator != 1:
+            raise ValueError(f"{float(self.value)} {self.unit} is not a whole number of {self.dimension.base}")
+        return int(base)
+
+    def to(self, unit: str) -> Fraction:
+        """The value in another unit of the same dimension."""
+        factors = self.dimension.factors
+        return self.value * factors.get(self.unit, Fraction(1)) / factors.get(unit, Fraction(1))
+
+
+def parse_quantity(text: object, dimension: Dimension) -> Quantity:
+    """Reads `3 Mpps`, `100 ms`, `64 B`, `25 %`.
+
+    Raises:
+        ValueError: not a number, no unit where one is needed, or a unit that is not in the closed set.
+    """
+    if isinstance(text, bool) or not isinstance(text, int | float | str):
+        raise ValueError(f"{dimension.name} is needed, for instance '1 {next(iter(dimension.factors))}'")
+    match = _NUMBER_AND_UNIT.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f"'{text}' is not {dimension.name}; write a number and one of {dimension.allowed}")
+    number, unit = match.groups()
+    if unit == "" and not dimension.bare:
+        raise ValueError(f"'{text}' has no unit; allowed: {dimension.allowed}")
+    if unit and unit not in dimension.factors:
+        raise ValueError(f"'{unit}' is not a unit of {dimension.name}; allowed: {dimension.allowed}")
+    return Quantity(Fraction(number), unit or dimension.base, dimension)
+
+
+def parse(text: object, dimension: Dimension) -> int | float:
+    """Reads a number with its unit into the base unit of the dimension; raises ValueError as `parse_quantity` does."""
+    return parse_quantity(text, dimension).in_base()
+
+
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def human_number(value: float) -> str:
+    """A number for a reader: three significant digits without an exponent below a million."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def human(value: float, unit: str, digits: int = 3) -> str:
+    """An amount for a reader, with an SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'."""
+    for factor, prefix in _PREFIXES:
+        if abs(value) >= factor:
+            joint = "" if unit in ("pps", "bit/s", "B/s", "W") else " "
+            return f"{value / factor:.{digits}g} {prefix}{joint}{unit}"
+    return f"{value:.{digits}g} {unit}".rstrip()
+
+
+def human_rate(pps: float) -> str:
+    """A packet rate for a reader: `3.14 Mpps`."""
+    return human(pps, "pps")
+
+
+def human_size(size_bytes: float) -> str:
+    """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits."""
+    for power, prefix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if abs(size_bytes) >= 2**power:
+            return f"{size_bytes / 2**power:.3g} {prefix}B"
+    return f"{size_bytes:.0f} B"
+
+
+def human_time(seconds: float) -> str:
+    """A duration for a reader: `450 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def human_ns(value_ns: float) -> str:
+    """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; three digits, for measured times."""
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if abs(value_ns) >= factor:
+            return f"{value_ns / factor:.3g} {unit}"
+    return f"{value_ns:.3g} ns"

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several specs one after the other: what a testbed cannot host is skipped, and a line tells what became of each."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from pollscope.base.errors import CannotHost, ExitCode, PollscopeError, WrongTestbed
+from pollscope.run.run import new_run_folder
+from pollscope.spec import LoadedSpec
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of one spec.
+
+    Attributes:
+        text: in words, with the run folder when there is one.
+        code: the exit code of `pollscope run` with this spec alone.
+        skipped: why the testbed cannot host it; None when it can.
+    """
+
+    text: str
+    code: ExitCode = ExitCode.DONE
+    skipped: PollscopeError | None = None
+
+
+def run_several(
+    specs: Mapping[Path, LoadedSpec], out: Path, run_one: Callable[[LoadedSpec, Path], Ended], options: Sequence[str]
+) -> list[Ended]:
+    """Runs specs one after the other and shows a line for each at the end, also after Ctrl-C.
+
+    Args:
+        specs: by their files.
+        out: where run folders are made.
+        run_one: runs one spec into a folder.
+        options: of the command line, for the one that goes on after Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: the run folders that are there say how far it came.
+    """
+    ended: list[Ended] = []
+    folder = out
+    try:
+        for loaded in specs.values():
+            folder = new_run_folder(out, loaded.spec.name)
+            ended.append(_run_or_skip(loaded, folder, run_one))
+    except KeyboardInterrupt:
+        began = folder != out and folder.exists()
+        resume = [f"interrupted, `pollscope run --resume {folder}` completes it"] if began else []
+        _show(specs, [*(each.text for each in ended), *resume])
+        if left := list(specs)[len(ended) + began :]:
+            typer.echo(f"to run the rest: {shlex.join(['pollscope', 'run', *map(str, left), *options])}")
+        raise
+    _show(specs, [each.text for each in ended])
+    return ended
+
+
+def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec, Path], Ended]) -> Ended:
+    try:
+        return run_one(loaded, folder)
+    except (WrongTestbed, CannotHost) as error:
+        return Ended(f"skipped, because {error}", skipped=error)
+    except PollscopeError as error:
+        typer.echo(f"pollscope: {error}", err=True)
+        resume = f"; `pollscope run --resume {folder}` goes on" if folder.exists() else ""
+        return Ended(f"failed, because {error}{resume}", ExitCode(error.exit_code))
+
+
+def _show(specs: Mapping[Path, LoadedSpec], texts: Sequence[str]) -> None:
+    names = [loaded.spec.name for loaded in specs.values()]
+    width = max(map(len, names))
+    rest = ["not begun"] * (len(names) - len(texts))
+    typer.echo()
+    for name, text in zip(names, [*texts, *rest], strict=True):
+        typer.echo(f"{name:{width}}  {text}")

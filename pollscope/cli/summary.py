@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is shown when a run has ended: a table of points, what went wrong, what to be careful with."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from pollscope.analysis.claims.evaluate import evaluate_run, rows_of
+from pollscope.analysis.claims.model import load_claims
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.point_values import PointValues, by_point, factors, level_text, measured
+from pollscope.analysis.quality import steadiness
+from pollscope.analysis.searches import throughputs
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.run.run import Outcome
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import read_run
+
+# Shown when they were measured; the report shows all.
+METRICS = (
+    "rx_pps",
+    "tax_share",
+    "useful_share",
+    "poll_rate_hz",
+    "ipc",
+    "latency_p99_ns",
+    "loss_share",
+    "corunner_rate_running_hz",
+    "corunner_ipc",
+    "corunner_hop_ns",
+    "corunner_bytes_per_s",
+    "corunner_frequency_hz",
+)
+# Shown as well when claims of the run's rows are about them.
+OF_CLAIMS = ("tx_pps",)
+# With more points than this the table would not fit a screen; the report has them all.
+MOST_ROWS = 60
+MOST_REASONS = 5
+PLAIN_WIDTH = 160
+
+
+def show_summary(outcome: Outcome, console: Console | None = None) -> None:
+    """Prints the table, failures and warnings of a run."""
+    # A table in a file or a pipe has no screen to fit.
+    screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    run = read_run(outcome.folder)
+    if outcome.ok + outcome.flagged:
+        data = measured(current_table(run))
+        screen.print(_table(data, str(run.meta["title"]), _metrics_of(rows_of(run))))
+    for each in throughputs(run):
+        line = f"search: {each.label}, loss ratio {100 * each.loss_ratio:g} %: {each.text}"
+        screen.print(f"{line}; {each.reason}" if each.reason else line, markup=False, soft_wrap=True)
+    screen.print(f"{outcome.ok} trials ok, {outcome.flagged} flagged, {outcome.failed} failed", markup=False)
+    _show_lines(screen, "failed", [f"{trial}: {reason}" for trial, reason in outcome.failures.items()])
+    unsteady = steadiness(run, current_table(run)) if outcome.ok + outcome.flagged else []
+    _show_lines(screen, "warning", [*outcome.warnings, *unsteady])
+    _show_lines(screen, "left out", [f"{each['point']}: {each['reason']}" for each in run.meta["left_out"]])
+
+
+def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
+    for line in lines[:MOST_REASONS]:
+        screen.print(f"{word}: {line}", markup=False, soft_wrap=True)
+    if len(lines) > MOST_REASONS:
+        screen.print(f"{word}: and {len(lines) - MOST_REASONS} more, see run.json", markup=False)
+
+
+def _metrics_of(rows: Sequence[str]) -> list[str]:
+    """What the table shows of these rows: the usual metrics, with the sent rate first where a row is about that."""
+    claimed = {claim.metric for claim in load_claims() if claim.row in rows}
+    return [*(name for name in OF_CLAIMS if name in claimed), *METRICS]
+
+
+def _table(data: pd.DataFrame, title: str, wanted: Sequence[str]) -> Table:
+    names = factors(data)
+    shown = [name for name in wanted if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
+    per_metric = {name: {_key(sample, names): sample for sample in by_point(data, name)} for name in shown}
+    keys = list(dict.fromkeys(key for by_key in per_metric.values() for key in by_key))
+    table = Table(title=title, caption=_caption(len(keys)))
+    for name in [*names, *shown]:
+        table.add_column(name, justify="right")
+    for key in keys[:MOST_ROWS]:
+        levels = [level_text(name, level) for name, level in zip(names, key, strict=True)]
+        table.add_row(*levels, *(_cell(name, per_metric[name].get(key)) for name in shown))
+    return table
+
+
+def _key(sample: PointValues, names: Sequence[str]) -> tuple[float | int | str | bool, ...]:
+    return tuple(sample.levels[name] for name in names)
+
+
+def _cell(metric: str, sample: PointValues | None) -> str:
+    if sample is None:
+        return "absent"
+    estimate, words = sample.estimate, metric_dictionary()[metric]
+    if not estimate.has_interval:
+        return words.text(estimate.value)
+    half = (estimate.high - estimate.low) / 2
+    if words.unit == "share":
+        return f"{100 * estimate.value:.3g} ± {100 * half:.2g} %"
+    relative = 100 * half / abs(estimate.value) if estimate.value else 0.0
+    digits = f"{relative:.0f}" if relative >= 100 else f"{relative:.2g}"
+    return f"{words.text(estimate.value)} ± {digits} %" if relative else words.text(estimate.value)
+
+
+def _caption(points: int) -> str:
+    rest = f"; the first {MOST_ROWS} of {points} points" if points > MOST_ROWS else ""
+    return f"mean ± half of its 95 % interval: points of a share, otherwise per cent of the mean{rest}"
+
+
+def failed_claims(folder: Path) -> list[str]:
+    """For a spec with `must: claims`: a sentence per claim that does not hold, or that could not be judged."""
+    run = read_run(folder)
+    if run.meta["spec"].get("must") != "claims":
+        return []
+    return [
+        f"{verdict.claim.id}: {verdict.kind.value}: {verdict.finding.sentence}"
+        for verdict in evaluate_run(run)
+        if verdict.kind is not VerdictKind.AGREES
+    ]

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`ethtool -S`, `-i`, `-g` and `-c`: a NIC's own counters and settings.
+
+Every counter keeps the driver's name; queue counters go to the queue's unit path. Beside them the counters that
+matter for the path NIC - PCIe - host get one name across drivers (`nic.*`, table below), so that plausibility rules
+and figures need not know the driver.
+
+outbound_pci_stalled_rd/_wr of mlx5 are gauges (percent of the last second); their *_events are counters of seconds.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from pollscope.collectors.parsing import Origin, numbered, parse_cell, slug
+from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
+
+# Counters may have used all 64 bits; only a value in the last bit's half is a wrap or an error code.
+_LIMIT = float(1 << 63)
+_LINE = re.compile(r"\s*(\S.*?): (-?\d+)\s*", re.ASCII)
+_TITLE = re.compile(r"NIC statistics:|Standard stats for \S+:")  # the second with --all-groups
+_QUEUES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"(?P<dir>rx|tx)-(?P<queue>\d+)[._-](?P<name>.+)",  # i40e, iavf, sfc, liquidio
+        r"(?P<dir>rx|tx)_queue_(?P<queue>\d+)[._](?P<name>.+)",  # ice, ixgbe, igb, netvsc, veth, virtio before 6.x
+        r"(?P<dir>rx|tx)(?P<queue>\d+)_(?P<name>.+)",  # mlx5, virtio since 6.x
+        r"(?P<dir>rx|tx)q_?(?P<queue>\d+)(?:: |_)(?P<name>.+)",  # sfc, octeontx2, hns3, hinic, mvpp2
+        r"(?:queue_|rvec_|q)(?P<queue>\d+)_(?P<dir>rx|tx)_(?P<name>.+)",  # ena, nfp, stmmac, macb
+        r"(?P<dir>rx|tx)_q-(?P<queue>\d+)_(?P<name>.+)",  # idpf
+        r"(?P<dir>rx|tx)_(?P<name>[^\[\]]+)\[(?P<queue>\d+)\]",  # gve
+        r"\[(?P<queue>\d+)\]: (?P<dir>rx|tx)_(?P<name>.+)",  # bnxt, bnx2x
+        r"(?P<queue>\d+): (?P<name>(?P<dir>rx|rcv|tx|xmit)_.+)",  # qede
+        r"Queue\[(?P<queue>\d+)\] (?P<name>(?P<dir>In|Out)\w+)",  # atlantic
+        r"(?P<dir>Rx|Tx) ring +(?P<queue>\d+) (?P<name>.+)",  # enetc
+    )
+)
+# mana, ionic: `rx_7_bytes`. Other drivers have sizes of packets there (rx_64_bytes), which do not begin with 0.
+_NUMBERED = re.compile(r"(rx|tx)_(\d+)_(.+)", re.ASCII)
+# vmxnet3: a heading with the queue's number; what is indented below it belongs to the queue.
+_HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
+_DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
+# not rx_64_bytes_phy, tx_1024_to_max_octets: packets of that size
+_BYTES = re.compile(r"(?:^|(?<!\d)(?<!max)[._ ])(?:bytes|octets|octetcount)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
+_GAUGES = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
+
+# normalised name -> names by driver, the first present wins. "port" counters come before "netdev" ones.
+_NORMALISED: dict[str, tuple[str, ...]] = {
+    "nic.rx_packets": (
+        "rx_packets_phy",
+        "port.rx_unicast+port.rx_multicast+port.rx_broadcast",
+        "rx_unicast.nic+rx_multicast.nic+rx_broadcast.nic",
+        "port_rx_packets",
+        "rx_total_frames",
+        "frames_rx_ok",
+        "rx_packets",
+    ),
+    "nic.tx_packets": (
+        "tx_packets_phy",
+        "port.tx_unicast+port.tx_multicast+port.tx_broadcast",
+        "tx_unicast.nic+tx_multicast.nic+tx_broadcast.nic",
+        "port_tx_packets",
+        "tx_total_frames",
+        "frames_tx_ok",
+        "tx_packets",
+    ),
+    "nic.rx_bytes": ("rx_bytes_phy", "port.rx_bytes", "rx_bytes.nic", "port_rx_bytes", "octets_rx_ok", "rx_bytes"),
+    "nic.tx_bytes": ("tx_bytes_phy", "port.tx_bytes", "tx_bytes.nic", "port_tx_bytes", "octets_tx_ok", "tx_bytes"),
+    # no descriptor posted when the packet came: the host is too slow
+    "nic.rx_no_descriptor": (
+        "rx_out_of_buffer",
+        "port_rx_nodesc_drops",
+        "rx_no_dma_resources",
+        "rx_no_buffer_count",
+        "rx_total_ring_discards",
+        "hc_rx_discards_no_wqe",
+    ),
+    # the port's own buffer overflowed: back-pressure from PCIe or the host
+    "nic.rx_port_discards": (
+        "rx_discards_phy",
+        "port.rx_dropped",
+        "rx_dropped.nic",
+        "rx_missed_errors",
+        "rx_stat_discard",
+        "port_rx_overflow",
+    ),
+    "nic.rx_dropped": ("rx_dropped", "rx_drops"),
+    "nic.rx_pause": (
+        "rx_global_pause",
+        "rx_pause_ctrl_phy",
+        "port.link_xoff_rx",
+        "link_xoff_rx.nic",
+        "rx_flow_control_xoff",
+        "rx_pause_frames",
+        "port_rx_pause",
+        "frames_rx_pause",
+    ),
+    "nic.tx_pause": (
+        "tx_global_pause",
+        "tx_pause_ctrl_phy",
+        "port.link_xoff_tx",
+        "link_xoff_tx.nic",
+        "tx_flow_control_xoff",
+        "tx_pause_frames",
+        "port_tx_pause",
+        "frames_tx_pause",
+    ),
+    "nic.pcie_read_stalled_percent": ("outbound_pci_stalled_rd",),
+    "nic.pcie_write_stalled_percent": ("outbound_pci_stalled_wr",),
+    "nic.pcie_read_stalled_seconds": ("outbound_pci_stalled_rd_events",),
+    "nic.pcie_write_stalled_seconds": ("outbound_pci_stalled_wr_events",),
+    "nic.pcie_buffer_overflow": ("outbound_pci_buffer_overflow",),
+    "nic.rx_buffer_above_threshold": ("rx_buffer_passed_thres_phy",),
+}
+
+
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads one `ethtool -S` listing (with or without its first line); `origin.label` is the interface.
+
+    Raises:
+        ParseError: no counter in it (ethtool's own message is then the reason).
+    """
+    path = f"port:{origin.label}" if origin.label else "port"
+    units: dict[str, list[tuple[SourceMetric, Value, str]]] = {path: []}
+    names: dict[str, Value] = {}
+    last, listing = "", _Listing()
+    for number, text in numbered(lines, origin):
+        match = _LINE.fullmatch(text)
+        if match is None:
+            if text.strip() and not _TITLE.fullmatch(text.strip()):
+                last = text.strip()
+                origin.leave_out(number, f"no counter: {last[:60]!r}")
+            continue
+        if match[1].endswith("Queue#"):
+            listing.begin(text)
+            continue
+        where, metric = listing.place(text, match[1])
+        value, reason = parse_cell(match[2], wrapped=_LIMIT)
+        units.setdefault(f"{path}/{where}" if where else path, []).append((metric, value, reason))
+        if not where:
+            names[metric.name] = value
+    if not any(units.values()):
+        raise origin.refuse(1, f"no counter in it{': ' + last if last else ''}", "record with: ethtool -S INTERFACE")
+    units[path].extend(_normalised(names))
+    t_ns = origin.now()
+    for unit, cells in units.items():
+        yield reading(t_ns, unit, cells)
+
+
+@dataclass
+class _Listing:
+    """What the lines so far say of the names that come: the queue under whose heading they are indented, and the
+    counters `rx_0_NAME`, after which `rx_7_NAME` is one of queue 7.
+    """
+
+    heading: str = ""
+    indent: int = 0
+    first_queues: set[str] = field(default_factory=set)
+
+    def begin(self, text: str) -> None:
+        """A heading."""
+        match = _HEADING.fullmatch(text)
+        self.heading = f"{_DIRECTIONS[match[2]]}_queue{match[3]}" if match else ""
+        self.indent = len(match[1]) if match else 0
+
+    def place(self, text: str, name: str) -> tuple[str, SourceMetric]:
+        """Queue (empty: the port itself) and the counter as it is called there."""
+        if self.heading:
+            if len(text) - len(text.lstrip()) > self.indent:
+                return self.heading, _metric(name)
+            self.heading = ""
+        where, metric = _place(name)
+        match = _NUMBERED.fullmatch(name) if not where else None
+        if match is None:
+            return where, metric
+        if match[2] == "0":
+            self.first_queues.add(f"{match[1]}_{match[3]}")
+        known = f"{match[1]}_{match[3]}" in self.first_queues
+        return (f"{match[1]}_queue{match[2]}", _metric(match[3])) if known else (where, metric)
+
+
+@lru_cache(maxsize=16384)
+def _place(name: str) -> tuple[str, SourceMetric]:
+    """Queue (empty: the port itself) and the counter as it is called there."""
+    for pattern in _QUEUES:
+        match = pattern.fullmatch(name)
+        if match:
+            direction = _DIRECTIONS[match["dir"]]
+            return f"{direction}_queue{match['queue']}", _metric(match["name"].removeprefix(f"{direction}_"))
+    return "", _metric(name)
+
+
+def _metric(name: str) -> SourceMetric:
+    gauge = name in _GAUGES
+    return SourceMetric(name, "%" if gauge else _unit(name), Kind.GAUGE if gauge else Kind.COUNTER)
+
+
+def _unit(name: str) -> str:
+    return "B" if _BYTES.search(name) else "1"
+
+
+def _normalised(names: dict[str, Value]) -> Iterator[tuple[SourceMetric, Value, str]]:
+    for normal, candidates in _NORMALISED.items():
+        for candidate in candidates:
+            parts = [names.get(part) for part in candidate.split("+")]
+            if all(isinstance(part, int) for part in parts):
+                gauge = normal.endswith("percent")
+                metric = SourceMetric(normal, "%" if gauge else _unit(normal), Kind.GAUGE if gauge else Kind.COUNTER)
+                yield metric, sum(part for part in parts if isinstance(part, int)), ""
+                break
+
+
+def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads `ethtool -i`, `-g` or `-c`: names and states. `n/a` is an absence; sections of -g become prefixes.
+
+    Raises:
+        ParseError: no `name: value` line in it.
+    """
+    path = f"port:{origin.label}" if origin.label else "port"
+    section, cells = "", list[tuple[SourceMetric, Value, str]]()
+    for _, text in numbered(lines, origin):
+        line = text.strip()
+        title = re.fullmatch(r"(.*[a-z]|.* parameters for \S+):", line)
+        if title and not line.startswith(("firmware", "expansion", "bus-info")):
+            section = {"Pre-set maximums": "maximum_", "Current hardware settings": "current_"}.get(title[1], "")
+            continue
+        for name, value in _settings(line):
+            absent = value in ("n/a", "")
+            number = parse_cell(value)[0] if value.isdigit() else None
+            metric = SourceMetric(section + slug(name), "1" if number is not None else "", Kind.STATE)
+            cells.append(
+                (metric, None if absent else value if number is None else number, "ethtool: n/a" if absent else "")
+            )
+    if not cells:
+        raise origin.refuse(1, "no setting in it", "record with: ethtool -i INTERFACE")
+    yield reading(origin.now(), path, cells)
+
+
+def _settings(line: str) -> Iterator[tuple[str, str]]:
+    """`Adaptive RX: off  TX: n/a` holds two settings with one subject."""
+    double = re.fullmatch(r"(.*) RX: (\S+)\s+TX: (\S+)", line)
+    if double:
+        yield f"{double[1]} RX", double[2]
+        yield f"{double[1]} TX", double[3]
+        return
+    name, mark, value = line.partition(":")
+    if mark:
+        yield name.strip(), value.strip()

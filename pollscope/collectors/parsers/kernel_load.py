@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""/proc/stat, /proc/interrupts and /proc/softirqs: what took time from the measuring CPUs. All counters since boot."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell
+from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
+
+# proc(5): columns of a cpu line, in ticks of 1/USER_HZ s
+_TICKS = tuple(
+    SourceMetric(f"{column}_ticks", "ticks", Kind.COUNTER)
+    for column in ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+)
+_STAT = {
+    "ctxt": SourceMetric("context_switches", "1", Kind.COUNTER),
+    "processes": SourceMetric("forks", "1", Kind.COUNTER),
+    "procs_running": SourceMetric("running", "1", Kind.GAUGE),
+    "procs_blocked": SourceMetric("blocked", "1", Kind.GAUGE),
+}
+_CPU = re.compile(r"cpu(\d*)")
+_WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for the whole system
+_LIMIT = float(1 << 63)
+
+
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads one snapshot of one of the three files; `origin.label` is its name (stat, interrupts, softirqs).
+
+    Raises:
+        ParseError: the text is none of the three.
+    """
+    if origin.label == "stat" or not origin.label:
+        yield from _parse_stat(lines, origin)
+    else:
+        yield from _parse_table(lines, origin)
+
+
+def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    found, t_ns = False, origin.now()
+    for number, text in numbered(lines, origin):
+        name, *cells = text.split() or [""]
+        cpu = _CPU.fullmatch(name)
+        if cpu:
+            found = True
+            ticks = [parse_cell(cell, wrapped=_LIMIT) for cell in cells[: len(_TICKS)]]
+            yield row(t_ns, f"cpu{cpu[1]}" if cpu[1] else "system", _TICKS[: len(ticks)], ticks)
+        elif name in _STAT and cells:
+            yield row(t_ns, "system", (_STAT[name],), (parse_cell(cells[0], wrapped=_LIMIT),))
+        elif not found:
+            raise origin.refuse(number, f"not /proc/stat: {text[:40]!r}", "record /proc/stat whole")
+    if not found:
+        raise origin.refuse(0, "no cpu line in it", "record /proc/stat whole")
+
+
+def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """A column a CPU (the header names them; offline CPUs have none), a row an interrupt or softirq."""
+    cpus: list[str] = []
+    cells: dict[str, tuple[list[SourceMetric], list[Cell]]] = {}
+    for number, text in numbered(lines, origin):
+        words = text.split()
+        if not cpus:
+            cpus = words
+            if not cpus or not all(re.fullmatch(r"CPU\d+", word) for word in cpus):
+                raise origin.refuse(number, f"no header of CPUs: {text[:40]!r}", f"record /proc/{origin.label} whole")
+        elif words and words[0].endswith(":"):
+            for path, metric, cell in _table_row(words, cpus, origin.label):
+                metrics, values = cells.setdefault(path, ([], []))
+                metrics.append(metric)
+                values.append(cell)
+        elif words:
+            origin.leave_out(number, f"no row of /proc/{origin.label}: {text[:40]!r}")
+    if not cpus:
+        raise origin.refuse(0, "empty", f"record /proc/{origin.label} whole")
+    t_ns = origin.now()
+    for path, (metrics, values) in cells.items():
+        yield row(t_ns, path, metrics, values)
+
+
+def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, SourceMetric, Cell]]:
+    """Of a row that ends before the last CPU nothing is taken; the words after the numbers name the device."""
+    name = words[0].rstrip(":")
+    numbers = words[1 : 1 + len(cpus)]
+    counts = [word for word in numbers if word.isdigit()]
+    prefix = "irq" if label == "interrupts" else "softirq"
+    if len(counts) < len(cpus):
+        if counts and name.upper() in _WITHOUT_CPU:
+            yield "system", _metric(f"{prefix}:{name}"), parse_cell(counts[0], wrapped=_LIMIT)
+        return
+    device = words[-1] if name.isdigit() and len(words) > len(cpus) + 1 else ""
+    metric = _metric(f"{prefix}:{name}:{device}" if device else f"{prefix}:{name}")
+    for cpu, count in zip(cpus, counts, strict=True):
+        yield cpu.lower(), metric, parse_cell(count, wrapped=_LIMIT)
+
+
+@lru_cache(maxsize=4096)
+def _metric(name: str) -> SourceMetric:
+    return SourceMetric(name, "1", Kind.COUNTER)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Outputs of NVIDIA's and the kernel's NIC tools: NEO-Host (JSON or table), mlxconfig/mstconfig (table), devlink
+health (JSON or text).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pollscope.collectors.parsing import (
+    Cell,
+    Origin,
+    ParseError,
+    clean,
+    numbered,
+    parse_cell,
+    scaled,
+    slug,
+    without_mark,
+)
+from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
+
+_LIMIT = float(1 << 63)
+_READABLE_UNITS = {
+    "ns": ("s", 1e-9),
+    "gb/s": ("B/s", 1e9 / 8),
+    "gbps": ("B/s", 1e9 / 8),
+    "mhz": ("Hz", 1e6),
+    "%": ("%", 1),
+    "packets/seconds": ("1/s", 1),
+    "mpps": ("1/s", 1e6),
+}
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+_TABLE_VALUE = re.compile(r"(\S+)(?:\s*\[([^\]]*)\])?")
+_NEOHOST = {
+    "level_0_mtt_cache_hit": "mtt_cache_l0_hits",
+    "level_0_mtt_cache_miss": "mtt_cache_l0_misses",
+    "level_1_mtt_cache_hit": "mtt_cache_l1_hits",
+    "level_1_mtt_cache_miss": "mtt_cache_l1_misses",
+    "level_0_mpt_cache_hit": "mpt_cache_l0_hits",
+    "level_0_mpt_cache_miss": "mpt_cache_l0_misses",
+    "level_1_mpt_cache_hit": "mpt_cache_l1_hits",
+    "level_1_mpt_cache_miss": "mpt_cache_l1_misses",
+    "icm_cache_miss": "icm_cache_misses",
+    "pcie_internal_back_pressure": "pcie_back_pressure",
+    # Which of the two names depends on the NIC.
+    "pcie_read_stalled_due_to_no_completion_buffer": "pcie_stalled_no_completion",
+    "pci_read_stalled_due_to_no_completion_buffer": "pcie_stalled_no_completion",
+    "outbound_stalled_reads": "pcie_stalled_reads",
+    "outbound_stalled_writes": "pcie_stalled_writes",
+    "pcie_inbound_used_bw": "pcie_inbound",
+    "pcie_outbound_used_bw": "pcie_outbound",
+    "pcie_avg_latency": "pcie_latency_mean",
+    "pcie_max_latency": "pcie_latency_max",
+    "pcie_min_latency": "pcie_latency_min",
+}
+
+
+def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """What `get_device_performance_counters` prints, as JSON (--output-format=JSON) or as a table; with --run-loop one
+    after the other. `origin.label` is the device.
+
+    Raises:
+        ParseError: neither is in it, or JSON that is cut off.
+    """
+    text = "\n".join(clean(line) for line in without_mark(lines, origin))
+    first = text.find("{")
+    samples = _neohost_tables(text) if "|| Counter Name" in text else _neohost_documents(text, first, origin)
+    path, found = f"device:{origin.label}" if origin.label else "device", False
+    for sample, entries in enumerate(samples):
+        if entries:
+            found = True
+            yield reading(origin.now(None, sample), path, (_neohost_cell(entry) for entry in entries))
+    if not found:
+        raise origin.refuse(1, "no counters and no analysis in it", "record with --get-analysis --output-format=JSON")
+
+
+def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[dict[str, Any]]]:
+    """The counters and the analysis of every document."""
+    if start < 0:
+        raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
+    end = 0
+    while start >= 0:
+        try:
+            document, end = _decoded(text, start, origin)
+        except ParseError:
+            if not end:
+                raise
+            origin.leave_out(1 + text.count("\n", 0, start), "the last document is cut off")
+            return
+        yield [*_entries(document, "counters", "counter"), *_entries(document, "analysis", "analysisAttribute")]
+        start = text.find("{", end)
+
+
+def _neohost_tables(text: str) -> Iterator[list[dict[str, Any]]]:
+    """The two halves of every table; rows of the right one stand beside rows of the left one and mean others.
+
+    || Level 0 MTT Cache Hit || 3,495,893 ||| PCIe Avg Latency || 800 [NS] ||
+    """
+    for table in text.split("|| Counter Name")[1:]:
+        rows = [half.split("||") for line in table.split("\n")[1:] for half in _halves(line)]
+        pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
+        yield [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
+
+
+def _halves(line: str) -> list[str]:
+    """The two halves of a row, without the bars in front of them."""
+    left, bars, right = line.strip().partition("|||")
+    return [left[2:] + bars[1:], right] if left.startswith("||") else []
+
+
+def _entries(document: Any, group: str, item: str) -> Iterator[dict[str, Any]]:
+    found = document.get(group) if isinstance(document, dict) else None
+    for entry in found if isinstance(found, list) else []:
+        inner = entry.get(item) if isinstance(entry, dict) else None
+        if isinstance(inner, dict) and isinstance(inner.get("name"), str):
+            yield inner
+
+
+def _neohost_cell(entry: dict[str, Any]) -> tuple[SourceMetric, Value, str]:
+    name = slug(entry["name"])
+    text = str(entry.get("value", ""))
+    text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+    unit, scale = _READABLE_UNITS.get(str(entry.get("units", "")).strip("[] ").lower(), ("1", 1))
+    metric = SourceMetric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
+    return metric, *scaled(parse_cell(text, wrapped=_LIMIT), scale)
+
+
+def _json(lines: Iterable[str], origin: Origin) -> Any:
+    text = "\n".join(clean(line) for line in without_mark(lines, origin))
+    start = text.find("{")
+    if start < 0:
+        raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
+    return _decoded(text, start, origin)[0]
+
+
+def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
+    """The document that begins at `start`, and where it ends."""
+    try:
+        return json.JSONDecoder().raw_decode(text, start)
+    except (json.JSONDecodeError, RecursionError, ValueError) as error:
+        line = getattr(error, "lineno", 1)
+        raise origin.refuse(line, "broken or cut off JSON", "record with the tool's JSON option") from None
+
+
+def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Rows `NAME VALUE` of every device of `mlxconfig -d DEVICE query` (with -e: NAME DEFAULT CURRENT NEXT; the current
+    value counts).
+
+    Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
+
+    Raises:
+        ParseError: no row in it.
+    """
+    path = f"device:{origin.label}" if origin.label else "device"
+    devices: dict[str, list[tuple[SourceMetric, Value, str]]] = {}
+    column, complaint = 1, ""
+    for _, text in numbered(lines, origin):
+        words = text.replace("*", " ").split()
+        if "Default" in words and "Current" in words:
+            column = 2
+        if words and words[0] == "RO":
+            words = words[1:]
+        if len(words) > column and re.fullmatch(r"[A-Z][A-Z0-9_]{2,}(?:\[\d+\])?", words[0]):
+            devices.setdefault(path, []).extend(_config_cells(words[0], words[column]))
+        elif len(words) == 2 and words[0] == "Device:" and not origin.label:
+            path = f"device:{words[1]}"
+        elif words and words[0] == "-E-":
+            complaint = f": {text.strip()[:120]}"
+    if not devices:
+        raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE query")
+    for device, cells in devices.items():
+        yield reading(origin.now(), device, cells)
+
+
+def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, str]]:
+    number = re.fullmatch(r"\d{1,20}|0x[0-9a-fA-F]{1,16}", text, re.ASCII)
+    choice = re.fullmatch(r"(.*)\((\d{1,20})\)", text, re.ASCII)
+    if text.startswith("Array["):
+        yield (
+            SourceMetric(name, "", Kind.STATE),
+            None,
+            f"an array: query {name}{text.removeprefix('Array')}",
+        )
+    elif text == "N/A":
+        yield SourceMetric(name, "", Kind.STATE), None, "mlxconfig: N/A"
+    elif number:
+        yield SourceMetric(name, "1", Kind.STATE), int(text, 16 if text.startswith("0x") else 10), ""
+    elif choice:
+        yield SourceMetric(name, "", Kind.STATE), choice[1], ""
+        yield SourceMetric(f"{name}.number", "1", Kind.STATE), int(choice[2]), ""
+    else:
+        yield SourceMetric(name, "", Kind.STATE), text, ""
+
+
+def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """`devlink health show`, as JSON (-j) or as text: reporters with state, errors and recoveries.
+
+    Raises:
+        ParseError: neither JSON with health nor reporters in the text.
+    """
+    kept = list(without_mark(lines, origin))
+    if "".join(kept).lstrip().startswith("{"):
+        yield from _devlink_json(_json(kept, origin), origin)
+        return
+    device, reporter, found = "", "", False
+    for number, text in numbered(kept, origin):
+        words = text.split()
+        if not words:
+            continue
+        if len(words) == 1 and text.strip().endswith(":"):
+            device = text.strip().rstrip(":")
+            continue
+        if words[0] in ("reporter", "name") and len(words) >= 2:
+            reporter, words = words[1], words[2:]
+        if words and words[0] == "state" and device and reporter:
+            found = True
+            pairs = dict(zip(words[::2], words[1::2], strict=False))
+            yield _reporter(device, reporter, pairs, origin)
+        elif words:
+            origin.leave_out(number, f"no line of devlink health: {text[:60]!r}")
+    if not found:
+        raise origin.refuse(1, "no reporter in it", "record with: devlink -j health show")
+
+
+def _devlink_json(document: Any, origin: Origin) -> Iterator[Reading]:
+    health = document.get("health") if isinstance(document, dict) else None
+    if not isinstance(health, dict):
+        raise origin.refuse(1, "no health in it", "record with: devlink -j health show")
+    for device, reporters in health.items():
+        for entry in reporters if isinstance(reporters, list) else []:
+            if isinstance(entry, dict) and ("reporter" in entry or "name" in entry):
+                pairs = {key: str(value) for key, value in entry.items()}
+                yield _reporter(str(device), pairs.get("reporter", pairs.get("name", "")), pairs, origin)
+
+
+def _reporter(device: str, reporter: str, pairs: dict[str, str], origin: Origin) -> Reading:
+    cells: list[tuple[SourceMetric, Value, str]] = [
+        (SourceMetric("health", "", Kind.STATE), pairs.get("state"), "devlink printed no state")
+    ]
+    for name in ("error", "recover"):
+        cell: Cell = parse_cell(pairs[name], wrapped=_LIMIT) if name in pairs else (None, "devlink printed none")
+        cells.append((SourceMetric(f"health_{name}s", "1", Kind.COUNTER), *cell))
+    return reading(origin.now(), f"device:{device}/reporter:{reporter}", cells)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows of `perf stat --metric-only`: every metric is a gauge under the name that perf prints.
+
+With -x a header names the metrics, and names what stands before them: `time,socket,cpus,insn per cycle,GHz,`. With -j
+every row names its metrics itself (perf before that had this form is refused by its caller).
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pollscope.collectors.parsing import Cell, Origin, parse_cell
+from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
+
+# perf 6.1 writes these commas whatever the separator is, and older ones forget the one before the names
+_HEADER = re.compile(
+    r"(?P<time>time[,;\t|])?"
+    r"(?P<place>(?:core|die|cluster|cache|socket)[,;\t|](?:cpus|ctrs)[,;\t|]?|(?:cpu|comm-pid|node)[,;\t|])?"
+    r"(?P<names>.*[A-Za-z].*)(?P<mark>[,;\t|])"
+)
+_MARKS = tuple(",;\t|")
+_STAMP = re.compile(r"\d+\.\d{9}")
+_VALUE = re.compile(r"\d+(?:\.\d*)?|\.\d+|", re.ASCII)
+_ALONE = {"cpu", "comm-pid"}  # places without a number of counters behind them
+# keys of a JSON row that are no metrics, and those that a row of --metric-only does not have
+_PLACES = {"interval", "counters", "aggregate-number", "cgroup", "thread"}
+_PLACES |= {"socket", "die", "cluster", "cache", "core", "cpu", "node"}
+_OTHER_ROWS = {"event", "counter-value", "unit", "event-runtime", "metric-value", "metric-unit", "metricgroup"}
+_TORN = "perf leaves out the metrics of an event that was not counted: which of the row's values is whose is unknown"
+_TWICE = "perf printed two metrics of this name"
+
+
+class MetricTable:
+    """Reads rows once their header has come; JSON rows need none.
+
+    Args:
+        json_path: gives the unit path of a JSON row.
+        cell_path: gives the unit path of the cell that names a place; empty when it is none.
+    """
+
+    def __init__(
+        self, origin: Origin, json_path: Callable[[dict[str, Any]], str], cell_path: Callable[[str], str]
+    ) -> None:
+        self._origin, self._json_path, self._cell_path = origin, json_path, cell_path
+        self._header: re.Match[str] | None = None
+        self._names: list[str] = []
+
+    def begin(self, line: str) -> bool:
+        """Whether the line is a header; the rows below it are then understood."""
+        header = _HEADER.fullmatch(line) if line.endswith(_MARKS) else None  # the pattern alone is slow on long lines
+        names = [" ".join(name.split()) for name in header["names"].split(header["mark"])] if header else []
+        if not header or not all(re.search("[A-Za-z]", name) for name in names):
+            return False
+        self._header, self._names = header, names
+        return True
+
+    def row(self, line: str) -> Reading | None:
+        """The reading of a row; None when the line is none."""
+        if line.startswith("{"):
+            return self._from_json(line)
+        return self._from_cells(line, self._header) if self._header else None
+
+    def _from_json(self, line: str) -> Reading | None:
+        if '"counter-value"' in line or '"metric-value"' in line:  # nearly every line
+            return None
+        try:
+            fields: Any = json.loads(line, object_pairs_hook=list)
+            names = [key for key, _ in fields if key not in _PLACES]
+        except (ValueError, RecursionError, TypeError):
+            return None
+        places = {key: value for key, value in fields if key in _PLACES}
+        values = [value for key, value in fields if key not in _PLACES]
+        if not names or not _OTHER_ROWS.isdisjoint(names) or not all(isinstance(value, str) for value in values):
+            return None
+        cells = [parse_cell(value.replace("none", "")) for value in values]
+        return self._reading(str(places.get("interval", "")), self._json_path(places), names, cells)
+
+    def _from_cells(self, line: str, header: re.Match[str]) -> Reading | None:
+        cells = [cell.strip() for cell in line.split(header["mark"])]
+        stamp = cells.pop(0) if header["time"] else ""
+        path = "system"
+        if header["place"] and cells:
+            path = self._cell_path(cells.pop(0))
+            if cells and header["place"].rstrip(",;\t|") not in _ALONE:
+                cells.pop(0)
+        values = cells[:-1]
+        fits = len(values) == len(self._names) and not cells[-1] and all(map(_VALUE.fullmatch, values))
+        if not fits or not path or bool(header["time"]) != bool(_STAMP.fullmatch(stamp)):
+            return None
+        torn = "" in values
+        return self._reading(stamp, path, self._names, [(None, _TORN) if torn else parse_cell(v) for v in values])
+
+    def _reading(self, stamp: str, path: str, names: Sequence[str], cells: list[Cell]) -> Reading:
+        twice = {name for name, count in Counter(names).items() if count > 1}
+        kept = [(None, _TWICE) if name in twice else cell for name, cell in zip(names, cells, strict=True)]
+        seconds = parse_cell(stamp)[0] if stamp else None
+        t_ns = self._origin.now(None if seconds is None else round(seconds * 1e9))
+        return row(t_ns, path, [_metric(name) for name in names], kept)
+
+
+@lru_cache(maxsize=4096)
+def _metric(name: str) -> SourceMetric:
+    """`%  tma_retiring` and `branch-misses of all branches` are percentages; of other units perf says nothing."""
+    percent = name.startswith("%") or " of all " in f" {name} "
+    return SourceMetric(name.lstrip("% "), "%" if percent else "", Kind.GAUGE)

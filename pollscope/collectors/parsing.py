@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the parsers have in common: where lines come from, what is wrong with them, and how a printed cell becomes a
+number.
+
+A parser is a function `parse(lines, origin) -> Iterator[Reading]`. It reads as it goes (constant memory), starts no
+process, and knows no index: columns are found by their names. It raises `ParseError` when the text is not what it
+should be, and notes in `origin.problems` the single lines that it left out. It never makes a number out of a torn or
+glued cell.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from itertools import chain
+
+from pollscope.base.errors import UsageError
+
+Cell = tuple[int | float | None, str]
+
+# A counter is at most 48 bits wide; whatever is near or above has wrapped (COLLECTORS: values of k * 14 * 2^48).
+WRAPPED = 1 << 47
+LONGEST_PLAIN = 14  # characters: a number of them is below 2^47
+_KEPT_PROBLEMS = 20
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])", re.ASCII)
+_MISSING = re.compile(r"|n/?a|-1(?:\.0*)?|[+-]?nan%?|[+-]?inf|-2147483648|---?|\(null\)", re.ASCII | re.IGNORECASE)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# the second: the mark of UTF-16 where it was decoded as UTF-8 with errors="replace"
+_MARK, _NO_UTF8 = "\ufeff", ("\ufffd\ufffd", "\ufffe")
+_SCALE = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+class ParseError(UsageError):
+    """The text is not the output that the parser was promised; `where` is file and line."""
+
+
+@dataclass
+class Problems:
+    """Lines that were left out: all counted, the first few kept (memory stays constant)."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        self.count += 1
+        if len(self.first) < _KEPT_PROBLEMS:
+            self.first.append(text)
+
+
+@dataclass
+class Origin:
+    """Where lines come from.
+
+    `clock` gives the time (run's monotonic clock, ns) at which the line just read came; without it the parser uses the
+    tool's own time stamps, or `interval_ns` times the number of the sample when the tool prints none.
+    """
+
+    name: str = "<input>"
+    clock: Callable[[], int] | None = None
+    interval_ns: int | None = None
+    label: str = ""
+    problems: Problems = field(default_factory=Problems)
+
+    def at(self, line: int) -> str:
+        return f"{self.name}:{line}"
+
+    def refuse(self, line: int, what: str, remedy: str = "") -> ParseError:
+        return ParseError(what, self.at(line), remedy)
+
+    def leave_out(self, line: int, what: str) -> None:
+        self.problems.add(f"{self.at(line)}: {what}")
+
+    def now(self, stamp_ns: int | None = None, sample: int = 0) -> int | None:
+        """Time of the present sample: the clock's, else the tool's stamp, else from the interval, else unknown."""
+        if self.clock is not None:
+            return self.clock()
+        if stamp_ns is not None:
+            return stamp_ns
+        return None if self.interval_ns is None else sample * self.interval_ns
+
+
+def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
+    """The lines without the byte-order mark that some systems put in front of a text.
+
+    Raises:
+        ParseError: the text is UTF-16 (what PowerShell makes of `>`), read as UTF-8.
+    """
+    iterator = iter(lines)
+    first = next(iterator, "")
+    # Every second byte of ASCII in UTF-16 is zero.
+    if first.startswith(_NO_UTF8) and first.count("\0") > len(first) // 3:
+        raise origin.refuse(1, "the text is UTF-16", "convert it: iconv -f UTF-16 -t UTF-8")
+    return chain((first.removeprefix(_MARK),), iterator) if first else iterator
+
+
+def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
+    """Numbers and cleans lines; leaves out a last line that was cut off (the lines before it ended with a newline)."""
+    held, ended = None, False
+    for number, line in enumerate(without_mark(lines, origin), 1):
+        if held is not None:
+            yield held
+            held = None
+        if line.endswith("\n") and "\r" not in line and "\x1b" not in line:  # nothing to clean: nearly every line
+            ended = True
+            yield number, line[:-1]
+            continue
+        if is_ended(line):
+            ended = True
+        elif ended:
+            held = number, clean(line)
+            continue
+        yield number, clean(line)
+    if held is not None:
+        origin.leave_out(held[0], "the last line is cut off")
+
+
+def is_ended(line: str) -> bool:
+    """Whether the tool has finished the line; pcm-memory ends some with a carriage return."""
+    return line.endswith(("\n", "\r"))
+
+
+def clean(line: str) -> str:
+    """Without terminal escapes, carriage returns and the newline.
+
+    A blank takes their place inside the line: without it the digits on both sides would become one number.
+    """
+    if "\r" not in line and "\x1b" not in line:
+        return line.rstrip("\n")
+    return _ESCAPES.sub(" ", line.rstrip("\r\n")).replace("\r", " ")
+
+
+def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED, human: bool = False) -> Cell:
+    """One printed number, or None and why not. Understands a trailing %, and with `human` the suffixes K, M, G, T
+    (powers of 1000), which only some outputs have: elsewhere they are damage.
+
+    Integers stay integers. With `negative` numbers below zero are data, -1 included.
+    """
+    text = text.strip()
+    if len(text) <= LONGEST_PLAIN and text.isascii():
+        if text.isdecimal():
+            return int(text), ""
+        whole, point, decimals = text.partition(".")
+        if point and whole.isdecimal() and decimals.isdecimal():
+            return float(text), ""
+    if _NUMBER.fullmatch(text):
+        if not negative and _MISSING.fullmatch(text):
+            return None, f"the tool marks it as invalid ({text})"
+        return _checked(text, 1, negative, wrapped)
+    suffixed = _HUMAN.fullmatch(text) if human else None
+    if suffixed:
+        return _checked(suffixed[1], _SCALE[suffixed[2]], negative, wrapped)
+    if _MISSING.fullmatch(text):
+        return None, f"the tool marks it as invalid ({text})" if text else "empty cell: not present or inactive"
+    if text.endswith("%"):
+        return parse_cell(text[:-1], negative=negative, wrapped=wrapped, human=human)
+    return None, f"not a number: {text[:40]!r}"
+
+
+def _checked(text: str, scale: int, negative: bool, wrapped: float) -> Cell:
+    if len(text) > 40:
+        return None, f"not a counter: {len(text)} characters long"
+    value: int | float = int(text) * scale if text.lstrip("+-").isdigit() else float(text) * scale
+    if not math.isfinite(value):
+        return None, f"not finite: {text}"
+    if abs(value) >= wrapped:
+        return None, f"counter wrapped: {text} is not below 2^{math.log2(wrapped):.0f}"
+    if value < 0 and not negative:
+        return None, f"negative: {text}"
+    return value, ""
+
+
+def scaled(cell: Cell, scale: float) -> Cell:
+    """The cell in base units; integers stay integers under an integer scale."""
+    value, reason = cell
+    if value is None:
+        return None, reason
+    if isinstance(value, int) and isinstance(scale, int):
+        return value * scale, ""
+    if scale == 1:
+        return value, ""
+    if scale < 1:
+        quotient = value / round(1 / scale)
+        # 99.88 % is 0.9988, not 0.9987999999999999
+        return float(f"{quotient:.15g}") if isinstance(value, float) else quotient, ""
+    # 2.11 GHz is 2110000000 Hz, not 2109999999.9999998: printed decimals leave room for this rounding.
+    product = value * scale
+    whole = float(round(product))
+    return whole if abs(product - whole) <= abs(product) * 4e-16 else float(f"{product:.15g}"), ""
+
+
+@lru_cache(maxsize=4096)
+def slug(text: str) -> str:
+    """A metric name from a printed one: lower case, words joined by underscores."""
+    return re.sub(r"[^0-9a-z]+", "_", text.lower().replace("%", " percent ")).strip("_") or "unnamed"
+
+
+class Stamps:
+    """Nanoseconds since the first time stamp of a file (local time without zone, as PCM prints it)."""
+
+    def __init__(self) -> None:
+        self._first: datetime | None = None
+        self._text, self._ns = "", 0
+
+    def ns(self, date: str, time: str) -> int | None:
+        """None when the two cells are not a time."""
+        text = f"{date.strip()} {time.strip()}"
+        if text != self._text:
+            try:
+                stamp = datetime.fromisoformat(text)
+            except ValueError:
+                return None
+            self._first = self._first or stamp
+            if (stamp.tzinfo is None) != (self._first.tzinfo is None):
+                return None
+            delta = stamp - self._first
+            self._text, self._ns = text, (delta.days * 86400 + delta.seconds) * 10**9 + delta.microseconds * 1000
+        return self._ns
+
+
+def recognise_failure(line: str) -> tuple[str, str] | None:
+    """What a tool's own failure message means: (what, remedy); None when the line is no such message."""
+    return next(((what, remedy) for pattern, what, remedy in _FAILURES if pattern.search(line)), None)
+
+
+_FAILURES = [
+    (re.compile(pattern, re.IGNORECASE), what, remedy)
+    for pattern, what, remedy in (
+        (
+            r"vPMU is not enabled",
+            "no PMU in this virtual machine",
+            "measure on bare metal or pass the PMU to the guest",
+        ),
+        (
+            r"Unsupported processor model",
+            "the tool does not know this processor",
+            "use a newer PCM or another collector",
+        ),
+        (r"CPU is required for this tool", "the tool needs an Intel server processor", "use another collector here"),
+        (r"unknown platform", "the tool does not know this platform", "use a newer PCM or another collector"),
+        (
+            r"no MSR or PCI CFG space access|Can ?not access CPUs Model Specific|Can't open MSR handle",
+            "no access to model-specific registers",
+            "modprobe msr; run as root; look for kernel lockdown",
+        ),
+        (r"Cannot find PMU", "the kernel has no such PMU", "see /sys/bus/event_source/devices for what there is"),
+        (r"event syntax error", "perf does not know an event", "see 'perf list'; name events by the CPU's generation"),
+        (r"Cannot find metric or group", "perf does not know a metric", "name the events themselves"),
+        (
+            r"perf_event_paranoid|No permission to enable|Access to performance monitoring",
+            "no permission to count",
+            "run as root or lower perf_event_paranoid",
+        ),
+        (
+            r"Unsupported uncore pmu configuration",
+            "no uncore IIO PMU for perf iostat",
+            "use pcm-iio where MSRs are accessible",
+        ),
+        (r"bad command line argument", "the tool refused its arguments", "the tool may be too old for them"),
+    )
+]

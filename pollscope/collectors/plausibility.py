@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules across collectors: do the numbers of one window fit each other?
+
+Each finding is ok, suspicious or impossible, with the numbers that it was made from and what to do. A rule whose
+inputs are absent makes no finding. Thresholds stand beside their reasons.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pollscope.base.names import COLLECTORS, load
+from pollscope.collectors.interface import Status
+from pollscope.collectors.node_ipc import node_against_host
+from pollscope.collectors.window import Plausibility, PlausibilityFinding, Window
+
+_BUSY_BYTES = 1e6  # a NIC above 1 MB/s carries more than keep-alives
+
+
+def judge(window: Window) -> list[PlausibilityFinding]:
+    """All findings of all rules on a window."""
+    return [finding for rule in _RULES for finding in rule(window)]
+
+
+def _nic_against_iio(window: Window) -> Iterator[PlausibilityFinding]:
+    """What the NIC received and did not drop has crossed PCIe: DMA writes are at least that, plus descriptors."""
+    nic, iio = window.rate("nic.rx_bytes"), window.rate("dma_write")
+    if nic is None or iio is None or nic < _BUSY_BYTES:
+        return
+    dropped = (window.rate("nic.rx_port_discards") or 0) + (window.rate("nic.rx_no_descriptor") or 0)
+    numbers = {"nic_rx_bytes_per_s": nic, "iio_dma_write_bytes_per_s": iio, "dropped_per_s": dropped}
+    text = f"the NIC received {nic / 1e6:.1f} MB/s, the IIO stacks wrote {iio / 1e6:.1f} MB/s"
+    if iio == 0:
+        yield PlausibilityFinding(
+            "nic_iio",
+            Plausibility.IMPOSSIBLE,
+            f"{text}: no stack carries the NIC's traffic; is the PMU in use?",
+            numbers,
+        )
+    elif iio < 0.9 * nic:
+        # a tenth: pcm-iio sees each counter for a slice of the interval
+        verdict = Plausibility.SUSPICIOUS if dropped or iio > 0.5 * nic else Plausibility.IMPOSSIBLE
+        yield PlausibilityFinding(
+            "nic_iio", verdict, f"{text}, less than received ({dropped:.0f} packets/s dropped)", numbers
+        )
+    else:
+        yield PlausibilityFinding("nic_iio", Plausibility.OK, text, numbers)
+
+
+def _nic_against_dram(window: Window) -> Iterator[PlausibilityFinding]:
+    """With DDIO off every received byte is written to DRAM; with DDIO on it may stay in the LLC, so nothing follows."""
+    nic, dram = window.rate("nic.rx_bytes"), window.rate("dram_write")
+    off = [
+        series
+        for (_, _, metric), series in window.series.items()
+        if metric == "ddio" and series.count and not series.last
+    ]
+    if nic is None or dram is None or nic < _BUSY_BYTES or not off:
+        return
+    verdict = Plausibility.OK if dram >= 0.8 * nic else Plausibility.SUSPICIOUS
+    text = f"DDIO is off, the NIC received {nic / 1e6:.1f} MB/s, DRAM was written with {dram / 1e6:.1f} MB/s"
+    yield PlausibilityFinding("ddio_dram", verdict, text, {"nic_rx_bytes_per_s": nic, "dram_write_bytes_per_s": dram})
+
+
+def _lookups(window: Window) -> Iterator[PlausibilityFinding]:
+    """Hits and misses make the lookups; counters taken one after the other may differ, by twice they may not."""
+    for source, path, series in window.units("iotlb_lookups", "iotlb_misses"):
+        lookups, misses = (one.total for one in series)
+        if misses > lookups:
+            verdict = Plausibility.IMPOSSIBLE if misses > 2 * lookups else Plausibility.SUSPICIOUS
+            text = f"{source} {path}: {misses:.0f} IOTLB misses in {lookups:.0f} lookups"
+            yield PlausibilityFinding("iotlb", verdict, text, {"misses": misses, "lookups": lookups})
+    for source, path, series in window.units("iotlb_lookups", "iotlb_hits", "iotlb_misses"):
+        yield from _parts("iotlb_sum", f"{source} {path}: IOTLB", *(one.total for one in series))
+
+
+def _llc(window: Window) -> Iterator[PlausibilityFinding]:
+    for event in ("pcirdcur", "itom", "itomcachenear", "rfo"):
+        for source, path, series in window.units(event, f"{event}_hit", f"{event}_miss"):
+            yield from _parts("llc_sum", f"{source} {path}: {event}", *(one.total for one in series))
+
+
+def _parts(rule: str, what: str, whole: float, hits: float, misses: float) -> Iterator[PlausibilityFinding]:
+    if whole <= 0:
+        return
+    off = abs(hits + misses - whole) / whole
+    verdict = Plausibility.OK if off <= 0.1 else Plausibility.SUSPICIOUS if off <= 1 else Plausibility.IMPOSSIBLE
+    text = f"{what}: {hits:.0f} hits + {misses:.0f} misses against {whole:.0f} in all ({off:.0%} off)"
+    yield PlausibilityFinding(rule, verdict, text, {"whole": whole, "hits": hits, "misses": misses})
+
+
+def _partial_writes(window: Window) -> Iterator[PlausibilityFinding]:
+    """A partial write moves a line too: more of them than lines written is a wrapped counter (2e9 at idle was seen)."""
+    for source, path, (partial, written) in window.units("partial_writes", "dram_write"):
+        lines = written.total / 64
+        if partial.total > 2 * lines + 1e6:
+            text = f"{source} {path}: {partial.total:.3g} partial writes in {lines:.3g} written lines"
+            yield PlausibilityFinding(
+                "partial_writes", Plausibility.IMPOSSIBLE, text, {"partial": partial.total, "lines": lines}
+            )
+
+
+def _channels(window: Window) -> Iterator[PlausibilityFinding]:
+    """The tool's socket total is the sum of its channels; otherwise columns were mixed up."""
+    for metric in ("dram_read", "dram_write"):
+        for source, path, (total,) in window.units(metric):
+            parts = [
+                one
+                for (s, p, m), one in window.series.items()
+                if (s, m) == (source, metric) and p.startswith(f"{path}/channel")
+            ]
+            if not parts or not total.total:
+                continue
+            summed = sum(part.total for part in parts)
+            off = abs(summed - total.total) / total.total
+            if off > 0.02:
+                text = f"{source} {path} {metric}: channels {summed:.4g} B/s, socket {total.total:.4g} ({off:.0%} off)"
+                yield PlausibilityFinding(
+                    "channel_sum", Plausibility.SUSPICIOUS, text, {"channels": summed, "socket": total.total}
+                )
+
+
+def _wrapped(window: Window) -> Iterator[PlausibilityFinding]:
+    """2^47 and above: the parser made an absence of it; a window with such samples is not to be trusted."""
+    for (source, path, metric), series in window.series.items():
+        if series.wrapped:
+            text = f"{source} {path} {metric}: {series.wrapped} wrapped values beside {series.count} good ones"
+            yield PlausibilityFinding(
+                "wrapped", Plausibility.IMPOSSIBLE, text, {"wrapped": series.wrapped, "good": series.count}
+            )
+
+
+def _backwards(window: Window) -> Iterator[PlausibilityFinding]:
+    for (source, path, metric), series in window.series.items():
+        # powercap energy wraps by design at energy_range
+        if series.backwards and not metric.endswith("energy"):
+            text = f"{source} {path} {metric} went backwards {series.backwards} times: reset or wrapped meanwhile"
+            yield PlausibilityFinding("backwards", Plausibility.SUSPICIOUS, text, {"times": series.backwards})
+
+
+def _multiplexed(window: Window) -> Iterator[PlausibilityFinding]:
+    """Below nine tenths of the time on a counter, the kernel's scaling is a guess about the rest."""
+    for (source, path, metric), series in window.series.items():
+        if metric.endswith(".running_share") and series.count and series.lowest < 0.9:
+            event = metric.removesuffix(".running_share")
+            text = f"{source} {path} {event} was on a counter {series.lowest:.0%} of the time"
+            yield PlausibilityFinding("multiplexed", Plausibility.SUSPICIOUS, text, {"share": series.lowest})
+
+
+def _instructions(window: Window) -> Iterator[PlausibilityFinding]:
+    """No processor retires more than 8 instructions a cycle."""
+    for source, path, (instructions, cycles) in window.units("instructions", "cycles"):
+        if cycles.total and instructions.total / cycles.total > 8:
+            ipc = instructions.total / cycles.total
+            yield PlausibilityFinding(
+                "ipc", Plausibility.IMPOSSIBLE, f"{source} {path}: {ipc:.1f} instructions per cycle", {"ipc": ipc}
+            )
+
+
+def _zeros(window: Window) -> Iterator[PlausibilityFinding]:
+    """A counting tool that gives only zeros while a NIC is busy counts nothing."""
+    nic = window.rate("nic.rx_bytes")
+    if nic is None or nic < _BUSY_BYTES:
+        return
+    for source in sorted({source for source, _, _ in window.series if _owns_uncore(source)}):
+        values = [one for (s, _, _), one in window.series.items() if s == source and one.count]
+        if values and not any(one.total for one in values):
+            text = f"{source}: all {len(values)} series are zero while the NIC receives {nic / 1e6:.1f} MB/s"
+            yield PlausibilityFinding(
+                "zeros", Plausibility.IMPOSSIBLE, text, {"series": len(values), "nic_rx_bytes_per_s": nic}
+            )
+
+
+def _owns_uncore(collector: str) -> bool:
+    return collector in COLLECTORS and bool(load(COLLECTORS, collector).owns_uncore)
+
+
+def _owners(window: Window) -> Iterator[PlausibilityFinding]:
+    """PCM programs the uncore PMUs itself, without asking: two owners overwrite each other."""
+    there = [each.collector for each in window.outcomes if each.status is not Status.ABSENT]
+    owners = sorted(filter(_owns_uncore, there))
+    if len(owners) > 1:
+        text = f"{' and '.join(owners)} ran at once and may have programmed the same counters: run one at a time"
+        yield PlausibilityFinding("pmu_in_use", Plausibility.SUSPICIOUS, text, {"owners": len(owners)})
+
+
+_RULES: tuple[Callable[[Window], Iterator[PlausibilityFinding]], ...] = (
+    _nic_against_iio,
+    _nic_against_dram,
+    _lookups,
+    _llc,
+    _partial_writes,
+    _channels,
+    _wrapped,
+    _backwards,
+    _multiplexed,
+    _instructions,
+    node_against_host,
+    _zeros,
+    _owners,
+)

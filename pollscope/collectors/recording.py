@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Raw recordings: what a source gave, byte for byte, and when.
+
+`NAME.raw` holds the bytes, `NAME.pace` says when each piece of them came: first a JSON line (`format`, `source`,
+`kind`), then one line a piece, `<offset> <t_ns> <label>`. A `stream` is one text that grew; `snapshots` are whole
+texts, each with a label (which file, interface or request it is). Nothing is parsed while a trial runs: that costs
+the measured host nothing, and a broken line harms no measurement.
+"""
+
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pollscope.base.errors import UsageError
+from pollscope.collectors.parsing import Origin, Problems
+from pollscope.collectors.sample import Reading
+
+FORMAT = 1
+RecordingKind = Literal["stream", "snapshots"]
+Parser = Callable[[Iterator[str], Origin], Iterator[Reading]]
+
+
+class Piece(NamedTuple):
+    """What came at one time."""
+
+    t_ns: int
+    label: str
+    data: bytes
+
+
+class Recorder:
+    """Writes a recording; every piece is stamped with the run's monotonic clock (CLOCK_MONOTONIC) as it comes."""
+
+    def __init__(self, folder: Path, source: str, kind: RecordingKind) -> None:
+        self.path = folder / f"{source}.raw"
+        self._raw = self.path.open("wb")
+        self._pace = self.path.with_suffix(".pace").open("w", encoding="utf-8")
+        self._pace.write(json.dumps({"format": FORMAT, "source": source, "kind": kind}) + "\n")
+        self._offset, self._lock = 0, threading.Lock()
+        self.last_ns = 0
+
+    def write(self, data: bytes, label: str = "") -> None:
+        """Adds a piece; after `close` a late piece is dropped."""
+        with self._lock:
+            if self._raw.closed:
+                return
+            self.last_ns = time.monotonic_ns()
+            self._pace.write(f"{self._offset} {self.last_ns} {label}\n")
+            self._raw.write(data)
+            self._offset += len(data)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._offset
+
+    def close(self) -> None:
+        with self._lock:
+            self._raw.close()
+            self._pace.close()
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording on disk."""
+
+    path: Path
+    source: str
+    kind: RecordingKind
+
+    @classmethod
+    def open(cls, path: Path) -> "Recording":
+        """Opens `NAME.raw` by its pace file.
+
+        Raises:
+            UsageError: there is no pace file, or it is of another format.
+        """
+        pace = path.with_suffix(".pace")
+        try:
+            with pace.open(encoding="utf-8") as file:
+                head = json.loads(file.readline())
+            if head["format"] != FORMAT or head["kind"] not in ("stream", "snapshots"):
+                raise UsageError(f"format {head['format']!r} is not known", f"{pace}:1", "record again")
+            return cls(path, head["source"], head["kind"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"no pace of a recording: {error}", str(pace), "record with: pollscope collect NAME"
+            ) from None
+
+    def pieces(self) -> Iterator[Piece]:
+        """The pieces in order. A piece that did not reach the disk whole is left out."""
+        with self.path.with_suffix(".pace").open(encoding="utf-8") as pace, self.path.open("rb") as raw:
+            next(pace)
+            before: tuple[int, int, str] | None = None
+            for line in pace:
+                offset, t_ns, label = self._index(line)
+                if before is not None:
+                    yield Piece(before[1], before[2], raw.read(offset - before[0]))
+                before = offset, t_ns, label
+            if before is not None:
+                yield Piece(before[1], before[2], raw.read())
+
+    def _index(self, line: str) -> tuple[int, int, str]:
+        offset, _, rest = line.rstrip("\n").partition(" ")
+        t_ns, _, label = rest.partition(" ")
+        if not (offset.isdigit() and t_ns.isdigit()):
+            raise UsageError(
+                f"broken line in the pace: {line[:40]!r}", str(self.path.with_suffix(".pace")), "record again"
+            )
+        return int(offset), int(t_ns), label
+
+    def readings(self, parser: Parser, problems: Problems) -> Iterator[Reading]:
+        """Parses the recording; every reading has the time at which its text came."""
+        if self.kind == "stream":
+            yield from _parse_stream(self, parser, problems)
+        else:
+            yield from _parse_snapshots(self, parser, problems)
+
+
+def _parse_stream(recording: Recording, parser: Parser, problems: Problems) -> Iterator[Reading]:
+    now = [0]
+
+    def lines() -> Iterator[str]:
+        rest = b""
+        for piece in recording.pieces():
+            now[0] = piece.t_ns
+            *whole, rest = (rest + piece.data).split(b"\n")
+            for line in whole:
+                yield line.decode(errors="replace") + "\n"
+        if rest:
+            yield rest.decode(errors="replace")
+
+    yield from parser(lines(), Origin(recording.path.name, lambda: now[0], problems=problems))
+
+
+def _parse_snapshots(recording: Recording, parser: Parser, problems: Problems) -> Iterator[Reading]:
+    for piece in recording.pieces():
+        name = f"{recording.path.name}[{piece.label}]"
+        origin = Origin(name, lambda t_ns=piece.t_ns: t_ns, label=piece.label, problems=problems)  # type: ignore[misc]
+        # StringIO cuts at newlines only, as the tools do; splitlines also at form feeds and the like
+        yield from parser(iter(io.StringIO(piece.data.decode(errors="replace"))), origin)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All collectors by name: made with their options, or probed for `pollscope doctor`."""
+
+from collections.abc import Callable
+
+from pollscope.base.errors import PollscopeError, UsageError
+from pollscope.base.names import COLLECTORS, load
+from pollscope.collectors.interface import Collector, ProbeResult
+
+
+def create(name: str, **options: object) -> Collector:
+    """A collector by its name.
+
+    Raises:
+        UsageError: no collector has this name, or it does not have one of the options.
+    """
+    if name not in COLLECTORS:
+        raise UsageError(f"no collector {name!r}", "", f"one of: {', '.join(COLLECTORS)}")
+    make: Callable[..., Collector] = load(COLLECTORS, name)
+    try:
+        return make(**options)
+    except TypeError:
+        raise UsageError(f"{name} has no option {', '.join(options)}", "", "see docs/collectors.md") from None
+
+
+def probe_all() -> dict[str, ProbeResult]:
+    """Every collector and whether it can work here, or the precise reason why not."""
+    return {name: _probe(create(name)) for name in COLLECTORS}
+
+
+def _probe(collector: Collector) -> ProbeResult:
+    try:
+        return collector.probe()
+    except (OSError, PollscopeError) as error:
+        return ProbeResult(False, str(error))

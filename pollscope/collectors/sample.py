@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every collector delivers: readings of units, and the tidy table of samples made from them.
+
+A *reading* is what a source says about one unit at one time (several metrics at once, as the tools print them); a
+*sample* is one cell of it: time, source, unit path, metric, value, unit. Parsers deliver readings, because a reading
+costs one object for a whole printed row; `tidy` makes the table.
+
+Unit paths go from the whole to the part, joined by "/": `socket0/stack1:PCIe1/part0`, `socket1/channel3`, `cpu7`,
+`port:eth0/rx_queue2`, `system`. A name after the colon is the tool's own.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import repeat
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pollscope.base.errors import UsageError
+
+Value = int | float | str | None
+
+
+class Kind(StrEnum):
+    """What a number is a number of; decides whether it may be differenced or divided by the interval."""
+
+    RATE = "per second"
+    INTERVAL = "per interval"
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    STATE = "state"
+
+
+class SourceMetric(NamedTuple):
+    """Name, unit (base units: B, s, 1, B/s, 1/s, J, Hz, degC; "" for text) and kind of one column."""
+
+    name: str
+    unit: str
+    kind: Kind
+
+
+class Reading(NamedTuple):
+    """One unit at one time.
+
+    `t_ns` is on the run's monotonic clock when recorded here, since the file's first time stamp when read from a
+    file alone, None when the file has no time stamps. `values[i]` belongs to `metrics[i]`; None is an absence whose
+    reason stands in `reasons[i]`.
+    """
+
+    t_ns: int | None
+    unit_path: str
+    metrics: Sequence[SourceMetric]
+    values: Sequence[Value]
+    reasons: Mapping[int, str] = MappingProxyType({})
+
+    def get(self, name: str) -> Value:
+        """The value of the metric `name`; None when it is absent here."""
+        return next((v for m, v in zip(self.metrics, self.values, strict=False) if m.name == name), None)
+
+
+class SourceSample(NamedTuple):
+    """One row of the tidy table. `value` is None exactly when `reason` says why."""
+
+    t_ns: int | None
+    source: str
+    unit_path: str
+    metric: str
+    value: Value
+    unit: str
+    kind: Kind
+    reason: str
+
+
+def tidy(source: str, readings: Iterable[Reading]) -> Iterator[SourceSample]:
+    """Spreads readings into samples, in order."""
+    for t_ns, path, metrics, values, reasons in readings:
+        for index, (metric, value) in enumerate(zip(metrics, values, strict=False)):
+            reason = reasons.get(index, "not printed by the tool") if value is None else ""
+            yield SourceSample(t_ns, source, path, metric.name, value, metric.unit, metric.kind, reason)
+
+
+def reading(t_ns: int | None, path: str, cells: Iterable[tuple[SourceMetric, Value, str]]) -> Reading:
+    """Makes a reading from (metric, value, reason) triples."""
+    metrics: list[SourceMetric] = []
+    values: list[Value] = []
+    reasons: dict[int, str] = {}
+    for metric, value, reason in cells:
+        if value is None:
+            reasons[len(values)] = reason
+        metrics.append(metric)
+        values.append(value)
+    return Reading(t_ns, path, metrics, values, reasons)
+
+
+def row(
+    t_ns: int | None, path: str, metrics: Sequence[SourceMetric], cells: Sequence[tuple[int | float | None, str]]
+) -> Reading:
+    """Makes a reading from metrics and (value, reason) pairs."""
+    values = [value for value, _ in cells]
+    if None not in values:
+        return Reading(t_ns, path, metrics, values)
+    return Reading(t_ns, path, metrics, values, {i: reason for i, (value, reason) in enumerate(cells) if value is None})
+
+
+def absent(t_ns: int | None, path: str, metrics: Iterable[SourceMetric], reason: str) -> Reading:
+    """A reading of which nothing could be measured, for one reason."""
+    return reading(t_ns, path, zip(metrics, repeat(None), repeat(reason), strict=False))
+
+
+def write_samples(path: Path, samples: Iterable[SourceSample]) -> int:
+    """Writes the table as CSV, JSON lines or Parquet (by the file's ending) and returns the number of rows.
+
+    Raises:
+        UsageError: the ending is none of the three.
+    """
+    writers = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
+    writer = writers.get(path.suffix)
+    if writer is None:
+        raise UsageError(f"unknown ending {path.suffix!r}", str(path), f"use one of {', '.join(writers)}")
+    return writer(path, samples)
+
+
+def _write_csv(path: Path, samples: Iterable[SourceSample]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(SourceSample._fields)
+        for count, sample in enumerate(samples, 1):  # noqa: B007 (the count is what is returned)
+            table.writerow(sample)
+    return count
+
+
+def _write_jsonl(path: Path, samples: Iterable[SourceSample]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for count, sample in enumerate(samples, 1):  # noqa: B007
+            file.write(json.dumps(sample._asdict()) + "\n")
+    return count
+
+
+def _write_parquet(path: Path, samples: Iterable[SourceSample]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text, number = pa.string(), pa.float64()
+    schema = pa.schema(
+        [("t_ns", pa.int64()), ("value", number), ("integer", pa.int64())]
+        + [(name, text) for name in ("source", "unit_path", "metric", "text", "unit", "kind", "reason")]
+    )
+    count = 0
+    with pq.ParquetWriter(path, schema) as writer:
+        for batch in _batches(samples, 65536):
+            writer.write_table(pa.Table.from_pylist([_parquet_row(s) for s in batch], schema=schema))
+            count += len(batch)
+    return count
+
+
+def _parquet_row(sample: SourceSample) -> dict[str, object]:
+    """Typed columns: numbers go to `value` (integers, which floats may round, also to `integer`), text to `text`."""
+    row: dict[str, object] = sample._asdict()
+    row["text"] = sample.value if isinstance(sample.value, str) else None
+    exact = isinstance(sample.value, int) and abs(sample.value) < 1 << 63
+    row["integer"] = sample.value if exact else None
+    row["value"] = None if isinstance(sample.value, str) or sample.value is None else float(sample.value)
+    return row
+
+
+def _batches(samples: Iterable[SourceSample], size: int) -> Iterator[list[SourceSample]]:
+    batch: list[SourceSample] = []
+    for sample in samples:
+        batch.append(sample)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The collector of DPDK's telemetry socket (version 2): a SOCK_SEQPACKET socket, a request a packet."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pollscope.base.errors import HostError
+from pollscope.collectors.interface import ProbeResult
+from pollscope.collectors.parsers import dpdk_telemetry
+from pollscope.collectors.polling import PollingCollector
+
+_TIMEOUT_S = 2.0
+
+
+class DpdkTelemetry(PollingCollector):
+    """Statistics of every port and cycles of every lcore of one running DPDK application."""
+
+    name, summary = "dpdk-telemetry", "statistics and lcore cycles of a running DPDK application"
+    notes = "counter (socket v2); one application: choose it by `file_prefix`"
+    parser = staticmethod(dpdk_telemetry.parse)
+
+    def __init__(self, file_prefix: str = "", runtime: Path | None = None) -> None:
+        super().__init__()
+        self._prefix, self._runtime = file_prefix, runtime or _runtime_folder()
+        self._connection: socket.socket | None = None
+        self._limit = 16384
+
+    def _sockets(self) -> list[Path]:
+        """`:1` and so on are instances with --in-memory under the same prefix."""
+        pattern = f"{self._prefix or '*'}/dpdk_telemetry.v2*"
+        return [path for path in sorted((self._runtime / "dpdk").glob(pattern)) if _answers(path)]
+
+    def probe(self) -> ProbeResult:
+        found = self._sockets()
+        if not found:
+            what = f"with the file prefix {self._prefix!r} " if self._prefix else ""
+            return ProbeResult(False, f"no DPDK application {what}offers telemetry now")
+        if len(found) > 1:
+            names = ", ".join(path.parent.name for path in found)
+            return ProbeResult(False, f"several DPDK applications run ({names}): choose one by its file prefix")
+        return ProbeResult(True, str(found[0]))
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        try:
+            yield from self._snapshot()
+        except OSError:
+            # the application restarted: the next snapshot connects anew
+            self.release()
+            raise
+
+    def release(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _snapshot(self) -> Iterator[tuple[str, bytes]]:
+        ports = json.loads(self._ask("/ethdev/list")).get("/ethdev/list") or []
+        for port in ports:
+            for command in ("/ethdev/stats", "/ethdev/xstats"):
+                request = f"{command},{port}"
+                yield request, self._ask(request) + b"\n"
+        yield "/eal/lcore/usage", self._ask("/eal/lcore/usage") + b"\n"
+
+    def _ask(self, request: str) -> bytes:
+        if self._connection is None:
+            found = self._sockets()
+            if not found:
+                raise HostError("the DPDK application is gone", self.name)
+            self._connection = _connect(found[0])
+            hello = json.loads(self._connection.recv(1024))
+            self._limit = int(hello["max_output_len"])
+        self._connection.send(request.encode())
+        reply = self._connection.recv(self._limit + 1024)
+        if not reply:
+            raise OSError("the application closed the telemetry socket")
+        return reply
+
+
+def _runtime_folder() -> Path:
+    """EAL's choice: /var/run for root, otherwise $XDG_RUNTIME_DIR or /tmp."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp") if os.geteuid() else "/var/run")
+
+
+def _connect(path: Path) -> socket.socket:
+    """Connects; EAL listens with a backlog of one, so a full one is waited for (EAGAIN on a socket with a timeout)."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(_TIMEOUT_S)
+    deadline = time.monotonic() + _TIMEOUT_S
+    try:
+        while True:
+            try:
+                connection.connect(str(path))
+                return connection
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+    except OSError:
+        connection.close()
+        raise
+
+
+def _answers(path: Path) -> bool:
+    """A socket file outlives its application; only a connection tells."""
+    try:
+        _connect(path).close()
+    except OSError:
+        return False
+    return True

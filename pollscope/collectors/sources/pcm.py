@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The collectors that run Intel PCM. One at a time may own the uncore PMUs: two of them overwrite each other without
+a word.
+"""
+
+import os
+import urllib.request
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pollscope.collectors.interface import ProbeResult
+from pollscope.collectors.parsers.pcm import core, iio, memory, pcie, power, sensor_server
+from pollscope.collectors.polling import PollingCollector
+from pollscope.collectors.processor import read_processor
+from pollscope.collectors.tool import ToolCollector
+
+_LOCKDOWN = Path("/sys/kernel/security/lockdown")
+_SCRAPE_LIMIT_S = 2.0
+
+
+class PcmCollector(ToolCollector):
+    """What all PCM tools need: root, an Intel server processor, MSRs, no lockdown, no hypervisor."""
+
+    package = "pcm"
+    owns_uncore = True
+
+    def probe(self) -> ProbeResult:
+        # first what no package changes: under a hypervisor it would be installed for nothing
+        reason = _obstacle()
+        return ProbeResult(False, reason) if reason else super().probe()
+
+
+def _obstacle() -> str:
+    processor = read_processor()
+    if processor.vendor != "GenuineIntel":
+        return f"PCM needs an Intel processor, this is {processor.vendor or 'another'} ({processor.name})"
+    if os.geteuid() != 0:
+        return "not root"
+    if processor.hypervisor:
+        return "a hypervisor hides the uncore PMUs and their MSRs from this virtual machine"
+    if not Path("/dev/cpu/0/msr").exists():
+        return "no MSR device /dev/cpu/0/msr (modprobe msr)"
+    if _LOCKDOWN.exists() and "[none]" not in _LOCKDOWN.read_text(encoding="utf-8"):
+        return f"kernel lockdown is on ({_LOCKDOWN.read_text(encoding='utf-8').strip()}): MSRs and /dev/mem are closed"
+    return ""
+
+
+def _seconds(interval_ns: int, least: float) -> str:
+    return f"{max(interval_ns / 1e9, least):g}"
+
+
+class PcmIio(PcmCollector):
+    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero."""
+
+    name = binary = "pcm-iio"
+    summary = "PCIe traffic and IOMMU events per IIO stack"
+    notes = (
+        "per second; counters are taken one after the other; CSV of all layouts since 202109, text boxes "
+        "(numbers cut to K, M, G); parts are mapped to devices from the text output; events of a whole stack "
+        "(row `Total`)"
+    )
+    parser = staticmethod(iio.parse)
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (_seconds(interval_ns, 1.0), "-csv", "-silent")
+
+
+class PcmPcie(PcmCollector):
+    """pcm-pcie: with hits and misses (-e) and bytes (-B)."""
+
+    name = binary = "pcm-pcie"
+    summary = "PCIe requests at the LLC: DDIO hits and misses per socket"
+    notes = "**per interval**; unit cache lines; `_miss`, `_hit` with -e; `pcie_read_bytes` too is per interval"
+    parser = staticmethod(pcie.parse)
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (_seconds(interval_ns, 1.0), "-csv", "-B", "-e", "-silent")
+
+
+class PcmMemory(PcmCollector):
+    """pcm-memory: -partial avoids the PMM columns, which appear without any PMM on Cascade Lake to Emerald Rapids."""
+
+    name = binary = "pcm-memory"
+    summary = "DRAM traffic per channel and socket"
+    notes = (
+        "per second (mean); MB = 10^6 B; run with -partial; ranks, CXL ports and HBM (`edcN`) in CSV and "
+        "text. Before 202207 inactive channels are missing in the rows: refused"
+    )
+    parser = staticmethod(memory.parse)
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (_seconds(interval_ns, 0.1), "-csv", "-partial", "-silent", "-f")
+
+
+class Pcm(PcmCollector):
+    """pcm: cores, caches, energy. Not with -r: a PMU that another owner uses is not taken from it."""
+
+    name = binary = "pcm"
+    summary = "core, cache and energy counters"
+    notes = (
+        "per interval; counts are printed in millions, traffic in 10^9 B; UPI links (`upi0_in`, `upi0_out`); "
+        "dies (`--die`) are `socket0/die1`"
+    )
+    parser = staticmethod(core.parse)
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (_seconds(interval_ns, 0.1), "-csv", "-silent", "-f")
+
+
+class PcmPower(PcmCollector):
+    """pcm-power: package and DRAM energy, channel power states."""
+
+    name = binary = "pcm-power"
+    summary = "energy and power states per socket and channel"
+    notes = "per interval; text only"
+    parser = staticmethod(power.parse)
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (_seconds(interval_ns, 0.1), "-silent")
+
+
+class PcmSensorServer(PollingCollector):
+    """What a pcm-sensor-server that somebody has started here gives to Prometheus; it keeps the PMUs while it runs."""
+
+    name, summary = "pcm-sensor-server", "counters of a running pcm-sensor-server"
+    notes = "counter; somebody else starts the server, and it keeps the PMUs while it runs"
+    parser = staticmethod(sensor_server.parse)
+    owns_uncore = True
+
+    def __init__(self, url: str = "http://localhost:9738/metrics") -> None:
+        super().__init__()
+        self._url = url
+
+    def probe(self) -> ProbeResult:
+        try:
+            self._scrape()
+        except OSError as error:
+            return ProbeResult(False, f"no pcm-sensor-server answers at {self._url} ({error})")
+        return ProbeResult(True, self._url)
+
+    def snapshot(self) -> Iterable[tuple[str, bytes]]:
+        yield "", self._scrape()
+
+    def _scrape(self) -> bytes:
+        # without a proxy: the server is on this host
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        request = urllib.request.Request(self._url, headers={"Accept": "text/plain"})
+        with opener.open(request, timeout=_SCRAPE_LIMIT_S) as answer:
+            return bytes(answer.read())

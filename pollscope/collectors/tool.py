@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tools: collectors that run one and record its standard output as a stream, and asking one for a single answer."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pollscope.base.errors import HostError
+from pollscope.collectors.interface import Collector, CollectorOutcome, ProbeResult, Status
+from pollscope.collectors.parsing import recognise_failure
+from pollscope.collectors.recording import Recorder
+
+_GRACE_S = 3.0
+_ANSWER_LIMIT_S = 20.0
+_LEAST_SILENCE_NS = 5_000_000_000
+
+
+class ToolCollector(Collector):
+    """Runs one long-lived tool. Subclasses say which, with which arguments, and how its output is parsed."""
+
+    binary: str
+    package = ""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._recorder: Recorder | None = None
+        self._reader: threading.Thread | None = None
+        self._started_ns = self._interval_ns = 0
+        self._errors: Path | None = None
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        """Arguments after the tool's name."""
+        raise NotImplementedError
+
+    def probe(self) -> ProbeResult:
+        path = shutil.which(self.binary)
+        if path is None:
+            advice = f" (apt-get install {self.package})" if self.package else ""
+            return ProbeResult(False, f"{self.binary} is not installed{advice}")
+        return ProbeResult(True, path)
+
+    def start(self, folder: Path, interval_ns: int) -> None:
+        recorder = Recorder(folder, self.name, "stream")
+        self._errors = recorder.path.with_suffix(".stderr")
+        command = [*_tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
+        try:
+            with self._errors.open("wb") as errors:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                    env={**os.environ, "LC_ALL": "C"},
+                )
+        except OSError as error:
+            recorder.close()
+            raise HostError(f"cannot run {self.binary}: {error.strerror}", self.name, "see pollscope doctor") from None
+        self._process, self._recorder = process, recorder
+        self._started_ns, self._interval_ns = time.monotonic_ns(), interval_ns
+        self._reader = threading.Thread(target=self._read, name=f"collect-{self.name}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process is not None, "BUG: not started"
+        assert self._process.stdout is not None, "BUG: opened with a pipe"
+        assert self._recorder is not None, "BUG: not started"
+        descriptor = self._process.stdout.fileno()
+        while data := os.read(descriptor, 1 << 16):
+            self._recorder.write(data)
+
+    def stop(self) -> CollectorOutcome:
+        assert self._process is not None, "BUG: not started"
+        assert self._recorder is not None, "BUG: not started"
+        assert self._reader is not None, "BUG: not started"
+        process, recorder = self._process, self._recorder
+        ended_by_itself = process.poll() is not None
+        status, cpu_ns = _end(process) if not ended_by_itself else (process.returncode, None)
+        self._reader.join(_GRACE_S)
+        recorder.close()
+        if not self._reader.is_alive() and process.stdout is not None:
+            process.stdout.close()
+        outcome = CollectorOutcome(
+            self.name, Status.OK, "", cpu_ns, self._started_ns, time.monotonic_ns(), recorder.path
+        )
+        silence_ns = outcome.stopped_ns - max(recorder.last_ns, self._started_ns)
+        if ended_by_itself:
+            outcome.status, outcome.reason = (
+                Status.FAILED,
+                f"{self.binary} ended with status {status}{self._last_words()}",
+            )
+        elif silence_ns > max(_LEAST_SILENCE_NS, 3 * self._interval_ns):
+            outcome.status, outcome.reason = Status.HUNG, f"{self.binary} gave nothing for {silence_ns / 1e9:.1f} s"
+        elif recorder.size_bytes == 0:
+            outcome.status, outcome.reason = Status.FAILED, f"{self.binary} gave nothing{self._last_words()}"
+        self._process = None
+        return outcome
+
+    def _last_words(self) -> str:
+        """What the tool said about its end: a known failure in our words, else its last line."""
+        assert self._errors is not None, "BUG: not started"
+        assert self._recorder is not None, "BUG: not started"
+        lines: list[str] = []
+        for path in (self._recorder.path, self._errors):
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - 8192))
+                lines += [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        for line in lines:
+            failure = recognise_failure(line)
+            if failure:
+                return f": {failure[0]} ({failure[1]})"
+        return f": {lines[-1][:120]}" if lines else ""
+
+
+def ask(command: Sequence[str]) -> bytes:
+    """Standard output of a short-lived tool.
+
+    Raises:
+        HostError: it cannot run, fails, or takes too long.
+    """
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ANSWER_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostError(f"cannot ask it: {error}", command[0]) from None
+    if done.returncode:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise HostError(f"status {done.returncode}: {words[-1][:120] if words else 'no message'}", " ".join(command))
+    return done.stdout
+
+
+def _tied_to_us() -> list[str]:
+    """The tool gets SIGTERM when we die silently: no counter stays programmed behind us (setpriv of util-linux)."""
+    return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+
+
+def _line_buffered() -> list[str]:
+    """In a pipe most tools hold back their output, and its time stamps would be those of a full buffer."""
+    return ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
+
+
+def _end(process: "subprocess.Popen[bytes]") -> tuple[int, int | None]:
+    """Ends our own tool: interrupt (tools free their counters on it), terminate, kill. Returns status and CPU time."""
+    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        # it may have ended by itself in between; its status is collected below
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sent)
+        deadline = time.monotonic() + _GRACE_S
+        while time.monotonic() < deadline:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return process.returncode, int((usage.ru_utime + usage.ru_stime) * 1e9)
+            time.sleep(0.01)
+    return process.wait(), None

@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: BSD-3-Clause
-"""How metrics of the dictionary are computed from one trial, by what they are about; `derive` applies them."""
-
-from collections.abc import Callable
-
-from pollscope.record import Trial
-
-Compute = Callable[[Trial], float]

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The journal of what was changed on a host: on the disk before the host is touched (format: docs/knobs.md).
+
+Runs, `knob set` and the modules of the playbooks write it. The modules carry this file to hosts that have no pollscope
+yet, so it imports only Python's own library and what it names relatively.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from ..base.errors import HostError, UsageError
+from .files import sync_folder
+
+FORMAT = 1
+
+
+class Phase(StrEnum):
+    """How far a change got.
+
+    WRITING: being set or restored; after a crash, nobody knows how much of the write happened.
+    SET: written and read back. RESTORED: as it was, or accepted as it is.
+    """
+
+    WRITING = "writing"
+    SET = "set"
+    RESTORED = "restored"
+
+
+@dataclass(frozen=True)
+class JournalHeader:
+    """Who made a journal. `boot_id` tells whether the host was rebooted since."""
+
+    what: str
+    pollscope: str
+    pid: int
+    start_ticks: int
+    boot_id: str
+    at_utc: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One knob and target.
+
+    Attributes:
+        number: counts from 1 in the order in which knobs were first set.
+        old: exact state before the first change; what is restored.
+        new: exact state that was last written.
+        boot_id: of the boot in which it was first set.
+        found: exact state read back after that write; None while the phase is WRITING for the first time.
+
+    States are what JSON holds: texts for knobs.
+    """
+
+    number: int
+    knob: str
+    target: str
+    old: Any
+    new: Any
+    boot_id: str
+    found: Any = None
+    phase: Phase = Phase.WRITING
+
+
+@dataclass(frozen=True)
+class Content:
+    """A parsed journal. `whole_bytes` is the length up to the last complete line; what follows is a torn line."""
+
+    header: JournalHeader | None
+    entries: tuple[Entry, ...]
+    whole_bytes: int
+
+    @property
+    def pending(self) -> list[Entry]:
+        """Changes that were not restored, in the order in which they were made."""
+        return [entry for entry in self.entries if entry.phase is not Phase.RESTORED]
+
+
+def parse(content: bytes, where: str = "") -> Content:
+    """Reads a journal. A last line without its end is left out: its change was not yet made (or not yet confirmed).
+
+    Raises:
+        UsageError: any other line is not of format 1 (file and line in the message).
+    """
+    whole = content[: content.rfind(b"\n") + 1]
+    header: JournalHeader | None = None
+    entries: dict[int, Entry] = {}
+    for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
+        try:
+            record = json.loads(line)
+            if number == 1:
+                header = _header(record)
+            else:
+                _follow(entries, record, header.boot_id if header else "")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UsageError(
+                f"not a knob journal of format {FORMAT}: {' '.join(str(error).split())[:120]}",
+                f"{where}:{number}",
+                "docs/knobs.md says how to read it by eye",
+            ) from error
+    return Content(header, tuple(entries.values()), len(whole))
+
+
+def _header(record: Any) -> JournalHeader:
+    fields = dict(record)
+    if fields.pop("journal") != FORMAT:
+        raise ValueError("unknown format")
+    header = JournalHeader(**fields)
+    _check_types(header)
+    return header
+
+
+def _check_types(record: JournalHeader | Entry) -> None:
+    for name, kind in type(record).__annotations__.items():
+        value = getattr(record, name)
+        if kind in (str, int) and type(value) is not kind:
+            raise TypeError(f"{name} is {type(value).__name__}, not {kind.__name__}")
+
+
+def _follow(entries: dict[int, Entry], record: Any, boot_id: str) -> None:
+    """Applies one line to the entries."""
+    match record:
+        case {"event": "set", "entry": int(number), "knob": knob, "target": target, "old": old, "new": new}:
+            _follow_set(entries, Entry(number, knob, target, old, new, record.get("boot_id", boot_id)))
+        case {"event": "done", "entry": int(number), "found": found}:
+            entries[number] = replace(entries[number], found=found, phase=Phase.SET)
+        case {"event": "restoring", "entry": int(number)}:
+            entries[number] = replace(entries[number], phase=Phase.WRITING)
+        case {"event": "restored", "entry": int(number), "how": str()}:
+            entries[number] = replace(entries[number], phase=Phase.RESTORED)
+        case _:
+            raise ValueError("unknown line")
+
+
+def _follow_set(entries: dict[int, Entry], entry: Entry) -> None:
+    _check_types(entry)
+    before = entries.get(entry.number)
+    if before is None and entry.number != len(entries) + 1:
+        raise ValueError(f"entry {entry.number} is out of order")
+    if before and (before.knob, before.target, before.old) != (entry.knob, entry.target, entry.old):
+        raise ValueError(f"entry {entry.number} contradicts itself")
+    entries[entry.number] = entry
+
+
+class Journal:
+    """A journal open for writing; the caller holds the host lock.
+
+    Every method that adds a line returns when the line is on the disk; only restoring goes on without.
+    """
+
+    def __init__(self, path: Path, descriptor: int, content: Content) -> None:
+        self.path, self._descriptor = path, descriptor
+        self.header = content.header
+        self._entries = {entry.number: entry for entry in content.entries}
+
+    @classmethod
+    def create(cls, path: Path, header: JournalHeader) -> Self:
+        """Makes a journal that does not exist yet.
+
+        Raises:
+            HostError: the file exists or cannot be made.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise HostError(f"the journal cannot be made: {error.strerror}", str(path), "knobs need root") from error
+        journal = cls(path, descriptor, Content(header, (), 0))
+        journal._append({"journal": FORMAT, **vars(header)})
+        for folder in list(path.parents)[:3]:  # folders that were made just now have to last as well
+            _sync(folder)
+        return journal
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Opens an existing journal to add to it; a torn last line is cut off.
+
+        Raises:
+            HostError: it cannot be opened. UsageError: it is not a journal.
+        """
+        content = load(path)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            os.ftruncate(descriptor, content.whole_bytes)
+        except OSError as error:
+            raise HostError(f"the journal cannot be opened: {error.strerror}", str(path), "knobs need root") from error
+        return cls(path, descriptor, content)
+
+    @classmethod
+    def open_or_create(cls, path: Path, header: JournalHeader) -> Self:
+        """The journal that is there, or a new one; one without pending entries was cut off when begun or removed.
+
+        Raises:
+            HostError, UsageError: as `open` and `create`.
+        """
+        if load(path).pending:
+            return cls.open(path)
+        path.unlink(missing_ok=True)
+        return cls.create(path, header)
+
+    @property
+    def pending(self) -> list[Entry]:
+        """Changes that were not restored, in the order in which they were made."""
+        return [entry for entry in self._entries.values() if entry.phase is not Phase.RESTORED]
+
+    def find(self, knob: str, target: str) -> Entry | None:
+        """The pending change of a knob and target."""
+        return next((entry for entry in self.pending if (entry.knob, entry.target) == (knob, target)), None)
+
+    def set(self, knob: str, target: str, present: Any, new: Any, boot_id: str = "") -> Entry:
+        """Announces a write. The state before the first change of this knob and target is kept over later ones.
+
+        `boot_id` is of this boot; default: the header's.
+        """
+        header_boot_id = self.header.boot_id if self.header else ""
+        entry = self.find(knob, target) or Entry(
+            len(self._entries) + 1, knob, target, present, new, boot_id or header_boot_id
+        )
+        entry = replace(entry, new=new, found=None, phase=Phase.WRITING)
+        record = {"event": "set", "entry": entry.number, "knob": knob, "target": target, "old": entry.old, "new": new}
+        other_boot = {"boot_id": entry.boot_id} if entry.boot_id != header_boot_id else {}
+        return self._add(record | other_boot, entry)
+
+    def done(self, entry: Entry, found: Any) -> Entry:
+        """Confirms an announced write by what was read back."""
+        record = {"event": "done", "entry": entry.number, "found": found}
+        return self._add(record, replace(entry, found=found, phase=Phase.SET))
+
+    def restoring(self, entry: Entry) -> Entry:
+        """Announces that the old state is about to be written, if the disk has room: restoring matters more."""
+        record = {"event": "restoring", "entry": entry.number}
+        return self._add(record, replace(entry, phase=Phase.WRITING), needs_disk=False)
+
+    def restored(self, entry: Entry, how: str) -> Entry:
+        """Closes an entry; `how` is for the reader of the file. One that finds no room on the disk, the next reader of
+        the journal finds to be as it was.
+        """
+        record = {"event": "restored", "entry": entry.number, "how": how}
+        return self._add(record, replace(entry, phase=Phase.RESTORED), needs_disk=False)
+
+    def close(self) -> None:
+        """Closes the file and leaves it on the disk."""
+        os.close(self._descriptor)
+
+    def finish(self) -> None:
+        """Closes the file; when nothing is pending it is deleted, and its two folders when they are empty."""
+        self.close()
+        if self.pending:
+            return
+        self.path.unlink()
+        _sync(self.path.parent)
+        with suppress(OSError):  # not empty, or somebody else's
+            for folder in list(self.path.parents)[:2]:
+                folder.rmdir()
+
+    def _add(self, record: dict[str, Any], entry: Entry, needs_disk: bool = True) -> Entry:
+        try:
+            self._append(record)
+        except HostError:
+            if needs_disk:
+                raise
+        self._entries[entry.number] = entry
+        return entry
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = json.dumps(record).encode() + b"\n"
+        before_bytes = os.fstat(self._descriptor).st_size
+        try:
+            written = os.write(self._descriptor, line)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise HostError(f"the journal cannot be written: {error.strerror}", str(self.path)) from error
+        if written != len(line):
+            os.ftruncate(self._descriptor, before_bytes)
+            raise HostError("the journal cannot be written: the disk is full", str(self.path))
+
+
+def load(path: Path) -> Content:
+    """Reads a journal file; a missing one is empty.
+
+    Raises:
+        HostError: it cannot be read. UsageError: it is not a journal.
+    """
+    try:
+        return parse(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return Content(None, (), 0)
+    except OSError as error:
+        raise HostError(f"the journal cannot be read: {error.strerror}", str(path)) from error
+
+
+def _sync(folder: Path) -> None:
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        raise HostError(f"the journal's folder cannot be written: {error.strerror}", str(folder)) from error

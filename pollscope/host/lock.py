@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One run at a time on a host: a lock that names its owner.
+
+The lock is flock(2) on a file, so the kernel releases it when the owner dies, whatever killed it. The file's content
+(pid and start time, see proc(5) field 22) is there for the message only. A child that inherited the descriptor keeps
+the lock: a register write that outlives its killed parent is over before anyone else takes the lock. The modules of the
+playbooks carry this file to hosts that have no pollscope yet: it names other modules relatively.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..base.errors import HostError
+
+STATE_VARIABLE = "POLLSCOPE_STATE_DIR"
+_RETRY_S = 0.02
+_DYING_S = 12.0  # longer than any tool that a knob starts may take
+_OWNER_BYTES = 4096
+
+
+def state_folder() -> Path:
+    """Where journals are: $POLLSCOPE_STATE_DIR (for containers and tests that share a host), or that of the system."""
+    return Path(os.environ.get(STATE_VARIABLE) or "/var/lib/pollscope")
+
+
+def default_lock_path() -> Path:
+    """The lock of this host, or one in $POLLSCOPE_STATE_DIR."""
+    if os.environ.get(STATE_VARIABLE):
+        return state_folder() / "host.lock"
+    shared = Path("/run/lock")
+    return (shared if shared.is_dir() else Path(tempfile.gettempdir())) / "pollscope.lock"
+
+
+def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """Start time of a process in clock ticks since boot (proc(5), field 22); None when there is no such process."""
+    try:
+        stat = (proc / str(pid) / "stat").read_text(errors="replace")
+        return int(stat.rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who holds, or last held, the lock."""
+
+    pid: int
+    start_ticks: int
+    what: str
+    since_utc: str
+
+    @classmethod
+    def of_this_process(cls, what: str) -> "Owner":
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(os.getpid(), start_ticks(os.getpid()) or 0, what, now)
+
+    @property
+    def alive(self) -> bool:
+        """False when the process is gone, or when its pid belongs to a younger process."""
+        return start_ticks(self.pid) == self.start_ticks
+
+    def __str__(self) -> str:
+        ending = "" if self.alive else ", which died; a program that it started is still ending"
+        return f"pid {self.pid} ({self.what}, since {self.since_utc}){ending}"
+
+
+class HostLock:
+    """Mutual exclusion of everything that measures on this host or changes it.
+
+    Use as a context manager, or call `acquire` and `release`.
+
+    Args:
+        what: what the owner does, for the message that another one gets ("run S-F5").
+        path: the lock file; default: this host's.
+    """
+
+    def __init__(self, what: str, path: Path | None = None) -> None:
+        self.what, self.path = what, path or default_lock_path()
+        self._descriptor: int | None = None
+
+    @property
+    def descriptor(self) -> int:
+        """The open file that carries the lock; hand it to children that must not outlive the lock."""
+        assert self._descriptor is not None, "BUG: the host lock is not held"
+        return self._descriptor
+
+    def acquire(self) -> Self:
+        """Takes the lock; waits up to 12 s for what a dead owner started to end, but never for a living owner.
+
+        Raises:
+            HostError: another process holds it (named with pid and start), or the file cannot be opened.
+        """
+        descriptor = _open(self.path)
+        try:
+            self._lock(descriptor)
+            _write_owner(descriptor, Owner.of_this_process(self.what), self.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return self
+
+    def release(self) -> None:
+        """Releases the lock; harmless when it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _lock(self, descriptor: int) -> None:
+        deadline = time.monotonic() + _DYING_S
+        while not _try_lock(descriptor, self.path):
+            holder = owner(self.path)
+            if (holder and holder.alive) or time.monotonic() >= deadline:
+                raise HostError(
+                    f"this host is in use by {holder or 'an unknown process'}", str(self.path), "wait for it"
+                )
+            time.sleep(_RETRY_S)
+
+    def __enter__(self) -> Self:
+        return self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def owner(path: Path | None = None) -> Owner | None:
+    """Who is written in the lock file: the present or the last owner; None when nobody, or when it is not readable."""
+    try:
+        fields = json.loads((path or default_lock_path()).read_bytes()[:_OWNER_BYTES])
+        return Owner(int(fields["pid"]), int(fields["start_ticks"]), str(fields["what"]), str(fields["since_utc"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _try_lock(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise HostError(f"cannot be locked: {error.strerror}", str(path)) from error
+    return True
+
+
+def _open(path: Path) -> int:
+    # An existing file is opened without O_CREAT: in a sticky directory the kernel refuses O_CREAT on a file of another
+    # user (sysctl fs.protected_regular), and every user of the host has to share this lock.
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, flags)
+        descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+        with contextlib.suppress(PermissionError):  # another user made it in between
+            os.fchmod(descriptor, 0o666)  # the umask took the bits away
+        return descriptor
+    except OSError as error:
+        raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path)) from error
+
+
+def _write_owner(descriptor: int, holder: Owner, path: Path) -> None:
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(holder)).encode() + b"\n", 0)
+    except OSError as error:
+        raise HostError(
+            f"the host lock cannot be written: {error.strerror}", str(path), "nothing was changed"
+        ) from error

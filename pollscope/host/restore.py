@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sets host state and restores it: journal first, then the write, then the read-back; restored newest change first.
+
+The one engine of runs, `knob set` and the modules of the playbooks, which carry this file to hosts that have no
+pollscope yet: it imports only Python's own library and what it names relatively.
+"""
+
+import signal
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, Literal
+
+from ..base.errors import HostError, reason_of
+from .journal import Entry, Journal, Phase
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class NotStuck(HostError):
+    """A write was accepted and another value was read back."""
+
+
+class Setting(ABC):
+    """One kind of host state: a knob, a file, a kernel module, ... A state is what JSON holds.
+
+    Attributes:
+        holder: what loses the state: "kernel" at every reboot; "hardware" only at a reset (a kexec keeps it);
+            "process" when the process that set it ends; "disk" never.
+    """
+
+    holder: ClassVar[Literal["kernel", "hardware", "process", "disk"]] = "kernel"
+
+    @abstractmethod
+    def read(self, target: str) -> Any:
+        """The exact present state of a target.
+
+        Raises:
+            HostError: it cannot be read, or this host has no such thing.
+        """
+
+    @abstractmethod
+    def write(self, target: str, state: Any) -> None:
+        """Writes a state as it is; the caller reads it back.
+
+        Raises:
+            HostError, OSError: the device is gone, or the kernel refused the state.
+        """
+
+    def show(self, state: Any) -> str:
+        """A state for people."""
+        return "absent" if state is None else str(state)
+
+    def place(self, target: str) -> str:
+        """A target in messages."""
+        return target
+
+    def same(self, found: Any, wanted: Any) -> bool:
+        """Whether a state that was read is the wanted one."""
+        return bool(found == wanted)
+
+    def restored(self, found: Any, old: Any) -> bool:
+        """Whether a state that was read after restoring is good enough."""
+        return bool(found == old)
+
+    def verify(self, target: str, wanted: Any) -> Any:
+        """Reads a state back after a write and returns it.
+
+        Raises:
+            NotStuck: it is not the wanted one.
+        """
+        found = self.read(target)
+        if not self.same(found, wanted):
+            asked, read = self.show(wanted), self.show(found)
+            raise NotStuck(f"the write did not stick: asked for {asked}, reads {read}", self.place(target))
+        return found
+
+    def drop(self) -> None:  # noqa: B027 - most hold nothing
+        """Lets go what lives only with this process; where `holder` is "process"."""
+
+
+class Policy(StrEnum):
+    """What to do with a value that someone else changed meanwhile."""
+
+    ASK = "ask"  # leave it and report it; the entry stays in the journal
+    FORCE = "force"  # write the old state over it
+    KEEP = "keep"  # accept whatever stands there, for every entry that cannot be restored
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """What became of one entry.
+
+    Attributes:
+        restored: False when the entry is still in the journal.
+        text: for people.
+        written: whether the host was changed for it.
+    """
+
+    knob: str
+    target: str
+    restored: bool
+    text: str
+    written: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.knob} {self.target}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Restorer:
+    """Restores what journals list.
+
+    Attributes:
+        settings: by the name that journals have for them.
+        boot_id: of this boot.
+        dry: whether only to say what would be done.
+    """
+
+    settings: Mapping[str, Setting]
+    boot_id: str
+    policy: Policy = Policy.ASK
+    dry: bool = False
+
+    def restore(self, path: Path, wanted: Callable[[Entry], bool] = lambda entry: True) -> list[RestoreResult]:
+        """Restores the pending entries of a journal; the journal is removed when none is left.
+
+        The caller holds the host lock. Signals that end a program are put off until the end.
+
+        Raises:
+            HostError: the journal cannot be written. UsageError: it is broken.
+        """
+        if not path.exists():
+            return []
+        with _signals_put_off():
+            journal = Journal.open(path)
+            results = [self.restore_one(journal, entry) for entry in reversed(journal.pending) if wanted(entry)]
+            if self.dry:
+                journal.close()
+            else:
+                journal.finish()
+        return results
+
+    def restore_one(self, journal: Journal, entry: Entry) -> RestoreResult:
+        """Restores one entry of an open journal."""
+        try:
+            result = self._try(journal, entry)
+        except (HostError, OSError) as error:
+            result = _result(entry, False, f"cannot be restored ({reason_of(error)})")
+        if not result.restored and self.policy is Policy.KEEP:
+            journal.restored(entry, "kept")
+            return _result(entry, True, f"left as it is: {result.text}")
+        return result
+
+    def _try(self, journal: Journal, entry: Entry) -> RestoreResult:
+        setting = self.settings.get(entry.knob)
+        if setting is None:
+            return _result(entry, False, "this version of pollscope has no such knob")
+        if setting.holder == "process":
+            setting.drop()
+            return self._close(journal, entry, "process", "restored")
+        if setting.holder == "kernel" and entry.boot_id != self.boot_id:
+            return self._close(journal, entry, "reboot", "the host was rebooted since, which restored it")
+        return self._write_old(journal, entry, setting)
+
+    def _write_old(self, journal: Journal, entry: Entry, setting: Setting) -> RestoreResult:
+        present, old = setting.read(entry.target), setting.show(entry.old)
+        if present == entry.old:
+            return self._close(journal, entry, "already", f"is {old}, as it was")
+        # A write that was cut off can leave anything; only a confirmed one tells our value from someone else's.
+        if entry.phase is Phase.SET and present != entry.found and self.policy is not Policy.FORCE:
+            ours, now = setting.show(entry.new), setting.show(present)
+            return _result(
+                entry, False, f"changed by someone else: was {old}, we set {ours}, now {now}; not overwritten"
+            )
+        if not self.dry:
+            journal.restoring(entry)
+            setting.write(entry.target, entry.old)
+            found = setting.read(entry.target)
+            if not setting.restored(found, entry.old):
+                return _result(entry, False, f"the write did not stick: was {old}, reads {setting.show(found)}")
+        return self._close(journal, entry, "written", f"{old} again")
+
+    def _close(self, journal: Journal, entry: Entry, how: str, text: str) -> RestoreResult:
+        if not self.dry:
+            journal.restored(entry, how)
+        return RestoreResult(entry.knob, entry.target, True, text, how == "written")
+
+
+def change(journal: Journal, setting: Setting, entry: Entry) -> Entry:
+    """Makes the change that an entry announces, and confirms it by what is read back.
+
+    Raises:
+        NotStuck, HostError, OSError: it was not taken; the entry stays pending.
+    """
+    setting.write(entry.target, entry.new)
+    return journal.done(entry, setting.verify(entry.target, entry.new))
+
+
+def _result(entry: Entry, restored: bool, text: str) -> RestoreResult:
+    return RestoreResult(entry.knob, entry.target, restored, text)
+
+
+@contextmanager
+def _signals_put_off() -> Iterator[None]:
+    """Delivers SIGINT, SIGTERM and SIGHUP after the block; only the main thread may do this, others run unprotected."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    before = {each: signal.signal(each, note) for each in _SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Knobs: host state that is set for an experiment and restored exactly as it was (docs/knobs.md).
+
+with KnobSession("run S-F5", restore_first=False) as session:      # holds the host lock
+    before = session.snapshot()                                    # for run.json
+    session.set("ddio", "ens1f0", "off")                           # one knob
+    session.apply({"governor": "performance", "mrrs@17:00.0": 4096})  # the knob factors of a point
+# here everything is back, or NotRestored says what is not
+"""
+
+from pollscope.host.restore import NotStuck, Policy, RestoreResult
+from pollscope.knobs.base import Availability, Knob, Refused
+from pollscope.knobs.boot_note import boot_note, remove_boot_note, write_boot_note
+from pollscope.knobs.holding import Holding, NotRestored
+from pollscope.knobs.host import KnobHost
+from pollscope.knobs.registry import knobs_of, pick
+from pollscope.knobs.session import (
+    Change,
+    ChangedUnderUs,
+    KnobSession,
+    LeftBehind,
+    apply,
+    left_behind,
+    read_values,
+    restore_all,
+    snapshot,
+)
+
+__all__ = [
+    "Availability",
+    "Change",
+    "ChangedUnderUs",
+    "Holding",
+    "Knob",
+    "KnobHost",
+    "KnobSession",
+    "LeftBehind",
+    "NotRestored",
+    "NotStuck",
+    "Policy",
+    "Refused",
+    "RestoreResult",
+    "apply",
+    "boot_note",
+    "knobs_of",
+    "left_behind",
+    "pick",
+    "read_values",
+    "remove_boot_note",
+    "restore_all",
+    "snapshot",
+    "write_boot_note",
+]

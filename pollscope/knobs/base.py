@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a knob is: one piece of host state that can be read, set, verified and restored exactly.
+
+Two notations are kept apart. A *value* is what people write ("off", "performance", "4 ways"); a *state* is the exact
+text or register content that stood there, enough to put it back byte for byte.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pollscope.base.errors import HostError, UsageError
+from pollscope.host.restore import Setting
+from pollscope.knobs.host import KnobHost, read_text, writable_reason, write_text
+
+HOST_TARGET = "host"
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a knob works on this host, and if not, why; true when it does."""
+
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+class Refused(HostError):
+    """The knob is not known to do this here; nothing was written."""
+
+
+class Knob(Setting):
+    """One setting of a host. Reading never changes anything.
+
+    Attributes:
+        name: how specs and the command line call it.
+        summary: one line on what it does.
+        values: the values that `parse` takes, for help and error messages.
+        aims: its targets in words, and which are meant when none is named (docs/knobs.md).
+        where: what stands behind it (docs/knobs.md).
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    values: ClassVar[str]
+    aims: ClassVar[str] = HOST_TARGET
+    where: ClassVar[str]
+
+    def __init__(self, host: KnobHost) -> None:
+        self.host = host
+
+    @abstractmethod
+    def available(self) -> Availability:
+        """Whether this host has the knob and this user may turn it."""
+
+    @abstractmethod
+    def targets(self) -> list[str]:
+        """Everything on this host that the knob could turn, in a stable order."""
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, value: object) -> str:
+        """A value in its one canonical notation.
+
+        Raises:
+            UsageError: the value is not one of `values`.
+        """
+
+    @abstractmethod
+    def read(self, target: str) -> str:
+        """The exact state of a target.
+
+        Raises:
+            HostError: it cannot be read, or the target is gone.
+        """
+
+    @abstractmethod
+    def show(self, state: str) -> str:
+        """The value that a state stands for."""
+
+    @abstractmethod
+    def state_for(self, value: str, state: str, target: str) -> str:
+        """The state that gives a canonical value and keeps everything else of the present state.
+
+        Raises:
+            Refused: the target is not known to take this value.
+        """
+
+    def select(self, target: str | None, value: str | None = None) -> list[str]:
+        """The targets that a user's word means, in the order in which to write them (None: all of the host).
+
+        Raises:
+            UsageError: no such target.
+            HostError: the host has none.
+        """
+        everything = self.targets()
+        if target is None:
+            return everything
+        if target not in everything:
+            raise UsageError(f"{self.name} has no target {target}", remedy=f"it has {', '.join(everything) or 'none'}")
+        return [target]
+
+    def place(self, target: str) -> str:
+        """Knob and target."""
+        return f"{self.name} {target}"
+
+    def same(self, found: Any, wanted: Any) -> bool:
+        """Whether two states stand for one value."""
+        return self.show(found) == self.show(wanted)
+
+    @classmethod
+    def bad_value(cls, value: object) -> UsageError:
+        """The error for a value that is not one of `values`."""
+        return UsageError(f"{value!r} is no value of {cls.name}", remedy=f"allowed: {cls.values}")
+
+
+def parse_choice(knob: type[Knob], value: object, choices: Sequence[str]) -> str:
+    """One of a few words; booleans, which YAML 1.1 makes of on and off, count as these words."""
+    word = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).strip().lower()
+    if word not in choices:
+        raise knob.bad_value(value)
+    return word
+
+
+def parse_whole(knob: type[Knob], value: object, low: int, high: int) -> int:
+    """A whole number within limits (both included), decimal or 0x."""
+    try:
+        number = int(str(value).strip(), 0)
+    except ValueError:
+        raise knob.bad_value(value) from None
+    if isinstance(value, bool) or not low <= number <= high:
+        raise knob.bad_value(value)
+    return number
+
+
+class FileKnob(Knob):
+    """A knob whose targets are files; a state is a file's content."""
+
+    @abstractmethod
+    def file(self, target: str) -> Path:
+        """The file of a target, which need not exist."""
+
+    def read(self, target: str) -> str:
+        return read_text(self.file(target))
+
+    def write(self, target: str, state: str) -> None:
+        write_text(self.file(target), state)
+
+
+class SwitchFile(FileKnob):
+    """A knob that is one file for the whole host, whose content is one of a few words.
+
+    Attributes:
+        words: value -> content of the file.
+    """
+
+    words: ClassVar[Mapping[str, str]]
+
+    def __init_subclass__(cls) -> None:
+        cls.values = ", ".join(cls.words)
+
+    @abstractmethod
+    def file(self, target: str = HOST_TARGET) -> Path:
+        """The file, which need not exist."""
+
+    @abstractmethod
+    def missing(self) -> str:
+        """The reason why the host has no such file."""
+
+    def available(self) -> Availability:
+        path = self.file()
+        return Availability(writable_reason(path) if path.exists() else self.missing())
+
+    def targets(self) -> list[str]:
+        return [HOST_TARGET] if self.file().exists() else []
+
+    @classmethod
+    def parse(cls, value: object) -> str:
+        return parse_choice(cls, value, list(cls.words))
+
+    def show(self, state: str) -> str:
+        content = state.strip()
+        return next((value for value, word in self.words.items() if word == content), content)
+
+    def state_for(self, value: str, state: str, target: str) -> str:
+        return self.words[value] + "\n"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The frame of everything that turns knobs: takes the lock, restores what was left, and at the end what was set."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import ClassVar, Self
+
+from pollscope.base.errors import HostError
+from pollscope.host.lock import HostLock
+from pollscope.host.restore import RestoreResult
+
+
+class NotRestored(HostError):
+    """At the end some values could not be restored; they stay in the journal."""
+
+
+class Holding(ABC):
+    """A `with` block that holds a lock from entering to leaving.
+
+    Attributes:
+        lock: of what is turned.
+        place: where, in messages.
+        remedy: what to do about what could not be restored.
+    """
+
+    lock: HostLock
+    place: str = ""
+    remedy: ClassVar[str]
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Restores what an earlier one left behind; after an error the lock is released."""
+
+    @abstractmethod
+    def end(self, error: BaseException | None) -> Sequence[RestoreResult]:
+        """Restores what was set; the lock is released whatever happens."""
+
+    def __enter__(self) -> Self:
+        self.lock.acquire()
+        try:
+            self.begin()
+        except BaseException:
+            self.lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            results = self.end(error)
+        finally:
+            self.lock.release()
+        problems = [str(each) for each in results if not each.restored]
+        # An error that is on its way says more; the journal stays and stops the next run.
+        if problems and error is None:
+            raise NotRestored("; ".join(problems), self.place, self.remedy)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the state of a host is found; every root can be another folder, so knobs also work on a tree made by hand."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pollscope.base.errors import HostError
+from pollscope.host.lock import default_lock_path, state_folder
+
+_TOOL_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class KnobHost:
+    """The roots of one host.
+
+    Attributes:
+        sysfs: /sys, or a folder with `bus/pci/devices`, `devices/system/cpu`, ... laid out like it.
+        proc: /proc, or a folder with `cpuinfo`, `cmdline`, `sys/kernel`, `irq`.
+        dev: /dev, or a folder with `cpu/N/msr` and `cpu_dma_latency`.
+        state_dir: folder of the journals (docs/knobs.md).
+        lock_path: the lock that keeps two runs apart.
+        emulated: whoever works here knows that this is an emulator's machine: also turn what it only pretends to have.
+        inherited: descriptors that a started tool keeps open: a tool that outlives this process so keeps the lock.
+    """
+
+    sysfs: Path = Path("/sys")
+    proc: Path = Path("/proc")
+    dev: Path = Path("/dev")
+    state_dir: Path = field(default_factory=state_folder)
+    lock_path: Path = field(default_factory=default_lock_path)
+    emulated: bool = False
+    inherited: tuple[int, ...] = ()
+
+    @classmethod
+    def at(cls, root: Path) -> "KnobHost":
+        """A host whose whole state lies under `root` (`root/sys`, `root/proc`, `root/dev`, `root/state`)."""
+        return cls(root / "sys", root / "proc", root / "dev", root / "state", root / "state" / "host.lock")
+
+    @property
+    def cpu_dir(self) -> Path:
+        return self.sysfs / "devices/system/cpu"
+
+    @property
+    def pci_dir(self) -> Path:
+        return self.sysfs / "bus/pci"
+
+    def boot_id(self) -> str:
+        """The kernel's name for this boot; empty where it is not told."""
+        path = self.proc / "sys/kernel/random/boot_id"
+        return read_text(path).strip() if path.is_file() else ""
+
+    def cpu_identity(self) -> Mapping[str, str]:
+        """The fields of the first processor in /proc/cpuinfo; empty when it cannot be read."""
+        try:
+            text = (self.proc / "cpuinfo").read_text(errors="replace")
+        except OSError:
+            return {}
+        first = text.split("\n\n", 1)[0]
+        pairs = (line.partition(":") for line in first.splitlines())
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+    def lockdown(self) -> str:
+        """The active kernel lockdown mode ('none' where the kernel has no lockdown); see kernel_lockdown(7)."""
+        try:
+            words = (self.sysfs / "kernel/security/lockdown").read_text().split()
+        except OSError:
+            return "none"
+        return next((word.strip("[]") for word in words if word.startswith("[")), "none")
+
+    def run_tool(self, command: Sequence[str]) -> str:
+        """Runs a program to its end and returns its standard output.
+
+        Raises:
+            HostError: the program is missing, failed, or did not end in 10 s (it is then ended).
+        """
+        program = shutil.which(command[0])
+        if program is None:
+            raise HostError(f"{command[0]} is not installed", remedy="apt-get install pciutils")
+        try:
+            done = subprocess.run(
+                [program, *command[1:]],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TOOL_LIMIT_S,
+                stdin=subprocess.DEVNULL,
+                pass_fds=self.inherited,
+                start_new_session=True,  # Ctrl-C is for us: a register write is not to be cut off by it
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise HostError(f"{command[0]} failed: {error}") from error
+        if done.returncode != 0:
+            raise HostError(f"{command[0]} failed: {' '.join(done.stderr.split()) or f'exit {done.returncode}'}")
+        return done.stdout
+
+
+def read_text(path: Path) -> str:
+    """The exact content of a small file, each byte one character, so that it can be written back unchanged.
+
+    Raises:
+        HostError: the file cannot be read.
+    """
+    try:
+        return path.read_bytes().decode("latin-1")
+    except OSError as error:
+        raise HostError(f"cannot be read: {error.strerror}", str(path)) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces the content of an existing file by one write, as sysfs and procfs want it; never makes a file.
+
+    Raises:
+        HostError: the file is gone, or the kernel refused the value.
+    """
+    content = text.encode("latin-1")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        try:
+            written = os.write(descriptor, content)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise HostError(f"the kernel refused {text.strip()!r}: {error.strerror}", str(path)) from error
+    if written != len(content):
+        raise HostError(f"only {written} of {len(content)} bytes were taken", str(path))
+
+
+def writable_reason(path: Path) -> str:
+    """Why a file can never be written by anyone or by this user; empty when it can."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    if not mode & 0o222:
+        return f"{path} is read-only: this kernel does not offer the setting on this machine"
+    return "" if os.access(path, os.W_OK) else f"{path} needs root"

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All knobs by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pollscope.base.names import KNOBS, load
+from pollscope.knobs.base import Knob
+from pollscope.knobs.host import KnobHost
+from pollscope.spec.knob_values import known_knob
+
+
+def knobs_of(host: KnobHost) -> Mapping[str, Knob]:
+    """One object of each knob, for a host."""
+    return MappingProxyType({name: load(KNOBS, name)(host) for name in KNOBS})
+
+
+def pick(knobs: Mapping[str, Knob], name: str) -> Knob:
+    """A knob by name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    return knobs[known_knob(name)]

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From what a polling lcore recorded to where its cycles went (docs/accounting.md).
+
+Visits (polls that returned packets) by themselves, empty polls by themselves, what both together take more or less than
+that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty
+polls. What visits cost by themselves is the slope over slices: runs of polls that are timed from outside, each with its
+empty polls, visits, packets, and switches from empty polls to visits. Errors are half-widths of 95 % intervals by a
+jackknife over blocks of the window, because neighbouring slices are not independent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+# Order of the sums in the node's report (apps/lib/accounting.h).
+ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES = range(6)
+VARIABLES, QUIET_VARIABLES = 6, 3
+# Fewer slices or blocks than these give no interval that means anything.
+MIN_SLICES, MIN_BLOCKS = 64, 6
+# Fewer slices of a block than these have no slope of their own.
+MIN_BLOCK_SLICES = 16
+# Median of the absolute value of a standard normal variable.
+NORMAL_MEDIAN = 0.6745
+# By weight, so about; fewer say nothing of what a visit costs.
+MIN_VISITS = 30
+# A class whose error is above this share of the window is not told apart from the others.
+SEPARABLE_SHARE = 0.02
+# The classes by slices may miss the window by so much of it before the trial is flagged.
+MISFIT_SHARE = 0.02
+# No empty poll takes longer, a miss to another core's cache included; so few that even then they are this share at most
+# need no measured cost.
+MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
+# By so much the cost that was calibrated before the trial may be another one in it, as a share: 12.8 cycles calibrated
+# and 17.9 in the window after it, and the other way round, were seen where a hypervisor moves virtual CPUs.
+CALIBRATION_ERROR = 0.35
+# By so much slices and the loop between them differ in the cost of an empty poll, as a share: seen over the grid of
+# benchmarks/accounting_truth.py. It comes on top of what a slice's spread tells.
+SLICE_ERROR = 0.025
+# By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
+FIT_ERROR = 0.1
+# A tax that is known worse than this is absent.
+MOST_ERROR_SHARE = 0.03
+# Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
+COLLINEAR = 0.98
+
+Sums = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MeasuredCycles:
+    """A number of cycles and the half-width of its 95 % interval."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Where the cycles of one lcore went.
+
+    Attributes:
+        total: cycles of the window.
+        empty_poll: the empty polls by themselves.
+        loop: looks at the TSC, decisions of the loop, waits for locks, and time in which something else had the CPU;
+            where slices know better what packets cost, all that is left.
+        instrumentation: stamps and bookkeeping of what was sampled.
+        packets: visits by themselves, and the interaction: all that is left of the window, or by the slices, whichever
+            is known better (the slices at light load).
+        useful: visits by themselves; a reason where slices do not tell it from the interaction.
+        by_slices: whether packets is what the slices say.
+        misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
+        empty_poll_cycles: of one, by itself.
+        switch_cycles: what a visit behind an empty poll takes beyond one behind a visit.
+    """
+
+    total: float
+    empty_poll: MeasuredCycles
+    loop: float
+    instrumentation: float
+    packets: MeasuredCycles
+    useful: MeasuredCycles | str
+    misfit: float | str
+    empty_poll_cycles: float
+    switch_cycles: MeasuredCycles | str
+    by_slices: bool = False
+
+    @property
+    def interaction(self) -> MeasuredCycles | str:
+        """What visits and empty polls together take beyond the sum of both: below 0 where they overlap."""
+        if isinstance(self.useful, str):
+            return self.useful
+        error = float(np.hypot(self.packets.error, self.useful.error))
+        return MeasuredCycles(self.packets.value - self.useful.value, error)
+
+
+def classes(lcore: Mapping[str, Any]) -> Classes | str:
+    """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
+    if "slices" not in lcore:
+        return f"accounting mode {lcore.get('accounting')} takes no slices"
+    counts = _counts(lcore)
+    total = float(lcore["cycles"]["total"])
+    cost = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
+    if isinstance(cost, str):
+        return cost
+    polls = float(counts[EMPTY])
+    empty = MeasuredCycles(polls * cost.value, polls * cost.error)
+    waited = float(lcore.get("waited_cycles", 0))
+    locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
+    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked
+    instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
+    if counts[VISITS] == 0:
+        return _idle(total, polls, loop, instrumentation)
+    packets = MeasuredCycles(total - empty.value - loop - instrumentation, empty.error)
+    if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
+        return (
+            f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
+            f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
+        )
+    visits = _visits(lcore, counts, cost.value, packets.value - waited, total)
+    by_slices = False
+    misfit = visits.all if isinstance(visits.all, str) else visits.all.value + waited - packets.value
+    if isinstance(visits.all, MeasuredCycles) and visits.all.error < packets.error:
+        left = total - empty.value - instrumentation - visits.all.value - waited
+        by_slices = left >= loop
+        if by_slices:
+            packets, loop = MeasuredCycles(visits.all.value + waited, visits.all.error), left
+    if packets.error > MOST_ERROR_SHARE * total:
+        return (
+            f"the cost of an empty poll is known to {cost.value:.3g} +-{cost.error:.2g} cycles only, which is "
+            f"{100 * packets.error / total:.1f} % of the window (limit {100 * MOST_ERROR_SHARE:g} %): "
+            "a longer window or a quieter machine would tell"
+        )
+    useful = visits.alone
+    if isinstance(useful, MeasuredCycles):
+        useful = MeasuredCycles(useful.value + waited, useful.error)
+    return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, visits.switch, by_slices)
+
+
+def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:
+    """Without a visit nothing is estimated: what is left are the empty polls, and interrupts too short to be seen."""
+    left, none = total - loop - instrumentation, MeasuredCycles(0.0, 0.0)
+    if polls == 0:
+        return Classes(total, none, loop + left, instrumentation, none, none, 0.0, 0.0, none)
+    return Classes(total, MeasuredCycles(left, 0.0), loop, instrumentation, none, none, 0.0, left / polls, none)
+
+
+def _counts(lcore: Mapping[str, Any]) -> Sums:
+    """Empty polls, switches, visits and packets of the window, at their places among the variables."""
+    polls = lcore["polls"]
+    failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
+    visits = polls["partial"] + polls["full"]
+    return np.array(
+        [0, polls["empty"] + failed, lcore["switches"], visits, lcore.get("packets", lcore["rx_packets"]), 0],
+        dtype=float,
+    )
+
+
+def _blocks(rows: Sequence[Sequence[float]], variables: int) -> tuple[Sums, Sums]:
+    """Number of slices by block, and their sums of products as symmetric matrices."""
+    table = np.asarray(rows, dtype=float)
+    upper = np.triu_indices(variables)
+    matrices = np.zeros((len(table), variables, variables))
+    matrices[:, upper[0], upper[1]] = table[:, 1:]
+    matrices[:, upper[1], upper[0]] = table[:, 1:]
+    return table[:, 0], matrices
+
+
+def _half_width(replicates: Sums) -> float:
+    """Of the 95 % interval of a jackknife's estimate (Efron, Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
+    n = len(replicates)
+    deviation = np.sqrt((n - 1) / n * np.sum((replicates - replicates.mean()) ** 2))
+    return float(stats.t.ppf(0.975, n - 1) * deviation)
+
+
+def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> MeasuredCycles | str:
+    """Cycles of an empty poll among empty polls: from slices that stayed empty, else as calibrated before the trial."""
+    if polls_per_cycle * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE:
+        return MeasuredCycles(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2)
+    slices, sums = _blocks(lcore["slices"]["quiet"], QUIET_VARIABLES)
+    reported = lcore.get("empty_poll_cycles")
+    calibrated = float(reported) if isinstance(reported, int | float) else None
+    if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
+        estimates = [_pooled_cost(slices, sums), _cost_by_blocks(lcore, slices, sums)]
+        found = min((one for one in estimates if one is not None), key=lambda one: one.error)
+        found = MeasuredCycles(found.value, float(np.hypot(found.error, SLICE_ERROR * found.value)))
+        if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
+            return found
+    if calibrated is not None:
+        return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated)
+    return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
+
+
+def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
+    """One slope over all blocks: right where the cost holds still over the window."""
+    replicates = np.array([_slope(sums.sum(0) - block) for block, n in zip(sums, slices, strict=True) if n])
+    return MeasuredCycles(_slope(sums.sum(0)), _half_width(replicates))
+
+
+def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> MeasuredCycles | None:
+    """A slope for each block, weighted with its polls: right also where the cost changes from block to block.
+
+    A change is no error of either block: the error comes from the median difference of neighbours, not from the spread.
+    """
+    if slices.min() < MIN_BLOCK_SLICES:
+        return None
+    costs = np.array([_slope(block) for block in sums])
+    weights = _polls_by_block(lcore, len(costs))
+    deviation = float(np.median(np.abs(np.diff(costs)))) / (NORMAL_MEDIAN * np.sqrt(2))
+    spread = deviation * float(np.sqrt(np.sum(weights**2)))
+    return MeasuredCycles(float(weights @ costs), float(stats.t.ppf(0.975, len(costs) - 1)) * spread)
+
+
+def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
+    """Shares of the window's polls in its blocks, from its series of sweeps; even ones where there is none."""
+    series = lcore.get("series", {})
+    cycles, sweeps = (np.asarray(series.get(name, ()), dtype=float) for name in ("cycles", "sweeps"))
+    if len(cycles) < blocks or len(cycles) != len(sweeps) or sweeps.sum() <= 0 or cycles.sum() <= 0:
+        return np.full(blocks, 1 / blocks)
+    done = np.concatenate([[0.0], np.cumsum(sweeps)])
+    time = np.concatenate([[0.0], np.cumsum(cycles)])
+    edges = np.interp(np.linspace(0, time[-1], blocks + 1), time, done)
+    shares: Sums = np.diff(edges) / done[-1]
+    return shares
+
+
+def _slope(sums: Sums) -> float:
+    """Cycles per poll from the sums of 1, polls and cycles."""
+    n, x, y, xx, xy = sums[0, 0], sums[0, 1], sums[0, 2], sums[1, 1], sums[1, 2]
+    spread = n * xx - x * x
+    return float((n * xy - x * y) / spread) if spread > 1e-9 * n * xx else 0.0
+
+
+@dataclass(frozen=True)
+class _Visits:
+    """By the slices: visits with their interaction, visits by themselves, one switch; or why not."""
+
+    all: MeasuredCycles | str
+    alone: MeasuredCycles | str
+    switch: MeasuredCycles | str
+
+
+def _visits(
+    lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
+) -> "_Visits":
+    slices, sums = _blocks(lcore["slices"]["blocks"], VARIABLES)
+    used, whole = slices > 0, sums.sum(0)
+    if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
+        few = f"only {slices.sum():.0f} slices were timed: the window is too short"
+        return _Visits(few, few, few)
+    met = float(slices.sum() * whole[ONE, VISITS] / whole[ONE, ONE])
+    if met < MIN_VISITS:
+        rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
+        return _Visits(rare, rare, rare)
+    coefficients = _coefficients(whole, empty_poll_cycles)
+    replicates = np.array([_coefficients(whole - block, empty_poll_cycles) for block in sums[used]])
+    fitted = float(_fitted(coefficients, counts))
+    everything = MeasuredCycles(fitted, float(np.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted)))
+    if _switches_told_by_visits(whole) > COLLINEAR:
+        alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
+        return _Visits(everything, alike, alike)
+    switch = MeasuredCycles(float(coefficients[SWITCHES]), _half_width(replicates[:, SWITCHES]))
+    useful = MeasuredCycles(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
+    if useful.error <= SEPARABLE_SHARE * total:
+        return _Visits(everything, useful, switch)
+    reason = (
+        "visits by themselves and their interaction with empty polls are told apart only to "
+        f"+-{100 * useful.error / total:.1f} % of the window; together they are {100 * measured / total:.1f} %"
+    )
+    return _Visits(everything, reason, switch)
+
+
+def _fitted(coefficients: Sums, counts: Sums) -> Any:
+    """Cycles of all that has to do with packets, by the slices."""
+    return coefficients[..., SWITCHES : PACKETS + 1] @ counts[SWITCHES : PACKETS + 1]
+
+
+def _switches_told_by_visits(sums: Sums) -> float:
+    """R squared of switches on 1, visits and packets."""
+    others = [ONE, VISITS, PACKETS]
+    normal, target = sums[np.ix_(others, others)], sums[others, SWITCHES]
+    spread = sums[SWITCHES, SWITCHES] - sums[ONE, SWITCHES] ** 2 / sums[ONE, ONE]
+    if spread <= 0:
+        return 1.0
+    explained = target @ np.linalg.lstsq(normal, target, rcond=1e-12)[0]
+    return float(1 - (sums[SWITCHES, SWITCHES] - explained) / spread)
+
+
+def _of_visits(coefficients: Sums, counts: Sums) -> Any:
+    return coefficients[..., [VISITS, PACKETS]] @ counts[[VISITS, PACKETS]]
+
+
+def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
+    """Least squares of cycles, less those of the empty polls, over 1, switches, visits and packets."""
+    kept = [ONE, SWITCHES, VISITS, PACKETS]
+    normal = sums[np.ix_(kept, kept)]
+    target = sums[kept, CYCLES] - empty_poll_cycles * sums[kept, EMPTY]
+    scale = np.sqrt(np.diag(normal))
+    scale[scale == 0] = 1
+    found = np.zeros(VARIABLES)
+    found[kept] = np.linalg.lstsq(normal / np.outer(scale, scale), target / scale, rcond=1e-10)[0] / scale
+    found[EMPTY] = empty_poll_cycles
+    return found

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics made from what collectors counted in the measurement window: the `means` of a trial record.
+
+Several collectors may know the same thing; the first that counted it in this trial is believed, and two are never
+added. What none of them counted is absent, with what became of each.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from pollscope.metrics.formulas.traffic import TRAFFIC
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, nonzero
+from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
+
+Compute = Callable[[TrialFacts], float]
+# One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
+# processor has.
+Way = tuple[str, Sequence[str]]
+
+_DMA_WRITE: tuple[Way, ...] = (
+    ("pcm-iio", ["dma_write"]),
+    ("perf-uncore", ["dma_write"]),
+    ("pcm-pcie", ["pcie_write_bytes"]),
+)
+_DMA_READ: tuple[Way, ...] = (
+    ("pcm-iio", ["dma_read"]),
+    ("perf-uncore", ["dma_read"]),
+    ("pcm-pcie", ["pcie_read_bytes"]),
+)
+_DRAM_READ: tuple[Way, ...] = (
+    ("pcm-memory", ["dram_read"]),
+    ("perf-uncore", ["dram_read"]),
+    ("perf-uncore", ["dram_read_schedule0", "dram_read_schedule1"]),
+    ("pcm", ["memory_read"]),
+)
+_DRAM_WRITE: tuple[Way, ...] = (
+    ("pcm-memory", ["dram_write"]),
+    ("perf-uncore", ["dram_write"]),
+    ("perf-uncore", ["dram_write_schedule0", "dram_write_schedule1"]),
+    ("pcm", ["memory_write"]),
+)
+_IOMMU_COLLECTORS = ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu", "qemu-vtd")
+_LLC_COLLECTORS = ("pcm-pcie", "perf-uncore")
+_NIC_COLLECTORS = ("ethtool", "dpdk-telemetry")
+
+
+def _each(collectors: Sequence[str], *metrics: str) -> tuple[Way, ...]:
+    return tuple((collector, metrics) for collector in collectors)
+
+
+def _first(trial: TrialFacts, ways: Sequence[Way], compute: Callable[[Way], float]) -> float:
+    """The value of the first way that works.
+
+    Raises:
+        NotMeasured: none does; says what became of each collector that the run had.
+    """
+    reasons: dict[str, str] = {}
+    for way in ways:
+        try:
+            return compute(way)
+        except NotMeasured as absent:
+            reasons.setdefault(way[0], str(absent))
+    there = [f"{name} {reason}" for name, reason in reasons.items() if reason]
+    names = ", ".join(reasons)
+    raise NotMeasured("; ".join(there) or f"no collector of this run counts it (the spec may name {names})")
+
+
+def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
+    """Means of a collector.
+
+    Raises:
+        NotMeasured: it was not in the run (no reason), or it gave nothing.
+    """
+    part = _part(trial, collector)
+    try:
+        means = part["means"].value
+    except NotMeasured:
+        means = None
+    if not isinstance(means, Mapping) or not means:
+        reason = part["reason"].text() if part["status"].text() != "ok" else "gave no value in the window"
+        raise NotMeasured(f"is {part['status'].text()}: {reason}")
+    return means
+
+
+def _part(trial: TrialFacts, collector: str) -> Part:
+    """What the record says of a collector; on a pair, of that on the DUT."""
+    for key in (collector, f"dut/{collector}"):
+        with suppress(NotMeasured):
+            return trial.part("collectors", key)
+    raise NotMeasured("")
+
+
+def _added(trial: TrialFacts, way: Way) -> float:
+    """Sum of the means of a way's metrics."""
+    means, total = _means(trial, way[0]), 0.0
+    for name in way[1]:
+        mean = means.get(name.rstrip("?"))
+        if mean is not None:
+            total += float(mean["value"])
+        elif not name.endswith("?"):
+            raise NotMeasured(f"gave no {name} in the window")
+    return total
+
+
+def _rate(*ways: Way) -> Compute:
+    return lambda trial: _first(trial, ways, lambda way: _added(trial, way))
+
+
+def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str], none: str) -> Compute:
+    """Part of a whole as one collector counted both."""
+    return lambda trial: _first(
+        trial,
+        _each(collectors, *part),
+        lambda way: _added(trial, way) / nonzero(_added(trial, (way[0], whole)), none),
+    )
+
+
+def _total_of_units(*ways: Way) -> Compute:
+    """Gauges that add up: a package's power. Means of gauges are averages over the units."""
+
+    def total(trial: TrialFacts, way: Way) -> float:
+        _added(trial, way)  # absent with its reason
+        means = _means(trial, way[0])
+        return sum(float(means[name]["value"]) * float(means[name]["units"]) for name in way[1])
+
+    return lambda trial: _first(trial, ways, lambda way: total(trial, way))
+
+
+def _of_the_generator(ways: Sequence[Way]) -> tuple[Way, ...]:
+    """The same collectors on the other host of a pair."""
+    return tuple((f"generator/{collector}", metrics) for collector, metrics in ways)
+
+
+def _per_packet(counted: Compute) -> Compute:
+    return lambda trial: counted(trial) * trial.window_s / trial.packets
+
+
+def _per_sent_packet(counted: Compute) -> Compute:
+    return lambda trial: (
+        counted(trial) * trial.window_s / nonzero(trial.sent("tx_packets"), "the DUT sent no packet in the window")
+    )
+
+
+def _per_offered_packet(counted: Compute) -> Compute:
+    return lambda trial: counted(trial) / nonzero(TRAFFIC["offered_pps"](trial), "the generator sent nothing")
+
+
+def _hits(trial: TrialFacts) -> float:
+    def found(way: Way) -> float:
+        return _added(trial, (way[0], ["iotlb.lookups"])) - _added(trial, way)
+
+    return _first(trial, _IOTLB_MISSES, found)
+
+
+_IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
+# Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
+READ_BYTES = 64
+
+
+def _reads_under_way(bytes_per_s: Callable[[TrialFacts], float]) -> Compute:
+    """Little's law on the NIC's own latency and somebody's rate of reads, in bytes."""
+    return lambda trial: outstanding_requests(
+        BITS_PER_BYTE * bytes_per_s(trial), COUNTED["nic_pcie_latency_ns"](trial), READ_BYTES
+    )
+
+
+OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+
+
+def _disagreement(trial: TrialFacts) -> float:
+    """By how much the largest of the numbers of reads exceeds the smallest."""
+    found = []
+    for name in OUTSTANDING:
+        with suppress(NotMeasured):
+            found.append(nonzero(COUNTED[name](trial), f"{name} is 0"))
+    if len(found) < 2:
+        raise NotMeasured(f"fewer than two of {', '.join(OUTSTANDING)} were measured")
+    return max(found) / min(found) - 1
+
+
+COUNTED: dict[str, Compute] = {
+    "pcie_dma_write_bytes_per_s": _rate(*_DMA_WRITE),
+    "pcie_dma_read_bytes_per_s": _rate(*_DMA_READ),
+    "pcie_mmio_write_bytes_per_s": _rate(("pcm-iio", ["mmio_write"])),
+    "pcie_mmio_read_bytes_per_s": _rate(("pcm-iio", ["mmio_read"])),
+    "iotlb_hits_per_s": _hits,
+    "iotlb_lookups_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups")),
+    "iotlb_misses_per_s": _rate(*_IOTLB_MISSES),
+    "iotlb_miss_share": _share(["iotlb.misses"], ["iotlb.lookups"], _IOMMU_COLLECTORS, "counted no IOTLB lookup"),
+    "iotlb_misses_per_packet": _per_packet(_rate(*_IOTLB_MISSES)),
+    "iotlb_misses_per_sent_packet": _per_sent_packet(_rate(*_IOTLB_MISSES)),
+    "pcie_dma_read_bytes_per_sent_packet": _per_sent_packet(_rate(*_DMA_READ)),
+    "iotlb_walk_latency_cycles": _rate(*_each(_IOMMU_COLLECTORS, "iotlb.walk_latency")),
+    "iommu_memory_accesses_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iommu_memory_accesses")),
+    "ddio_write_hit_share": _share(
+        ["itom_hit", "itomcachenear_hit?"],
+        ["itom_hit", "itomcachenear_hit?", "itom_miss", "itomcachenear_miss?"],
+        _LLC_COLLECTORS,
+        "counted no write of a device",
+    ),
+    "ddio_read_hit_share": _share(
+        ["pcirdcur_hit"], ["pcirdcur_hit", "pcirdcur_miss"], _LLC_COLLECTORS, "counted no read of a device"
+    ),
+    "dram_read_bytes_per_s": _rate(*_DRAM_READ),
+    "dram_write_bytes_per_s": _rate(*_DRAM_WRITE),
+    "dram_bytes_per_s": lambda trial: _rate(*_DRAM_READ)(trial) + _rate(*_DRAM_WRITE)(trial),
+    "dram_read_bytes_per_packet": _per_packet(_rate(*_DRAM_READ)),
+    "dram_write_bytes_per_packet": _per_packet(_rate(*_DRAM_WRITE)),
+    "generator_dram_read_bytes_per_packet": _per_offered_packet(_rate(*_of_the_generator(_DRAM_READ))),
+    "generator_dram_write_bytes_per_packet": _per_offered_packet(_rate(*_of_the_generator(_DRAM_WRITE))),
+    "host_llc_misses_per_s": _rate(("pcm", ["l3_misses"]), ("perf", ["cache-misses"])),
+    "nic_rx_no_descriptor_per_s": _rate(*_each(_NIC_COLLECTORS, "nic.rx_no_descriptor")),
+    "nic_rx_port_discards_per_s": _rate(*_each(_NIC_COLLECTORS, "nic.rx_port_discards")),
+    "nic_pcie_read_stalled_share": lambda trial: (
+        _rate(*_each(_NIC_COLLECTORS, "nic.pcie_read_stalled_percent"))(trial) / 100
+    ),
+    "nic_pcie_write_stalled_share": lambda trial: (
+        _rate(*_each(_NIC_COLLECTORS, "nic.pcie_write_stalled_percent"))(trial) / 100
+    ),
+    "nic_pcie_no_completion_clocks": _rate(("neohost", ["pcie_stalled_no_completion"])),
+    "nic_pcie_latency_ns": lambda trial: _rate(("neohost", ["pcie_latency_mean"]))(trial) * NS_PER_S,
+    "outstanding_reads_nic": _reads_under_way(_rate(("neohost", ["pcie_inbound"]))),
+    "outstanding_reads_iotlb": _reads_under_way(
+        lambda trial: READ_BYTES * _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups"))(trial)
+    ),
+    "outstanding_reads_iio": _reads_under_way(_rate(*_DMA_READ)),
+    "outstanding_reads_disagreement": _disagreement,
+    "nic_mtt_l0_miss_share": _share(
+        ["mtt_cache_l0_misses"],
+        ["mtt_cache_l0_hits", "mtt_cache_l0_misses"],
+        ["neohost"],
+        "counted no look-up of a translation",
+    ),
+    "package_power_w": _total_of_units(("turbostat", ["package_power"]), ("pcm-power", ["package_power"])),
+}
+# For a co-runner that does not count itself.
+corunner_ipc = _share(["instructions"], ["cycles"], ["perf-corunner"], "counted no cycle")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a raw trial record to the metrics of the dictionary.
+
+Every metric of the dictionary ends either in the metrics or in the absences, with a reason; nothing is guessed. A
+record that contradicts the node protocol (docs/node-protocol.md) is an error of one line.
+"""
+
+import math
+from collections.abc import Mapping
+
+from pollscope.base.errors import UsageError, one_line
+from pollscope.metrics.counted import COUNTED
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.formulas import Compute
+from pollscope.metrics.formulas.corunner import CORUNNER
+from pollscope.metrics.formulas.distributions import DISTRIBUTIONS
+from pollscope.metrics.formulas.dut import DUT, ERRORS
+from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.metrics.formulas.traffic import TRAFFIC
+from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.metrics.steady import rate_after_cut, warm_up
+from pollscope.stats.histogram import BeyondRange
+
+# A share that lies further outside 0..1 contradicts itself; one that is estimated may miss by its own error, too. It is
+# kept as it is: cut to 0..1 or left out, the mean of several trials near 0 would be wrong.
+SHARE_TOLERANCE = 0.005
+# A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
+SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
+COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
+# Rates that leave out a warm-up which reached into the window: counter of the parts, and of which time it is a rate.
+CUT = {
+    "rx_pps": ("rx_packets", "all"),
+    "moved_pps": ("rx_packets", "all"),
+    "rx_bps": ("rx_packets", "all"),
+    "tx_pps": ("tx_packets", "all"),
+    "poll_rate_hz": ("sweeps", "all"),
+    "poll_rate_per_queue_hz": ("sweeps", "all"),
+    "iteration_rate_hz": ("sweeps", "all"),
+    "poll_rate_running_hz": ("sweeps", "running"),
+}
+
+
+def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
+    """Takes the part of the window that was still warm-up out of the rates."""
+    if not metrics.get("warmup_left_ns"):
+        return
+    parts = warm_up(trial).parts
+    for name, (counter, time) in CUT.items():
+        if name in metrics:
+            metrics[name] *= rate_after_cut(trial, parts, counter, time == "running")
+    if "sweep_time_ns" in metrics:
+        metrics["sweep_time_ns"] /= rate_after_cut(trial, parts, "sweeps", running=True)
+
+
+def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
+    """Compute every metric of the dictionary from one line of `trials.jsonl` (docs/store-format.md).
+
+    Returns:
+        Metrics by name in base units, and for every other metric of the dictionary the reason why it is absent.
+
+    Raises:
+        UsageError: the record contradicts the protocol; the message names the trial and the key.
+    """
+    metrics: dict[str, float] = {}
+    absences: dict[str, str] = {}
+    if record.get("status") != "failed" and "search" in record:
+        return _derive_search(record)
+    if record.get("status") == "failed" or record.get("result") is None:
+        reason = one_line(f"the trial failed: {record.get('reason') or 'no result was stored'}")
+        return {}, dict.fromkeys(metric_dictionary().metrics, reason)
+    trial = TrialFacts(record)
+    for name in metric_dictionary().metrics:
+        try:
+            metrics[name] = _plausible(name, COMPUTE[name](trial), _own_error(name, trial))
+        except (NotMeasured, BeyondRange) as absent:
+            absences[name] = one_line(str(absent))
+        except UsageError as error:
+            raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
+    _cut_warm_up(trial, metrics)
+    return metrics, absences
+
+
+def _derive_search(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
+    """A search has no window of its own: all that it has are the rates that it found."""
+    elsewhere = "a search is no trial; its trials (kind `search`) have it"
+    metrics: dict[str, float] = {}
+    absences = dict.fromkeys(metric_dictionary().metrics, elsewhere)
+    for name, compute in SEARCHED.items():
+        try:
+            metrics[name] = compute(TrialFacts(record))
+            del absences[name]
+        except NotMeasured as absent:
+            absences[name] = one_line(str(absent))
+    return metrics, absences
+
+
+def _own_error(name: str, trial: TrialFacts) -> float:
+    """By how much a single trial's estimate may be off; 0 where that is not known."""
+    try:
+        return COMPUTE[ERRORS[name]](trial) if name in ERRORS else 0.0
+    except NotMeasured:
+        return 0.0
+
+
+def _plausible(name: str, value: float, error: float) -> float:
+    if not math.isfinite(value):
+        raise NotMeasured(f"the record gives {value}, which is no number")
+    unit = metric_dictionary()[name].unit
+    tolerance = max(SHARE_TOLERANCE, error)
+    low = -math.inf if name in SIGNED_SHARES else -tolerance
+    high = math.inf if name in ("rate_error", "accounting_misfit_share") else 1 + tolerance
+    if unit == "share" and not low <= value <= high:
+        raise NotMeasured(f"the record gives {value:.4g}, but a share lies between 0 and 1")
+    return value

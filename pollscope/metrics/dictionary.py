@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one metric dictionary: names, definitions and units of every derived number.
+
+`configs/metrics.yaml` is the source; tables, checks, axis labels and (`make tables`) docs/metrics.md are made from it.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from ruamel.yaml import YAML
+
+from pollscope.base.errors import UsageError
+from pollscope.base.paths import data_folder
+from pollscope.base.units import human, human_ns, human_number
+
+NOT_SCALED = {
+    "share",
+    "ns",
+    "cycles",
+    "cycles/packet",
+    "packets",
+    "instructions/cycle",
+    "misses/poll",
+    "misses/packet",
+    "count",
+    "ticks",
+}
+
+
+class Metric(BaseModel):
+    """One metric: what it is, how it is computed, and in which unit it is stored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    group: str
+    title: str
+    definition: str
+    caveats: str = ""
+    type: Literal["float", "int"]
+    unit: str
+    short_unit: str
+    better: Literal["lower", "higher", "neither"]
+    source: str
+
+    @property
+    def label(self) -> str:
+        """Title with its unit, for an axis or a table head: 'Poll rate (polls/s)'; shares are shown in percent."""
+        unit = "%" if self.unit == "share" else self.short_unit
+        return f"{self.title} ({unit})" if unit else self.title
+
+    def text(self, value: float) -> str:
+        """The value rounded for a human, with its unit: '41.3 %', '12.5 Mpps'. Stored numbers are never rounded."""
+        if self.unit == "share":
+            return f"{100 * value:.3g} %"
+        if self.unit == "ns":
+            return human_ns(value)
+        if self.type == "int":
+            return f"{value:,.0f} {self.short_unit}".rstrip()
+        if self.unit in NOT_SCALED:
+            return f"{human_number(value)} {self.short_unit}".rstrip()
+        return human(value, self.short_unit)
+
+
+class MetricDictionary(BaseModel):
+    """All metrics by name, in the order of the file, and the titles of their groups, some with a text below them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    groups: dict[str, str]
+    introductions: dict[str, str] = {}
+    metrics: dict[str, Metric]
+
+    def __getitem__(self, name: str) -> Metric:
+        """The metric of that name.
+
+        Raises:
+            UsageError: there is none; the message lists close names.
+        """
+        if name not in self.metrics:
+            word = name.split("_")[0]
+            close = [known for known in self.metrics if known.startswith(word)] or list(self.metrics)
+            raise UsageError(f"no metric is called '{name}'", remedy="known: " + ", ".join(close))
+        return self.metrics[name]
+
+
+def parse_dictionary(path: Path) -> MetricDictionary:
+    """Read and check a metric dictionary.
+
+    Raises:
+        UsageError: unknown or missing keys, or a group that has no title.
+    """
+    raw = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    raw["metrics"] = {name: {"name": name, **fields} for name, fields in raw["metrics"].items()}
+    try:
+        dictionary = MetricDictionary.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(first["msg"], f"{path}: {'.'.join(str(part) for part in first['loc'])}") from None
+    for group in dictionary.introductions:
+        if group not in dictionary.groups:
+            raise UsageError(f"introduction of group '{group}', which has no title", str(path))
+    for metric in dictionary.metrics.values():
+        if metric.group not in dictionary.groups:
+            raise UsageError(f"group '{metric.group}' of metric '{metric.name}' has no title", str(path))
+    return dictionary
+
+
+@cache
+def metric_dictionary() -> MetricDictionary:
+    """The dictionary that ships with pollscope (configs/metrics.yaml)."""
+    return parse_dictionary(data_folder("configs") / "metrics.yaml")

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How metrics of the dictionary are computed from one trial, by what they are about; `derive` applies them."""
+
+from collections.abc import Callable
+
+from pollscope.metrics.record import TrialFacts
+
+Compute = Callable[[TrialFacts], float]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ran beside the DUT got done."""
+
+from collections.abc import Mapping
+
+from pollscope.metrics.counted import corunner_ipc
+from pollscope.metrics.formulas import Compute
+from pollscope.metrics.formulas.dut import DUT
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, nonzero
+
+
+def _own(trial: TrialFacts, key: str) -> Part:
+    """A measured value of the co-runner; stress-ng is a program of its own, in which nothing is measured."""
+    if trial.corunner["unit"].text() == "bogo_ops":
+        raise NotMeasured("stress-ng is not measured from inside")
+    return trial.corunner[key]
+
+
+def _corunner_running_s(trial: TrialFacts) -> float:
+    """Seconds of the window in which the co-runner had its CPU."""
+    waited_s = _own(trial, "waited_ns").number() / NS_PER_S
+    return nonzero(max(0.0, trial.window_s - waited_s), "the co-runner never had its CPU")
+
+
+def _corunner_done(trial: TrialFacts, unit: str, work: str) -> float:
+    """What the co-runner has done, if it counts in this unit."""
+    found = trial.corunner["unit"].text()
+    if found != unit:
+        raise NotMeasured(f"the co-runner counts {found}; only {work} counts {unit}")
+    return trial.corunner["done"].number()
+
+
+def _by_collector(trial: TrialFacts, absent: NotMeasured) -> float:
+    """The co-runner's IPC by perf-corunner; without that collector its own reason for the absence counts."""
+    try:
+        return corunner_ipc(trial)
+    except NotMeasured:
+        raise absent from None
+
+
+def _corunner_rate_hz(trial: TrialFacts) -> float:
+    worker = trial.corunner
+    unit = worker["unit"].text()
+    if unit == "bytes":
+        raise NotMeasured("memory-stream counts bytes: corunner_bytes_per_s")
+    return worker["bogo_ops_per_s"].number() if unit == "bogo_ops" else worker["done"].number() / trial.window_s
+
+
+def _corunner_rate_running_hz(trial: TrialFacts) -> float:
+    if trial.corunner["unit"].text() == "bytes":
+        raise NotMeasured("memory-stream counts bytes: corunner_bytes_per_s")
+    return _own(trial, "done").number() / _corunner_running_s(trial)
+
+
+def _corunner_hop_ns(trial: TrialFacts) -> float:
+    hops = nonzero(_corunner_done(trial, "hops", "pointer-chase"), "the co-runner made no hop")
+    return _corunner_running_s(trial) * NS_PER_S / hops
+
+
+def _corunner_bytes_per_s(trial: TrialFacts) -> float:
+    return _corunner_done(trial, "bytes", "memory-stream") / trial.window_s
+
+
+def _corunner_ipc(trial: TrialFacts) -> float:
+    try:
+        pmu = _own(trial, "pmu")
+        return pmu["instructions"].number() / nonzero(pmu["cycles"].number(), "the PMU counted no cycle")
+    except NotMeasured as absent:
+        return _by_collector(trial, absent)
+
+
+def _ipc_with_corunner(trial: TrialFacts) -> float:
+    alone = DUT["ipc"](trial)
+    params = trial.part("params").value
+    if not isinstance(params, Mapping) or params.get("corunner", "none") == "none":
+        return alone
+    return alone + _corunner_ipc(trial)
+
+
+CORUNNER: dict[str, Compute] = {
+    "corunner_frequency_hz": lambda trial: _own(trial, "frequency_hz").number(),
+    "corunner_longest_step_ns": lambda trial: _own(trial, "longest_step_ns").number(),
+    "corunner_rate_hz": _corunner_rate_hz,
+    "corunner_rate_running_hz": _corunner_rate_running_hz,
+    "corunner_hop_ns": _corunner_hop_ns,
+    "corunner_bytes_per_s": _corunner_bytes_per_s,
+    "corunner_ipc": _corunner_ipc,
+    "ipc_with_corunner": _ipc_with_corunner,
+}

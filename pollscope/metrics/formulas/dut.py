@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the DUT did: cycles, polls, packets, costs, its PMU."""
+
+import math
+
+from pollscope.base.names import SEND_NOTHING
+from pollscope.metrics.formulas import Compute
+from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, nonzero, timed_parts
+from pollscope.metrics.steady import warm_up
+
+# What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
+LINE_OVERHEAD_BYTES = 24
+
+
+def _cycle_share(*classes: str) -> Compute:
+    return lambda trial: sum(trial.cycles[name] for name in classes) / trial.cycles["total"]
+
+
+def _useful_part(name: str) -> Compute:
+    return lambda trial: trial.useful_part_share(name)
+
+
+def _poll_fraction(outcome: str) -> Compute:
+    return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
+
+
+def _rx_bits(overhead_bytes: int) -> Compute:
+    return lambda trial: (
+        8 * (trial.received("rx_bytes") + overhead_bytes * trial.received("rx_packets")) / trial.window_s
+    )
+
+
+def _tx_bits(overhead_bytes: int) -> Compute:
+    return lambda trial: 8 * (trial.sent("tx_bytes") + overhead_bytes * trial.sent("tx_packets")) / trial.window_s
+
+
+def _calibrated(name: str) -> Compute:
+    return lambda trial: trial.part("calibration", name, "median").number()
+
+
+def _pmu_ratio(scope: str, above: str, below: str) -> Compute:
+    return lambda trial: (
+        trial.pmu(scope, above) / nonzero(trial.pmu(scope, below), f"the PMU counted no {below} ({scope})")
+    )
+
+
+def _pmu_rate(event: str) -> Compute:
+    return lambda trial: trial.pmu("window", event) / trial.window_s
+
+
+def _running_s(trial: TrialFacts) -> float:
+    """Seconds in which the lcores ran, mean over lcores."""
+    return trial.window_s * trial.running_cycles / trial.total_cycles
+
+
+def _burst_mean(trial: TrialFacts) -> float:
+    bursts = trial.polls["partial"] + trial.polls["full"]
+    return trial.dut_sum("rx_packets") / nonzero(bursts, "no poll returned a packet")
+
+
+def _sampled_gap_share(trial: TrialFacts) -> float:
+    if trial.is_of_before_slices:
+        gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
+        return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
+    gaps = trial.dut_sum("slices", "left_out_cycles")
+    return gaps / nonzero(gaps + trial.dut_sum("slices", "cycles"), "no slice was timed")
+
+
+def _busy_cycles_testpmd(trial: TrialFacts) -> float:
+    """Calls that returned packets, stamp to stamp, as testpmd books them."""
+    if trial.is_of_before_slices:
+        return trial.dut_sum("busy_cycles_testpmd")
+    return sum(sum(timed_parts(lcore).values()) for lcore in trial.lcores)
+
+
+def _tax_share_testpmd(trial: TrialFacts) -> float:
+    busy = _busy_cycles_testpmd(trial) / trial.total_cycles
+    if busy > 1 and not trial.is_of_before_slices:
+        raise NotMeasured(
+            f"timed one by one visits take {100 * busy:.1f} % of the window, because they overlap in the loop"
+        )
+    return 1 - busy
+
+
+def _idle_iteration_cycles(trial: TrialFacts) -> float:
+    if trial.is_of_before_slices:
+        return trial.dut_sum("idle_iteration_cycles")
+    return sum(one.idle_iterations for one in trial.accounts)
+
+
+def _tax_share_error(trial: TrialFacts) -> float:
+    errors = [one.classes.packets.error for one in trial.accounts]
+    return math.hypot(*errors) / trial.cycles["total"]
+
+
+def _empty_poll_share_error(trial: TrialFacts) -> float:
+    return math.hypot(*[one.classes.empty_poll.error for one in trial.accounts]) / trial.cycles["total"]
+
+
+def _cycles_per_packet_useful_error(trial: TrialFacts) -> float:
+    return _tax_share_error(trial) * trial.cycles["total"] / trial.packets
+
+
+def _misfit_share(trial: TrialFacts) -> float:
+    """Of the lcore that misses most: those of two lcores must not make up for each other."""
+    known = [one.misfit / one.total for one in trial.accounts if not isinstance(one.classes.misfit, str)]
+    return max(known, key=abs) if known else trial.accounts[0].misfit
+
+
+def _tax_share_running(trial: TrialFacts) -> float:
+    """An old record's estimates could overlap by parts of a per cent on a busy core."""
+    if trial.is_of_before_slices:
+        return max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles)
+    tax = sum(trial.cycles[name] for name in TAX_CLASSES) - trial.interrupted_cycles
+    return tax / trial.running_cycles
+
+
+def _moved_pps(trial: TrialFacts) -> float:
+    sends = trial.part("config", "dut", "workload").text() not in SEND_NOTHING
+    return (trial.sent("tx_packets") if sends else trial.received("rx_packets")) / trial.window_s
+
+
+def _llc_hits_per_s(trial: TrialFacts) -> float:
+    return (trial.pmu("window", "llc_loads") - trial.pmu("window", "llc_misses")) / trial.window_s
+
+
+def _longest_iteration_ns(trial: TrialFacts) -> float:
+    longest = [entry["cycles"].number() for lcore in trial.lcores for entry in lcore["longest"].items()]
+    return nonzero(max(longest, default=0), "no iteration was stamped") / trial.tsc_hz * NS_PER_S
+
+
+def _pmu_multiplexed_share(trial: TrialFacts) -> float:
+    return max(at(lcore, ("pmu", "multiplexed_share")).number() for lcore in trial.lcores)
+
+
+def _warmup_left_ns(trial: TrialFacts) -> float:
+    return NS_PER_S * warm_up(trial).cut_s
+
+
+# Metrics of which a single trial knows its own error, and the metric that says it.
+ERRORS = {
+    **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
+    **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
+    "cycles_per_packet_useful": "cycles_per_packet_useful_error",
+}
+
+DUT: dict[str, Compute] = {
+    "tax_share": _cycle_share(*TAX_CLASSES),
+    "tax_share_running": _tax_share_running,
+    "tax_share_error": _tax_share_error,
+    "interaction_share": lambda trial: sum(one.interaction.value for one in trial.accounts) / trial.cycles["total"],
+    "empty_poll_share_error": _empty_poll_share_error,
+    "accounting_misfit_share": _misfit_share,
+    "wire_share": _cycle_share("wire"),
+    "useful_share": _cycle_share("useful"),
+    "receive_share": _useful_part("receive"),
+    "process_share": _useful_part("process"),
+    "transmit_share": _useful_part("transmit"),
+    "empty_poll_share": _cycle_share("empty_poll"),
+    "loop_share": lambda trial: (trial.cycles["loop"] - trial.interrupted_cycles) / trial.cycles["total"],
+    "interrupted_share": lambda trial: trial.interrupted_cycles / trial.total_cycles,
+    "instrumentation_share": _cycle_share("instrumentation"),
+    "tax_share_ovs": lambda trial: _idle_iteration_cycles(trial) / trial.total_cycles,
+    "tax_share_testpmd": _tax_share_testpmd,
+    "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
+    "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
+    "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
+    "iteration_rate_hz": lambda trial: trial.dut_sum("iterations") / trial.window_s / len(trial.lcores),
+    "sweep_time_ns": lambda trial: NS_PER_S * _running_s(trial) * len(trial.lcores) / trial.iterations,
+    "idle_iteration_share": lambda trial: trial.dut_sum("idle_iterations") / trial.iterations,
+    "empty_poll_fraction": _poll_fraction("empty"),
+    "full_poll_fraction": _poll_fraction("full"),
+    "race_lost_fraction": _poll_fraction("race_lost"),
+    "refill_failed_fraction": _poll_fraction("refill_failed"),
+    "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
+    "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,
+    "moved_pps": _moved_pps,
+    "rx_bps": _rx_bits(0),
+    "tx_bps": _tx_bits(0),
+    "rx_line_bps": _rx_bits(LINE_OVERHEAD_BYTES),
+    "tx_line_bps": _tx_bits(LINE_OVERHEAD_BYTES),
+    "cycles_per_packet_busy": lambda trial: _busy_cycles_testpmd(trial) / trial.packets,
+    "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
+    "cycles_per_packet_useful_error": _cycles_per_packet_useful_error,
+    "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
+    "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
+    "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),
+    "idle_iteration_cycles": _calibrated("idle_iteration_cycles"),
+    "sweep_cycles": _calibrated("sweep_cycles"),
+    "stamp_cycles": _calibrated("stamp_cycles"),
+    "ipc": _pmu_ratio("window", "instructions", "cycles"),
+    "ipc_useful": _pmu_ratio("useful", "instructions", "cycles"),
+    "ipc_polling": _pmu_ratio("polling", "instructions", "cycles"),
+    "llc_loads_per_s": _pmu_rate("llc_loads"),
+    "llc_load_misses_per_s": _pmu_rate("llc_misses"),
+    "llc_load_hits_per_s": _llc_hits_per_s,
+    "llc_loads_per_poll": lambda trial: trial.pmu("window", "llc_loads") / trial.poll_count,
+    "l1d_misses_per_s": _pmu_rate("l1d_misses"),
+    "l1d_miss_share": _pmu_ratio("window", "l1d_misses", "l1d_loads"),
+    "l2_misses_per_s": _pmu_rate("l2_misses"),
+    "l2_misses_per_poll": lambda trial: trial.pmu("window", "l2_misses") / trial.poll_count,
+    "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
+    "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
+    "burst_mean": _burst_mean,
+    "sampled_gap_share": _sampled_gap_share,
+    "longest_iteration_ns": _longest_iteration_ns,
+    "pmu_multiplexed_share": _pmu_multiplexed_share,
+    "warmup_left_ns": _warmup_left_ns,
+}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rates that a search for the maximum throughput found."""
+
+from collections.abc import Mapping
+
+from pollscope.metrics.formulas import Compute
+from pollscope.metrics.record import NotMeasured, Part, TrialFacts
+
+
+def _searched(loss_ratio: float) -> Compute:
+    def compute(trial: TrialFacts) -> float:
+        if not isinstance(trial.record.value, Mapping) or "search" not in trial.record.value:
+            raise NotMeasured("a search finds it (maximum.method: mlrsearch), no single trial")
+        for goal in trial.part("search", "goals").items():
+            if goal["loss_ratio"].number() == loss_ratio:
+                return _throughput(goal)
+        raise NotMeasured(f"the search was not asked for a loss ratio of {100 * loss_ratio:g} %")
+
+    return compute
+
+
+def _throughput(goal: Part) -> float:
+    try:
+        return goal["throughput_pps"].number()
+    except NotMeasured:
+        raise NotMeasured(f"the search found none: {goal['reason'].text()}") from None
+
+
+SEARCHED: dict[str, Compute] = {"throughput_loss_0_pps": _searched(0.0), "throughput_loss_0_5_pps": _searched(0.005)}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What became of the packets: sent by the generator, lost, dropped, out of order."""
+
+from collections.abc import Mapping
+
+from pollscope.base.names import SEND_NOTHING
+from pollscope.metrics.formulas import Compute
+from pollscope.metrics.record import NotMeasured, Part, TrialFacts, at, nonzero, positive
+
+# Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
+TCP_DUPLICATE_ACKS = 3
+
+
+def _gen_rate(key: str) -> Compute:
+    return lambda trial: trial.gen_sum(key) / _generator_s(trial)
+
+
+def _generator_s(trial: TrialFacts) -> float:
+    # Generator lcores run side by side, so rates add up and the windows are equal: the mean is the window.
+    duration = trial.gen_sum("duration_tsc") / len(trial.generators)
+    return nonzero(duration, "the generator's window has no length") / trial.generator_tsc_hz
+
+
+def _gap_rate(key: str) -> Compute:
+    return lambda trial: trial.gen_sum("host_gaps", key) / trial.window_s
+
+
+def require_receiver(trial: TrialFacts) -> None:
+    """Raises NotMeasured when no packet can come back to the generator."""
+    generator = trial.part("config", "gen").value
+    if isinstance(generator, Mapping) and generator.get("rx_port") is None:
+        raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
+    dut = trial.part("config", "dut").value
+    if isinstance(dut, Mapping) and dut.get("workload") in SEND_NOTHING:
+        raise NotMeasured("the workload drops every packet on purpose")
+
+
+def _first_copies(trial: TrialFacts) -> float:
+    require_receiver(trial)
+    copies = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
+    return nonzero(max(copies, 0.0), "the generator received nothing")
+
+
+def _worst_loss(flows: Part) -> float:
+    if flows["lossy"].number() == 0:
+        return 0.0
+    return flows["worst_loss"]["lost"].number() / positive(flows["worst_loss"]["sent"])
+
+
+def _unsent_share(trial: TrialFacts) -> float:
+    return trial.gen_sum("unsent") / nonzero(trial.gen_sum("intended"), "no packet was due in the window")
+
+
+def _rate_error(trial: TrialFacts) -> float:
+    rate = trial.part("start", "rate")
+    if isinstance(rate.value, Mapping) and "pps" not in rate.value:
+        raise NotMeasured("no rate in packets per second was asked for")
+    asked = nonzero(rate["pps"].number(), "no traffic was asked for")
+    return trial.gen_sum("sent") / _generator_s(trial) / asked - 1
+
+
+def _generator_gap_longest_ns(trial: TrialFacts) -> float:
+    return max(at(lcore, ("host_gaps", "longest_ns")).number() for lcore in trial.generators)
+
+
+def _loss_share(trial: TrialFacts) -> float:
+    require_receiver(trial)
+    sent = nonzero(trial.gen_sum("total", "sent"), "the generator sent nothing")
+    return 1 - (trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")) / sent
+
+
+def _lossy_flows_share(trial: TrialFacts) -> float:
+    require_receiver(trial)
+    return trial.gen_sum("sequence", "flows", "lossy") / nonzero(
+        trial.gen_sum("sequence", "flows", "sent"), "the generator sent nothing"
+    )
+
+
+def _worst_flow_loss_share(trial: TrialFacts) -> float:
+    require_receiver(trial)
+    return max(_worst_loss(lcore["sequence"]["flows"]) for lcore in trial.generators)
+
+
+def _duplicated_share(trial: TrialFacts) -> float:
+    require_receiver(trial)
+    received = nonzero(trial.gen_sum("total", "rx_packets"), "the generator received nothing")
+    return trial.gen_sum("sequence", "duplicated") / received
+
+
+def _reordered_share(trial: TrialFacts) -> float:
+    return trial.gen_sum("sequence", "reordered") / _first_copies(trial)
+
+
+def _reordered_by_3_share(trial: TrialFacts) -> float:
+    require_receiver(trial)
+    degree = trial.gen_histogram("sequence", "degree", may_be_empty=True)
+    return degree.at_least(TCP_DUPLICATE_ACKS) / _first_copies(trial)
+
+
+def _imissed_share(trial: TrialFacts) -> float:
+    missed = trial.rx_port["imissed"].number()
+    arrived = trial.rx_port["ipackets"].number() + missed
+    return missed / nonzero(arrived, "no packet arrived at the DUT's RX port")
+
+
+def _rx_nombuf_share(trial: TrialFacts) -> float:
+    refused = trial.rx_port["rx_nombuf"].number()
+    arrived = trial.rx_port["ipackets"].number() + trial.rx_port["imissed"].number() + refused
+    return refused / nonzero(arrived, "no packet arrived at the DUT's RX port")
+
+
+def _tx_dropped_share(trial: TrialFacts) -> float:
+    dropped = trial.sent("tx_dropped")
+    return dropped / nonzero(dropped + trial.sent("tx_packets"), "the DUT sent nothing")
+
+
+def _ring_full_share(trial: TrialFacts) -> float:
+    if not trial.dispatchers:
+        raise NotMeasured("there is no ring: no lcore is a dispatcher")
+    full = sum(lcore["ring_full"].number() for lcore in trial.dispatchers)
+    return full / nonzero(trial.received("rx_packets"), "the dispatchers received no packet in the window")
+
+
+TRAFFIC: dict[str, Compute] = {
+    "offered_pps": _gen_rate("sent"),
+    "intended_pps": _gen_rate("intended"),
+    "generator_gaps_over_10us_per_s": _gap_rate("over_10us"),
+    "generator_gaps_over_100us_per_s": _gap_rate("over_100us"),
+    "unsent_share": _unsent_share,
+    "rate_error": _rate_error,
+    "generator_gap_longest_ns": _generator_gap_longest_ns,
+    "loss_share": _loss_share,
+    "lossy_flows_share": _lossy_flows_share,
+    "worst_flow_loss_share": _worst_flow_loss_share,
+    "duplicated_share": _duplicated_share,
+    "reordered_share": _reordered_share,
+    "reordered_by_3_share": _reordered_by_3_share,
+    "imissed_share": _imissed_share,
+    "rx_nombuf_share": _rx_nombuf_share,
+    "tx_dropped_share": _tx_dropped_share,
+    "ring_full_share": _ring_full_share,
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is said of a trial when its record is read: metrics, flags, status; and of a run's baselines: drift.
+
+A record holds facts. What they mean is told here, by the runner when it decides whether a trial is made again and by
+every reader, so a better test judges old runs anew. Only that a trial failed is a fact of its record.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pollscope.metrics.derive import derive_trial
+from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
+from pollscope.metrics.record import Flag
+from pollscope.metrics.shapes import shape_flags
+from pollscope.metrics.steady import steadiness_flags
+
+# Counts up when a rule changes that can change a verdict; docs/store-format.md lists what changed.
+RULES = 2
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of one trial.
+
+    Attributes:
+        status: `ok`, `flagged` or `failed`.
+        reason: why it is not ok; empty when it is.
+        flags: everything that a reader should know, those that make it `flagged` first.
+        metrics: by name, in base units.
+        absences: for every other metric of the dictionary, why it is absent.
+    """
+
+    status: str
+    reason: str
+    flags: tuple[Flag, ...]
+    metrics: Mapping[str, float]
+    absences: Mapping[str, str]
+
+
+def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
+    """Judges one line of trials.jsonl by the limits of its spec.
+
+    Raises:
+        UsageError: the record contradicts the protocol; the message names the trial and the key.
+    """
+    metrics, absences = derive_trial(record)
+    if record["status"] == "failed":
+        return Judgement("failed", str(record.get("reason", "")), (), metrics, absences)
+    if record.get("result") is None:  # a search has no window of its own
+        return Judgement("ok", "", (), metrics, absences)
+    grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics)]
+    # No noise: the trial is data, with its rates cut where the warm-up ended.
+    noted = [*steadiness_flags(record), *shape_flags(record), *clock_flags(record)]
+    reason = "; ".join(flag["text"] for flag in grave)
+    return Judgement("flagged" if grave else "ok", reason, (*grave, *noted), metrics, absences)
+
+
+def clock_flags(record: Mapping[str, Any]) -> list[Flag]:
+    """What is said of a trial whose lcores had no common clock; two hosts never have one, which is no news."""
+    found = record["result"].get("clocks", {})
+    return [{"name": "clock", "text": found["reason"]}] if "reason" in found else []
+
+
+def drift_flags(baselines: Sequence[Judgement], metric: str, limit: float) -> list[list[Flag]]:
+    """What is said of each baseline of a run, in the order of measurement: whether it has moved since the first one.
+
+    A flagged baseline shows what disturbed it, not a drift: nothing is held against it, and it against nothing.
+
+    Args:
+        baselines: judgements of one point on one pair.
+        metric: that is watched.
+        limit: by so much it may move, as a share.
+    """
+    steady = [each.metrics[metric] for each in baselines if each.status == "ok" and metric in each.metrics]
+    if not steady or steady[0] == 0:
+        return [[] for _ in baselines]
+    return [_drift_flag(each, metric, steady[0], limit) for each in baselines]
+
+
+def _drift_flag(baseline: Judgement, metric: str, first: float, limit: float) -> list[Flag]:
+    if baseline.status != "ok" or metric not in baseline.metrics:
+        return []
+    moved = baseline.metrics[metric] / first - 1
+    if abs(moved) <= limit:
+        return []
+    text = (
+        f"the baseline's {metric} moved by {100 * moved:+.1f} % since the start of the run (limit {100 * limit:g} %): "
+        "the host has changed, compare only trials that lie close together"
+    )
+    return [{"name": "drift", "text": text}]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Host noise in a trial against the limits of its spec: sentences with numbers, in one place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pollscope.metrics.accounting import MISFIT_SHARE
+from pollscope.metrics.record import Flag, NotMeasured, Part, at, keys_of
+
+
+class Limits(Protocol):
+    """The limits of a spec; its keys are described in docs/spec.md."""
+
+    @property
+    def max_waiting(self) -> float: ...
+    @property
+    def max_gaps_over_100us_per_s(self) -> float | None: ...
+    @property
+    def max_steal_ticks(self) -> float | None: ...
+    @property
+    def max_involuntary_switches(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A limit of the spec, the metric that it limits, and what a reader is told."""
+
+    key: str
+    metric: str
+    sentence: str
+
+
+_LIMITS = (
+    _Limit(
+        "max_gaps_over_100us_per_s",
+        "generator_gaps_over_100us_per_s",
+        "the generator's core was away for more than 100 us {value:.0f} times a second; the spec allows {limit:g}",
+    ),
+    _Limit(
+        "max_steal_ticks",
+        "steal_ticks",
+        "the hypervisor took {value:.0f} ticks from the measuring cores; the spec allows {limit:g}",
+    ),
+    _Limit(
+        "max_involuntary_switches",
+        "involuntary_switches",
+        "the kernel took the DUT's cores {value:.0f} times for something else; the spec allows {limit:g}",
+    ),
+)
+
+
+# The keys of a spec's `noise` that are limits.
+LIMITS = ("max_waiting", *(limit.key for limit in _LIMITS))
+
+
+def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str, float]) -> list[Flag]:
+    """What a trial is flagged with: one flag per limit that it is above.
+
+    Args:
+        limits: of the spec.
+        record: of the trial; what it does not hold cannot be above a limit.
+        metrics: of the trial; one that is absent cannot be above its limit.
+
+    Raises:
+        UsageError: the record contradicts docs/store-format.md.
+    """
+    found = Part(record, "")
+    return [*_waiting(limits, found), *_corunner_waiting(limits, found), *_above_limits(limits, metrics)]
+
+
+def misfit_flags(metrics: Mapping[str, float]) -> list[Flag]:
+    """What a trial is flagged with whose slices and window do not agree (docs/accounting.md)."""
+    misfit = metrics.get("accounting_misfit_share", 0.0)
+    if abs(misfit) <= MISFIT_SHARE:
+        return []
+    text = (
+        f"what visits and packets cost in slices misses the window by {100 * misfit:+.1f} % of it (limit "
+        f"{100 * MISFIT_SHARE:g} %): the ground moved, or costs do not add up"
+    )
+    return [{"name": "accounting:misfit", "text": text}]
+
+
+def _waiting(limits: Limits, record: Part) -> list[Flag]:
+    try:
+        waits, start = at(record, ("host", "waits_ns")), record["start"]
+    except NotMeasured:  # recorded before waits were, or on a testbed without a node
+        return []
+    duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
+    flags: list[Flag] = []
+    for lcore in keys_of(waits):
+        wait_ns = waits[lcore].number()
+        if wait_ns > limits.max_waiting * duration_ns:
+            text = (
+                f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.3g} % of the trial, because "
+                f"something else ran there (limit {100 * limits.max_waiting:g} %): this looks like polling or like loss"
+            )
+            flags.append({"name": "noise:waiting", "text": text})
+    return flags
+
+
+def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
+    try:
+        workers = at(record, ("corunner", "result", "workers")).items()
+        window_ns = at(record, ("start", "window_ns")).number()
+    except NotMeasured:  # nothing ran beside the DUT
+        return []
+    flags: list[Flag] = []
+    for worker in workers:
+        try:
+            waited_ns = worker["waited_ns"].number()
+        except NotMeasured:
+            continue
+        if waited_ns > limits.max_waiting * window_ns:
+            text = (
+                f"{worker['name'].text()} waited for CPU {worker['cpu'].number():.0f} for "
+                f"{100 * waited_ns / window_ns:.2g} % of the window, because something else ran there (limit "
+                f"{100 * limits.max_waiting:g} %)"
+            )
+            flags.append({"name": "noise:corunner-waiting", "text": text})
+    return flags
+
+
+def _above_limits(limits: Limits, metrics: Mapping[str, float]) -> list[Flag]:
+    return [
+        {"name": f"noise:{limit.metric}", "text": limit.sentence.format(value=metrics[limit.metric], limit=allowed)}
+        for limit in _LIMITS
+        if (allowed := getattr(limits, limit.key)) is not None and metrics.get(limit.metric, 0.0) > allowed
+    ]

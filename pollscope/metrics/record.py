@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reading one trial record (a line of `trials.jsonl`) by the node protocol, strictly.
+
+What the record does not hold is `NotMeasured` with a reason; what contradicts the protocol is a `UsageError` that names
+the key.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypedDict, TypeVar
+
+from pollscope.base.errors import UsageError
+from pollscope.metrics.accounting import QUIET_VARIABLES, VARIABLES, MeasuredCycles, classes
+from pollscope.stats.histogram import Histogram, merged, parse_histogram
+
+Told = TypeVar("Told")
+NS_PER_S = 1e9
+# The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
+CYCLE_SUM_TOLERANCE = 0.005
+TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
+USEFUL_PARTS = ("receive", "process", "transmit")
+CYCLE_CLASSES = ("total", "useful", "wire", *TAX_CLASSES)
+# Latencies of visits are the parts of useful cycles where they add up to these within this share of the window.
+PARTS_TOLERANCE = 0.02
+POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
+
+
+class Flag(TypedDict):
+    """What a test says of a trial: its name, `noise:waiting` for instance, and a sentence with numbers."""
+
+    name: str
+    text: str
+
+
+class NotMeasured(Exception):
+    """A value is absent; the text is the reason that a reader sees."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One value of a trial record with the path that leads to it, so that an error can name the place."""
+
+    value: object
+    path: str
+
+    def __getitem__(self, key: str) -> "Part":
+        """The part under `key`.
+
+        Raises:
+            NotMeasured: the key is missing, null, or marked absent.
+            UsageError: this part is not an object.
+        """
+        if not isinstance(self.value, Mapping):
+            raise UsageError(f"is {_short(self.value)}, not an object", self.path)
+        if set(self.value) == {"absent"}:
+            raise NotMeasured(str(self.value["absent"]) or "the node gave no reason")
+        if self.value.get(key) is None:
+            raise NotMeasured(f"not in the record: {self.path}.{key}".replace(": .", ": "))
+        part = Part(self.value[key], f"{self.path}.{key}".removeprefix("."))
+        if isinstance(part.value, Mapping) and set(part.value) == {"absent"}:
+            raise NotMeasured(str(part.value["absent"]) or "the node gave no reason")
+        return part
+
+    def items(self) -> list["Part"]:
+        """The elements of a list.
+
+        Raises:
+            UsageError: this part is not a list.
+        """
+        if not isinstance(self.value, list):
+            raise UsageError(f"is {_short(self.value)}, not a list", self.path)
+        return [Part(value, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+
+    def estimate(self) -> float:
+        """A finite number of any sign: an estimate of something small may come out below zero.
+
+        Raises:
+            UsageError: anything else.
+        """
+        if isinstance(self.value, int | float) and not isinstance(self.value, bool) and -(2**63) <= self.value < 0:
+            return float(self.value)
+        return self.number()
+
+    def number(self) -> float:
+        """A finite number, zero or more.
+
+        Raises:
+            UsageError: anything else.
+        """
+        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
+            raise UsageError(f"is {_short(self.value)}, not a number", self.path)
+        if not 0 <= self.value <= 2**63 - 1:
+            raise UsageError(f"is {_short(self.value)}, allowed is 0 to 2^63-1", self.path)
+        return float(self.value)
+
+    def text(self) -> str:
+        """A string.
+
+        Raises:
+            UsageError: anything else.
+        """
+        if not isinstance(self.value, str):
+            raise UsageError(f"is {_short(self.value)}, not a text", self.path)
+        return self.value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+class TrialFacts:
+    """What metrics are computed from: the parts of one trial record, found once."""
+
+    def __init__(self, record: Mapping[str, object]) -> None:
+        self.record = Part(record, "")
+        self._histograms: dict[tuple[str, ...], Histogram] = {}
+
+    def part(self, *keys: str) -> Part:
+        """The part at a path of keys below the record."""
+        return at(self.record, keys)
+
+    @cached_property
+    def tsc_hz(self) -> float:
+        return positive(self.part("result", "window", "tsc_hz"))
+
+    @cached_property
+    def generator_tsc_hz(self) -> float:
+        """Of the generator's host, which is another than the DUT's on a pair."""
+        try:
+            return positive(self.part("result", "gen", "window", "tsc_hz"))
+        except NotMeasured:
+            return self.tsc_hz
+
+    @cached_property
+    def window_s(self) -> float:
+        window = self.part("result", "window")
+        cycles = window["end_tsc"].number() - window["start_tsc"].number()
+        if cycles <= 0:
+            raise UsageError("end_tsc is not after start_tsc", window.path)
+        return cycles / self.tsc_hz
+
+    @cached_property
+    def lcores(self) -> list[Part]:
+        return self._lcores("dut", "the trial had no DUT lcore")
+
+    @cached_property
+    def generators(self) -> list[Part]:
+        return self._lcores("gen", "the trial had no generator")
+
+    def _lcores(self, role: str, none: str) -> list[Part]:
+        result = self.part("result")
+        if not isinstance(result.value, Mapping) or result.value.get(role) is None:
+            raise NotMeasured(none)
+        lcores = result[role]["lcores"].items()
+        if not lcores:
+            raise NotMeasured(none)
+        return lcores
+
+    def dut_sum(self, *keys: str) -> float:
+        """Sum of a number over the DUT's lcores."""
+        return sum(at(lcore, keys).number() for lcore in self.lcores)
+
+    def received(self, key: str) -> float:
+        """Sum of a number over the lcores that read RX queues: what is taken from a ring was counted before."""
+        readers = [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
+        if not readers:
+            raise NotMeasured("the DUT only sends (workload tx)")
+        return sum(lcore[key].number() for lcore in readers)
+
+    def sent(self, key: str) -> float:
+        """Sum of a number over the workers: dispatchers send nothing."""
+        return sum(lcore[key].number() for lcore in self.lcores if _role(lcore) == "worker")
+
+    @cached_property
+    def dispatchers(self) -> list[Part]:
+        """The lcores that put packets into rings."""
+        return [lcore for lcore in self.lcores if _role(lcore) == "dispatcher"]
+
+    def gen_sum(self, *keys: str) -> float:
+        """Sum of a number over the generator's lcores."""
+        return sum(at(lcore, keys).number() for lcore in self.generators)
+
+    @cached_property
+    def cycles(self) -> dict[str, float]:
+        """`total`, `useful`, `wire` and the classes of the tax, summed over lcores; they make the whole window."""
+        if not self.is_of_before_slices:
+            return {name: sum(getattr(one, name) for one in self.accounts) for name in CYCLE_CLASSES}
+        cycles = {name: self.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
+        if cycles["total"] == 0:
+            raise NotMeasured("the DUT's window has no cycles")
+        share = sum(cycles[name] for name in ("useful", *TAX_CLASSES)) / cycles["total"]
+        if abs(share - 1) > CYCLE_SUM_TOLERANCE:
+            raise NotMeasured(
+                f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted"
+            )
+        return cycles | {"wire": 0.0}
+
+    @property
+    def is_of_before_slices(self) -> bool:
+        """Whether the node made the classes itself, from visits timed one by one."""
+        return "useful" in keys_of(self.lcores[0]["cycles"])
+
+    @cached_property
+    def accounts(self) -> list["Account"]:
+        """The classes of each lcore."""
+        if self.is_of_before_slices:
+            raise NotMeasured("recorded before slices were taken")
+        return [Account(lcore, self.wire_cycles_per_frame) for lcore in self.lcores]
+
+    @cached_property
+    def wire_cycles_per_frame(self) -> float:
+        """What a sent frame cost the DUT's cores as DMA engine of the virtual NIC; 0 where the NIC has its own."""
+        try:
+            xstats = self.part("result", "ports", self.part("config", "dut", "tx_port").text(), "xstats")
+        except NotMeasured:
+            return 0.0
+        timed = {end: _sum_of(xstats, f"_wire_sampled_{end}") for end in ("cycles", "frames")}
+        return timed["cycles"] / timed["frames"] if timed["frames"] else 0.0
+
+    def useful_part_share(self, name: str) -> float:
+        """Share of receive, process or transmit in all cycles, where they can be told apart."""
+        if self.is_of_before_slices:
+            return self.dut_sum("cycles", name) / self.cycles["total"]
+        return sum(one.part(name) for one in self.accounts) / self.cycles["total"]
+
+    @cached_property
+    def total_cycles(self) -> float:
+        return nonzero(self.dut_sum("cycles", "total"), "the DUT's window has no cycles")
+
+    @cached_property
+    def polls(self) -> dict[str, float]:
+        """Polls by outcome, summed over lcores; no `refill_failed` where a driver hides those among the empty ones."""
+        counts = {name: self.dut_sum("polls", name) for name in POLL_OUTCOMES}
+        try:
+            return counts | {"refill_failed": self.dut_sum("polls", "refill_failed")}
+        except NotMeasured:
+            return counts
+
+    @cached_property
+    def interrupted_cycles(self) -> float:
+        """Cycles in which something else had the DUT's CPUs."""
+        return self.dut_sum("interruptions", "cycles")
+
+    @cached_property
+    def running_cycles(self) -> float:
+        """Cycles in which the DUT's lcores ran their loop."""
+        return nonzero(max(0.0, self.total_cycles - self.interrupted_cycles), "the DUT's lcores never ran")
+
+    @cached_property
+    def poll_count(self) -> float:
+        return nonzero(sum(self.polls.values()), "no queue was polled in the window")
+
+    @cached_property
+    def iterations(self) -> float:
+        return nonzero(self.dut_sum("iterations"), "no iteration was completed in the window")
+
+    @cached_property
+    def packets(self) -> float:
+        return nonzero(self.received("rx_packets"), "the DUT received no packet in the window")
+
+    @cached_property
+    def corunner(self) -> Part:
+        """What the co-runner did in the window (docs/corunner.md)."""
+        if isinstance(self.record.value, Mapping) and self.record.value.get("corunner") is not None:
+            for worker in self.part("corunner", "result", "workers").items():
+                if worker["name"].text() == "corunner":
+                    return worker
+        raise NotMeasured("no co-runner ran")
+
+    @cached_property
+    def rx_queues(self) -> float:
+        """Number of RX queues of the port that the DUT polls."""
+        name = self.part("config", "dut", "rx_port").text()
+        for port in self.part("config", "ports").items():
+            if port["name"].text() == name:
+                return positive(port["rx_queues"])
+        raise UsageError(f"dut.rx_port '{name}' is not among the configured ports", "config.ports")
+
+    @cached_property
+    def rx_port(self) -> Part:
+        """Statistics of the DUT's RX port over the whole trial."""
+        name = self.part("config", "dut", "rx_port").text()
+        return self.part("result", "ports", name, "stats")
+
+    def dut_histogram(self, name: str) -> Histogram:
+        """A histogram of the DUT, its lcores merged; never empty."""
+        return self._histogram(self.lcores, ("histograms", name))
+
+    def gen_histogram(self, *keys: str, may_be_empty: bool = False) -> Histogram:
+        """A histogram of the generator, its lcores merged; empty only when that is asked for."""
+        return self._histogram(self.generators, keys, may_be_empty)
+
+    def _histogram(self, lcores: Sequence[Part], keys: tuple[str, ...], may_be_empty: bool = False) -> Histogram:
+        if keys not in self._histograms:
+            self._histograms[keys] = _merged_histogram([at(lcore, keys) for lcore in lcores])
+        if self._histograms[keys].samples == 0 and not may_be_empty:
+            raise NotMeasured(f"no sample in the histogram {keys[-1]}")
+        return self._histograms[keys]
+
+    def floor_histogram(self) -> Histogram:
+        """Latencies from the actual departure of frames that came straight back to the generator; never empty."""
+        histogram = _merged_histogram([self.part("floor", "latency_ns", "from_sent")])
+        if histogram.samples == 0:
+            raise NotMeasured("no frame came back when the floor was measured")
+        return histogram
+
+    def pmu(self, scope: str, event: str) -> float:
+        """Events of a scope (window, useful, polling), summed over the DUT's lcores."""
+        return self.dut_sum("pmu", scope, event)
+
+    def in_ns(self, value: float, unit: str) -> float:
+        """A value of a histogram in nanoseconds."""
+        if unit not in ("ns", "cycles"):
+            raise UsageError(f"a histogram has the unit '{unit}', allowed are ns and cycles", "result")
+        return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
+
+
+class Account:
+    """The classes of one lcore (docs/accounting.md), in cycles.
+
+    Raises:
+        NotMeasured: the accounting mode has no classes, or its slices were too few.
+    """
+
+    def __init__(self, lcore: Part, wire_cycles_per_frame: float) -> None:
+        found = classes(_recorded(lcore))
+        if isinstance(found, str):
+            raise NotMeasured(found)
+        self.lcore, self.classes = lcore, found
+        self.total, self.loop, self.instrumentation = found.total, found.loop, found.instrumentation
+        self.empty_poll = found.empty_poll.value
+        self.wire = _optional(lcore, "tx_packets") * wire_cycles_per_frame
+        self.useful = found.packets.value - self.wire
+        if self.wire > max(0.0, found.packets.value) + found.packets.error:
+            raise NotMeasured(
+                f"the wire, timed burst by burst, takes {100 * self.wire / self.total:.1f} % of the window, all that "
+                f"has to do with packets {100 * found.packets.value / self.total:.1f} %: bursts overlap in the loop"
+            )
+
+    def part(self, name: str) -> float:
+        """Receive, process or transmit: as timed visit by visit, where these latencies add up to all useful cycles."""
+        timed = timed_parts(self.lcore)
+        timed["transmit"] -= self.wire
+        excess = (sum(timed.values()) - self.useful) / self.total
+        if abs(excess) > PARTS_TOLERANCE:
+            raise NotMeasured(
+                f"timed one by one visits take {100 * abs(excess):.1f} % of the window "
+                f"{'more' if excess > 0 else 'less'} than in the loop, so their parts do not add up"
+            )
+        return timed[name]
+
+    @property
+    def idle_iterations(self) -> float:
+        """Cycles of iterations without a packet."""
+        return self.lcore["idle_iterations"].number() * self.lcore["queues"].number() * self.classes.empty_poll_cycles
+
+    @property
+    def interaction(self) -> MeasuredCycles:
+        """See Classes.interaction."""
+        return _told(self.classes.interaction)
+
+    @property
+    def misfit(self) -> float:
+        """See Classes.misfit."""
+        return _told(self.classes.misfit)
+
+
+def timed_parts(lcore: Part) -> dict[str, float]:
+    """What all visits would have taken one by one, in cycles; nothing where there was none."""
+    if lcore["polls"]["partial"].number() + lcore["polls"]["full"].number() == 0:
+        return dict.fromkeys(USEFUL_PARTS, 0.0)
+    parts = {name: lcore["timed"][f"{name}_cycles"].estimate() for name in USEFUL_PARTS}
+    parts["process"] += lcore["waited_cycles"].number()
+    return parts
+
+
+def _recorded(lcore: Part) -> dict[str, object]:
+    """What classes() reads of an lcore, each value checked."""
+    if "slices" not in keys_of(lcore):
+        return {"accounting": lcore["accounting"].text()}
+    counts = ("switches", "rx_packets", "waited_cycles", "event_cycles", "sampling_cycles", "stamps", "stamp_cycles")
+    numbers: dict[str, object] = {name: lcore[name].number() for name in counts}
+    return numbers | {
+        "packets": lcore["packets" if "packets" in keys_of(lcore) else "rx_packets"].number(),
+        "series": _series(lcore),
+        "cycles": {"total": nonzero(lcore["cycles"]["total"].number(), "the DUT's window has no cycles")},
+        "interruptions": {"cycles": lcore["interruptions"]["cycles"].number()},
+        "polls": {
+            "empty": lcore["polls"]["empty"].number(),
+            "partial": lcore["polls"]["partial"].number(),
+            "full": lcore["polls"]["full"].number(),
+            "refill_failed": _or_absent(lcore["polls"], "refill_failed"),
+        },
+        "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
+        "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
+        "slices": {
+            "blocks": _sums(lcore["slices"]["blocks"], VARIABLES),
+            "quiet": _sums(lcore["slices"]["quiet"], QUIET_VARIABLES),
+        },
+    }
+
+
+def _or_absent(part: Part, key: str) -> object:
+    """A number, or what stands in its place where it was not measured."""
+    try:
+        return part[key].number()
+    except NotMeasured as reason:
+        return {"absent": str(reason)}
+
+
+def _series(lcore: Part) -> dict[str, list[float]]:
+    """Cycles and sweeps of the parts of the window; nothing where a record has none."""
+    if "series" not in keys_of(lcore):
+        return {}
+    return {name: [value.number() for value in lcore["series"][name].items()] for name in ("cycles", "sweeps")}
+
+
+def _sums(blocks: Part, variables: int) -> list[list[float]]:
+    """A number of slices and sums of products for each block of the window."""
+    rows = [[value.number() for value in block.items()] for block in blocks.items()]
+    columns = 1 + variables * (variables + 1) // 2
+    if not rows or any(len(row) != columns for row in rows):
+        raise UsageError(f"is no list of blocks with {columns} numbers each", blocks.path)
+    return rows
+
+
+def _told(value: Told | str) -> Told:
+    if isinstance(value, str):
+        raise NotMeasured(value)
+    return value
+
+
+def keys_of(part: Part) -> list[str]:
+    """The keys of an object in order; none of anything else."""
+    return list(part.value) if isinstance(part.value, Mapping) else []
+
+
+def _sum_of(part: Part, ending: str) -> float:
+    return sum(part[key].number() for key in keys_of(part) if key.endswith(ending))
+
+
+def _optional(lcore: Part, key: str) -> float:
+    return lcore[key].number() if key in keys_of(lcore) else 0.0
+
+
+def _source(lcore: Part) -> object:
+    # Runs that are older than rings have neither: all lcores were workers at RX queues.
+    return lcore.value.get("source", "rx-queues") if isinstance(lcore.value, Mapping) else None
+
+
+def _role(lcore: Part) -> object:
+    return lcore.value.get("role", "worker") if isinstance(lcore.value, Mapping) else None
+
+
+def at(part: Part, keys: Sequence[str]) -> Part:
+    """The part at a path of keys below another part."""
+    for key in keys:
+        part = part[key]
+    return part
+
+
+def positive(part: Part) -> float:
+    """A number above 0, or UsageError with the place."""
+    value = part.number()
+    if value == 0:
+        raise UsageError("is 0, allowed is more than 0", part.path)
+    return value
+
+
+def nonzero(value: float, reason: str) -> float:
+    """The value, or NotMeasured with the reason if it is 0 and would be divided by."""
+    if value == 0:
+        raise NotMeasured(reason)
+    return value
+
+
+def _merged_histogram(parts: Sequence[Part]) -> Histogram:
+    return merged([parse_histogram(part.value, part.path) for part in parts], parts[0].path)

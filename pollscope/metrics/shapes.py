@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Traffic shapes as HyperPlane means them, and whether a saturated trial had the one that was asked for.
+
+Hot queues are always backlogged, a visit of any other queue finds something with a fixed probability. What share of the
+polls is empty follows from that alone, whatever a packet costs, and the DUT counts its polls exactly.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pollscope.base.units import human_rate, human_time
+from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
+
+# A trial whose share of empty polls is further off than this did not have its shape.
+MOST_OFF = 0.05
+# So many of the packets for cold queues may be given up because their time was over.
+MOST_UNSENT = 0.05
+Params = Mapping[str, Any]
+
+
+def hot_queues(params: Params) -> int:
+    """How many queues are always backlogged."""
+    queues = int(params["queues"])
+    if params["shape"] == "SQ":
+        return 1
+    if params["shape"] == "FB" or params["background_probability"] >= 1:
+        return queues
+    if params["shape"] == "NC":
+        return min(queues, int(params["concentrated_queues"]))
+    # Half a queue counts as one, as in the node; Python's round() goes to the even number.
+    return max(1, int(params["concentrated_share"] * queues + 0.5))
+
+
+def cold_probability(params: Params) -> float:
+    """That a visit of another queue finds something."""
+    return 0.0 if params["shape"] == "SQ" else float(params["background_probability"])
+
+
+def empty_share(queues: float, hot: float, probability: float) -> float:
+    """Share of empty polls when every queue is polled as often."""
+    return (queues - hot) * (1 - probability) / queues
+
+
+def empty_per_busy(params: Params) -> float:
+    """Empty polls for each one that finds packets."""
+    share = empty_share(params["queues"], hot_queues(params), cold_probability(params))
+    return share / (1 - share)
+
+
+@dataclass(frozen=True)
+class ShapePolls:
+    """Empty polls of a trial.
+
+    Attributes:
+        polls: all polls.
+        empty: those that found nothing.
+        expected: how many would have, by the shape.
+    """
+
+    polls: float
+    empty: float
+    expected: float
+
+    @property
+    def off(self) -> float:
+        """By how much the share of empty polls is too large."""
+        return (self.empty - self.expected) / self.polls
+
+
+def polls_of_shape(record: Mapping[str, Any]) -> ShapePolls:
+    """What the DUT's polls found, and what they should have by the queues that were hot.
+
+    Raises:
+        NotMeasured: the trial had no shape to hold its polls against, or polls were not counted.
+    """
+    trial = TrialFacts(record)
+    shape = _shape(trial)
+    hot = {int(queue.number()) for queue in shape["hot"].items()}
+    probability = shape["probability"].number()
+    polls = empty = expected = 0.0
+    for lcore, queues in _readers(trial):
+        counts = {name: lcore["polls"][name].number() for name in ("empty", "partial", "full")}
+        polls += sum(counts.values())
+        empty += counts["empty"]
+        expected += sum(counts.values()) * empty_share(len(queues), len(hot & set(queues)), probability)
+    if not polls:
+        raise NotMeasured("no queue was polled in the window")
+    return ShapePolls(polls, empty, expected)
+
+
+def _shape(trial: TrialFacts) -> Part:
+    try:
+        return trial.part("result", "feed")
+    except NotMeasured:
+        return at(trial.generators[0], ("shape",))
+
+
+def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
+    """The lcores that poll RX queues, each with its queues: they are dealt out in turn, unless all poll all."""
+    queues = int(trial.rx_queues)
+    readers = [lcore for lcore in trial.lcores if lcore["source"].text() == "rx-queues"]
+    if trial.part("params", "organisation").text() == "locked":
+        yield from ((lcore, range(queues)) for lcore in readers)
+    else:
+        yield from ((lcore, range(each, queues, len(readers))) for each, lcore in enumerate(readers))
+
+
+def shape_flags(record: Mapping[str, Any]) -> list[Flag]:
+    """What a trial's record is flagged with when its traffic had not the shape that was asked for: `shape`."""
+    trial = TrialFacts(record)
+    try:
+        found = polls_of_shape(record)
+        texts = [*_wrong_polls(found, record["params"]["shape"]), *_limits(trial, found)]
+        return [{"name": "shape", "text": "; ".join([*texts, *_taken_away(trial)])}] if texts else []
+    except NotMeasured:
+        return []
+
+
+def _wrong_polls(found: ShapePolls, shape: str) -> list[str]:
+    if abs(found.off) <= MOST_OFF:
+        return []
+    shares = [f"{100 * count / found.polls:.1f} %" for count in (found.empty, found.expected)]
+    return [f"{shape}: {shares[0]} of the polls were empty where the shape has {shares[1]}"]
+
+
+def _limits(trial: TrialFacts, found: ShapePolls) -> list[str]:
+    """What kept the generator from the shape, in cold queues whatever the polls say: they are few among all packets."""
+    try:
+        shape = at(trial.generators[0], ("shape",))
+    except NotMeasured:  # the port itself made the packets
+        return []
+    try:
+        visits = shape["visits"].number()
+    except NotMeasured as unknown:
+        has_cold = shape["cold"].number() * shape["probability"].number() > 0
+        return [f"cold queues got no packets: {unknown}"] if has_cold else []
+    dry = _dry(trial, shape, visits) if found.off > MOST_OFF else []
+    return [*_late(shape), *dry, *(_too_many(shape) if found.off < -MOST_OFF else [])]
+
+
+def _late(shape: Part) -> list[str]:
+    unsent, asked = shape["cold_unsent"].number(), shape["cold_asked"].number()
+    if unsent <= MOST_UNSENT * max(asked, 1.0):
+        return []
+    return [f"the generator gave up {unsent:.0f} packets for cold queues, of about {asked:.0f}, because it was late"]
+
+
+def _too_many(shape: Part) -> list[str]:
+    sent, asked = shape["cold_sent"].number(), shape["cold_asked"].number()
+    if sent <= (1 + MOST_UNSENT) * asked:
+        return []
+    return [
+        f"cold queues got {sent:.0f} packets where their visits asked for about {asked:.0f}: visits became rarer "
+        "faster than the generator counts them"
+    ]
+
+
+def _dry(trial: TrialFacts, shape: Part, visits: float) -> list[str]:
+    sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
+    if sent >= wanted:
+        return ["hot queues were sent more than their visits take, so they ran dry for a part of the window only"]
+    rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
+    return [
+        f"the generator was the limit: hot queues ran dry, it sent them {rates[0]} and their {visits:.0f} visits "
+        f"each had room for {rates[1]}"
+    ]
+
+
+def _taken_away(trial: TrialFacts) -> list[str]:
+    try:
+        gaps_ns = trial.gen_sum("host_gaps", "in_over_100us_ns")
+    except NotMeasured:
+        return []
+    return [f"the host took the generator's core away for {human_time(gaps_ns / 1e9)} of the window"] if gaps_ns else []

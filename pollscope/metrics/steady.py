@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether the DUT had settled when the window opened, from the parts of the window that the node reports.
+
+Two rates are looked at: packets received, and sweeps (how fast the loop turns), in the time that the DUT's cores ran.
+Parts in which the host took a core away say nothing of a warm-up and are left out of the test. Rates are cut where the
+warm-up ended; shares of cycles, histograms and percentiles are not kept by parts and stay as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pollscope.base.errors import UsageError
+from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
+from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_change
+from pollscope.stats.estimates import bimodality_warning
+
+COUNTERS = ("cycles", "rx_packets", "tx_packets", "sweeps", "interrupted_cycles")
+# A part of which more was taken away than this is left out of the test; so is the next, which works off the backlog.
+MOST_TAKEN_AWAY = 0.05
+# A change of level behind this share of the window is no warm-up; nothing is cut, and it is told as two levels.
+LONGEST_WARM_UP = 1 / 3
+RATES = {"rx_packets": "packets received a second", "sweeps": "sweeps a second"}
+Columns = Mapping[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How much of the window was still warm-up.
+
+    Attributes:
+        cut_s: seconds from the window's start; 0: none.
+        parts: that many parts of the window.
+        text: a sentence with numbers; empty when there is nothing to say.
+    """
+
+    cut_s: float
+    parts: int
+    text: str
+
+
+def series_of(trial: TrialFacts) -> list[Columns]:
+    """The parts of the window of each DUT lcore that received packets from a port, as arrays of equal length.
+
+    Raises:
+        NotMeasured: the node did not report them, or the lcores' parts do not lie side by side.
+        UsageError: they contradict the protocol.
+    """
+    lcores = [_columns(at(lcore, ("series",))) for lcore in trial.lcores]
+    if any(len(columns["cycles"]) == 0 for columns in lcores):
+        raise NotMeasured("the window was too short for parts")
+    if len({len(columns["cycles"]) for columns in lcores}) > 1:
+        raise NotMeasured("the parts of the lcores' windows do not lie side by side: a host gap took some of them")
+    return lcores
+
+
+def _columns(part: Part) -> Columns:
+    columns = {name: np.array([value.number() for value in part[name].items()]) for name in COUNTERS}
+    if len({len(values) for values in columns.values()}) > 1:
+        raise UsageError("its arrays have different lengths", part.path)
+    return columns
+
+
+def warm_up(trial: TrialFacts) -> WarmUp:
+    """Tests the window of a trial.
+
+    Raises:
+        NotMeasured: the window cannot be tested, with the reason.
+    """
+    lcores, quiet, found = _changes(trial)
+    early = [(name, change) for name, change in found if change.count <= LONGEST_WARM_UP * quiet.sum()]
+    if not early:
+        return WarmUp(0.0, 0, "")
+    name, change = max(early, key=lambda each: each[1].count)
+    parts = int(np.flatnonzero(quiet)[change.count])
+    cut_s = float(np.mean([columns["cycles"][:parts].sum() for columns in lcores])) / trial.tsc_hz
+    return WarmUp(cut_s, parts, _text(name, change, cut_s))
+
+
+def _changes(trial: TrialFacts) -> tuple[list[Columns], npt.NDArray[np.bool_], list[tuple[str, ChangePoint]]]:
+    """The parts, which of them are free of host gaps, and the changes of level among those."""
+    lcores = series_of(trial)
+    quiet = _quiet(lcores)
+    if quiet.sum() < FEWEST_VALUES:
+        raise NotMeasured(f"only {quiet.sum()} parts of the window are free of host gaps: too few to test the warm-up")
+    found = [(name, change) for name in RATES if (change := early_change(list(rates(lcores, name)[quiet])))]
+    return lcores, quiet, found
+
+
+def _text(name: str, change: ChangePoint, cut_s: float) -> str:
+    return (
+        f"the warm-up had not ended: in the first {1000 * cut_s:.3g} ms of the window {RATES[name]} were "
+        f"{100 * abs(change.change):.3g} % {'above' if change.change > 0 else 'below'} the rest (rank test, "
+        f"z = {change.z:.1f}); rates leave that part out, cycle shares and latency still contain it"
+    )
+
+
+def rates(lcores: Sequence[Columns], name: str) -> npt.NDArray[np.float64]:
+    """Counts per cycle in which the lcore ran, summed over lcores; one value for each part."""
+    ran = [np.maximum(columns["cycles"] - columns["interrupted_cycles"], 1.0) for columns in lcores]
+    total = sum(columns[name] / cycles for columns, cycles in zip(lcores, ran, strict=True))
+    return np.asarray(total)
+
+
+def rate_after_cut(trial: TrialFacts, parts: int, name: str, running: bool) -> float:
+    """A rate behind the first parts of the window as a multiple of that over the whole window.
+
+    Args:
+        trial: with parts.
+        parts: how many are left out, fewer than there are.
+        name: of the counter.
+        running: a rate of the time in which the lcores ran, instead of all time.
+    """
+    whole = behind = 0.0
+    for columns in series_of(trial):
+        cycles = columns["cycles"] - columns["interrupted_cycles"] if running else columns["cycles"]
+        whole += columns[name].sum() / max(1.0, cycles.sum())
+        behind += columns[name][parts:].sum() / max(1.0, cycles[parts:].sum())
+    return behind / whole if whole else 1.0
+
+
+def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
+    cycles = [np.maximum(columns["cycles"], 1.0) for columns in lcores]
+    taken = np.max([columns["interrupted_cycles"] / c for columns, c in zip(lcores, cycles, strict=True)], axis=0)
+    # A part much longer than the others holds a gap whatever the node made of it.
+    long = np.max([c / np.median(c) for c in cycles], axis=0) > 1.5
+    disturbed = (taken > MOST_TAKEN_AWAY) | long
+    after = np.concatenate([[False], disturbed[:-1]])
+    return np.asarray(~(disturbed | after))
+
+
+def two_levels(trial: TrialFacts) -> str:
+    """A sentence when the window fell into two levels of a rate, as two modes or one after the other; else empty.
+
+    Raises:
+        NotMeasured: the window cannot be tested, with the reason.
+    """
+    lcores, quiet, changes = _changes(trial)
+    for name, words in RATES.items():
+        if text := bimodality_warning(list(rates(lcores, name)[quiet] * trial.tsc_hz)):
+            return f"{words} had two levels within the window, so the trial's mean describes neither: {text}"
+    for name, change in changes:
+        if change.count > LONGEST_WARM_UP * quiet.sum():
+            return (
+                f"{RATES[name]} changed their level within the window, too late for a warm-up: before, they were "
+                f"{100 * abs(change.change):.3g} % {'above' if change.change > 0 else 'below'} what they were after"
+            )
+    return ""
+
+
+def steadiness_flags(record: Mapping[str, Any]) -> list[Flag]:
+    """What a trial's record is flagged with beside noise: `warm-up` and `two-levels`, as `{name, text}`."""
+    trial = TrialFacts(record)
+    flags: list[Flag] = []
+    try:
+        found = warm_up(trial)
+        if found.text:
+            flags.append({"name": "warm-up", "text": found.text})
+        levels = "" if found.text else two_levels(trial)
+        if levels:
+            flags.append({"name": "two-levels", "text": levels})
+    except NotMeasured:
+        return []  # the metric warmup_left_ns is absent with the reason
+    return flags

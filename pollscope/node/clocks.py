@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether the CPUs of a node have one clock, by what the node measured at its start (`tsc_offsets` of its hello).
+
+Windows are cut by the main lcore's TSC, and the generator's latencies are read on its own lcore twice. So an offset
+shifts windows against each other, and only a counter whose offset moves makes latencies wrong: the former is told, the
+latter are refused.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+Hello = Mapping[str, Any]
+
+
+def clocks(hello: Hello, cpus: Collection[int]) -> dict[str, Any]:
+    """`result.clocks` of a trial on these CPUs (docs/store-format.md); empty where the node did not look."""
+    if "tsc_offsets" not in hello:
+        return {}
+    found = [offset for offset in hello["tsc_offsets"]["cpus"] if offset["cpu"] in cpus]
+    reasons = [text for offset in found if (text := _what_is_wrong(offset, hello))]
+    if not reasons:
+        return {"shared": True}
+    return {"shared": False, "steady": not any(map(_moves, found)), "reason": "; ".join(reasons)}
+
+
+def clock_warnings(hello: Hello, who: str = "") -> list[str]:
+    """One sentence for each CPU whose TSC is not known to be that of the main lcore; `who` says whose CPUs."""
+    cpus = hello.get("tsc_offsets", {}).get("cpus", [])
+    return [f"{who}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
+
+
+def _moves(offset: Mapping[str, Any]) -> bool:
+    return "absent" not in offset and bool(offset["low_cycles"] > offset["high_cycles"])
+
+
+def _what_is_wrong(offset: Mapping[str, Any], hello: Hello) -> str | None:
+    of = f"the TSC of CPU {offset['cpu']}"
+    reference = f"that of CPU {hello['tsc_offsets']['reference_cpu']}"
+    if "absent" in offset:
+        return f"{of} could not be compared with {reference}: {offset['absent']}"
+    low, high = offset["low_cycles"], offset["high_cycles"]
+    if low > high:
+        return (
+            f"{of} does not keep its distance from {reference}: it moved by at least {low - high} cycles within "
+            f"{offset['rounds']} messages, so that no latency can be trusted"
+        )
+    if low <= 0 <= high:
+        return None
+    middle, bound = (low + high) / 2, (high - low) / 2
+    side, offset_ns = "ahead of" if middle > 0 else "behind", abs(middle) / hello["tsc_hz"] * 1e9
+    return (
+        f"{of} is {abs(middle):.0f} cycles {side} {reference} (+-{bound:.0f}, half of a message's way to and fro), "
+        f"{offset_ns:.3g} ns: the windows of their lcores are shifted by that, and so is all that is read on one and "
+        f"compared on the other"
+    )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is asked of the MLRsearch package. Imported only where a search is made: its import takes 1 to 2 s."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+
+from pollscope.plan.search import Settings
+
+# Coarser targets in front of the final one, and growth of steps while a bound is sought: CSIT's values.
+PRECEDING_TARGETS, EXPANSION = 2, 2
+# Makes a trial at a load in packets a second: packets that were sent, and those of them that were lost.
+MeasureLoss = Callable[[float], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the package found for one loss ratio; `throughput_pps` is the conditional throughput."""
+
+    loss_ratio: float
+    throughput_pps: float
+    lower_pps: float | None
+    upper_pps: float | None
+
+
+class _Measurer(AbstractMeasurer):  # type: ignore[misc]
+    def __init__(self, measure: MeasureLoss) -> None:
+        self._measure = measure
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        """The package's question."""
+        sent, lost = self._measure(intended_load)
+        # Offered and lost only: with the intended count the package would take unsent packets for lost ones.
+        return MeasurementResult(
+            intended_duration=intended_duration, intended_load=intended_load, offered_count=sent, loss_count=lost
+        )
+
+
+def search_between(settings: Settings, lowest: float, highest: float, measure: MeasureLoss) -> Iterator[Bounds]:
+    """Bounds for every loss ratio of the settings, between two loads."""
+    goals = {ratio: _goal(settings, ratio) for ratio in settings.loss_ratios}
+    config = Config(
+        goals=list(goals.values()),
+        min_load=lowest,
+        max_load=highest,
+        search_duration_max=float("inf"),  # by the clock; the caller counts trial time instead
+        warmup_duration=0.0,
+    )
+    found = MultipleLossRatioSearch(config=config).search(measurer=_Measurer(measure), debug=lambda _text: None)
+    for ratio, goal in goals.items():
+        yield _bounds(ratio, found[goal])
+
+
+def _goal(settings: Settings, loss_ratio: float) -> SearchGoal:
+    return SearchGoal(
+        loss_ratio=loss_ratio,
+        exceed_ratio=settings.exceed_ratio,
+        relative_width=settings.width,
+        initial_trial_duration=settings.window_ns / 1e9,
+        final_trial_duration=settings.window_ns / 1e9,
+        duration_sum=settings.duration_sum_ns / 1e9,
+        preceding_targets=PRECEDING_TARGETS,
+        expansion_coefficient=EXPANSION,
+        fail_fast=False,
+    )
+
+
+def _bounds(loss_ratio: float, result: GoalResult) -> Bounds:
+    low, high = (
+        None if bound is None else float(bound) for bound in (result.relevant_lower_bound, result.relevant_upper_bound)
+    )
+    return Bounds(loss_ratio, float(result.conditional_throughput or 0.0), low, high)

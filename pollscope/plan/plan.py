@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a spec to the ordered list of trials, and the points that are left out and why.
+
+A plan follows from the spec and its seed alone, so that a run that was interrupted finds the same trials again.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pollscope.base.errors import UsageError
+from pollscope.knobs.points import knob_settings
+from pollscope.node.requests import DUT_SEEDS
+from pollscope.plan.search import expected_trials, settings_of
+from pollscope.spec import lcores
+from pollscope.spec.checks import read_level
+from pollscope.spec.model import LOADS, Parameters, Spec
+from pollscope.spec.points import Point, all_points, dropped, point_id, point_of
+
+Kind = Literal["measure", "baseline", "maximum", "search"]
+Refusal = Callable[[Mapping[str, Any]], str | None]
+
+# Estimates of what a run costs beside its trials, for the expected time only.
+START_S = 4.0
+CONFIGURATION_S = 0.5
+TRIAL_OVERHEAD_S = 0.03
+# Knobs that are boot parameters (docs/knobs.md).
+REBOOT_KNOBS = ("iommu",)
+# What offered load and the generator are made of, and what runs beside the DUT: not part of the DUT's configuration.
+LOAD_PARAMETERS = frozenset(LOADS)
+COMPANY_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One warm-up plus one window of a point.
+
+    Attributes:
+        id: kind, point and repeat; unique in a plan.
+        maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
+        search_trials: for a maximum that is searched, how many trials of kind `search` that is expected to take.
+        pair: the pair that it runs on, where several share the trials.
+    """
+
+    id: str
+    kind: Kind
+    point: Point
+    repeat: int
+    warmup_ns: int
+    window_ns: int
+    drain_ns: int
+    maximum_of: str | None = None
+    search_trials: int = 0
+    pair: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration."""
+        return ((self.warmup_ns + self.window_ns) / 1e9 + TRIAL_OVERHEAD_S) * (self.search_trials or 1)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A point that this testbed cannot host, or that the spec drops."""
+
+    point: str
+    reason: str
+    factors: Mapping[str, Any] | None = None  # None: the baseline
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trials of a run in their order."""
+
+    spec: Spec
+    trials: list[Trial]
+    left_out: list[LeftOut]
+    points: list[Point] = field(repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration when no point needs more than its least number of repeats."""
+        configurations = {configuration_key(trial.point.params) for trial in self.trials}
+        return START_S + CONFIGURATION_S * len(configurations) + sum(trial.seconds for trial in self.trials)
+
+    @property
+    def seconds_at_most(self) -> float:
+        """Expected duration when every point needs its greatest number of repeats, and every search all its time."""
+        until = self.spec.repeats.until
+        extra = until.at_most - until.at_least if until is not None else 0
+        again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
+        measured = sum(trial.seconds for trial in self.trials if trial.kind == "measure" and trial.repeat == 0)
+        return (self.seconds + extra * measured + self._searching_at_most()) * again
+
+    def _searching_at_most(self) -> float:
+        """How much longer than expected the searches may take."""
+        searches = [trial for trial in self.trials if trial.search_trials]
+        most = [self.spec.maximum.at_most_ns // trial.window_ns for trial in searches]
+        return sum(
+            trial.seconds * (limit / trial.search_trials - 1) for trial, limit in zip(searches, most, strict=True)
+        )
+
+    def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
+        """One more trial of each of these points, shuffled as the spec's order says."""
+        return _block(self.spec, list(points), repeat, repeat)
+
+
+def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What distinguishes two configurations: all parameters but the offered load, the DUT's company and its seeds."""
+    left_out = LOAD_PARAMETERS | COMPANY_PARAMETERS | set(DUT_SEEDS)
+    return tuple(value for name, value in params.items() if name not in left_out)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one of several pairs takes of a spec's trials: of the blocks of repeats every `count`th.
+
+    Each pair so measures every point, its own maxima and its own baselines, and is compared with itself.
+    """
+
+    pair: str
+    index: int
+    count: int
+
+
+def plan_parts(spec: Spec, parts: Sequence[tuple[str, Refusal]]) -> list[Plan]:
+    """A plan for each of several pairs (name and refusal), or the one plan of a testbed.
+
+    Raises:
+        UsageError: the trials of this spec cannot be shared.
+    """
+    if len(parts) == 1:
+        return [make_plan(spec, parts[0][1])]
+    if spec.repeats.until is not None:
+        raise UsageError("several pairs share a fixed number of repeats", "repeats", "--set 'repeats={count: 6}'")
+    if spec.repeats.at_least < len(parts):
+        what = f"{spec.repeats.at_least} repeats cannot be shared by {len(parts)} pairs"
+        raise UsageError(what, "repeats.count", f"{len(parts)} or more, so that each pair measures every point")
+    return [make_plan(spec, refusal, Share(name, index, len(parts))) for index, (name, refusal) in enumerate(parts)]
+
+
+def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
+    """Plans the trials of a spec on a testbed.
+
+    Args:
+        spec: the checked spec.
+        refusal: why the testbed cannot host a point with these parameters; None when it can.
+        share: of the pair, where several share the trials.
+    """
+    made = _whole_plan(spec, refusal, share)
+    if share is None:
+        return made
+    named = [replace(trial, id=f"{trial.id}@{share.pair}", pair=share.pair) for trial in made.trials]
+    return replace(made, trials=named)
+
+
+def _whole_plan(spec: Spec, refusal: Refusal, share: Share | None) -> Plan:
+    points, left_out = _hosted(spec, refusal)
+    baseline = _baseline_point(spec, refusal, left_out) if points else None
+    blocks = [repeat for repeat in range(spec.repeats.at_least) if not share or repeat % share.count == share.index]
+    measured = [trial for turn, repeat in enumerate(blocks) for trial in _block(spec, points, repeat, turn)]
+    maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
+    return Plan(spec, [*maxima, *_with_baselines(spec, measured, baseline)], left_out, points)
+
+
+def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
+    points, left_out = [], []
+    for point in all_points(spec):
+        reason = dropped(spec, point) or impossible(point.params) or refusal(point.params)
+        if reason is None:
+            points.append(point)
+        else:
+            left_out.append(LeftOut(point.id, reason, point.factors))
+    return points, left_out
+
+
+def impossible(params: Mapping[str, Any]) -> str | None:
+    """Why no testbed at all can host a point of a crossing; None when one could."""
+    pollers, cores = lcores.pollers(params), params["cores"]
+    if params["queues"] < pollers:
+        return f"{pollers} polling lcores need as many RX queues, not {params['queues']}"
+    if params["placement"] == "smt-pairs" and cores % 2:
+        return f"smt-pairs: {cores} cores make no whole number of pairs"
+    return None
+
+
+def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Point | None:
+    if spec.baseline is None:
+        return None
+    levels = {name: read_level(spec, name, spec.baseline.point[name]) for name in spec.levels}
+    point = point_of(spec, levels)
+    reason = impossible(point.params) or refusal(point.params)
+    if reason is not None:
+        left_out.append(LeftOut(f"baseline {point.id}", reason))
+        return None
+    return point
+
+
+def _block(spec: Spec, points: list[Point], repeat: int, turn: int) -> list[Trial]:
+    order = _shuffled(spec, points, f"measure {repeat}")
+    return [_trial(spec, "measure", point, repeat) for point in _few_turns(spec, order, turn)]
+
+
+def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
+    # Each block has its own generator, so that a further round does not depend on how many came before.
+    order = list(points)
+    if spec.order.randomise:
+        random.Random(f"{spec.order.seed} {block}").shuffle(order)
+    return order
+
+
+def _few_turns(spec: Spec, points: list[Point], turn: int) -> list[Point]:
+    """The points with those of the same knob levels together, in the order given otherwise.
+
+    Every other turn of a pair goes through the levels backwards (ABBA): the last level of a turn is the first of the
+    next, and a host that drifts steadily favours none.
+    """
+    keys = list(dict.fromkeys(_knob_key(point) for point in all_points(spec))) if knob_settings(spec.levels) else []
+    if spec.order.randomise:
+        random.Random(f"{spec.order.seed} knobs").shuffle(keys)
+    # A reboot takes minutes: its levels lie together, in the order in which they first appear.
+    reboots = list(dict.fromkeys(reboot for reboot, _ in keys))
+    keys.sort(key=lambda key: reboots.index(key[0]))
+    if spec.order.randomise and turn % 2:
+        keys.reverse()
+    return [point for key in keys for point in points if _knob_key(point) == key] if keys[1:] else list(points)
+
+
+def _knob_key(point: Point) -> tuple[str, str]:
+    """Levels of the knobs that need a reboot, and of all."""
+    settings = knob_settings(point.factors)
+    reboots = {name: level for name, level in settings.items() if name.partition("@")[0] in REBOOT_KNOBS}
+    return point_id(reboots), point_id(settings)
+
+
+def _trial(spec: Spec, kind: Kind, point: Point, repeat: int) -> Trial:
+    window_ns = spec.trial.window_ns
+    if kind == "maximum" and spec.maximum.window_ns is not None:
+        window_ns = spec.maximum.window_ns
+    return Trial(
+        id=f"{kind}:{point.id}:{repeat}",
+        kind=kind,
+        point=point,
+        repeat=repeat,
+        warmup_ns=spec.trial.warmup_ns,
+        window_ns=window_ns,
+        drain_ns=spec.trial.drain_ns,
+        maximum_of=maximum_point(spec, point).id if kind != "maximum" and needs_maximum(point) else None,
+        search_trials=expected_trials(settings_of(spec)) if kind == "maximum" and is_searched(spec) else 0,
+    )
+
+
+def is_searched(spec: Spec) -> bool:
+    """Whether maxima are found by a search, and not by saturating."""
+    return spec.maximum.method == "mlrsearch"
+
+
+def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
+    """One trial of a search.
+
+    Args:
+        maximum: the planned search.
+        step: its place in the search, from 0.
+        load_pps: offered load; None saturates.
+    """
+    load = {"saturate": True} if load_pps is None else {"saturate": None, "load_pps": load_pps}
+    point = replace(maximum.point, params={**maximum.point.params, **load})
+    on_pair = f"@{maximum.pair}" if maximum.pair else ""
+    identifier = f"search:{point.id}:{maximum.repeat}.{step}{on_pair}"
+    return replace(maximum, id=identifier, kind="search", point=point, search_trials=0)
+
+
+def needs_maximum(point: Point) -> bool:
+    """Whether the offered load is a share (above 0) of a maximum that has to be measured first."""
+    return bool(point.params["load_of_max"])
+
+
+def maximum_point(spec: Spec, point: Point) -> Point:
+    """The saturating point whose throughput is 100 % for this point: the same levels of all other factors."""
+    factors = {name: level for name, level in point.factors.items() if name != "load_of_max"}
+    full = point_of(spec, factors)
+    return Point(full.id, factors, {**full.params, "load_of_max": None, "saturate": True})
+
+
+def _maximum_trials(spec: Spec, points: list[Point]) -> list[Trial]:
+    needed = {point.id: point for point in (maximum_point(spec, each) for each in points if needs_maximum(each))}
+    return [
+        _trial(spec, "maximum", point, repeat)
+        for repeat in range(spec.maximum.repeats)
+        for point in _few_turns(spec, _shuffled(spec, list(needed.values()), f"maximum {repeat}"), repeat)
+    ]
+
+
+def _with_baselines(spec: Spec, measured: list[Trial], baseline: Point | None) -> Iterator[Trial]:
+    if baseline is None or spec.baseline is None:
+        yield from measured
+        return
+    for index, trial in enumerate(measured):
+        if index % spec.baseline.every == 0:
+            yield _trial(spec, "baseline", baseline, index // spec.baseline.every)
+        yield trial
+    yield _trial(spec, "baseline", baseline, -(-len(measured) // spec.baseline.every))

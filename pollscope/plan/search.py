@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Search for the highest rate that a DUT forwards at given loss ratios, by the MLRsearch package.
+
+The algorithm is that of draft-ietf-bmwg-mlrsearch as the package implements it (draft 05 in version 1.2.1). This module
+gives it a range of loads, feeds it trials that say something about the DUT, and tells how it ended. It knows nothing of
+nodes: trials come from a function.
+
+A trial in which the generator did not send what was due says nothing about its load: its unsent packets are never taken
+for lost ones. It is made again, and a generator that falls short again and again ends the search without a result. The
+search follows from its settings and the counts of its trials alone (no clock), so a search that was interrupted is
+repeated with the counts that are already there and goes on behind them.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from pollscope.base.units import human_rate, human_time
+
+if TYPE_CHECKING:
+    from pollscope.plan.mlrsearch import Bounds
+    from pollscope.spec.model import Spec
+
+# So often a trial with too many unsent packets is made; a host that takes a core away now and then spares one of them.
+TRIES = 5
+# A saturated DUT that misses less than this share kept up: then it was the generator that could not do more.
+SATURATED_MISSED_SHARE = 0.01
+# The search begins this far above what the DUT took when saturated: overload can cost a DUT rate.
+HEADROOM = 1.5
+# A generator that paces less than this times what the saturated DUT took cannot show where the DUT's limit is.
+LEAST_HEADROOM = 1.02
+# What a generator really sent is asked of it again with this much to spare.
+BACK_OFF = 0.98
+# Lowest load of a search as a share of the highest: MLRsearch works on a logarithmic grid and needs one above 0.
+LOWEST_SHARE = 1e-3
+# CSIT decides about a load by 21 trials of 1 s.
+DURATION_SUM_WINDOWS = 21
+# The expected number of trials comes from a search on a model whose capacity varies by this share from trial to trial.
+MODEL_NOISE, MODEL_RATE_PPS, MODEL_SEED = 0.004, 1e6, 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is searched for.
+
+    Attributes:
+        loss_ratios: one goal each, 0..1.
+        exceed_ratio: share of the time at a load in which trials may lose more than the goal allows.
+        width: how close below the lowest failing load the result lies, as a share of it.
+        window_ns: length of a trial.
+        duration_sum_ns: so much trial time decides about a load.
+        at_most_ns: a search that needs more trial time is given up.
+        highest_pps: no load above this is tried; None: found by saturating the DUT.
+        most_unsent: above this share of unsent packets a trial does not stand for its load.
+    """
+
+    loss_ratios: tuple[float, ...]
+    exceed_ratio: float
+    width: float
+    window_ns: int
+    duration_sum_ns: int
+    at_most_ns: int
+    highest_pps: float | None = None
+    most_unsent: float = 0.01
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one trial of a search counted, its ramp-up included and read after the drain.
+
+    Attributes:
+        sent: packets that left the generator.
+        lost: of these, packets that did not come back because of the DUT.
+        unsent_share: packets that were due and not sent, as a share of those due.
+        offered_pps: rate that was really sent.
+        received_pps: rate that the DUT received.
+        missed_share: packets that found no descriptor at the DUT, as a share of those that arrived there.
+        gap_share: share of the time in which the generator's core was taken away.
+    """
+
+    sent: int
+    lost: int
+    unsent_share: float = 0.0
+    offered_pps: float = 0.0
+    received_pps: float = 0.0
+    missed_share: float = 0.0
+    gap_share: float = 0.0
+
+
+def settings_of(spec: "Spec") -> Settings:
+    """What a spec with `maximum.method: mlrsearch` searches for."""
+    maximum = spec.maximum
+    window_ns = maximum.window_ns or spec.trial.window_ns
+    return Settings(
+        loss_ratios=maximum.loss_ratios,
+        exceed_ratio=maximum.exceed_ratio,
+        width=maximum.width,
+        window_ns=window_ns,
+        duration_sum_ns=maximum.duration_sum_ns or DURATION_SUM_WINDOWS * window_ns,
+        at_most_ns=maximum.at_most_ns,
+        highest_pps=maximum.highest_pps,
+        most_unsent=maximum.most_unsent,
+    )
+
+
+# Makes one trial: load in packets a second, or None for as fast as the generator can; window in ns.
+Measure = Callable[[float | None, int], Counts]
+
+
+@dataclass(frozen=True)
+class GoalFound:
+    """What the search found for one loss ratio; `throughput_pps` is None with a reason when it found no rate."""
+
+    loss_ratio: float
+    throughput_pps: float | None
+    lower_pps: float | None
+    upper_pps: float | None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a trial record keeps it."""
+        return {**vars(self), "reason": self.reason or None}
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a search ended: `outcome` is `found`, `generator-bound` or `out-of-time`, the latter two with a reason."""
+
+    outcome: str
+    goals: tuple[GoalFound, ...]
+    reason: str = ""
+    highest_pps: float | None = None
+
+
+class _Ended(Exception):
+    """The search ends without a result."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome, self.reason = outcome, reason
+
+
+def search(settings: Settings, measure: Measure) -> Found:
+    """Searches for every loss ratio of the settings at once.
+
+    Args:
+        settings: what is searched for.
+        measure: makes a trial; what it raises ends the search and is not caught.
+    """
+    trials = _Trials(settings, measure)
+    highest: float | None = None
+    try:
+        highest = _highest(settings, trials)
+        goals = _search_between(settings, highest, trials)
+    except _Ended as ended:
+        none = tuple(GoalFound(ratio, None, None, None, ended.reason) for ratio in settings.loss_ratios)
+        return Found(ended.outcome, none, ended.reason, highest)
+    bound = [goal for goal in goals if goal.throughput_pps is None and goal.upper_pps is None]
+    if bound:
+        return Found("generator-bound", goals, bound[0].reason, highest)
+    return Found("found", goals, "", highest)
+
+
+class _Trials:
+    """Trials for the package: only those that stand for their load, and no more than the time allows."""
+
+    def __init__(self, settings: Settings, measure: Measure) -> None:
+        self._settings, self._measure = settings, measure
+        self._spent_ns = 0
+        self._sent_shares: dict[float, list[float]] = {}
+
+    def once(self, load_pps: float | None) -> Counts:
+        """One trial of the settings' window, whatever the generator made of it."""
+        self._spent_ns += self._settings.window_ns
+        if self._spent_ns > self._settings.at_most_ns:
+            most = human_time(self._settings.at_most_ns / 1e9)
+            raise _Ended("out-of-time", f"the search was not done after {most} of trials (maximum.at_most)")
+        return self._measure(load_pps, self._settings.window_ns)
+
+    def until_good(self, load_pps: float) -> list[Counts]:
+        """Trials until the generator sent what was due, or did not in all of them: the last one decides."""
+        tried: list[Counts] = []
+        while len(tried) < TRIES and not (tried and tried[-1].unsent_share <= self._settings.most_unsent):
+            tried.append(self.once(load_pps))
+        return tried
+
+    def good(self, load_pps: float) -> Counts:
+        """A trial in which the generator sent what was due."""
+        tried = self.until_good(load_pps)
+        if tried[-1].unsent_share > self._settings.most_unsent:
+            raise _Ended("generator-bound", _behind(load_pps, tried))
+        return tried[-1]
+
+    def sent_share(self, load_pps: float) -> float:
+        """Mean share of a load that was really sent."""
+        return fmean(self._sent_shares[load_pps])
+
+    def loss(self, load_pps: float) -> tuple[int, int]:
+        """Packets sent at a load, and those of them that were lost."""
+        counts = self.good(load_pps)
+        if counts.sent == 0:
+            text = f"no packet was sent at {human_rate(load_pps)}: the window is too short"
+            raise _Ended("generator-bound", text)
+        self._sent_shares.setdefault(load_pps, []).append(1 - counts.unsent_share)
+        return counts.sent, counts.lost
+
+
+def _behind(load_pps: float, tried: Sequence[Counts]) -> str:
+    best = min(tried, key=lambda counts: counts.unsent_share)
+    text = (
+        f"the generator could not send {human_rate(load_pps)}: in {len(tried)} trials it left at least "
+        f"{100 * best.unsent_share:.3g} % of the packets unsent"
+    )
+    if best.gap_share > best.unsent_share / 2:
+        text += f", and its core was taken away for {100 * best.gap_share:.3g} % of the time"
+    return text
+
+
+def _highest(settings: Settings, trials: _Trials) -> float:
+    """The load from which the search goes down: above what the DUT takes, and within what the generator can pace."""
+    if settings.highest_pps is not None:
+        trials.good(settings.highest_pps)
+        return settings.highest_pps
+    full = trials.once(None)
+    if full.missed_share < SATURATED_MISSED_SHARE:
+        raise _Ended(
+            "generator-bound",
+            f"of {human_rate(full.offered_pps)}, all that the generator can send, the DUT missed "
+            f"{100 * full.missed_share:.3g} %, so its limit lies higher",
+        )
+    load, reason = min(full.offered_pps, HEADROOM * full.received_pps), ""
+    while load >= LEAST_HEADROOM * full.received_pps:
+        tried = trials.until_good(load)
+        if tried[-1].unsent_share <= settings.most_unsent:
+            return load
+        reason = _behind(load, tried)
+        # Pacing costs a generator more than sending as fast as it can.
+        load = min(load, max(counts.offered_pps for counts in tried)) * BACK_OFF
+    raise _Ended("generator-bound", f"{reason}; the DUT took {human_rate(full.received_pps)} when it was saturated")
+
+
+def _search_between(settings: Settings, highest: float, trials: _Trials) -> tuple[GoalFound, ...]:
+    from pollscope.plan.mlrsearch import search_between  # takes 1 to 2 s, which runs without a search do not need
+
+    found = search_between(settings, highest * LOWEST_SHARE, highest, trials.loss)
+    return tuple(_goal_found(bounds, highest, trials) for bounds in found)
+
+
+def _goal_found(bounds: "Bounds", highest: float, trials: _Trials) -> GoalFound:
+    ratio, low, high = bounds.loss_ratio, bounds.lower_pps, bounds.upper_pps
+    loss = f"a loss ratio of {100 * ratio:g} %"
+    if low is None:
+        lowest = human_rate(highest * LOWEST_SHARE)
+        return GoalFound(ratio, None, None, high, f"no rate from {lowest} on was forwarded with at most {loss}")
+    if high is None:
+        reason = f"the highest rate of the search, {human_rate(highest)}, was forwarded with at most {loss}"
+        return GoalFound(ratio, None, low, None, reason)
+    # In packets that were really sent: a load of which 1 % was left unsent was forwarded to 99 % only.
+    return GoalFound(ratio, bounds.throughput_pps * trials.sent_share(low), low, high)
+
+
+@cache
+def expected_trials(settings: Settings) -> int:
+    """How many trials such a search needs on a DUT whose capacity varies a little from trial to trial."""
+    chance = random.Random(MODEL_SEED)
+    made = 0
+
+    def model(load_pps: float | None, window_ns: int) -> Counts:
+        nonlocal made
+        made += 1
+        capacity = MODEL_RATE_PPS * (1 - abs(chance.gauss(0, MODEL_NOISE)))
+        load = 4 * MODEL_RATE_PPS if load_pps is None else load_pps
+        sent = round(load * window_ns / 1e9)
+        lost = max(0, sent - int(capacity * window_ns / 1e9))
+        return Counts(sent, lost, 0.0, load, min(load, capacity), lost / sent if sent else 0.0)
+
+    search(settings, model)
+    return made

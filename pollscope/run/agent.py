@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What runs on a host of a pair beside its node: collectors, knobs and facts there, for a runner elsewhere.
+
+`pollscope agent` reads one JSON request a line and answers each with one line, as the node does. It ends when its input
+does, and then restores what it changed: collectors are stopped, knobs restored by the journal of this host, its lock
+released.
+"""
+
+import base64
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO, Any
+
+from pollscope import __version__
+from pollscope.base.errors import ExitCode, PollscopeError, UsageError
+from pollscope.collectors.interface import Collector, CollectorOutcome
+from pollscope.collectors.registry import create
+from pollscope.host.activity import read_activity
+from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.lock import default_lock_path
+from pollscope.host.placement import room_beside
+from pollscope.host.waiting import lcore_waits_ns
+from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, write_boot_note
+from pollscope.knobs.points import knob_refusal
+from pollscope.node.client import PROTOCOL
+from pollscope.spec.model import KNOB_PREFIX
+
+# Of a recording in one reply.
+PIECE_BYTES = 4 << 20
+Reply = dict[str, Any]
+
+
+class Agent:
+    """Answers requests; a context manager that ends and restores what it holds.
+
+    Args:
+        folder: for the recordings of collectors.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._collectors: dict[str, Collector] = {}
+        self._raw: dict[str, Path | None] = {}
+        self._knobs: KnobSession | None = None
+        self._held = ExitStack()
+
+    def __enter__(self) -> "Agent":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for collector in self._collectors.values():
+            collector.stop()
+        self._held.close()
+
+    def answer(self, request: Mapping[str, Any]) -> Reply:
+        """The reply to a request; an error that has a message for people is one, too."""
+        fields = {key: value for key, value in request.items() if key not in ("cmd", "id")}
+        handler: Callable[..., Reply] | None = _REQUESTS.get(str(request.get("cmd")))
+        try:
+            if handler is None:
+                raise UsageError(f"unknown request {request.get('cmd')!r}")
+            reply = handler(self, **fields)
+        except PollscopeError as error:
+            failed = {"exit_code": error.exit_code, "what": error.what, "where": error.where, "remedy": error.remedy}
+            reply = {"failed": failed}
+        except (OSError, TypeError, LookupError) as error:
+            reply = {"failed": {"exit_code": ExitCode.HOST, "what": str(error), "where": "", "remedy": ""}}
+        return {"id": request.get("id"), "ok": True, **reply}
+
+    def facts(self, program: str) -> Reply:
+        """Facts of this host and of the node program's build."""
+        return {"host": host_facts(), "build": build_facts(Path(program))}
+
+    def clock(self) -> Reply:
+        """The clock that stamps recordings here."""
+        return {"t_ns": time.monotonic_ns()}
+
+    def aside(self, cpus: Sequence[int]) -> Reply:
+        """Leaves these CPUs to what is measured (pollscope.host.placement)."""
+        os.sched_setaffinity(0, room_beside(os.sched_getaffinity(0), cpus))
+        return {"cpus": sorted(os.sched_getaffinity(0))}
+
+    def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> Reply:
+        """What ran on some CPUs since boot, and how long a node's lcores had to wait."""
+        return {"activity": asdict(read_activity(cpus)), "waits_ns": lcore_waits_ns(pid, lcores)}
+
+    def probe(self, name: str, options: Mapping[str, object]) -> Reply:
+        """Whether a collector can work here."""
+        available, reason = create(name, **options).probe()
+        return {"available": available, "reason": reason}
+
+    def start(self, name: str, options: Mapping[str, object], interval_ns: int) -> Reply:
+        """Starts a collector."""
+        collector = create(name, **options)
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        collector.start(folder, interval_ns)
+        self._collectors[name] = collector
+        return {}
+
+    def stop(self, name: str) -> Reply:
+        """Stops a collector; its recording is kept until it is started again."""
+        outcome: CollectorOutcome = self._collectors.pop(name).stop()
+        self._raw[name] = outcome.raw
+        same = ("reason", "cpu_ns", "started_ns", "stopped_ns")
+        recorded = outcome.raw is not None and outcome.raw.exists()
+        problems = asdict(outcome.problems)
+        kept = {key: getattr(outcome, key) for key in same}
+        return {"status": str(outcome.status), "recorded": recorded, "problems": problems, **kept}
+
+    def read(self, name: str, ending: str, offset: int) -> Reply:
+        """A piece of a recording (`.raw`) or of its pace (`.pace`), from `offset`; empty at the end."""
+        path = self._raw.get(name)
+        if path is None or ending not in (".raw", ".pace"):
+            raise UsageError(f"there is no recording {name}{ending}")
+        with path.with_suffix(ending).open("rb") as file:
+            file.seek(offset)
+            return {"data": base64.b64encode(file.read(PIECE_BYTES)).decode()}
+
+    def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> Reply:
+        """Takes this host's lock and restores what an ended run left behind."""
+        session = KnobSession(what, knob_host(root, emulated), restore_first)
+        self._knobs = self._held.enter_context(session)
+        return {"restored": [asdict(result) for result in session.restored_first]}
+
+    def knobs_apply(self, settings: Mapping[str, object]) -> Reply:
+        """Sets knobs, each preceded by its old value in the journal of this host."""
+        self._session().apply(settings)
+        return {}
+
+    def knobs_restore(self) -> Reply:
+        """Restores what was set."""
+        return {"results": [asdict(result) for result in self._session().restore()]}
+
+    def knobs_snapshot(self) -> Reply:
+        """Every knob's values now."""
+        return {"knobs": self._session().snapshot()}
+
+    def boot_note(self) -> Reply:
+        """What an ended run left changed of this host's boot parameters."""
+        return {"note": boot_note(self._session().host)}
+
+    def write_boot_note(self, what: str) -> Reply:
+        """Notes that the boot parameters are about to be changed from elsewhere."""
+        write_boot_note(self._session().host, what)
+        return {}
+
+    def remove_boot_note(self) -> Reply:
+        """Takes the note away."""
+        remove_boot_note(self._session().host)
+        return {}
+
+    def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> Reply:
+        """Why this host cannot give these values; nothing is written."""
+        factors = {f"{KNOB_PREFIX}{key}": value for key, value in settings.items()}
+        return {"refusal": knob_refusal(knob_host(root, emulated), factors)}
+
+    def _session(self) -> KnobSession:
+        if self._knobs is None:
+            raise UsageError("knobs_open comes first")
+        return self._knobs
+
+
+_REQUESTS: Mapping[str, Callable[..., Reply]] = {
+    name: method for name, method in vars(Agent).items() if not name.startswith("_") and name != "answer"
+}
+
+
+def knob_host(root: str | None, emulated: bool) -> KnobHost:
+    """This host, or a folder with a tree like its own; it is this host's lock that keeps runs apart."""
+    place = replace(KnobHost.at(Path(root)), lock_path=default_lock_path()) if root else KnobHost()
+    return replace(place, emulated=emulated)
+
+
+def serve(requests: IO[str], replies: IO[str]) -> None:
+    """Answers until the input ends or `quit` is asked."""
+    with tempfile.TemporaryDirectory(prefix="pollscope-agent-") as folder, Agent(Path(folder)) as agent:
+        _say(replies, {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()})
+        for line in requests:
+            request = _parsed(line)
+            if request.get("cmd") == "quit":
+                _say(replies, {"id": request.get("id"), "ok": True})
+                return
+            _say(replies, agent.answer(request))
+
+
+def _parsed(line: str) -> Mapping[str, Any]:
+    with suppress(ValueError):
+        if isinstance(request := json.loads(line), dict):
+            return request
+    return {"cmd": line.strip()[:40]}
+
+
+def _say(replies: IO[str], message: Reply) -> None:
+    with suppress(BrokenPipeError):  # nobody listens any more; the input ends, too
+        replies.write(json.dumps(message) + "\n")
+        replies.flush()
+
+
+def main() -> None:
+    """Serves standard input and output; what a collector prints goes to standard error."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    serve(sys.stdin, replies)

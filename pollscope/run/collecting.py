@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The collectors of a run: which can work here, and what they give in each trial (docs/store-format.md).
+
+They record while the trial runs and are parsed after it, before the next one starts. What goes wrong with one of them
+stands in the trial's record; it fails the trial only when the spec says that the collector is required.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import HostError, PollscopeError, UsageError
+from pollscope.collectors.interface import Collector, CollectorOutcome, Status
+from pollscope.collectors.plausibility import judge
+from pollscope.collectors.registry import create
+from pollscope.collectors.replay import Replay
+from pollscope.collectors.sample import Kind, SourceSample, write_samples
+from pollscope.collectors.session import CollectorSession, overhead_share
+from pollscope.collectors.window import LcoreCounts, Series, Window
+from pollscope.host.placement import room_beside
+from pollscope.metrics.record import NotMeasured, Part, positive
+from pollscope.spec.model import CollectorUse
+from pollscope.testbeds.pair.ends import End
+
+RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
+# A file name holds 255 bytes; the rest is for the hash, the attempt and the ending.
+_STEM_CHARACTERS = 160
+Options = Mapping[str, Mapping[str, object]]
+Made = tuple[Collector, CollectorUse]
+
+
+class RunCollectors:
+    """The collectors that a spec names.
+
+    Args:
+        uses: of the spec.
+        folder: the run folder.
+    """
+
+    def __init__(self, uses: Sequence[CollectorUse], folder: Path) -> None:
+        self._uses, self._folder = list(uses), folder
+
+    def probe(self, options: Options, ends: Sequence[End] = ()) -> dict[str, dict[str, Any]]:
+        """Name, or END/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
+        made = self._made(options, ends)
+        return {key_of(end, use.name): _probe(each, use) for end, several in made.items() for each, use in several}
+
+    def _made(self, options: Options, ends: Sequence[End]) -> Mapping[str, Sequence[Made]]:
+        """The collectors of each host, by its name; "" is this host."""
+        if not ends:
+            return {"": [(_make(use, options), use) for use in self._uses]}
+        for end in ends:
+            end.clocks.readings.clear()
+        # One that has options from the session sees the nodes from this host.
+        here = [use for use in self._uses if use.name in options]
+        there = [use for use in self._uses if use not in here]
+        made = {end.name: [(_make_there(use, end), use) for use in there if end.name in use.ends] for end in ends}
+        return {**({"": [(_make(use, options), use) for use in here]} if here else {}), **made}
+
+    def begin(
+        self, trial: str, attempt: int, options: Options, cpus: Sequence[int], ends: Sequence[End] = ()
+    ) -> "Collection":
+        """Starts all that can work; `cpus` are left to what is measured (pollscope.host.placement).
+
+        Raises:
+            HostError: the run folder cannot be written.
+        """
+        stem = file_stem(trial, attempt)
+        collection = Collection(self._made(options, ends), self._folder, stem)
+        with _beside(cpus):
+            collection.start()
+        return collection
+
+
+class Collection:
+    """The collectors of one trial, on this host or on the two of a pair."""
+
+    def __init__(self, made: Mapping[str, Sequence[Made]], folder: Path, stem: str) -> None:
+        self._folder, self._stem = folder, stem
+        raw = folder / RAW_FOLDER / stem
+        self._hosts = [_OneHost(end, several, raw / end) for end, several in made.items()]
+
+    def start(self) -> None:
+        """Starts them. What an earlier, killed trial of this name left in the folder is taken away first."""
+        shutil.rmtree(self._folder / RAW_FOLDER / self._stem, ignore_errors=True)
+        try:
+            for host in self._hosts:
+                host.session.start()
+        except OSError as error:
+            where = str(self._folder / RAW_FOLDER)
+            raise HostError(f"the folder of recordings cannot be made: {error.strerror}", where) from error
+        except BaseException:  # Ctrl-C: what has been started is not left behind
+            self.stop()
+            raise
+
+    def mark(self, times: Mapping[str, int]) -> None:
+        """The trial begins now: marks the phases that follow (right to the time a `start` request takes, below 1 ms).
+
+        Args:
+            times: `warmup_ns`, `window_ns`.
+        """
+        now = time.monotonic_ns()
+        for host in self._hosts:
+            host.session.mark("warmup", now)
+            host.session.mark("window", now + times["warmup_ns"])
+            host.session.mark("drain", now + times["warmup_ns"] + times["window_ns"])
+
+    def stop(self) -> None:
+        """Stops them, the last started first."""
+        for host in reversed(self._hosts):
+            host.session.stop()
+
+    def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Parses and keeps what was recorded; returns the trial's `collectors`, `plausibility`, `phases`, `samples`.
+
+        `status` and `reason` are there, too, when a required collector did not deliver. `result` is the node's.
+
+        Raises:
+            HostError: the samples cannot be written.
+        """
+        path = self._keep()
+        collectors: dict[str, Any] = {}
+        findings: list[dict[str, Any]] = []
+        for host in self._hosts:
+            # What the node counted belongs to the host of the DUT.
+            counts = node_counts(result) if host.end in ("", "dut") else ()
+            window = Window(host.tally.judged, host.session.outcomes.values(), counts)
+            host.fail_silent()
+            collectors |= host.outcomes(means(window))
+            findings += host.findings(window)
+        return {**self._kept(collectors, path), "plausibility": findings, **self._failure()}
+
+    def record_lost(self) -> dict[str, Any]:
+        """What was recorded until the node was lost: no means and no verdicts, for there was no whole window.
+
+        The phase `lost` begins when the collectors were stopped; phases that were still to come are taken away.
+
+        Raises:
+            HostError: the samples cannot be written.
+        """
+        outcomes = [each for host in self._hosts for each in host.session.outcomes.values()]
+        stopped_ns = max((each.stopped_ns for each in outcomes if each.stopped_ns), default=time.monotonic_ns())
+        for host in self._hosts:
+            host.session.marks = [mark for mark in host.session.marks if mark.t_ns < stopped_ns]
+            host.session.mark("lost", stopped_ns)
+        path = self._keep()
+        return self._kept({key: each for host in self._hosts for key, each in host.outcomes({}).items()}, path)
+
+    def _keep(self) -> Path:
+        samples = (sample for host in self._hosts for sample in host.samples())
+        return _write_atomically(self._folder / SAMPLES_FOLDER / f"{self._stem}.parquet", samples)
+
+    def _kept(self, collectors: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        return {
+            "collectors": collectors,
+            "phases": [{"phase": mark.phase, "t_ns": mark.t_ns} for mark in self._hosts[0].session.marks],
+            "samples": str(path.relative_to(self._folder)),
+        }
+
+    def _failure(self) -> dict[str, str]:
+        failed = [each for host in self._hosts for each in host.failures()]
+        return {"status": "failed", "reason": f"required collector {'; '.join(failed)}"} if failed else {}
+
+
+class _OneHost:
+    """The collectors of one host in one trial; `end` is "" for this one."""
+
+    def __init__(self, end: str, made: Sequence[Made], raw: Path) -> None:
+        self.end = end
+        self._collectors = {collector.name: collector for collector, _ in made}
+        intervals_ns = {use.name: use.interval_ns for _, use in made}
+        required = [use.name for _, use in made if use.required]
+        self.session = CollectorSession(list(self._collectors.values()), raw, intervals_ns, required)
+        self.tally = _Tally(self.session)
+
+    def samples(self) -> Iterator[SourceSample]:
+        """What was recorded; the unit path names the host."""
+        for sample in self.tally.watch():
+            yield sample._replace(unit_path=f"{self.end}/{sample.unit_path}") if self.end else sample
+
+    def outcomes(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """What became of each, with its means."""
+        outcomes = self.session.outcomes
+        return {
+            key_of(self.end, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
+            for name in self._collectors
+        }
+
+    def findings(self, window: Window) -> list[dict[str, Any]]:
+        """Whether the numbers of this host fit each other."""
+        host = f"{self.end}: " if self.end else ""
+        return [
+            {"rule": each.rule, "verdict": each.verdict, "text": f"{host}{each.text}", "numbers": dict(each.numbers)}
+            for each in judge(window)
+        ]
+
+    def fail_silent(self) -> None:
+        """A collector without a sample in the window has failed, unless that is its way."""
+        for name, outcome in self.session.outcomes.items():
+            collector = self._collectors[name]
+            there = self.tally.in_window.get(name) or collector.once or collector.sparse
+            if outcome.status is Status.OK and not there:
+                outcome.status, outcome.reason = Status.FAILED, "gave no sample inside the measurement window"
+
+    def failures(self) -> list[str]:
+        """Required collectors that did not deliver, with the reason."""
+        failed = self.session.failed_required()
+        return [f"{key_of(self.end, each.collector)} {each.status}: {each.reason}" for each in failed]
+
+
+class _Tally:
+    """Counts samples on their way to the disk, and keeps those that the rules are applied to."""
+
+    def __init__(self, session: CollectorSession) -> None:
+        self._session = session
+        self.total: dict[str, int] = {}
+        self.in_window: dict[str, int] = {}
+        self.judged: list[SourceSample] = []
+
+    def watch(self) -> Iterator[SourceSample]:
+        for sample in self._session.samples():
+            self.total[sample.source] = self.total.get(sample.source, 0) + 1
+            inside = self._session.phase_of(sample.t_ns) == "window"
+            self.in_window[sample.source] = self.in_window.get(sample.source, 0) + inside
+            # States are read at start and stop and hold in between.
+            if inside or sample.kind is Kind.STATE:
+                self.judged.append(sample)
+            yield sample
+
+
+def node_counts(result: Mapping[str, Any]) -> Iterator[LcoreCounts]:
+    """What the node's PMU counted on its DUT lcores; nothing where it had none, or where it contradicts itself.
+
+    (A result that contradicts the protocol fails the trial when its metrics are derived.)
+    """
+    with suppress(UsageError):
+        yield from _node_counts(Part(result, "result"))
+
+
+def _node_counts(record: Part) -> Iterator[LcoreCounts]:
+    try:
+        window, lcores = record["window"], record["dut"]["lcores"].items()
+    except NotMeasured:
+        return
+    for lcore in lcores:
+        try:
+            counts = lcore["pmu"]["window"]
+            yield LcoreCounts(
+                int(lcore["lcore"].number()),
+                int(lcore["cpu"].number()),
+                counts["instructions"].number(),
+                counts["cycles"].number(),
+                (window["end_tsc"].number() - window["start_tsc"].number()) / positive(window["tsc_hz"]),
+            )
+        except NotMeasured:
+            continue
+
+
+def means(window: Window) -> dict[str, dict[str, dict[str, Any]]]:
+    """Source -> metric -> `{value, unit, units}` over a window.
+
+    Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:
+    a socket's total and its channels are not added. States and what has no value are left out.
+    """
+    sources: dict[str, dict[str, dict[str, Any]]] = {}
+    for source, metric in window.metrics():
+        chosen = window.coarsest(source, metric, lambda series: _mean(series) is not None)
+        if chosen:
+            sources.setdefault(source, {})[metric] = _over_units(chosen)
+    return sources
+
+
+def _mean(series: Series) -> float | None:
+    if series.kind is Kind.GAUGE:
+        return series.total / series.count if series.count else None
+    return None if series.kind is Kind.STATE else series.per_second()
+
+
+def _over_units(chosen: Sequence[Series]) -> dict[str, Any]:
+    values = [value for value in map(_mean, chosen) if value is not None]
+    gauge, unit = chosen[0].kind is Kind.GAUGE, chosen[0].unit
+    per_s = "" if gauge or chosen[0].kind is Kind.RATE else "/s"
+    return {"value": sum(values) / (len(values) if gauge else 1), "unit": f"{unit}{per_s}", "units": len(values)}
+
+
+def file_stem(trial: str, attempt: int) -> str:
+    """A file name for a trial's attempt: readable, and different for different trials."""
+    readable = re.sub(r"[^A-Za-z0-9._=,@-]", "_", trial)[:_STEM_CHARACTERS]
+    return f"{readable}-{hashlib.sha256(trial.encode()).hexdigest()[:8]}-{attempt}"
+
+
+def _make(use: CollectorUse, options: Options) -> Collector:
+    if use.replay is not None:
+        return Replay(create(use.name), Path(use.replay))
+    return create(use.name, **options.get(use.name, {}))
+
+
+def _make_there(use: CollectorUse, end: End) -> Collector:
+    from pollscope.testbeds.pair.remote_collector import RemoteCollector
+
+    return _make(use, {}) if use.replay is not None else RemoteCollector(end, use.name)
+
+
+def key_of(end: str, name: str) -> str:
+    """How a collector is called in records: by its name, on a pair with its host's before it."""
+    return f"{end}/{name}" if end else name
+
+
+def _probe(collector: Collector, use: CollectorUse) -> dict[str, Any]:
+    try:
+        available, reason = collector.probe()
+    except (OSError, PollscopeError) as error:
+        available, reason = False, str(error)
+    replay = {} if use.replay is None else {"replay": use.replay}
+    return {
+        "available": available,
+        "reason": reason,
+        "required": use.required,
+        "interval_ns": use.interval_ns,
+        **replay,
+    }
+
+
+def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any]) -> dict[str, Any]:
+    problems = {"count": outcome.problems.count, "first": outcome.problems.first} if outcome.problems.count else {}
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "cpu_share": overhead_share(outcome),
+        "samples": tally.total.get(outcome.collector, 0),
+        "samples_in_window": tally.in_window.get(outcome.collector, 0),
+        **({"left_out": problems} if problems else {}),
+        "means": dict(found),
+    }
+
+
+def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
+    new = path.with_name(".new.parquet")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_samples(new, samples)
+        with new.open("rb") as file:
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
+    return path
+
+
+@contextmanager
+def _beside(busy: Sequence[int]) -> Iterator[None]:
+    """Threads and tools that are started inside the block run where there is room."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, room_beside(before, busy))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

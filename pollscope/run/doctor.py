@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What this host can measure, what not, and why. Looks only; changes nothing."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import HostError
+from pollscope.base.paths import node_program
+from pollscope.base.units import human_size
+from pollscope.collectors.registry import probe_all
+from pollscope.host.cpus import allowed_cpus, most_dut_cores, online_cpus
+from pollscope.host.facts import cache_bytes, cpu_flags, host_facts
+from pollscope.host.files import read_text
+from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.pmu import pmu_absence
+from pollscope.host.topology import nics
+from pollscope.knobs.host import KnobHost
+from pollscope.knobs.registry import knobs_of
+
+SYS, PROC, DEV = Path("/sys"), Path("/proc"), Path("/dev")
+# Below this the node and its mempools leave too little for the rest of the host.
+MEMORY_WANTED_BYTES = 3 << 30
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor.
+
+    Attributes:
+        topic: headline under which it is shown.
+        name: what was looked at.
+        state: `yes` it works; `no` it does not; `note` it works, but a reader of results has to know something.
+        text: what was found, and for `no` why and what to do.
+    """
+
+    topic: str
+    name: str
+    state: str
+    text: str
+
+
+def examine() -> list[Check]:
+    """Everything that the doctor looks at, in the order in which it is shown."""
+    return [finding for look in _LOOKS for finding in look()]
+
+
+def to_json(findings: list[Check]) -> dict[str, Any]:
+    """For `doctor --json`: findings, host facts and the topology."""
+    topology = [nic.to_json() for nic in nics()]
+    return {"findings": [asdict(each) for each in findings], "host": host_facts(), "nics": topology}
+
+
+def can_measure(findings: list[Check]) -> bool:
+    """Whether the loopback testbed works here."""
+    needed = [each for each in findings if each.topic == "loopback testbed"]
+    return all(each.state != "no" for each in needed)
+
+
+def _loopback() -> Iterator[Check]:
+    topic = "loopback testbed"
+    cpus, usable = online_cpus(), allowed_cpus()
+    cores = most_dut_cores(usable)
+    enough = f"{len(usable)} of {len(cpus)} CPUs usable: 1 generator and up to {cores} DUT cores"
+    yield Check(topic, "cores", "yes" if cores else "no", enough if cores else f"{len(usable)} CPU usable, 2 needed")
+    try:
+        yield Check(topic, "pollscope-node", "yes", str(node_program()))
+    except HostError as error:
+        yield Check(topic, "pollscope-node", "no", str(error))
+    yield _tsc()
+    yield from _memory(topic)
+
+
+def _tsc() -> Check:
+    flags = cpu_flags()
+    missing = [flag for flag in ("constant_tsc", "nonstop_tsc") if not flags[flag]]
+    source = read_text(SYS / "devices/system/clocksource/clocksource0/current_clocksource")
+    if missing:
+        return Check("loopback testbed", "TSC", "no", f"the processor lacks {', '.join(missing)}: cycles are no time")
+    return Check("loopback testbed", "TSC", "yes", f"constant and nonstop; the kernel's clock is {source}")
+
+
+def _memory(topic: str) -> Iterator[Check]:
+    total = meminfo_bytes("MemTotal") or 0
+    state = "yes" if total >= MEMORY_WANTED_BYTES else "note"
+    yield Check(topic, "memory", state, f"{human_size(total)}; points that need more than is free are left out")
+    pages = [each for each in hugepages() if each.total]
+    if not pages:
+        text = "none reserved: ordinary memory is used, and TLB misses raise every cost (make setup reserves them)"
+        yield Check(topic, "hugepages", "note", text)
+    for each in pages:
+        size = human_size(each.page_bytes)
+        yield Check(topic, "hugepages", "yes" if each.free else "note", f"{each.free} of {each.total} x {size} free")
+    thp = host_facts()["thp"]
+    yield Check(topic, "transparent hugepages", "yes", str(thp))
+
+
+def _processor() -> Iterator[Check]:
+    topic, facts = "processor", host_facts()
+    yield Check(topic, "model", "yes", f"{facts['cpu_model']}, {facts['cores']} cores, {facts['cpus']} CPUs")
+    yield Check(topic, "SMT", "note" if facts["smt"] else "yes", _smt_text(facts))
+    yield Check(topic, "NUMA", "yes", f"{facts['numa_nodes']} node(s), {facts['packages']} package(s)")
+    caches = ", ".join(f"{name} {human_size(size)}" for name, size in cache_bytes().items())
+    yield Check(topic, "caches", "yes" if caches else "no", caches or "sysfs shows none")
+    waitpkg = facts["cpu_flags"]["waitpkg"]
+    text = "umwait and tpause can be used" if waitpkg else "no waitpkg: waiting with umwait is absent"
+    yield Check(topic, "user-mode wait", "yes" if waitpkg else "no", text)
+
+
+def _smt_text(facts: dict[str, Any]) -> str:
+    if facts["smt"]:
+        return "on: lcores get a physical core of their own as long as there are enough"
+    if facts["hypervisor"] != "none":
+        return "none shown; under a hypervisor CPUs may still be threads of one core"
+    return "off"
+
+
+def _disturbance() -> Iterator[Check]:
+    topic, facts = "what disturbs measurements", host_facts()
+    virtual = facts["hypervisor"] != "none"
+    text = f"{facts['hypervisor']}: cores can be taken away without a trace; ratios hold better than figures"
+    yield Check(topic, "virtualisation", "note" if virtual else "yes", text if virtual else "bare metal")
+    isolated = facts["isolated_cpus"]
+    text = f"CPUs {isolated}" if isolated != "none" else "none: the kernel and other programs share the measuring cores"
+    yield Check(topic, "isolated CPUs", "yes" if isolated != "none" else "note", text)
+    for name in ("governor", "turbo"):
+        yield _from_fact(topic, name, facts[name])
+
+
+def _from_fact(topic: str, name: str, fact: Any) -> Check:
+    if isinstance(fact, dict):
+        return Check(topic, name, "no", f"not shown, because {fact['absent']}")
+    return Check(topic, name, "yes", str(fact))
+
+
+def _counters() -> Iterator[Check]:
+    topic = "counters"
+    absence = pmu_absence()
+    text = (
+        "instructions, cycles and cache events can be counted"
+        if absence is None
+        else f"IPC and misses absent: {absence}"
+    )
+    yield Check(topic, "PMU", "yes" if absence is None else "no", text)
+    yield _device(topic, "MSR", DEV / "cpu/0/msr", "modprobe msr, as root")
+    for name, availability in probe_all().items():
+        yield Check(topic, name, "yes" if availability.available else "no", availability.reason)
+
+
+def _devices() -> Iterator[Check]:
+    topic = "devices"
+    groups = list((SYS / "kernel/iommu_groups").glob("*"))
+    text = f"on, {len(groups)} groups" if groups else "off or absent: no IOMMU groups in sysfs"
+    yield Check(topic, "IOMMU", "yes" if groups else "no", text)
+    yield _device(topic, "VFIO", DEV / "vfio/vfio", "modprobe vfio-pci; needs an IOMMU")
+    for nic in nics():
+        where = f"root port {nic.root_port or 'none (root bus)'}"
+        near = f"NUMA {'unknown' if nic.numa_node is None else nic.numa_node}, CPUs {nic.cpus}"
+        name = "/".join([nic.address, *nic.interfaces])
+        yield Check(
+            topic, name, "yes", f"{nic.driver or 'no driver'}, {nic.link or 'no link shown'} -> {where} -> {near}"
+        )
+    if not nics():
+        yield Check(topic, "NIC", "no", "no network controller on PCI")
+
+
+def _device(topic: str, name: str, path: Path, remedy: str) -> Check:
+    if not path.exists():
+        return Check(topic, name, "no", f"{path} is not there ({remedy})")
+    if not os.access(path, os.R_OK):
+        return Check(topic, name, "no", f"{path} cannot be read by this user (run as root)")
+    return Check(topic, name, "yes", str(path))
+
+
+def _software() -> Iterator[Check]:
+    topic = "software"
+    version = _dpdk_version()
+    text = version or "pkg-config knows no libdpdk (make build installs what is needed)"
+    yield Check(topic, "DPDK", "yes" if version else "no", text)
+    try:
+        driver = node_program().parent / "librte_net_crossover.so"
+        found = driver.is_file()
+        text = str(driver) if found else f"{driver} is not built (make build); the node has the driver linked in"
+        yield Check(topic, "net_crossover plug-in", "yes" if found else "note", text)
+    except HostError as error:
+        yield Check(topic, "net_crossover plug-in", "no", str(error))
+
+
+def _dpdk_version() -> str | None:
+    tool = shutil.which("pkg-config")
+    if tool is None:
+        return None
+    done = subprocess.run([tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False, timeout=10)
+    return done.stdout.strip() or None
+
+
+def _knobs() -> Iterator[Check]:
+    for name, knob in knobs_of(KnobHost()).items():
+        availability = knob.available()
+        yield Check("knobs", name, "yes" if availability else "no", availability.reason or "can be set and restored")
+
+
+_LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
+    _loopback,
+    _processor,
+    _disturbance,
+    _counters,
+    _devices,
+    _knobs,
+    _software,
+)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Progress of a run with the time left.
+
+Nothing is drawn while a window is open: a screen that refreshes itself would take cycles from the cores being measured.
+"""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from pollscope.base.units import human_time
+from pollscope.plan.plan import Trial
+
+# Without a terminal a line is printed at most this often.
+LINE_EVERY_S = 10.0
+# After so much time what was done says more about the pace than what was expected: a knob may need a reboot.
+PACE_AFTER_S = 5.0
+
+
+class Progress:
+    """Shows which trial runs and how long the rest takes; a bar on a terminal, plain lines elsewhere.
+
+    Args:
+        trials: their number and their expected time count.
+        console: where to draw; standard error by default, so that standard output stays for results.
+    """
+
+    def __init__(self, trials: Sequence[Trial], console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._left_s = sum(trial.seconds for trial in trials)
+        self._count, self._total = 0, len(trials)
+        self._said_at = 0.0
+        self._spent_s = 0.0  # of the expected time of the trial that is being made
+        self._done_s = 0.0  # of the expected time of all, since the beginning
+        self._began = time.monotonic()
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+            auto_refresh=False,
+            disable=not self._console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=self._total, left="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def skip(self, trials: int, seconds: float) -> None:
+        """So many trials were already there."""
+        self._count += trials
+        self._left_s -= seconds
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    def trial(self, trial: Trial) -> None:
+        """A trial is about to start."""
+        left = f"{human_time(max(0.0, self._left_s) * self._pace())} left"
+        self._bar.update(self._task, description=trial.id, completed=self._count, total=self._total, left=left)
+        self._bar.refresh()
+        if not self._console.is_terminal and time.monotonic() - self._said_at >= LINE_EVERY_S:
+            self._said_at = time.monotonic()
+            self.say(f"trial {self._count + 1} of {self._total}, {left}: {trial.id}")
+
+    def done(self, trial: Trial, status: str) -> None:
+        """A trial has ended."""
+        self._count += 1
+        self._take_off(max(0.0, trial.seconds - self._spent_s))
+        self._spent_s = 0.0
+        if status == "failed":
+            self.say(f"failed: {trial.id}")
+
+    def spent(self, seconds: float, of_s: float) -> None:
+        """A part of the next trial to be done has ended; it is expected to take `of_s` altogether."""
+        counted = min(seconds, max(0.0, of_s - self._spent_s))
+        self._spent_s += counted
+        self._take_off(counted)
+
+    def _take_off(self, seconds: float) -> None:
+        self._left_s -= seconds
+        self._done_s += seconds
+
+    def _pace(self) -> float:
+        """Seconds that an expected second has taken so far."""
+        elapsed_s = time.monotonic() - self._began
+        return elapsed_s / self._done_s if elapsed_s >= PACE_AFTER_S and self._done_s > 0 else 1.0
+
+    def further(self, trials: int, seconds: float) -> None:
+        """A further round was added."""
+        self._total += trials
+        self._left_s = max(0.0, self._left_s) + seconds

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From the record of a trial to what a search wants to know of it, and from a search to its own record."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
+from pollscope.plan.search import Counts, Found, Settings
+
+
+def counts_of(record: Mapping[str, Any], metrics: Mapping[str, float]) -> Counts:
+    """What a trial of a search counted.
+
+    Args:
+        record: of the trial, not failed.
+        metrics: of the trial.
+
+    Raises:
+        NotMeasured: the generator did not count what it sent and received.
+        UsageError: the record contradicts the protocol.
+    """
+    trial = TrialFacts(record)
+    sent = int(trial.gen_sum("total", "sent"))
+    back = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
+    # Negative where duplicates are no longer told apart (the node's `too_old`): then nothing was lost.
+    lost = max(0, sent - int(back + _missed_by_generator(trial)))
+    gaps_ns = trial.gen_sum("host_gaps", "in_over_100us_ns") / len(trial.generators)
+    return Counts(
+        sent=sent,
+        lost=lost,
+        unsent_share=metrics.get("unsent_share", 0.0),
+        offered_pps=metrics["offered_pps"],
+        received_pps=metrics["rx_pps"],
+        missed_share=metrics.get("imissed_share", 0.0),
+        gap_share=gaps_ns / NS_PER_S / trial.window_s,
+    )
+
+
+def _missed_by_generator(trial: TrialFacts) -> float:
+    """Packets that came back and found no descriptor at the generator's port: its loss, not the DUT's."""
+    try:
+        name = trial.part("config", "gen", "rx_port").text()
+        stats = trial.part("result", "ports", name, "stats")
+        return sum(at(stats, (counter,)).number() for counter in ("imissed", "rx_nombuf"))
+    except NotMeasured:
+        return 0.0  # the port does not tell; then every packet that is not back counts as the DUT's loss
+
+
+def hidden_overload(params: Mapping[str, Any], settings: Settings, found: Found) -> str | None:
+    """A sentence when the RX rings hold more than the search is precise: so much overload shows no loss."""
+    rates = [goal.throughput_pps for goal in found.goals if goal.throughput_pps]
+    held = params["queues"] * params["rx_desc"]
+    share = held / (min(rates) * settings.window_ns / NS_PER_S) if rates else 0.0
+    if share <= settings.width:
+        return None
+    return (
+        f"the RX rings hold {held} packets, {100 * share:.2g} % of what arrives in a window at the rate found: so much "
+        f"overload shows no loss, but the search is to be precise to {100 * settings.width:g} % "
+        "(longer maximum.window, smaller rx_desc)"
+    )
+
+
+def search_json(settings: Settings, found: Found, trials: Sequence[str]) -> dict[str, Any]:
+    """The part `search` of the record of a search (docs/store-format.md)."""
+    return {
+        "method": f"MLRsearch {version('MLRsearch')}",
+        "outcome": found.outcome,
+        "reason": found.reason or None,
+        "highest_pps": found.highest_pps,
+        "exceed_ratio": settings.exceed_ratio,
+        "width": settings.width,
+        "window_ns": settings.window_ns,
+        "duration_sum_ns": settings.duration_sum_ns,
+        "goals": [goal.to_json() for goal in found.goals],
+        "trials": list(trials),
+    }

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of knobs in a spec: names are checked by the table of names, a value by the knob that it is for."""
+
+from pollscope.base.errors import UsageError
+from pollscope.base.names import KNOBS, load
+
+
+def split_key(key: str) -> tuple[str, str | None]:
+    """Name and target of a setting's key: "mrrs@0000:17:00.0" or "governor"."""
+    name, separator, target = key.partition("@")
+    return name, target if separator else None
+
+
+def known_knob(name: str) -> str:
+    """The name itself.
+
+    Raises:
+        UsageError: there is no such knob.
+    """
+    if name not in KNOBS:
+        raise UsageError(f"there is no knob {name!r}", remedy=f"knobs: {', '.join(KNOBS)}")
+    return name
+
+
+def parse_setting(key: str, value: object) -> str:
+    """The canonical notation of a value, without looking at the host: what checks a spec on any machine.
+
+    Raises:
+        UsageError: no such knob, or no such value.
+    """
+    return str(load(KNOBS, known_knob(split_key(key)[0])).parse(value))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Statistics that know nothing of packets: estimates, change points, histograms."""

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Estimates with 95 % intervals, ratios, trends, and warnings about samples that an interval would hide.
+
+A sample is one value per trial of a point. With too few values for an interval, the interval is infinite, never zero.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
+from scipy import special
+
+Values = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.95
+# After repeats that went on until an interval was narrow, an interval of this level covers 95 %: luck stops early
+# (Chow & Robbins 1965). Holds from two repeats on (simulated in tests/test_claim_truths.py).
+STOPPED_CONFIDENCE = 0.985
+# Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
+NORMALITY_MIN_N = 10
+NORMALITY_P = 0.01
+BOOTSTRAP_RESAMPLES = 5000
+BOOTSTRAP_SEED = 1
+# Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
+# (simulated in tests/test_analysis_statistics.py).
+BIMODAL_SEPARATION = 7.5
+BIMODAL_MIN_N = 10
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval; `low` and `high` are infinite when the sample is too small for one."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    method: str
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether both ends are known."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval over the value; infinite without an interval, or around zero."""
+        half = (self.high - self.low) / 2
+        if half == 0:
+            return 0.0
+        return abs(half / self.value) if self.has_interval and self.value != 0 else math.inf
+
+    def widened(self, error: float) -> "Estimate":
+        """With an independent error of that half-width on top; both are 95 %."""
+        if error == 0 or not self.has_interval:
+            return self
+        below, above = math.hypot(self.value - self.low, error), math.hypot(self.high - self.value, error)
+        return Estimate(self.value, self.value - below, self.value + above, self.n, self.method)
+
+    def scaled(self, factor: float) -> "Estimate":
+        """The estimate in another unit; `factor` is positive."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.method)
+
+
+def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Mean with Student's t interval, or with a BCa bootstrap interval when the sample is plainly not normal.
+
+    Args:
+        values: one per trial, at least one, all finite.
+        confidence: level of the interval.
+    """
+    sample = np.asarray(values, dtype=float)
+    mean, n = float(sample.mean()), len(sample)
+    if n == 1:
+        return Estimate(mean, -math.inf, math.inf, 1, "one value")
+    if np.ptp(sample) == 0:
+        return Estimate(mean, mean, mean, n, "all equal")
+    if n >= NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < NORMALITY_P:
+        return _bootstrap_mean(sample, confidence)
+    half = float(special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
+    return Estimate(mean, mean - half, mean + half, n, "Student t")
+
+
+def _bootstrap_mean(sample: Values, confidence: float) -> Estimate:
+    result = scipy.stats.bootstrap(
+        (sample,),
+        np.mean,
+        confidence_level=confidence,
+        n_resamples=BOOTSTRAP_RESAMPLES,
+        method="BCa",
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    ).confidence_interval
+    return Estimate(float(sample.mean()), float(result.low), float(result.high), len(sample), "BCa bootstrap")
+
+
+def median_estimate(values: Sequence[float]) -> Estimate:
+    """Median with the interval of order statistics: makes no assumption on the distribution, needs six values."""
+    sample, n = np.sort(np.asarray(values, dtype=float)), len(values)
+    median = float(np.median(sample))
+    # Largest rank k with P(fewer than k values below the median) <= 2.5 %; 0 when even the extremes cover too little.
+    rank = int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
+    if scipy.stats.binom.cdf(rank - 1, n, 0.5) > (1 - CONFIDENCE) / 2:
+        rank -= 1
+    if rank < 1:
+        return Estimate(median, -math.inf, math.inf, n, "too few values for an interval of the median")
+    return Estimate(median, float(sample[rank - 1]), float(sample[n - rank]), n, "order statistics")
+
+
+def relative_half_width(values: Sequence[float]) -> float:
+    """Half width of the mean's 95 % interval as a share of the mean; infinite for fewer than two values.
+
+    This is what `repeats.until` of a spec compares with `within`.
+    """
+    return mean_estimate(values).relative_half_width if len(values) > 1 else math.inf
+
+
+def ratio_estimate(
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Ratio of two independent means with Fieller's interval (Fieller 1954; degrees of freedom by Welch).
+
+    The interval is infinite when the denominator's mean cannot be told from zero.
+    """
+    above, below = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
+    n = min(len(above), len(below))
+    if below.mean() == 0:
+        return Estimate(math.nan, -math.inf, math.inf, n, "denominator is zero")
+    ratio = float(above.mean() / below.mean())
+    if n < 2:
+        return Estimate(ratio, -math.inf, math.inf, n, "one value")
+    variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
+    if variances[0] + ratio**2 * variances[1] == 0:  # nothing varies, or zeros over something
+        return Estimate(ratio, ratio, ratio, n, "all equal")
+    t = float(special.stdtrit(_welch_degrees(variances, ratio, len(above), len(below)), (1 + confidence) / 2))
+    g = t**2 * variances[1] / below.mean() ** 2
+    if g >= 1:
+        return Estimate(ratio, -math.inf, math.inf, n, "Fieller, unbounded")
+    half = t / abs(below.mean()) * math.sqrt((1 - g) * variances[0] + ratio**2 * variances[1])
+    return Estimate(ratio, (ratio - half) / (1 - g), (ratio + half) / (1 - g), n, "Fieller")
+
+
+def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n_below: int) -> float:
+    first, second = variances[0], ratio**2 * variances[1]
+    return float((first + second) ** 2 / (first**2 / (n_above - 1) + second**2 / (n_below - 1)))
+
+
+def together_confidence(confidence: float, count: int) -> float:
+    """Level of each of so many intervals that hold together with the given confidence (Bonferroni)."""
+    return 1 - (1 - confidence) / max(1, count)
+
+
+def difference_p(first: Sequence[float], second: Sequence[float], error: float = 0.0) -> float:
+    """Probability of means so far apart if they are equal: Welch's t test, two-sided; NaN when it cannot be known.
+
+    Args:
+        first: values of one side.
+        second: values of the other.
+        error: half-width of a 95 % interval that the difference has besides the spread of the values.
+    """
+    sides = [np.asarray(values, dtype=float) for values in (first, second)]
+    if min(len(values) for values in sides) < 2:
+        return math.nan
+    variances = [values.var(ddof=1) / len(values) for values in sides]
+    own = (error / float(special.ndtri((1 + CONFIDENCE) / 2))) ** 2
+    apart, spread = abs(float(sides[0].mean() - sides[1].mean())), sum(variances) + own
+    if spread == 0:
+        return float(apart == 0)
+    parts = sum(variance**2 / (len(values) - 1) for variance, values in zip(variances, sides, strict=True))
+    degrees = spread**2 / parts if parts else math.inf
+    return float(2 * special.stdtr(degrees, -apart / math.sqrt(spread)))
+
+
+def product_estimate(
+    above: Sequence[Sequence[float]], below: Sequence[Sequence[float]], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Product of positive means over a product of others, all independent, with an interval of the logarithm.
+
+    The delta method on logarithms, degrees of freedom by Welch-Satterthwaite: for ratios of ratios.
+    """
+    samples = [np.asarray(values, dtype=float) for values in (*above, *below)]
+    means, n = [float(values.mean()) for values in samples], min(len(values) for values in samples)
+    if min(means) <= 0:
+        return Estimate(math.nan, -math.inf, math.inf, n, "a mean is not positive")
+    value = math.prod(means[: len(above)]) / math.prod(means[len(above) :])
+    if n < 2:
+        return Estimate(value, -math.inf, math.inf, n, "one value")
+    parts = [float(v.var(ddof=1)) / len(v) / mean**2 for v, mean in zip(samples, means, strict=True)]
+    if sum(parts) == 0:
+        return Estimate(value, value, value, n, "all equal")
+    degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, samples, strict=True))
+    spread = math.exp(float(special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(sum(parts)))
+    return Estimate(value, value / spread, value * spread, n, "delta method on logarithms")
+
+
+def rise_ratio_estimate(
+    first: tuple[Sequence[float], Sequence[float]],
+    last: tuple[Sequence[float], Sequence[float]],
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """Rise of one quantity over the rise of another from the first level to the last, with Fieller's interval.
+
+    Args:
+        first: values of both quantities, trial by trial, at the first level.
+        last: the same at the last level.
+        confidence: level of the interval, which is infinite when the other quantity's rise cannot be told from zero.
+    """
+    levels = [np.asarray(level, dtype=float) for level in (first, last)]
+    rise, other = (float(levels[1][k].mean() - levels[0][k].mean()) for k in (0, 1))
+    n = min(level.shape[1] for level in levels)
+    if other == 0 or n < 2:
+        return Estimate(rise / other if other else math.nan, -math.inf, math.inf, n, "one value")
+    covariance = sum(np.cov(level) / level.shape[1] for level in levels)
+    degrees = n - 1  # of the smaller side: Welch's lower bound, which holds for every contrast of both
+    t = float(special.stdtrit(degrees, (1 + confidence) / 2))
+    a = other**2 - t**2 * float(covariance[1, 1])
+    b = rise * other - t**2 * float(covariance[0, 1])
+    c = rise**2 - t**2 * float(covariance[0, 0])
+    if a <= 0:
+        return Estimate(rise / other, -math.inf, math.inf, n, "Fieller, unbounded")
+    half = math.sqrt(max(0.0, b * b - a * c)) / a
+    return Estimate(rise / other, b / a - half, b / a + half, n, "Fieller")
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Whether a quantity rises or falls over the levels of a factor.
+
+    Attributes:
+        z: standardised Mann-Kendall statistic over all groups; positive when rising.
+        p: two-sided probability of such a z without a trend.
+        n: number of pairs.
+    """
+
+    z: float
+    p: float
+    n: int
+
+    @property
+    def direction(self) -> int:
+        """1 rising, -1 falling, 0 when neither is significant at 5 %."""
+        if self.p >= 1 - CONFIDENCE:
+            return 0
+        return 1 if self.z > 0 else -1
+
+
+def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend:
+    """Mann-Kendall trend of y over x, added up over groups that are never compared with each other (Hirsch 1982).
+
+    Args:
+        groups: pairs (x, y) of equal length, for instance one per queue count with x the load; ties are allowed.
+    """
+    score, variance, pairs = 0.0, 0.0, 0
+    for x, y in groups:
+        score += _kendall_score(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+        variance += _kendall_variance(x, y)
+        pairs += len(x)
+    if variance == 0:
+        return Trend(0.0, 1.0, pairs)
+    # Continuity correction: S moves in steps of two.
+    z = float(np.sign(score) * max(0.0, abs(score) - 1) / math.sqrt(variance))
+    return Trend(z, float(2 * special.ndtr(-abs(z))), pairs)
+
+
+def _kendall_score(x: Values, y: Values) -> float:
+    upper = np.triu_indices(len(x), 1)
+    signs = np.sign(x[:, None] - x[None, :]) * np.sign(y[:, None] - y[None, :])
+    return float(signs[upper].sum())
+
+
+def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
+    """Variance of Kendall's S under independence with ties in both variables (Kendall 1970, chapter 4)."""
+    n = len(x)
+    if n < 3:
+        return 0.0
+    ties_x, ties_y = (np.unique(np.asarray(v), return_counts=True)[1].astype(np.float64) for v in (x, y))
+
+    def first(ties: Values) -> float:
+        return float((ties * (ties - 1) * (2 * ties + 5)).sum())
+
+    def second(ties: Values) -> float:
+        return float((ties * (ties - 1) * (ties - 2)).sum())
+
+    def third(ties: Values) -> float:
+        return float((ties * (ties - 1)).sum())
+
+    variance = (n * (n - 1) * (2 * n + 5) - first(ties_x) - first(ties_y)) / 18
+    variance += second(ties_x) * second(ties_y) / (9 * n * (n - 1) * (n - 2))
+    variance += third(ties_x) * third(ties_y) / (2 * n * (n - 1))
+    return max(0.0, variance)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Least squares line with the 95 % interval of its slope."""
+
+    slope: float
+    low: float
+    high: float
+    intercept: float
+
+
+def line(x: Sequence[float], y: Sequence[float]) -> Line:
+    """Straight line through at least three points with at least two different x."""
+    fit = scipy.stats.linregress(x, y)
+    half = float(special.stdtrit(len(x) - 2, (1 + CONFIDENCE) / 2) * fit.stderr)
+    return Line(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
+
+
+def bimodality_warning(values: Sequence[float]) -> str | None:
+    """A sentence when the values have two separate modes, so that their mean describes neither; else None."""
+    sample = np.sort(np.asarray(values, dtype=float))
+    if len(sample) < BIMODAL_MIN_N or np.ptp(sample) == 0:
+        return None
+    low, high = _two_modes(sample)
+    spread = math.sqrt(low.var() + high.var())
+    distance = float(high.mean() - low.mean())
+    separation = math.inf if spread == 0 else math.sqrt(2) * distance / spread
+    if separation < BIMODAL_SEPARATION or distance < 0.01 * abs(float(sample.mean())):
+        return None
+    return (
+        f"{len(low)} values lie around {low.mean():.4g} and {len(high)} around {high.mean():.4g}, with nothing between "
+        f"{low[-1]:.4g} and {high[0]:.4g} (Ashman's D = {separation:.1f}): the mean describes neither"
+    )
+
+
+def _two_modes(sample: Values) -> tuple[Values, Values]:
+    """The split of a sorted sample into two modes of at least a quarter each with the least variance inside them."""
+    margin = max(2, len(sample) // 4)
+    splits = range(margin, len(sample) - margin + 1)
+    best = min(splits, key=lambda k: sample[:k].var() * k + sample[k:].var() * (len(sample) - k))
+    return sample[:best], sample[best:]

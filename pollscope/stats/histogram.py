@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Histograms in the layout of the public HdrHistogram algorithm, as the node writes them and as they are stored.
+
+A histogram is the object H of docs/node-protocol.md, with sparse `counts`; the store has the same counts as `hdr`, in
+HdrHistogram's V2 compressed form (docs/store-format.md). The meaning of a counts-array index and the compressed form
+come from the `hdrh` package, so that any HdrHistogram tool reads what is stored.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
+from hdrh.histogram import HdrHistogram
+
+from pollscope.base.errors import UsageError
+
+# `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
+LARGEST_VALUE = 2**63 - 1
+# What the package raises for a text that is not its own.
+UNREADABLE = (
+    ArithmeticError,
+    HdrCookieException,
+    HdrHistogramSettingsException,
+    HdrLengthException,
+    IndexError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
+
+
+class BeyondRange(Exception):
+    """The asked-for quantity depends on values that the histogram refused because they lie above its range."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Parameters that give each counts-array index its value range."""
+
+    lowest: int
+    highest: int
+    significant_digits: int
+
+
+@cache
+def _empty(layout: Layout) -> HdrHistogram:
+    return HdrHistogram(layout.lowest, layout.highest, layout.significant_digits)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Recorded values of one quantity.
+
+    `counts` maps counts-array indices to positive counts; `smallest`, `largest` and `total_value` (the sum of all
+    values) are exact, independent of the buckets. `refused` values were larger than `layout.highest`: they count in
+    a rank, but their size is not known.
+    """
+
+    unit: str
+    layout: Layout
+    counts: Mapping[int, int]
+    smallest: int
+    largest: int
+    total_value: int
+    refused: int = 0
+
+    @property
+    def samples(self) -> int:
+        """Number of values, refused ones included."""
+        return sum(self.counts.values()) + self.refused
+
+    @property
+    def mean(self) -> float:
+        """Exact mean; the histogram must not be empty.
+
+        Raises:
+            BeyondRange: a value was refused.
+        """
+        return self._known(self.total_value) / self.samples
+
+    @property
+    def maximum(self) -> int:
+        """Exact largest value; the histogram must not be empty.
+
+        Raises:
+            BeyondRange: a value was refused.
+        """
+        return self._known(self.largest)
+
+    def _known(self, value: int) -> int:
+        if self.refused:
+            raise BeyondRange(
+                f"{self.refused} values lie above the histogram's range of {self.layout.highest} {self.unit}"
+            )
+        return value
+
+    def percentile(self, percent: float) -> int:
+        """Largest value of the bucket that holds the percentile, and never more than the largest recorded value.
+
+        The rank is that of HdrHistogram: round(percent / 100 x samples), at least 1. The histogram must not be empty.
+
+        Raises:
+            BeyondRange: the percentile lies among refused values.
+        """
+        rank = max(1, int(percent / 100 * self.samples + 0.5))
+        seen = 0
+        for index in sorted(self.counts):
+            seen += self.counts[index]
+            if seen >= rank:
+                return min(self._highest_at(index), self.largest)
+        return self._known(self.largest)
+
+    def at_least(self, value: int) -> int:
+        """How many values lie in the bucket of `value` or above, refused ones included."""
+        first = _empty(self.layout).get_counts_array_index(value)
+        return sum(count for index, count in self.counts.items() if index >= first) + self.refused
+
+    def cumulative(self) -> list[tuple[int, float]]:
+        """Points of the distribution function: (largest value of a bucket, share of all values up to there).
+
+        Refused values lie beyond the last point, so that the last share is 1 only without them. Empty without samples.
+        """
+        curve, seen = [], 0
+        for index in sorted(self.counts):
+            seen += self.counts[index]
+            curve.append((min(self._highest_at(index), self.largest), seen / self.samples))
+        return curve
+
+    def _highest_at(self, index: int) -> int:
+        layout = _empty(self.layout)
+        return int(layout.get_highest_equivalent_value(layout.get_value_from_index(index)))
+
+    def encoded(self) -> bytes:
+        """The histogram in HdrHistogram's V2 compressed form, base64, as other tools read it."""
+        result = HdrHistogram(self.layout.lowest, self.layout.highest, self.layout.significant_digits)
+        for index, count in self.counts.items():  # record_value() would look for the index of its value
+            result.counts[index] = count
+        if self.counts:
+            result.set_internal_tacking_values(min(self.counts), max(self.counts), sum(self.counts.values()))
+        return bytes(result.encode())
+
+
+def parse_histogram(raw: object, place: str) -> Histogram:
+    """Check and read one H object.
+
+    Args:
+        raw: the decoded JSON object.
+        place: where it stands, for the error message.
+
+    Raises:
+        UsageError: a key is missing or the counts contradict the layout or the total.
+    """
+    if not isinstance(raw, Mapping):
+        raise UsageError("is not a histogram object", place)
+    layout = Layout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
+    if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
+        raise UsageError(f"impossible histogram layout {layout}", place)
+    counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
+    if sum(counts.values()) != raw.get("total"):
+        raise UsageError(f"counts sum to {sum(counts.values())}, but total says {raw.get('total')}", place)
+    refused = _natural(raw, "refused", place) if "refused" in raw else 0
+    smallest, largest, total_value = (_natural(raw, key, place) if counts else 0 for key in ("min", "max", "sum"))
+    if not smallest <= largest <= total_value and counts:
+        raise UsageError(f"min {smallest}, max {largest} and sum {total_value} contradict each other", place)
+    return Histogram(str(raw.get("unit")), layout, counts, smallest, largest, total_value, refused)
+
+
+def stored_form(value: Any) -> Any:
+    """A JSON value in which every histogram has its counts as `hdr`, the V2 compressed form, instead of `counts`.
+
+    What looks like a histogram but is none stays as it is, for the reader to name.
+    """
+    if isinstance(value, list):
+        return [stored_form(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if not {"counts", "significant_digits"} <= value.keys():
+        return {key: stored_form(each) for key, each in value.items()}
+    try:
+        histogram = parse_histogram(value, "")
+    except UsageError:
+        return value
+    others = {key: each for key, each in value.items() if key != "counts"}
+    return {**others, "hdr": histogram.encoded().decode("ascii")}
+
+
+def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
+    """One histogram of all values.
+
+    Raises:
+        UsageError: units or layouts differ, so the buckets do not mean the same.
+    """
+    first, *others = histograms
+    counts = Counter(first.counts)
+    for other in others:
+        if (other.unit, other.layout) != (first.unit, first.layout):
+            raise UsageError("histograms of different layout cannot be merged", place)
+        counts.update(other.counts)
+    filled = [histogram for histogram in histograms if histogram.counts]
+    return Histogram(
+        first.unit,
+        first.layout,
+        dict(counts),
+        min((histogram.smallest for histogram in filled), default=0),
+        max((histogram.largest for histogram in filled), default=0),
+        sum(histogram.total_value for histogram in filled),
+        sum(histogram.refused for histogram in histograms),
+    )
+
+
+def _counts(raw: object, layout: Layout, place: str) -> dict[int, int]:
+    if not isinstance(raw, Sequence) or isinstance(raw, str):
+        raise UsageError("counts is not a list", place)
+    length = _empty(layout).counts_len
+    counts: dict[int, int] = {}
+    for pair in raw:
+        match pair:
+            case [int(index), int(count)] if 0 <= index < length and count > 0 and index not in counts:
+                counts[index] = count
+            case _:
+                raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
+    return counts
+
+
+def _decoded(text: object, layout: Layout, place: str) -> dict[int, int]:
+    if not isinstance(text, str):
+        raise UsageError(f"hdr is {type(text).__name__}, not a text", place)
+    try:
+        read = HdrHistogram.decode(text)
+    except UNREADABLE as error:
+        raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
+    found = Layout(read.lowest_trackable_value, read.highest_trackable_value, read.significant_figures)
+    if found != layout:
+        raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
+    values = np.ctypeslib.as_array(read.counts)
+    indices = np.flatnonzero(values > 0)
+    return dict(zip(indices.tolist(), values[indices].tolist(), strict=True))
+
+
+def _natural(raw: Mapping[str, object], key: str, place: str) -> int:
+    value = raw.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UsageError(f"{key} is {value!r}, not a natural number", place)
+    return value
+
+
+def _positive(raw: Mapping[str, object], key: str, place: str) -> int:
+    value = _natural(raw, key, place)
+    if not 1 <= value <= LARGEST_VALUE:
+        raise UsageError(f"{key} is {value}, allowed is 1 to 2^63-1", place)
+    return value

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Little's law: how many requests are under way at once, from their rate and their latency.
+
+Little (1961): the mean number of requests in a system is their arrival rate times the mean time that each stays in it,
+whatever the distributions are.
+"""
+
+import math
+
+BITS_PER_BYTE = 8
+NS_PER_S = 1e9
+
+
+def outstanding_requests(rate_bits_per_s: float, latency_ns: float, request_bytes: float) -> float:
+    """Mean number of requests under way: rate x latency / size of a request.
+
+    Args:
+        rate_bits_per_s: data that the requests move, in bits a second.
+        latency_ns: mean time from request to completion.
+        request_bytes: data that one request moves.
+
+    Raises:
+        ValueError: rate or latency is negative or no number, or the size is not positive.
+    """
+    for name, value in (("rate_bits_per_s", rate_bits_per_s), ("latency_ns", latency_ns)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} is {value}; it has to be a number from 0 on")
+    if not (math.isfinite(request_bytes) and request_bytes > 0):
+        raise ValueError(f"request_bytes is {request_bytes}; it has to be a number above 0")
+    return rate_bits_per_s * (latency_ns / NS_PER_S) / (request_bytes * BITS_PER_BYTE)
+
+
+def achievable_bits_per_s(outstanding: float, latency_ns: float, request_bytes: float) -> float:
+    """The law turned round: the rate at which so many requests under way move data.
+
+    Raises:
+        ValueError: a value is negative or no number, or the latency or the size is not positive.
+    """
+    if not (math.isfinite(outstanding) and outstanding >= 0):
+        raise ValueError(f"outstanding is {outstanding}; it has to be a number from 0 on")
+    for name, value in (("latency_ns", latency_ns), ("request_bytes", request_bytes)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} is {value}; it has to be a number above 0")
+    return outstanding * request_bytes * BITS_PER_BYTE / (latency_ns / NS_PER_S)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table `results.parquet` of a run folder: one row per trial with its metrics, made anew when it is out of date."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pollscope import __version__
+from pollscope.base.errors import UsageError
+from pollscope.base.paths import PACKAGE, data_folder
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
+from pollscope.metrics.judgement import RULES, Judgement, drift_flags, judge
+from pollscope.metrics.noise import LIMITS, Limits
+from pollscope.metrics.record import Flag, NotMeasured, Part
+from pollscope.spec.model import Noise
+from pollscope.store.run_folder import RunFolder, read_run
+
+TABLE_FILE = "results.parquet"
+KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
+# What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of canaries (.../ground.py).
+JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
+
+
+def derive_table(run: RunFolder) -> pd.DataFrame:
+    """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
+
+    Columns: the keys, `reason`, `flags` (see `flags_of`), `ground` and `other_ground` (docs/ground.md), `factor.NAME`,
+    `metric.NAME` (float, NaN when absent) and `absent.NAME` (the reason, else null). The attribute `rules` is the
+    version of the rules by which trials were judged.
+
+    Raises:
+        UsageError: a trial contradicts the protocol.
+    """
+    records = last_attempts(run.trials)
+    judgements = _judgements(run, records)
+    drifts = _drifts(run, records, judgements)
+    rows = [
+        _table_row(run, record, judgement)
+        | {"flags": json.dumps([*judgement.flags, *drifts.get(number, ())])}
+        | {"ground": stand.label, "other_ground": stand.left_out}
+        for number, (record, judgement, stand) in enumerate(zip(records, judgements, trial_grounds(run), strict=True))
+    ]
+    metrics = list(metric_dictionary().metrics)
+    factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
+    columns = [
+        *KEYS,
+        *JUDGED_KEYS,
+        *factors,
+        *(f"metric.{name}" for name in metrics),
+        *(f"absent.{name}" for name in metrics),
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    kinds = {f"metric.{name}": "float64" for name in metrics} | {f"absent.{name}": "str" for name in metrics}
+    words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
+    table = table.astype(kinds | dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    table.attrs.update(pollscope=__version__, rules=RULES)
+    return table
+
+
+def flags_of(table: pd.DataFrame) -> list[list[Flag]]:
+    """What is said of the trials of a table's rows (pollscope/metrics/judgement.py)."""
+    return [json.loads(flags) for flags in table["flags"]]
+
+
+def last_attempts(trials: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """The trials without those that were measured again later under the same name, in the order of measurement."""
+    kept: dict[object, dict[str, object]] = {}
+    for record in trials:
+        kept.pop(record["trial"], None)
+        kept[record["trial"]] = record
+    return list(kept.values())
+
+
+def _judgements(run: RunFolder, records: Sequence[Mapping[str, object]]) -> list[Judgement]:
+    limits = noise_limits(run)
+    try:
+        return [judge(record, limits) for record in records]
+    except UsageError as error:
+        raise UsageError(error.what, f"{run.path / 'trials.jsonl'}: {error.where}", error.remedy) from None
+
+
+def noise_limits(run: RunFolder) -> Limits:
+    """The limits of host noise in the run's spec, the spec's defaults where a run of before has none.
+
+    Raises:
+        UsageError: one is no number.
+    """
+    spec = Part(run.meta.get("spec", {}), f"{run.path / 'run.json'}: spec")
+    found: dict[str, Any] = {}
+    for name in LIMITS:
+        with suppress(NotMeasured):
+            found[name] = spec["noise"][name].number()
+    return Noise.model_construct(**found)
+
+
+def _drifts(
+    run: RunFolder, records: Sequence[Mapping[str, object]], judgements: Sequence[Judgement]
+) -> dict[int, list[Flag]]:
+    """Number of a record -> what is said of it as a baseline; each pair has its own."""
+    baseline = run.meta.get("spec", {}).get("baseline")
+    by_pair: dict[object, list[int]] = {}
+    for number, record in enumerate(records):
+        if record["kind"] == "baseline" and baseline:
+            by_pair.setdefault(record.get("pair"), []).append(number)
+    found: dict[int, list[Flag]] = {}
+    for numbers in by_pair.values():
+        own = [judgements[number] for number in numbers]
+        flags = drift_flags(own, str(baseline["metric"]), float(baseline["drift"]))
+        found |= dict(zip(numbers, flags, strict=True))
+    return found
+
+
+@dataclass(frozen=True)
+class Stand:
+    """The ground of one trial, and whether the trial is left out because its point was seen often enough on another."""
+
+    label: str
+    left_out: bool
+
+
+def trial_grounds(run: RunFolder) -> list[Stand]:
+    """Where the last attempts of a run's trials stand.
+
+    Where every point was seen on one ground as often as the spec's repeats ask, trials on other ground are left out;
+    where not, none is.
+    """
+    records = last_attempts(run.trials)
+    labels = trial_labels(judge_ground(run.canaries), run.canaries, records)
+    by_pair: dict[object, list[tuple[Mapping[str, object], str]]] = {}
+    for record, label in zip(records, labels, strict=True):
+        if record["kind"] == "measure" and record["status"] != "failed":
+            by_pair.setdefault(record.get("pair"), []).append((record, label))
+    main = {pair: _main(run, own) for pair, own in by_pair.items()}
+    return [
+        Stand(label, record["kind"] == "measure" and main.get(record.get("pair"), label) not in (UNKNOWN, label))
+        for record, label in zip(records, labels, strict=True)
+    ]
+
+
+def _main(run: RunFolder, own: Sequence[tuple[Mapping[str, object], str]]) -> str:
+    """The ground whose trials alone count, or UNKNOWN when all do."""
+    repeats = run.meta.get("spec", {}).get("repeats") or {}
+    asked = repeats.get("count") or (repeats.get("until") or {}).get("at_least")
+    # Of several pairs each makes every so manieth block.
+    blocks = {record["repeat"] for record, _ in own if asked is None or int(str(record["repeat"])) < asked}
+    found = standing([(str(record["point"]), label) for record, label in own], len(blocks))
+    return UNKNOWN if found.short else found.main
+
+
+def _table_row(run: RunFolder, record: Mapping[str, object], judgement: Judgement) -> dict[str, object]:
+    factors = record["factors"]
+    if not isinstance(factors, Mapping):
+        raise UsageError("factors is not an object", f"{run.path / 'trials.jsonl'}: trial {record['trial']}")
+    return (
+        {"run_id": run.run_id, "row": run.meta["row"]}
+        | {key: record[key] for key in KEYS[2:]}
+        | {"status": judgement.status, "reason": judgement.reason}
+        | {f"factor.{name}": level for name, level in factors.items()}
+        | ({"factor.pair": record["pair"]} if "pair" in record else {})
+        | {f"metric.{name}": value for name, value in judgement.metrics.items()}
+        | {f"absent.{name}": reason for name, reason in judgement.absences.items()}
+    )
+
+
+def write_table(run_folder: Path) -> Path:
+    """Derive `results.parquet` of a run folder, by atomic replacement, and return its path.
+
+    Raises:
+        UsageError: no run folder, or one that contradicts the formats.
+    """
+    table = derive_table(read_run(run_folder))
+    path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
+    table.to_parquet(new, index=False)
+    new.replace(path)
+    return path
+
+
+def read_table(run_folders: Sequence[Path]) -> pd.DataFrame:
+    """The tables of several runs one below the other; each is derived anew when it is missing or out of date.
+
+    Raises:
+        UsageError: no run folder, or one that contradicts the formats.
+    """
+    return pd.concat([current_table(read_run(folder)) for folder in run_folders], ignore_index=True)
+
+
+def current_table(run: RunFolder) -> pd.DataFrame:
+    """The table of a run, derived anew when it is missing or out of date.
+
+    A run folder that cannot be written to (an archive) is derived in memory.
+
+    Raises:
+        UsageError: a trial contradicts the protocol.
+    """
+    path = run.path / TABLE_FILE
+    if _is_current(path, [run.path / "trials.jsonl", run.path / "ground.jsonl"]):
+        table = pd.read_parquet(path)
+        derived_by = {"pollscope": __version__, "rules": RULES}
+        if table.attrs == derived_by and len(table) == len(last_attempts(run.trials)):
+            return table
+    if not os.access(run.path, os.W_OK):
+        return derive_table(run)
+    return pd.read_parquet(write_table(run.path))
+
+
+def _is_current(table: Path, facts: Sequence[Path]) -> bool:
+    if not table.exists():
+        return False
+    # The dictionary and the code that derives decide what the table holds, as the trials do.
+    code = [Path(__file__), *(file for room in ("metrics", "stats") for file in (PACKAGE / room).rglob("*.py"))]
+    sources = [*facts, data_folder("configs") / "metrics.yaml", *code]
+    return table.stat().st_mtime_ns > max(source.stat().st_mtime_ns for source in sources if source.exists())

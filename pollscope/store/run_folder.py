@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reading a run folder (docs/store-format.md): nothing is written, nothing is repaired."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import UsageError
+
+FORMAT = 1
+TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
+REMEDY = "give the folder that `pollscope run` printed"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run as it is on disk.
+
+    Attributes:
+        path: the folder.
+        meta: run.json.
+        trials: the lines of trials.jsonl in order; a trial that was repeated stands there once per attempt.
+        torn: whether the last line was cut off (and left out).
+        canaries: the lines of ground.jsonl in order; none in runs that are older than it.
+    """
+
+    path: Path
+    meta: dict[str, Any]
+    trials: list[dict[str, Any]]
+    torn: bool
+    canaries: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        """The run's identifier."""
+        return str(self.meta["run_id"])
+
+
+def read_run(path: Path) -> RunFolder:
+    """Read and check a run folder.
+
+    Raises:
+        UsageError: no run folder, a format that is not known, or a broken line that is not the last.
+    """
+    meta = _read_meta(path)
+    trials, torn = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
+    canaries, _ = _read_lines(path / "ground.jsonl", ("canary",))
+    return RunFolder(path, meta, trials, torn, canaries)
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    file = path / "run.json"
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError("is not a run folder: it has no run.json", str(path), REMEDY) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot be read: {error}", str(file)) from None
+    if not isinstance(meta, dict) or "format" not in meta:
+        raise UsageError("was not written by pollscope: it has no 'format'", str(file), REMEDY)
+    if meta["format"] != FORMAT:
+        raise UsageError(f"has format {meta['format']!r}; this pollscope reads format {FORMAT}", str(file))
+    for key in ("run_id", "spec_name", "row", "testbed"):
+        if key not in meta:
+            raise UsageError(f"has no '{key}'", str(file))
+    return meta
+
+
+def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return [], False
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", str(file)) from None
+    # A whole line ends with a newline, so what follows the last newline is empty or torn.
+    torn = lines.pop() != ""
+    return [_parse_line(line, keys, f"{file}: line {number}") for number, line in enumerate(lines, 1)], torn
+
+
+def _parse_line(line: str, keys: Sequence[str], place: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        raise UsageError("is not JSON, so the run folder is damaged", place) from None
+    if not isinstance(record, dict):
+        raise UsageError("is not a JSON object, so the run folder is damaged", place)
+    for key in keys:
+        if key not in record:
+            raise UsageError(f"has no '{key}'", place)
+    return record

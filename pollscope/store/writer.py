@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writing a run folder (docs/store-format.md); `pollscope.store.run_folder` reads it.
+
+Every trial is on the disk before the next one starts. `run.json` is only ever replaced as a whole, so that a reader
+never sees half of it, whatever kills the writer.
+"""
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pollscope.base.errors import HostError, UsageError
+from pollscope.stats.histogram import stored_form
+
+FORMAT = 1
+META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """`20261120T162617Z-1a2b3c`: start in UTC and six random hexadecimal digits."""
+    moment = now or datetime.now(UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def utc_now() -> str:
+    """This moment as ISO 8601 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class RunWriter:
+    """Appends to one run folder; make one with `create` or `resume`.
+
+    Attributes:
+        folder: the run folder.
+        meta: what run.json holds now.
+        torn: `resume` dropped a line that was cut off.
+    """
+
+    def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
+        self.folder, self.meta, self.torn = folder, dict(meta), torn
+        self._trials = (folder / TRIALS_FILE).open("ab")
+        self._canaries = _lines(folder / GROUND_FILE)
+        self._one = threading.Lock()  # several pairs append to one file
+
+    @classmethod
+    def create(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
+        """Makes the folder with its run.json.
+
+        Raises:
+            UsageError: the folder is already there.
+            HostError: it cannot be made.
+        """
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError as error:
+            raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
+        except OSError as error:
+            raise HostError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
+        whole = {"format": FORMAT, **meta}
+        _replace(folder / META_FILE, whole)
+        return cls(folder, whole, torn=False)
+
+    @classmethod
+    def resume(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
+        """Opens a folder that a reader has checked; drops a last line that was cut off."""
+        _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
+        return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
+
+    @property
+    def log(self) -> Path:
+        """Where the nodes' standard error goes."""
+        return self.folder / LOG_FILE
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
+        line = json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with self._one:
+            self._trials.write(line)
+            self._trials.flush()
+            os.fsync(self._trials.fileno())
+
+    def append_canary(self, canary: Mapping[str, Any]) -> dict[str, Any]:
+        """Adds one line to ground.jsonl; returns it with its number, `canary`."""
+        with self._one:
+            numbered = {"canary": self._canaries, **canary}
+            line = json.dumps(numbered, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+            with (self.folder / GROUND_FILE).open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            self._canaries += 1
+        return numbered
+
+    def update(self, **changes: Any) -> None:
+        """Replaces keys of run.json, atomically."""
+        self.meta.update(changes)
+        _replace(self.folder / META_FILE, self.meta)
+
+    def close(self) -> None:
+        """Closes trials.jsonl."""
+        self._trials.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _whole_lines(path: Path) -> tuple[int, bool]:
+    """How many bytes of whole lines a file has, and whether more follows them."""
+    if not path.exists():
+        return 0, False
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    return whole, whole != len(content)
+
+
+def _drop_torn_line(path: Path) -> bool:
+    """Whether a file's last line was cut off; it then is no more."""
+    whole_bytes, torn = _whole_lines(path)
+    if torn:
+        os.truncate(path, whole_bytes)
+    return torn
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # A rename is on the disk only when the directory is (fsync(2), notes).
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

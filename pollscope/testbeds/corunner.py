@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What runs beside the DUT during a trial: asked of `pollscope-corunner` (docs/corunner.md), ended with the run."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pollscope.base.errors import HostError, TrialError
+from pollscope.base.paths import corunner_program
+from pollscope.base.units import human_size
+from pollscope.host.company import Company, has_company
+from pollscope.host.memory import meminfo_bytes
+from pollscope.node.client import ClientOwner, NodeClient, NodeLost
+
+Params = Mapping[str, Any]
+
+# Filling memory and linking it at random takes about 0.1 s/MiB on a slow machine; one step ends within milliseconds.
+CONFIGURE_LIMIT_S = 300.0
+START_LIMIT_S = 10.0
+# stress-ng may need seconds to end, and is ended for good after 5.
+STOP_LIMIT_S = 15.0
+READ_LIMIT_S = 10.0
+# As in apps/corunner/work.c: the rest of the memory belongs to the host.
+FOOTPRINT_SHARE = 0.75
+
+
+class CorunnerLost(TrialError):
+    """The co-runner hung, died, or wrote something that is not the protocol; DUT and generator are well."""
+
+
+def company_refusal(params: Params, place: Callable[[], Company]) -> str | None:
+    """Why this host cannot give a point what it wants beside the DUT; None when it can, or when it wants nothing.
+
+    Args:
+        params: the point's parameters.
+        place: chooses the CPUs; HostError when there are none.
+    """
+    if not has_company(params):
+        return None
+    try:
+        place()
+        corunner_program()
+    except HostError as error:
+        return error.what
+    if "stress-ng" in (params["corunner"], params["dut_core"]) and shutil.which("stress-ng") is None:
+        return "stress-ng is not installed (apt-get install stress-ng)"
+    footprint, free = params["corunner_footprint"] or 0, meminfo_bytes("MemAvailable") or 0
+    if params["corunner"] != "none" and footprint > free * FOOTPRINT_SHARE:
+        most = human_size(int(free * FOOTPRINT_SHARE))
+        return f"the co-runner needs {human_size(footprint)}; it may have {most}, {FOOTPRINT_SHARE:.0%} of what is free"
+    return None
+
+
+def workers(params: Params, company: Company) -> list[dict[str, Any]]:
+    """The workers of a point, as `configure` wants them."""
+    found = [{"name": f"spinner{cpu}", "cpu": cpu, "work": "spin"} for cpu in company.spinning]
+    if company.occupant is not None:
+        found.insert(0, {"name": "occupant", "cpu": company.occupant, "work": "stress-ng"})
+    if company.corunner is not None:
+        found.insert(0, _corunner(params, company.corunner))
+    return found
+
+
+def _corunner(params: Params, cpu: int) -> dict[str, Any]:
+    worker = {"name": "corunner", "cpu": cpu, "work": params["corunner"]}
+    if params["corunner_footprint"] is not None and params["corunner"] != "stress-ng":
+        worker["footprint_bytes"] = params["corunner_footprint"]
+    if params["corunner"] == "memory-stream":
+        worker["operation"] = params["corunner_stream"]
+    return worker
+
+
+class Beside(ClientOwner):
+    """Keeps one `pollscope-corunner` over the trials of a run; a lost one is started again for the next trial.
+
+    Args:
+        start: starts the program and returns its client.
+    """
+
+    def __init__(self, start: Callable[[], NodeClient]) -> None:
+        self._start = start
+        self._workers: list[dict[str, Any]] = []
+        self._made: list[dict[str, Any]] = []
+
+    @contextmanager
+    def present(self, wanted: list[dict[str, Any]]) -> Iterator["Present"]:
+        """These workers, ready to work in one trial. Whatever ends the `with` block early ends them, too.
+
+        Raises:
+            CorunnerLost: a worker was lost.
+            TrialError: a worker cannot be had; in one line.
+        """
+        try:
+            with _corunner_lost():
+                client = self._configured(wanted)
+            yield Present(client, {"workers": wanted, "made": self._made})
+        except BaseException:
+            self.end()
+            raise
+
+    def _configured(self, wanted: list[dict[str, Any]]) -> NodeClient:
+        if self._client is None:
+            self._client, self._workers = self._start(), []
+            self._client.wait_hello()
+        if wanted != self._workers:
+            self._made = self._client.request("configure", CONFIGURE_LIMIT_S, workers=wanted)["workers"]
+            self._workers = wanted
+        return self._client
+
+
+class Present:
+    """The workers of one trial."""
+
+    def __init__(self, client: NodeClient, config: dict[str, Any]) -> None:
+        self._client, self._config = client, config
+
+    def start(self) -> None:
+        """Lets them work until `record`.
+
+        Raises:
+            TrialError: one of them cannot.
+        """
+        with _corunner_lost():
+            self._client.request("start", START_LIMIT_S)
+
+    def record(self, window: Mapping[str, Any]) -> dict[str, Any]:
+        """Lets them rest; returns the trial's `corunner`: what they did in a window of the DUT.
+
+        Raises:
+            TrialError: one of them did not work through all of it.
+        """
+        with _corunner_lost():
+            self._client.request("stop", STOP_LIMIT_S)
+            cut = {key: window[key] for key in ("start_tsc", "end_tsc")}
+            return {**self._config, "result": self._client.request("read", READ_LIMIT_S, **cut)}
+
+    def alone(self, times: Mapping[str, int]) -> dict[str, Any]:
+        """A trial without the DUT, over a warm-up and a window of their own: the trial's `corunner`.
+
+        Raises:
+            TrialError: one of them ended.
+        """
+        own = {"warmup_ns": max(1, times["warmup_ns"]), "window_ns": times["window_ns"]}
+        with _corunner_lost():
+            self._client.request("start", START_LIMIT_S, trial="alone", **own)
+            self._client.wait_trial("alone", sum(own.values()) / 1e9 + STOP_LIMIT_S)
+            return {**self._config, "result": self._client.request("read", READ_LIMIT_S)}
+
+
+@contextmanager
+def _corunner_lost() -> Iterator[None]:
+    try:
+        yield
+    except NodeLost as error:
+        raise CorunnerLost(error.what) from error

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The mode of a host's IOMMU during a run: a boot parameter, set by the play `iommu` of the host's inventory.
+
+The play sets the parameter with a journal on the host, reboots it, reads the mode back and sets again what the reboot
+took; a mode that the kernel does not take it restores.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pollscope.base.errors import HostError
+
+KNOB = "iommu"
+# Value of the knob -> mode of the play.
+MODES: Mapping[str, str] = {"off": "off", "passthrough": "pt", "lazy": "lazy", "strict": "strict"}
+AS_IT_WAS = "default"
+
+
+class BootMode:
+    """The mode of one host.
+
+    Args:
+        play: runs the play with a mode on this host; HostError when it fails.
+        own: the play's mode that restores what the inventory says.
+
+    Attributes:
+        changed: whether a run has set a mode that is not restored yet.
+    """
+
+    def __init__(self, play: Callable[[str], None], own: str = AS_IT_WAS) -> None:
+        self._play, self._own = play, own
+        self._present: str | None = None  # None: not set, or not known after a play that failed
+        self._refused: dict[str, HostError] = {}
+        self.changed = False
+
+    def needs_play(self, value: str) -> bool:
+        """Whether the host has another mode than this one.
+
+        Raises:
+            HostError: the host did not take this mode before.
+        """
+        if value in self._refused:
+            raise self._refused[value]
+        return value != self._present
+
+    def set(self, value: str) -> None:
+        """Runs the play.
+
+        Raises:
+            HostError: the host does not take the mode.
+        """
+        self._present, self.changed = None, True
+        self._play(MODES[value])
+        self._present = value
+
+    def refuse(self, value: str, error: HostError) -> None:
+        """Remembers that the host, which answers, does not take a mode: each try would cost a reboot or two."""
+        self._refused[value] = error
+
+    def restore(self) -> None:
+        """Runs the play with the mode that the inventory has.
+
+        Raises:
+            HostError: it fails.
+        """
+        self._present = None
+        self._play(self._own)
+        self.changed = False

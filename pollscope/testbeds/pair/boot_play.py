@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The hosts of a pair in the inventory of the playbooks, through which their boot parameters are set."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pollscope.base.errors import UsageError
+from pollscope.testbeds.pair.boot_mode import AS_IT_WAS, MODES, BootMode
+from pollscope.testbeds.pair.config import PairConfig
+from pollscope.testbeds.pair.inventory import PLAYBOOKS, Inventory, Pair, load_inventory
+from pollscope.testbeds.pair.plays import run_play
+from pollscope.testbeds.pair.ssh import Remote
+
+
+def boot_modes(config: PairConfig, file: Path, name: str) -> dict[str, BootMode]:
+    """End of a pair whose knobs are turned -> how its mode is set; empty when the pair's file names no inventory.
+
+    Args:
+        config: of the pair.
+        file: the testbed's, from which the inventory's path is relative.
+        name: of the pair, where the inventory has several.
+
+    Raises:
+        UsageError: the inventory has an error, or other hosts than the testbed.
+    """
+    if config.inventory is None:
+        return {}
+    inventory = load_inventory(file.parent / config.inventory)
+    pair = _pair(inventory, name)
+    hosts = {"dut": (pair.dut, config.dut.ssh), "generator": (pair.generator, config.generator.ssh)}
+    return {end: _mode(inventory, *hosts[end], f"{file.stem}-{name}-{end}") for end in config.knobs}
+
+
+def _pair(inventory: Inventory, name: str) -> Pair:
+    named = {pair.name: pair for pair in inventory.pairs}
+    if len(named) == 1:
+        return inventory.pairs[0]
+    if name not in named:
+        raise UsageError(f"has no pair {name}", str(inventory.path), f"it has {', '.join(named)} (pollscope_pair)")
+    return named[name]
+
+
+def _mode(inventory: Inventory, host: str, remote: Remote, key: str) -> BootMode:
+    variables = inventory.hosts[host]
+    address = str(variables.get("ansible_host") or host), int(variables.get("ansible_port") or 22)
+    if address != (remote.host, remote.port):
+        there, here = f"{address[0]}:{address[1]}", f"{remote.host}:{remote.port}"
+        raise UsageError(f"its host {host} is {there}, the testbed's is {here}", str(inventory.path))
+    return BootMode(_player(inventory, host, key), _own_mode(inventory, host))
+
+
+def _own_mode(inventory: Inventory, host: str) -> str:
+    mode = inventory.hosts[host].get("iommu_mode")
+    own = "off" if mode is False else str(mode or AS_IT_WAS)
+    if own not in (*MODES.values(), AS_IT_WAS):
+        raise UsageError(
+            f"iommu_mode of {host} is '{own}': a run has to know the mode to restore it", str(inventory.path)
+        )
+    return own
+
+
+def _player(inventory: Inventory, host: str, key: str) -> Callable[[str], None]:
+    log = PLAYBOOKS.parent / ".cache/plays" / f"iommu-{key}.log"
+
+    def play(mode: str) -> None:
+        run_play("iommu", inventory, {"mode": mode}, options=["--limit", host], log=log)
+
+    return play

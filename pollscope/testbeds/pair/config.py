@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The file of a `pair` testbed: two hosts, what runs on each, and the NIC ports that join them."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pollscope.testbeds.page_size import SMALL, page_arguments
+from pollscope.testbeds.pair.pktgen import PktgenConfig
+from pollscope.testbeds.pair.ssh import Remote
+
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PortName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", examples=["0000:17:00.0"])]
+# `net_memif0,role=server`: a device that EAL makes; no option of EAL begins without a dash.
+Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
+Program = Annotated[str, Field(pattern=r"^/\S+$")]
+
+# What the DUT's node is given when it starts.
+AT_START = ("page_size", "tx_inline")
+# Device arguments of mlx5 (DPDK, NIC guide): no packet is inlined; packets are, however few the TX queues are.
+_INLINE = {"default": "", "off": ",txq_inline_max=0,txq_inline_mpw=0", "on": ",txqs_min_inline=1"}
+# Without hugepages EAL takes all of its memory at the start.
+SMALL_PAGES_MIB = 1024
+Params = Mapping[str, Any]
+
+EndName = Literal["dut", "generator"]
+
+
+class Ports(BaseModel):
+    """The ports of a host, as DPDK names them: a NIC by its PCI address. One port may do both."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    rx: PortName
+    tx: PortName
+    queues: int = Field(default=1024, ge=1, le=1024, description="RX queues that the receiving port has at most")
+    driver: Literal["mlx5"] | None = Field(default=None, description="of NICs whose device arguments specs may set")
+
+
+class PairHost(BaseModel):
+    """One of the two hosts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    ssh: Remote
+    ports: Ports
+    main_cpu: int = Field(ge=0, description="CPU of the lcore that speaks the protocol; it sleeps during trials")
+    cpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1, description="CPUs of the lcores that poll")]
+    program: Program = "/usr/local/bin/pollscope-node"
+    pollscope: Program | None = Field(
+        default="/opt/pollscope/current/bin/pollscope",
+        description="collectors and knobs there, of this version; null: none are asked for",
+    )
+    knob_root: str | None = Field(
+        default=None, description="a folder there with sys, proc, dev and state whose knobs are turned instead"
+    )
+    emulated: bool = Field(
+        default=False, description="an emulator's machine: knobs that it only pretends to have may be turned, too"
+    )
+    vdevs: Annotated[tuple[Vdev, ...], Field(strict=False)] = ()
+    memory_mib: int | None = Field(default=None, ge=256, description="take so much memory without hugepages")
+    hugetlbfs: dict[Literal["2 MiB", "1 GiB"], Program] = Field(
+        default={"2 MiB": "/dev/hugepages"}, description="page size -> where such pages are mounted there"
+    )
+    iova: Literal["auto", "pa", "va"] = "auto"
+
+    def knob_place(self) -> dict[str, object]:
+        """What the agent there has to know of the host whose knobs it turns."""
+        return {"root": self.knob_root, "emulated": self.emulated}
+
+    def eal_command(self, prefix: str, cpus: int, params: Params) -> list[str]:
+        """Program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
+        return [self.program, *self.eal_arguments(prefix, cpus, params)]
+
+    def eal_arguments(self, prefix: str, cpus: int, params: Params) -> list[str]:
+        """EAL arguments of a program whose lcore 0 does not poll; of `params` those of AT_START count."""
+        lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
+        command = ["--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
+        command += self._devices(_INLINE[params.get("tx_inline", "default")])
+        if self.iova != "auto":
+            command += ["--iova-mode", self.iova]
+        if page_size := params.get("page_size"):
+            return command + page_arguments(
+                page_size, self.hugetlbfs.get(page_size, ""), self.memory_mib or SMALL_PAGES_MIB
+            )
+        # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory.
+        memory = ["--in-memory"] if self.memory_mib is None else ["--no-huge", "-m", str(self.memory_mib)]
+        return command + memory
+
+    def start_refusal(self, params: Params) -> str | None:
+        """Why its node cannot be started as a point asks for; None when it can."""
+        page_size = params["page_size"]
+        if page_size not in (None, SMALL, *self.hugetlbfs):
+            return f"page_size={page_size}: the testbed's file names no hugetlbfs of such pages"
+        if page_size == SMALL and params.get("knob.iommu") == "off":
+            return "page_size=4 KiB: without an IOMMU a NIC needs memory in hugepages"
+        if params["tx_inline"] != "default" and self.ports.driver != "mlx5":
+            return (
+                f"tx_inline={params['tx_inline']} is a device argument of mlx5, which the file does not name (driver)"
+            )
+        return None
+
+    def _devices(self, arguments: str) -> list[str]:
+        # Only the NICs of the testbed are touched: others of the host may carry its management.
+        nics = [name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name)]
+        allowed = [word for nic in nics for word in ("-a", nic + arguments)] or ["--no-pci"]
+        return allowed + [word for vdev in self.vdevs for word in ("--vdev", vdev)]
+
+
+class PairConfig(BaseModel):
+    """The file of a pair."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["pair"]
+    dut: PairHost
+    generator: PairHost
+    driver: Literal["pollscope-node", "pktgen-dpdk"] = "pollscope-node"
+    pktgen: PktgenConfig | None = Field(default=None, description="for the driver pktgen-dpdk")
+    knobs: Annotated[tuple[EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
+        "dut",
+    )
+    inventory: str | None = Field(
+        default=None, description="of the playbooks, with these hosts: its play sets IOMMU modes"
+    )
+
+    @model_validator(mode="after")
+    def _pktgen_is_described(self) -> Self:
+        if (self.driver == "pktgen-dpdk") != (self.pktgen is not None):
+            raise ValueError("driver pktgen-dpdk and the key pktgen go together")
+        return self

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The two hosts of a pair beside their nodes: `pollscope agent` on each, started over SSH when it is first needed."""
+
+import base64
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pollscope import __version__
+from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError
+from pollscope.host.activity import Activity
+from pollscope.node.client import ClientOwner, NodeClient, NodeRefused
+from pollscope.testbeds.pair.config import PairHost
+from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
+
+REQUEST_LIMIT_S = 60.0
+# The clocks of two hosts are compared by so many round trips; the fastest is believed.
+CLOCK_TRIPS = 5
+CLOCK_FRESH_NS = 1_000_000_000
+# Status with which a shell ends when it finds no program, or one that it may not start.
+_NO_PROGRAM = ("status 126", "status 127")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Another host's monotonic clock at one time: what is added to this host's, right to within `error_ns`."""
+
+    at_ns: int
+    offset_ns: int
+    error_ns: int
+
+
+@dataclass
+class Clocks:
+    """Readings of another host's clock; times between two of them are converted by both, for clocks drift apart."""
+
+    readings: list[Clock] = field(default_factory=list)
+
+    def here_ns(self, there_ns: int) -> int:
+        """A time of that clock on this host's."""
+        first, last = self.readings[0], self.readings[-1]
+        begin_ns, end_ns = first.at_ns + first.offset_ns, last.at_ns + last.offset_ns
+        if end_ns <= begin_ns:
+            return there_ns - first.offset_ns
+        done = (there_ns - begin_ns) / (end_ns - begin_ns)
+        return there_ns - round(first.offset_ns + done * (last.offset_ns - first.offset_ns))
+
+
+class End(ClientOwner):
+    """One host of a pair.
+
+    Args:
+        name: `dut` or `generator`.
+        host: of the testbed's file.
+        prefix: file prefix of its node, by which collectors find it.
+
+    Attributes:
+        holds_knobs: whether knobs are turned there now; a connection that ends restores them.
+        clocks: readings of its clock in the present trial.
+    """
+
+    def __init__(self, name: str, host: PairHost, prefix: str) -> None:
+        self.name, self.host, self._prefix = name, host, prefix
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._absent = ""
+        self._starts = 0
+        self.holds_knobs = False
+        self.clocks = Clocks()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.host.ssh}"
+
+    @property
+    def connection(self) -> int:
+        """Number of the connection to the agent, from 1; 0 when there is none now, as far as this host knows."""
+        return self._starts if self._client is not None and self._client.alive else 0
+
+    def options(self, collector: str) -> dict[str, object]:
+        """What a collector there has to be told."""
+        return {"file_prefix": self._prefix} if collector == "dpdk-telemetry" else {}
+
+    def ask(self, request: str, **fields: Any) -> dict[str, Any]:
+        """A request to the agent, which is started when it does not run.
+
+        Raises:
+            HostError: the host cannot be reached, has no agent, lost it, or cannot do what was asked.
+            UsageError: what was asked is wrong.
+        """
+        client = self._connect()
+        try:
+            reply = client.request(request, REQUEST_LIMIT_S, **fields)
+        except NodeRefused as error:
+            raise HostError(error.what, str(self)) from error
+        except TrialError as error:
+            self.end()
+            lost = f"status {LOST_STATUS}" in error.what
+            raise HostError("the SSH connection was lost" if lost else error.what, str(self)) from error
+        if failed := reply.get("failed"):
+            raise _error(failed, str(self))
+        return reply
+
+    def absence(self) -> str:
+        """Why nothing can be read or set there; empty when it can."""
+        try:
+            self._connect()
+        except HostError as error:
+            return str(error)
+        return ""
+
+    def has_agent(self) -> bool:
+        """Whether there is an agent; raises HostError when the host cannot be reached at all."""
+        try:
+            self._connect()
+        except HostError:
+            if not self._absent:
+                raise
+        return not self._absent
+
+    def _connect(self) -> NodeClient:
+        if self._absent:
+            raise HostError(self._absent, str(self))
+        if self._client is None or not self._client.alive:
+            self.end()
+            self._client = self._start()
+        return self._client
+
+    def _start(self) -> NodeClient:
+        program = self.host.pollscope
+        if program is None:
+            self._absent = "this testbed has no collectors and knobs there"
+            raise HostError(self._absent, str(self))
+        log = self._new_log()
+        client = NodeClient(ssh_command(self.host.ssh, [program, "agent"]), log, "pollscope agent")
+        try:
+            version = client.wait_hello().get("pollscope")
+        except HostError as error:
+            if any(status in error.what for status in _NO_PROGRAM):
+                self._absent = f"there is no program {program} (playbooks/play provision brings it)"
+                raise HostError(self._absent, str(self)) from error
+            said = log.read_text(errors="replace").strip().splitlines()
+            raise HostError(said[-1].strip() if said else error.what, str(self)) from error
+        if version != __version__:
+            client.end()
+            self._absent = f"{program} is pollscope {version}, this is {__version__} (playbooks/play provision)"
+            raise HostError(self._absent, str(self))
+        self._starts += 1
+        client.request("aside", REQUEST_LIMIT_S, cpus=list(self.host.cpus))
+        return client
+
+    def _new_log(self) -> Path:
+        """An empty file for what ssh and the agent write; it is gone when the end is closed."""
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pollscope-end-")
+        log = Path(self._folder.name) / "log"
+        log.write_bytes(b"")
+        return log
+
+    def read_clock(self) -> Clock:
+        """Compares the clocks; the reading is the last of `clocks`, whose first one stays.
+
+        Raises:
+            HostError: as `ask`.
+        """
+        if self.clocks.readings and time.monotonic_ns() - self.clocks.readings[-1].at_ns < CLOCK_FRESH_NS:
+            return self.clocks.readings[-1]
+        trips = []
+        for _ in range(CLOCK_TRIPS):
+            asked_ns = time.monotonic_ns()
+            there_ns = int(self.ask("clock")["t_ns"])
+            half_ns = (time.monotonic_ns() - asked_ns) // 2
+            trips.append(Clock(asked_ns + half_ns, there_ns - asked_ns - half_ns, half_ns))
+        best = min(trips, key=lambda trip: trip.error_ns)
+        self.clocks.readings = [*self.clocks.readings[:1], best]
+        return best
+
+    def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> tuple[Activity, dict[int, int]]:
+        """What ran on some CPUs there, and how long lcores of a node had to wait."""
+        reply = self.ask("activity", cpus=list(cpus), pid=pid, lcores=list(lcores))
+        interrupts = {int(cpu): count for cpu, count in reply["activity"]["interrupts"].items()}
+        waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
+        return Activity(**{**reply["activity"], "interrupts": interrupts}), waits
+
+    def pieces(self, collector: str, ending: str) -> Iterator[bytes]:
+        """A recording there, piece by piece."""
+        offset = 0
+        while data := base64.b64decode(self.ask("read", name=collector, ending=ending, offset=offset)["data"]):
+            yield data
+            offset += len(data)
+
+    def close(self) -> None:
+        """Ends the agent in order: it restores what it changed."""
+        super().close()
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._folder = None
+
+
+def _error(failed: Mapping[str, Any], end: str) -> PollscopeError:
+    where = f"{end}: {failed['where']}" if failed["where"] else end
+    kind = UsageError if failed["exit_code"] == ExitCode.USAGE else HostError
+    return kind(failed["what"], where, failed["remedy"])

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Knobs of the hosts of a pair: turned there by the agents, with the journal and under the lock of each host."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from pollscope.base.errors import HostError
+from pollscope.host.lock import HostLock
+from pollscope.knobs import LeftBehind, RestoreResult
+from pollscope.testbeds.base import HostAway
+from pollscope.testbeds.pair import boot_mode
+from pollscope.testbeds.pair.boot_mode import BootMode
+from pollscope.testbeds.pair.ends import End
+
+# The agent of a lost connection needs a moment to notice, to restore and to release the lock.
+REOPEN_TRIES, REOPEN_PAUSE_S = 8, 2.0
+
+
+class PairKnobs:
+    """Holds both hosts from entering to leaving, turns the knobs of those that the testbed's file names.
+
+    A host without an agent is held by nobody, and has no knobs. After a lost connection what was set is restored by
+    the agent there, or from its journal; the next `apply` takes the host again and sets the same values. For the mode
+    of the IOMMU the host is released, because the play takes its lock and reboots it; a note there tells the next run.
+
+    Args:
+        what: who is at work, for the message that another one gets.
+        lock: of the pair, on this host.
+        ends: both hosts.
+        turned: names of those whose knobs are turned.
+        restore_first: see KnobSession.
+        modes: name of a host -> how the mode of its IOMMU is set; without one it is a knob that can only be read.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        lock: HostLock,
+        ends: Sequence[End],
+        turned: Sequence[str],
+        restore_first: bool,
+        modes: Mapping[str, BootMode],
+    ) -> None:
+        self._what, self._lock, self._ends, self._restore_first = what, lock, list(ends), restore_first
+        self._turned, self._modes = [end for end in ends if end.name in turned], modes
+        self._wanted: dict[str, object] = {}
+        self._open: dict[str, int] = {}  # host -> number of the connection that holds it
+        self.restored_first: list[RestoreResult] = []
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        with ExitStack() as undo:
+            undo.callback(self._lock.release)
+            undo.callback(self._close)
+            for end in self._ends:
+                if end.has_agent():
+                    self.restored_first += self._take(end, self._restore_first)
+                    self.restored_first += self._restore_left_mode(end)
+            undo.pop_all()
+        return self
+
+    def _restore_left_mode(self, end: End) -> list[RestoreResult]:
+        """Restores the mode of the IOMMU that an ended run left, or refuses to start."""
+        left = end.ask("boot_note")["note"]
+        if not left:
+            return []
+        what = f"{left} did not restore: {boot_mode.KNOB}"
+        if end.name not in self._modes:
+            raise LeftBehind(what, str(end), "start with --restore-first and a testbed file that names the inventory")
+        if not self._restore_first:
+            raise LeftBehind(what, str(end), "start with --restore-first")
+        result = self._restore_mode(end)
+        if not result.restored:
+            raise LeftBehind(str(result), str(end))
+        return [result]
+
+    def _take(self, end: End, restore_first: bool) -> list[RestoreResult]:
+        reply = end.ask("knobs_open", what=self._what, restore_first=restore_first, **end.host.knob_place())
+        self._open[end.name] = end.connection
+        return _results(end, reply["restored"])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            results = self.restore()
+        finally:
+            self._close()
+            self._lock.release()
+        problems = [str(each) for each in results if not each.restored]
+        if problems and error is None:
+            raise HostError("; ".join(problems), remedy="pollscope knob restore, on that host")
+
+    def _close(self) -> None:
+        for end in self._ends:
+            end.close()
+            end.holds_knobs = False
+        self._open.clear()
+
+    def apply(self, settings: Mapping[str, object]) -> list[object]:
+        """Sets knobs on the hosts that the testbed's file names; takes a host anew whose connection was lost.
+
+        Raises:
+            UsageError: no such knob or value. HostError: a host does not take it. HostAway: it does not answer.
+        """
+        for end in self._ends:
+            if self._lost(end):
+                self._retake(end)
+        played = {key: value for key, value in settings.items() if self._modes and key == boot_mode.KNOB}
+        others = {key: value for key, value in settings.items() if key not in played}
+        for value in played.values():
+            self._set_modes(str(value))
+        self._wanted |= others
+        for end in self._turned if others else []:
+            self._require_agent(end)
+            end.holds_knobs = True
+            end.ask("knobs_apply", settings=others)
+        return []
+
+    def _require_agent(self, end: End) -> None:
+        if reason := end.absence():
+            raise HostError(f"its knobs cannot be turned: {reason}")
+
+    def _set_modes(self, value: str) -> None:
+        """The mode of the IOMMU, on each host that has another one."""
+        for end in self._turned:
+            mode = self._modes[end.name]
+            if not mode.needs_play(value):
+                continue
+            self._require_agent(end)
+            end.ask("write_boot_note", what=self._what)
+            try:
+                self._play(end, partial(mode.set, value))
+            except HostAway:
+                raise
+            except HostError as error:
+                mode.refuse(value, error)
+                raise
+
+    def _play(self, end: End, play: Callable[[], None]) -> None:
+        """Releases a host for a play that reboots it, and takes it again.
+
+        Raises:
+            HostAway: it does not answer any more. HostError: the play failed, and the host is there.
+        """
+        failed: HostError | None = None
+        self._release(end)
+        try:
+            play()
+        except HostError as error:
+            failed = error
+        try:
+            self._retake(end)
+        except HostAway as away:
+            raise HostAway(str(failed), str(end), away.what) if failed else away from failed
+        if failed:
+            raise failed
+
+    def _release(self, end: End) -> None:
+        problems = [str(each) for each in self._restored(end) if not each.restored]
+        if problems:
+            raise HostError(f"not rebooted: {'; '.join(problems)}", str(end))
+        end.close()
+        end.holds_knobs = False
+        del self._open[end.name]
+
+    def _lost(self, end: End) -> bool:
+        return end.name in self._open and end.connection != self._open[end.name]
+
+    def _retake(self, end: End) -> list[RestoreResult]:
+        for left in reversed(range(REOPEN_TRIES)):
+            try:
+                results = self._take(end, restore_first=True)
+                break
+            except HostError as error:
+                if not left:
+                    self._open.pop(end.name, None)
+                    raise HostAway(error.what, error.where, error.remedy) from error
+            time.sleep(REOPEN_PAUSE_S)
+        if self._wanted and end in self._turned:
+            end.holds_knobs = True
+            end.ask("knobs_apply", settings=self._wanted)
+        return results
+
+    def restore(self) -> list[RestoreResult]:
+        """Restores what was set so far on both hosts."""
+        self._wanted = {}
+        for end in self._ends:
+            end.holds_knobs = False
+        results = [each for end in self._ends if end.name in self._open for each in self._restored(end)]
+        changed = [end for end in self._turned if end.name in self._modes and self._modes[end.name].changed]
+        return results + [self._restore_mode(end) for end in changed]
+
+    def _restore_mode(self, end: End) -> RestoreResult:
+        try:
+            if end.name not in self._open:  # it did not answer, or the play was interrupted
+                self._take(end, restore_first=True)
+            self._play(end, self._modes[end.name].restore)
+            end.ask("remove_boot_note")
+        except HostError as error:
+            left = f"not restored, which the next run does with --restore-first: {error}"
+            return RestoreResult(boot_mode.KNOB, end.name, False, left)
+        return RestoreResult(boot_mode.KNOB, end.name, True, "as the inventory has it again")
+
+    def _restored(self, end: End) -> list[RestoreResult]:
+        try:
+            if self._lost(end):
+                return self._retake(end)
+            return _results(end, end.ask("knobs_restore")["results"])
+        except HostError as error:
+            return [RestoreResult("all", end.name, False, f"not known to be restored: {error}")]
+
+    def snapshot(self) -> dict[str, dict[str, str]]:
+        """Knob -> HOST/TARGET -> value, of the hosts whose knobs are turned."""
+        found: dict[str, dict[str, str]] = {}
+        for end in self._turned:
+            if end.name not in self._open or self._lost(end):
+                found.setdefault("all", {})[end.name] = f"absent: {end.absence() or 'the connection was lost'}"
+                continue
+            for knob, values in end.ask("knobs_snapshot")["knobs"].items():
+                found.setdefault(knob, {}).update({f"{end.name}/{target}": value for target, value in values.items()})
+        return found
+
+
+def _results(end: End, found: Sequence[Mapping[str, object]]) -> list[RestoreResult]:
+    return [
+        RestoreResult(str(each["knob"]), f"{end.name}/{each['target']}", bool(each["restored"]), str(each["text"]))
+        for each in found
+    ]

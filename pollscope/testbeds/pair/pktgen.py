@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""pktgen-dpdk as the generator of a pair, in place of a node: asked in Lua through its control socket.
+
+Written against its public documentation (the Lua interface and the TCP control socket, port 22022); never run against
+the real program. The socket is reached through SSH (`ssh -W`), so that it may listen on the loopback interface alone.
+"""
+
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollscope.base.errors import HostError
+from pollscope.node.client import NodeClient, NodeLost, NodeRefused
+from pollscope.testbeds.pair.ssh import Remote, ssh_command
+
+# Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
+WIRE_OVERHEAD_BYTES = 20
+ANSWER_LIMIT_S, START_LIMIT_S, LOOK_S = 20.0, 60.0, 0.5
+MARK = "POLLSCOPE"
+FIRST_SOURCE_PORT = 1024
+MOST_FLOWS = 65536 - FIRST_SOURCE_PORT
+_COUNTS = ("opackets", "ipackets", "oerrors", "ierrors")
+NO_LATENCY = (
+    "pktgen-dpdk gives least, mean and greatest latency of packets that it stamps when it sends them: "
+    "no distribution, and nothing from the intended time of sending"
+)
+NO_SEQUENCE = "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known"
+NO_GROUND = "pktgen-dpdk runs no canaries on its core"
+NO_GAPS = "pktgen-dpdk does not watch its core for gaps"
+NO_TOTAL = "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost"
+
+
+class PktgenConfig(BaseModel):
+    """How pktgen-dpdk runs on the generator's host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    program: str = Field(default="/opt/pollscope-pktgen/current/bin/pktgen", pattern=r"^/\S+$")
+    line_gbps: float = Field(gt=0, strict=False, description="speed of the link, which its rate is a percentage of")
+    control_port: int = Field(default=22022, ge=1, le=65535)
+    folder: str = Field(default="/opt/pollscope-pktgen/current", pattern=r"^/\S+$", description="that holds Pktgen.lua")
+
+
+def refusal(params: Mapping[str, Any]) -> str | None:
+    """What of a point pktgen-dpdk cannot generate; None when it can."""
+    if isinstance(params["frame"], str):
+        return "pktgen-dpdk sends frames of one size here, no mix"
+    if params["arrivals"] != "constant":
+        return "pktgen-dpdk sends at a constant rate only"
+    if params["shape"] != "FB" and params["queues"] > 1:
+        return f"pktgen-dpdk does not place flows on RX queues, as shape {params['shape']} needs"
+    if params["flows"] > MOST_FLOWS:
+        return f"pktgen-dpdk's range of source ports makes at most {MOST_FLOWS} flows"
+    return None
+
+
+def rate_percent(pps: float, frame_bytes: int, line_gbps: float) -> float:
+    """A packet rate as pktgen's `rate`: a percentage of the line, at most 100."""
+    return min(100.0, 100 * pps * (frame_bytes + WIRE_OVERHEAD_BYTES) * 8 / (line_gbps * 1e9))
+
+
+def setting_lines(generator: Mapping[str, Any]) -> list[str]:
+    """Lua for a `gen` of a configure request: size, burst, and as many flows as a range of source ports."""
+    size, flows = generator["frame"][0]["bytes"], generator["flows"]
+    return [
+        'pktgen.stop("all")',
+        "pktgen.clr()",
+        'pktgen.set("0", "count", 0)',
+        f'pktgen.set("0", "size", {size})',
+        f'pktgen.set("0", "burst", {generator["burst"]})',
+        f'pktgen.range.src_port("0", "start", {FIRST_SOURCE_PORT})',
+        f'pktgen.range.src_port("0", "min", {FIRST_SOURCE_PORT})',
+        f'pktgen.range.src_port("0", "max", {FIRST_SOURCE_PORT + flows - 1})',
+        f'pktgen.range.src_port("0", "inc", {1 if flows > 1 else 0})',
+        f'pktgen.range.pkt_size("0", "start", {size})',
+        f'pktgen.range.pkt_size("0", "min", {size})',
+        f'pktgen.range.pkt_size("0", "max", {size})',
+        'pktgen.range.pkt_size("0", "inc", 0)',
+        f'pktgen.set_range("0", "{"on" if flows > 1 else "off"}")',
+    ]
+
+
+class Control:
+    """The control socket: a line of Lua goes in, what it prints comes out. Each request ends with a mark of its own."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+            )
+        self._text, self._number = "", 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection is there."""
+        return self._process.poll() is None
+
+    def ask(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:
+        """Runs Lua; returns what it printed.
+
+        Raises:
+            NodeLost: no answer, or no connection.
+        """
+        self._number += 1
+        end = f"{MARK}-{self._number}-END"
+        self._send("\n".join([*lines, f'printf("{end}\\n")', ""]))
+        deadline = time.monotonic() + limit_s
+        while end not in self._text:
+            self._read(deadline)
+        said, _, self._text = self._text.partition(end)
+        return said
+
+    def _send(self, text: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text.encode())
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise NodeLost(f"pktgen-dpdk's control socket is gone (ssh: status {self._process.wait(5)})") from error
+
+    def _read(self, deadline: float) -> None:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise NodeLost("pktgen-dpdk hung: no answer on its control socket")
+        chunk = os.read(descriptor, 65536)
+        if not chunk:
+            raise NodeLost(f"pktgen-dpdk's control socket was closed (ssh: status {self._process.wait(5)})")
+        self._text += chunk.decode(errors="replace")
+
+    def end(self) -> None:
+        """Ends the connection."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+class Pktgen:
+    """Answers the requests that a pair's session has for its generator, as a node would.
+
+    Args:
+        remote: the generator's host.
+        eal: EAL arguments there: two lcores, its ports.
+        config: see PktgenConfig.
+        names: of the sending and of the receiving port; may be one.
+        log: for what ssh and the program write.
+    """
+
+    def __init__(
+        self, remote: Remote, eal: Sequence[str], config: PktgenConfig, names: tuple[str, str], log: Path
+    ) -> None:
+        self._remote, self._config, self._names, self._log = remote, config, names, log
+        self._receiving = 0 if names[0] == names[1] else 1
+        own = ["-P", "-G", "-m", "[1:1].0" if self._receiving == 0 else "[1:1].0,[1:1].1"]
+        command = ssh_command(remote, ["env", "-C", config.folder, config.program, *eal, "--", *own])
+        with log.open("ab") as said:
+            self._program = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
+            )
+        self._control: Control | None = None
+        self._generator: dict[str, Any] = {}
+        self._start: dict[str, Any] = {}
+        self._result: dict[str, Any] = {}
+        self.hello: dict[str, Any] = {}
+
+    def wait_hello(self) -> dict[str, Any]:
+        """Waits until its control socket answers.
+
+        Raises:
+            HostError: it ended, or does not answer.
+        """
+        deadline = time.monotonic() + START_LIMIT_S
+        while True:
+            try:
+                self._control = Control(self._control_command(), self._log)
+                self._control.ask(['pktgen.screen("off")'])
+                break
+            except NodeLost as error:
+                self._control.end() if self._control is not None else None
+                if self._program.poll() is not None or time.monotonic() > deadline:
+                    ended = self._program.poll()
+                    self.end()
+                    how = error.what if ended is None else f"pktgen-dpdk ended with status {ended}"
+                    raise HostError(how, str(self._log)) from error
+                time.sleep(LOOK_S)
+        self.hello = {"program": "pktgen-dpdk", "pid": 0, "hugepages": True, "lcores": [], "ports": list(self._names)}
+        return self.hello
+
+    def _control_command(self) -> list[str]:
+        *words, _remote_command = ssh_command(self._remote, [])
+        at = words.index("--")
+        return [*words[:at], "-W", f"127.0.0.1:{self._config.control_port}", *words[at:]]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the program and the connection to its socket are there."""
+        return self._program.poll() is None and self._control is not None and self._control.alive
+
+    def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
+        """A request of the node protocol (docs/node-protocol.md).
+
+        Raises:
+            NodeRefused: pktgen-dpdk has nothing like it. NodeLost: it hung or ended.
+        """
+        if command == "configure":
+            self._generator = dict(fields.get("gen", {}))
+            self._lua(setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
+            return {}
+        if command == "links":
+            return {"links": {}}  # a port whose link is down sends nothing, which the trial shows
+        if command == "noise":
+            return {"noise": []}
+        if command == "ground":
+            return {"ground": {"absent": NO_GROUND}}
+        if command == "start":
+            self._start = fields
+            return {}
+        if command == "read":
+            return self._result
+        raise NodeRefused(f"pktgen-dpdk has no request {command!r}")
+
+    def wait_trial(self, trial: str, limit_s: float) -> None:
+        """Runs the trial that `start` asked for: warm-up, window, drain."""
+        del trial, limit_s
+        start = self._start
+        self._lua(["pktgen.clr()", f'pktgen.set("0", "rate", {self._rate():.6f})', self._latency(), *self._begin()])
+        time.sleep(start["warmup_ns"] / 1e9)
+        before = self._counts()
+        time.sleep(start["window_ns"] / 1e9)
+        after = self._counts()
+        self._lua(['pktgen.stop("0")'])
+        time.sleep(start["drain_max_ns"] / 1e9)
+        self._result = self._measured(before, after)
+
+    def _rate(self) -> float:
+        rate, size = self._start["rate"], int(self._generator["frame"][0]["bytes"])
+        if "saturate" in rate:
+            return 100.0
+        if "line_share" in rate:
+            return 100.0 * float(rate["line_share"])
+        return rate_percent(float(rate["pps"]), size, self._config.line_gbps)
+
+    def _begin(self) -> list[str]:
+        return ['pktgen.start("0")'] if self._rate() > 0 else []  # pktgen takes no rate of 0
+
+    def _latency(self) -> str:
+        return 'pktgen.latency("0", "on")' if self._generator.get("rx_port") else 'pktgen.latency("0", "off")'
+
+    def _counts(self) -> dict[str, float]:
+        """Counters of both ports since `clr`, with the time at which they were read."""
+        wanted = [f'local s{port} = pktgen.portStats("{port}", "port")[{port}]' for port in {0, self._receiving}]
+        cells = dict.fromkeys((port, name) for port in (0, self._receiving) for name in _COUNTS)
+        shown = [f'printf("{MARK} {port} {name} %d\\n", s{port}["{name}"])' for port, name in cells]
+        asked_ns = time.monotonic_ns()
+        said = self._lua(["do", *wanted, *shown, "end"])
+        found = re.findall(rf"{MARK} (\d) (\w+) (\d+)", said)
+        counts = {f"{port}.{name}": float(value) for port, name, value in found}
+        if missing := [name for name in ("0.opackets", f"{self._receiving}.ipackets") if name not in counts]:
+            raise NodeLost(f"pktgen-dpdk gave no {missing[0]}: {said.strip()[:60]!r}")
+        return {**counts, "t_ns": (asked_ns + time.monotonic_ns()) / 2}
+
+    def _latencies(self) -> dict[str, Any]:
+        """What its latency page knows, under its own names and in its own units; no metric is made of it."""
+        if not self._generator.get("rx_port"):
+            return {"absent": "the generator takes no packets back"}
+        port = self._receiving
+        said = self._lua(
+            [
+                f'for name, value in pairs(pktgen.pktStats("{port}")[{port}]) do',
+                f'if string.find(name, "latency") then printf("{MARK} %s %s\\n", name, tostring(value)) end',
+                "end",
+            ]
+        )
+        found = re.findall(rf"{MARK} (\w+) (-?[\d.]+)", said)
+        return {name: float(value) for name, value in found} or {"absent": "its pktStats have nothing of latency"}
+
+    def _measured(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
+        """The node's result, as far as pktgen-dpdk counts it."""
+        sent, received = "0.opackets", f"{self._receiving}.ipackets"
+        duration_ns = after["t_ns"] - before["t_ns"]
+        lcore = {
+            "lcore": 1,
+            "pktgen_latency": self._latencies(),
+            "duration_tsc": duration_ns,
+            "sent": after[sent] - before[sent],
+            "rx_packets": after[received] - before[received],
+            "intended": {"absent": "pktgen-dpdk does not tell what it meant to send"},
+            "unsent": {"absent": "pktgen-dpdk does not tell what it meant to send"},
+            "total": {"absent": NO_TOTAL},
+            "latency_ns": {"absent": NO_LATENCY},
+            "sequence": {"absent": NO_SEQUENCE},
+            "host_gaps": {"absent": NO_GAPS},
+        }
+        window = {"start_tsc": before["t_ns"], "end_tsc": after["t_ns"], "tsc_hz": 1_000_000_000}
+        return {"gen": {"driver": "pktgen-dpdk", "lcores": [lcore]}, "window": window, "ports": self._ports(after)}
+
+    def _ports(self, counts: Mapping[str, float]) -> dict[str, Any]:
+        names = {0: self._names[0], self._receiving: self._names[1]}
+        return {
+            name: {"stats": {key: counts[f"{port}.{key}"] for key in _COUNTS if f"{port}.{key}" in counts}}
+            for port, name in names.items()
+        }
+
+    def _lua(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:
+        if self._control is None:
+            raise NodeLost("pktgen-dpdk is not connected")
+        return self._control.ask(lines, limit_s)
+
+    def close(self) -> None:
+        """Asks it to quit, and ends it when it does not."""
+        if self.alive:
+            try:
+                self._lua(['pktgen.stop("all")', "pktgen.quit()"], 3.0)
+                self._program.wait(3.0)
+            except (NodeLost, subprocess.TimeoutExpired):
+                pass
+        self.end()
+
+    def end(self) -> None:
+        """Ends both connections; the program ends because its console does."""
+        if self._control is not None:
+            self._control.end()
+        if self._program.stdin is not None:
+            self._program.stdin.close()
+        if self._program.poll() is None:
+            self._program.terminate()
+            self._program.wait()
+
+
+GeneratorClient = NodeClient | Pktgen

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs a play of playbooks/ on the hosts of an inventory: a line for each change, one for each host that failed."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import HostError, UsageError
+from pollscope.testbeds.pair.inventory import PLAYBOOKS, Inventory
+
+PLAYS = ("provision", "verify", "restore", "iommu", "ddio")
+# What a play cannot do without: play -> variable -> its values.
+_REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "iommu": {"mode": ("off", "pt", "lazy", "strict", "default")},
+    "ddio": {"state": ("on", "off")},
+}
+_REMEDIES = (
+    ("Permission denied", "is the key right, and in the host's authorized_keys?"),
+    ("Host key verification failed", "put the host's key into known_hosts"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "compare the host's key"),
+    ("Missing sudo password", "let the user use sudo without a password, or use the play with --ask-become-pass"),
+    ("a password is required", "let the user use sudo without a password, or use the play with --ask-become-pass"),
+    ("sudo: not found", "install sudo there, or give ansible_user: root"),
+)
+
+
+@dataclass(frozen=True)
+class PlayResult:
+    """What a play did.
+
+    Attributes:
+        changes: lines `HOST: TASK: what changed`.
+        changed: host -> number of tasks that changed something.
+    """
+
+    changes: tuple[str, ...]
+    changed: Mapping[str, int]
+
+
+class PlayFailed(HostError):
+    """A play failed on some hosts.
+
+    Attributes:
+        reasons: host -> one line.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        host, reason = next(iter(reasons.items()))
+        others = f" (and {len(reasons) - 1} other hosts)" if len(reasons) > 1 else ""
+        super().__init__(reason + others, host)
+        self.reasons = reasons
+
+
+def run_play(
+    name: str,
+    inventory: Inventory,
+    variables: Mapping[str, str] | None = None,
+    *,
+    options: Sequence[str] = (),
+    log: Path | None = None,
+) -> PlayResult:
+    """Runs a play to its end.
+
+    Args:
+        name: one of PLAYS.
+        inventory: of `load_inventory`.
+        variables: extra variables (`mode` of iommu, `state` of ddio).
+        options: more words for ansible-playbook.
+        log: file for all of Ansible's own output; default: .cache/plays/NAME.log of the checkout.
+
+    Raises:
+        UsageError: no such play, or a variable that it needs is missing or wrong.
+        PlayFailed: on at least one host; what a failed role changed there is restored.
+    """
+    given = dict(variables or {})
+    _check(name, given)
+    log = log or PLAYBOOKS.parent / ".cache/plays" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
+        events = Path(folder) / "events"
+        code = _ansible(name, inventory, given, options, events, log)
+        records = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+    return _result(name, code, records, log)
+
+
+def _check(name: str, variables: Mapping[str, str]) -> None:
+    if name not in PLAYS:
+        raise UsageError(f"there is no play {name!r}", remedy=f"there are {', '.join(PLAYS)}")
+    for key, values in _REQUIRED.get(name, {}).items():
+        if variables.get(key) not in values:
+            given = f"{variables[key]!r} is no value of {key}" if key in variables else f"{key} is missing"
+            raise UsageError(f"play {name}: {given}", remedy=f"-e {key}=VALUE, one of {', '.join(values)}")
+
+
+def _ansible(
+    name: str, inventory: Inventory, variables: Mapping[str, str], options: Sequence[str], events: Path, log: Path
+) -> int:
+    program = Path(sys.executable).with_name("ansible-playbook")
+    if not program.exists():
+        raise HostError("ansible-core is not installed", str(program), "make build")
+    command = [str(program), "-i", str(inventory.path.resolve()), "-e", json.dumps(dict(variables)), *options]
+    environment = os.environ | {
+        "ANSIBLE_CONFIG": str(PLAYBOOKS.parent / "ansible.cfg"),
+        "ANSIBLE_CALLBACKS_ENABLED": "pollscope_events",
+        "ANSIBLE_NOCOLOR": "1",
+        "POLLSCOPE_EVENTS": str(events),
+        "LC_ALL": "C.UTF-8",
+    }
+    with log.open("w") as stream:
+        done = subprocess.run(
+            [*command, str(PLAYBOOKS / f"{name}.yml")],
+            cwd=PLAYBOOKS.parent,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    return done.returncode
+
+
+def _result(name: str, code: int, records: Sequence[Mapping[str, Any]], log: Path) -> PlayResult:
+    if code != 0:
+        raise _failure(name, records, log)
+    changes = [record for record in records if record["event"] == "changed"]
+    lines = tuple(f"{each['host']}: {each['task']}: {_one_line(each['message'], 'done')}" for each in changes)
+    return PlayResult(lines, {each["host"]: each["changed"] for each in records if each["event"] == "stats"})
+
+
+def _failure(name: str, records: Sequence[Mapping[str, Any]], log: Path) -> HostError:
+    """The last word of each host that failed at the end; before it, what a play had rescued in vain."""
+    lost = {each["host"] for each in records if each["event"] == "stats" and each["failures"] + each["unreachable"]}
+    reasons: dict[str, str] = {}
+    for record in records:
+        if record["event"] in ("failed", "unreachable") and record["host"] in lost:
+            said = _one_line(record["message"])
+            before = reasons.get(record["host"], "")
+            reasons[record["host"]] = before if said in before else f"{before}; {said}" if before else said
+    if reasons:
+        return PlayFailed({host: _with_remedy(reason) for host, reason in reasons.items()})
+    errors = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
+    what = re.sub(r"^\[?ERROR\]?!?:? *", "", errors[-1]) if errors else "ansible-playbook failed"
+    return HostError(what, f"play {name}", f"the log is {log}")
+
+
+def _one_line(message: str, empty: str = "failed without a message") -> str:
+    """The part of Ansible's message that says what is wrong."""
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("Warning:")]
+    if not lines:
+        return empty
+    text = lines[-1] if message.startswith(("Failed to connect", "Task failed: Failed to connect")) else " ".join(lines)
+    return re.sub(r"^(Task failed: |Module failed: |Failed to connect to the host via ssh: )+", "", text)
+
+
+def _with_remedy(reason: str) -> str:
+    remedy = next((remedy for sign, remedy in _REMEDIES if sign in reason), "")
+    return f"{reason} ({remedy})" if remedy else reason

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two running nodes on two hosts, one the DUT and one the generator.
+
+The two have clocks of their own. The DUT starts first and goes on until the generator has drained, so that it misses no
+packet; each cuts its window by its own clock, the DUT's as much earlier as it started earlier. While that is less than
+the warm-up, traffic flows all through the DUT's window; it is checked with the times of the start requests.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pollscope.base.errors import HostError, TrialError
+from pollscope.host.company import Company
+from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
+from pollscope.node.clocks import clock_warnings
+from pollscope.node.requests import Wiring, configure_request
+from pollscope.testbeds.base import Measured, Params
+from pollscope.testbeds.pair.activity import PairWatch
+from pollscope.testbeds.pair.config import PairConfig
+from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.pktgen import GeneratorClient
+from pollscope.testbeds.pair.ssh import LOST_STATUS
+
+# One port name may stand on both hosts, so records say whose it is.
+DUT, GENERATOR = "dut/", "gen/"
+CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
+REQUEST_LIMIT_S = 20.0
+CALIBRATE_TRIES, CALIBRATE_PAUSE_S = 5, 0.5
+# Ports negotiate for seconds after they are started, and begin anew when the other end is.
+LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
+# A trial may end this much later than planned before a node counts as hung.
+GRACE_S = 30.0
+# When in the warm-up, as shares of it, the DUT's visits are counted.
+VISITS_LOOKS = (0.4, 0.8)
+
+
+Options = Mapping[str, Mapping[str, object]]
+NO_COMPANY = "co-runners and spinning cores are placed by the topology of this host, not of another one"
+
+
+def wiring(config: PairConfig, params: Params) -> Wiring:
+    """Lcores and ports of a pair, as records have them: workers first, then dispatchers."""
+    polling = [1 + index for index in range(len(config.dut.cpus))]
+    dut, generator = config.dut.ports, config.generator.ports
+    return Wiring(
+        generator_lcore=1,
+        dut_lcores=polling[: params["cores"]],
+        dispatcher_lcores=polling[params["cores"] :],
+        gen_tx=GENERATOR + generator.tx,
+        dut_rx=DUT + dut.rx,
+        dut_tx=DUT + dut.tx,
+        gen_rx=GENERATOR + generator.rx,
+    )
+
+
+def split_request(request: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The `configure` requests of DUT and generator, from that of a node that would be both; no target yet.
+
+    A DUT that only sends has no generator; the other node then has its ports up and nothing to do.
+    """
+    ports = request["ports"]
+    mine = {side: [_own(port) for port in ports if port["name"].startswith(side)] for side in (DUT, GENERATOR)}
+    generator = {key: value for key, value in _own(request.get("gen", {})).items() if key != "target_port"}
+    other: dict[str, Any] = {"gen": generator} if generator else {}
+    return {"ports": mine[DUT], "dut": _own(request["dut"])}, {"ports": mine[GENERATOR], **other}
+
+
+def _own(part: Mapping[str, Any]) -> dict[str, Any]:
+    ports = ("name", "rx_port", "tx_port", "target_port")
+    return {key: value.partition("/")[2] if key in ports and value else value for key, value in part.items()}
+
+
+def merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns: int) -> dict[str, Any]:
+    """One result: the DUT's, with the generator's part and its ports.
+
+    `skew_ns`: how much later than the DUT the generator can have started.
+    """
+    ports = {
+        side + name: port for side, each in ((DUT, dut), (GENERATOR, generator)) for name, port in each["ports"].items()
+    }
+    return {
+        **dut,
+        "gen": {**generator["gen"], "window": generator["window"]},
+        "ports": ports,
+        "clocks": {"shared": False, "start_skew_at_most_ns": skew_ns},
+    }
+
+
+def _planned_s(start: Mapping[str, Any]) -> float:
+    return float(start["warmup_ns"] + start["window_ns"] + start["drain_max_ns"]) / 1e9
+
+
+class PairSession:
+    """Both nodes.
+
+    Args:
+        config: of the pair.
+        dut: the DUT's node, which has said hello.
+        generator: the generator's node, which has said hello.
+        ends: agents on both hosts, for collectors and for what else runs there.
+        options: of collectors of this host that see the two.
+    """
+
+    def __init__(
+        self,
+        config: PairConfig,
+        dut: NodeClient,
+        generator: GeneratorClient,
+        ends: Sequence[End],
+        options: Options,
+        at_start: Params = MappingProxyType({}),
+    ) -> None:
+        self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
+        self.ends, self._options = ends, options
+        self._configured: dict[str, Any] = {}
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """The DUT node's hello, with the generator's under `generator`."""
+        return {**self._dut.hello, "generator": self._generator.hello}
+
+    @property
+    def measuring_cpus(self) -> tuple[int, ...]:
+        """None: this host only conducts."""
+        return ()
+
+    @property
+    def facts(self) -> list[str]:
+        """What the reader of the results has to know."""
+        facts = ["generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"]
+        for role, client in (("DUT", self._dut), ("generator", self._generator)):
+            if not client.hello["hugepages"]:
+                facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
+            facts += clock_warnings(client.hello, f"{role}: ")
+        return facts
+
+    @property
+    def collector_options(self) -> Options:
+        """Those of collectors of this host that see the two; for a pair of real hosts there are none."""
+        return self._options
+
+    def company(self, params: Params) -> Company:
+        """Never: raises HostError."""
+        raise HostError(NO_COMPANY)
+
+    def open_corunner(self, log: Path) -> NodeClient:
+        """Never: raises HostError."""
+        raise HostError(NO_COMPANY)
+
+    def suits(self, params: Params) -> bool:
+        """Whether these nodes can take this configuration: they were started so, and both connections are there."""
+        same = all(params[name] == value for name, value in self._at_start.items())
+        return same and self._dut.alive and self._generator.alive
+
+    def watch(self) -> PairWatch:
+        """What else runs on the polling CPUs of both hosts, from now on."""
+        polling = {"dut": len(self._config.dut.cpus), "generator": 1}
+        nodes: dict[str, GeneratorClient] = {"dut": self._dut, "generator": self._generator}
+        return PairWatch(self.ends, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
+
+    def configure(self, params: Params) -> dict[str, Any]:
+        """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
+        request = configure_request(params, wiring(self._config, params))
+        if request != self._configured:
+            self._configured = {}
+            self._configure(request)
+            self._configured = request
+        return request
+
+    def _configure(self, request: Mapping[str, Any]) -> None:
+        dut, generator = split_request(request)
+        with self._telling("DUT"):
+            target = self._dut.request("configure", CONFIGURE_LIMIT_S, **dut).get("target", {})
+        if "gen" in generator and "absent" in target:
+            raise TrialError(
+                f"flows cannot be placed on the RX queues of {self._config.dut.ports.rx}: {target['absent']}"
+            )
+        if "gen" in generator:
+            generator["gen"]["target"] = target
+        with self._telling("generator"):
+            self._generator.request("configure", CONFIGURE_LIMIT_S, **generator)
+        self._wait_links()
+
+    def _wait_links(self) -> None:
+        deadline = time.monotonic() + LINK_LIMIT_S
+        while down := [*self._links_down("DUT", self._dut), *self._links_down("generator", self._generator)]:
+            if time.monotonic() > deadline:
+                raise NodeFailed(f"no link after {LINK_LIMIT_S:g} s: {', '.join(down)}", remedy="is the cable in?")
+            time.sleep(LINK_LOOK_S)
+
+    def _links_down(self, role: str, client: GeneratorClient) -> list[str]:
+        with self._telling(role):
+            links = client.request("links", REQUEST_LIMIT_S)["links"]
+        return [f"{role} {name}" for name, is_up in links.items() if not is_up]
+
+    def calibrate(self, params: Params) -> dict[str, Any]:
+        """Costs of the present configuration, measured with no traffic."""
+        for tries_left in reversed(range(CALIBRATE_TRIES)):
+            try:
+                with self._telling("DUT"):
+                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
+                return dict(reply["costs"])
+            except NodeRefused as error:
+                if not tries_left or "packets arrived" not in error.what:
+                    raise
+            time.sleep(CALIBRATE_PAUSE_S)  # what a trial before this one left between the hosts
+        raise AssertionError("BUG: the last try neither returned nor raised")
+
+    def noise(self, duration_ns: int) -> list[dict[str, Any]]:
+        """Gaps of each polling CPU; `role` says on which host."""
+        limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
+        found = []
+        for role, client, cpus in self._nodes():
+            with self._telling(role):
+                reply = client.request("noise", limit_s, lcores=list(range(1, cpus + 1)), duration_ns=duration_ns)
+            found += [{"role": role, **each} for each in reply["noise"]]
+        return found
+
+    def ground(self) -> list[dict[str, Any]]:
+        """The polling CPUs of both hosts; `role` says which."""
+        found = []
+        for role, client, cpus in self._nodes():
+            with self._telling(role):
+                reply = client.request("ground", REQUEST_LIMIT_S, lcores=list(range(1, cpus + 1)))
+            found.append({"role": role, **reply["ground"]})
+        return found
+
+    def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
+        return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
+
+    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+        """Why it cannot be measured: cables lead to the DUT."""
+        del params, times, rate
+        return "the generator's ports are joined through the DUT only, so no frame comes back without it"
+
+    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
+        """One trial.
+
+        Raises:
+            NodeRefused, NodeFailed: a node does not start it, or gives it up; or they started too far apart.
+            NodeLost: a node hung or died, or its host was lost.
+        """
+        start = {"trial": name, **times, "rate": dict(rate)}
+        if "gen" not in self._configured:
+            return Measured(start, self._measure_alone(start))
+        skew_ns = self._run(start)
+        if skew_ns > times["warmup_ns"]:
+            raise NodeFailed(
+                f"the generator started up to {skew_ns / 1e6:.0f} ms after the DUT, longer than the warm-up of "
+                f"{times['warmup_ns'] / 1e6:.0f} ms: part of the window may have had no traffic",
+                remedy="a longer trial.warmup",
+            )
+        with self._telling("DUT"):
+            dut = self._dut.request("read", REQUEST_LIMIT_S)
+        with self._telling("generator"):
+            generator = self._generator.request("read", REQUEST_LIMIT_S)
+        return Measured(start, merge_results(dut, generator, skew_ns))
+
+    def _measure_alone(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        """A trial without a generator."""
+        with self._telling("DUT"):
+            self._dut.request("start", REQUEST_LIMIT_S, **{key: start[key] for key in start if key != "rate"})
+            self._dut.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
+            dut = self._dut.request("read", REQUEST_LIMIT_S)
+        return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
+
+    def _run(self, start: Mapping[str, Any]) -> int:
+        """Runs the trial on both; returns how much later the generator can have started, in ns."""
+        held = {end: end.connection for end in self.ends if end.holds_knobs}
+        asked_ns = time.monotonic_ns()
+        with self._telling("DUT"):
+            self._dut.request(
+                "start", REQUEST_LIMIT_S, hold=True, **{key: start[key] for key in start if key != "rate"}
+            )
+        try:
+            with self._telling("generator"):
+                self._generator.request("start", REQUEST_LIMIT_S, **start)
+            skew_ns = time.monotonic_ns() - asked_ns
+            if self._wants_visits(start):
+                self._tell_visits(start["warmup_ns"] / 1e9)
+            with self._telling("generator"):
+                self._generator.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
+            self._require_ends(held)
+        except TrialError:
+            with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
+                self._release(start)
+            raise
+        self._release(start)
+        return skew_ns
+
+    def _wants_visits(self, start: Mapping[str, Any]) -> bool:
+        """Whether the generator sends to cold queues and so has to know how often they are visited."""
+        gen = self._configured["gen"]
+        has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
+        return bool(start["rate"].get("saturate") and has_cold)
+
+    def _tell_visits(self, warmup_s: float) -> None:
+        """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
+        begin = time.monotonic()
+        looks = [self._visits_so_far()]
+        for share in VISITS_LOOKS:
+            time.sleep(max(0.0, begin + share * warmup_s - time.monotonic()))
+            looks.append(self._visits_so_far())
+            (since, before), (now, visits) = looks[-2:]
+            with self._telling("generator"):
+                self._generator.request("visits", REQUEST_LIMIT_S, per_s=(visits - before) / max(now - since, 1e-6))
+
+    def _visits_so_far(self) -> tuple[float, float]:
+        """The DUT's time in seconds, and how often each of its queues was visited since the trial began, on average."""
+        with self._telling("DUT"):
+            live = self._dut.request("read", REQUEST_LIMIT_S)
+        readers = [lcore for lcore in live["dut"]["lcores"] if lcore["source"] == "rx-queues"]
+        visits = sum(lcore["iterations"] * lcore["queues"] for lcore in readers) / self._rx_queues()
+        return live["now_tsc"] / live["window"]["tsc_hz"], visits
+
+    def _rx_queues(self) -> int:
+        name = self._configured["dut"]["rx_port"]
+        return next(int(port["rx_queues"]) for port in self._configured["ports"] if port["name"] == name)
+
+    def _require_ends(self, held: Mapping[End, int]) -> None:
+        """An agent that went away has given knobs back in mid-trial."""
+        for end, connection in held.items():
+            if end.connection != connection:
+                raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(end))
+
+    def _release(self, start: Mapping[str, Any]) -> None:
+        with self._telling("DUT"):
+            self._dut.request("stop", REQUEST_LIMIT_S)
+            self._dut.wait_trial(start["trial"], start["drain_max_ns"] / 1e9 + GRACE_S)
+
+    @contextlib.contextmanager
+    def _telling(self, role: str) -> Iterator[None]:
+        """Names the host in errors of its node."""
+        host = self._config.dut.ssh if role == "DUT" else self._config.generator.ssh
+        try:
+            yield
+        except NodeLost as error:
+            lost = f"status {LOST_STATUS}" in error.what
+            what = "the SSH connection was lost" if lost else error.what
+            raise NodeLost(f"{role} on {host}: {what}", error.where, error.remedy) from error
+        except TrialError as error:
+            raise type(error)(f"{role} on {host}: {error.what}", error.where, error.remedy) from error
+
+    def close(self) -> None:
+        """Ends both nodes in order."""
+        self._generator.close()
+        self._dut.close()
+
+    def end(self) -> None:
+        """Ends both connections at once; the nodes end because their input closes."""
+        self._generator.end()
+        self._dut.end()

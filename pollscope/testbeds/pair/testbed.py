@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The `pair` testbed: DUT and generator on two hosts, each node started over SSH."""
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from pollscope.base.errors import HostError, UsageError
+from pollscope.host.company import has_company
+from pollscope.host.facts import absent, host_facts
+from pollscope.host.lock import HostLock, default_lock_path
+from pollscope.knobs.points import knob_settings
+from pollscope.node.client import NodeClient
+from pollscope.spec import lcores
+from pollscope.testbeds.base import Params, State
+from pollscope.testbeds.pair import boot_mode
+from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.config import AT_START, PairConfig, PairHost
+from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.knobs import PairKnobs
+from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
+from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
+from pollscope.testbeds.pair.session import NO_COMPANY, Options, PairSession
+from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
+
+# A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
+OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
+
+
+class PairTestbed:
+    """Two hosts that this one only conducts."""
+
+    shared_tsc = False
+    modelled = False
+
+    def __init__(self, file: Path, config: PairConfig, kind: str = "pair", options: Options | None = None) -> None:
+        self._options: Options = options or {}
+        self.file, self.config, self.kind = file, config, kind
+        self.named(file.stem)
+
+    def named(self, name: str) -> Self:
+        """The same under another name, by which locks and nodes are told apart."""
+        self.name, config = name, self.config
+        self._key = name if name == self.file.stem else f"{self.file.stem}-{name}"
+        # This host measures nothing, so only runs on the same pair keep each other out.
+        lock = default_lock_path()
+        self.lock_path = lock.with_name(f"{lock.stem}-{self._key}{lock.suffix}")
+        self.ends = (
+            End("dut", config.dut, self._prefix("dut")),
+            End("generator", config.generator, self._prefix("gen")),
+        )
+        self._knob_refusals: dict[str, str | None] = {}
+        return self
+
+    def _prefix(self, role: str) -> str:
+        return f"pollscope-{self._key}-{role}"
+
+    def describe(self) -> dict[str, Any]:
+        """For run.json."""
+        hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
+        emulated = self.config.dut.emulated or self.config.generator.emulated
+        found = {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), **hosts}
+        return {**found, "emulated": True} if emulated else found
+
+    def knobs(self, what: str, restore_first: bool) -> PairKnobs:
+        """Those of the hosts that the file names; keeps other runs off both hosts."""
+        lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
+        return PairKnobs(what, lock, self.ends, self.config.knobs, restore_first, modes)
+
+    def machine(self) -> dict[str, Any]:
+        """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
+        dut, generator = (_facts_of(end) for end in self.ends)
+        return {**dut, "generator": generator, "conductor": host_facts()}
+
+    def refusal(self, params: Params) -> str | None:
+        """Why this pair cannot take a point; None when it can."""
+        cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
+        if params["placement"] != "separate":
+            return f"places lcores on the CPUs that {self.file.name} names, in that order"
+        needed = lcores.dut_lcores(params)
+        if needed > cpus:
+            return f"needs {needed} DUT cores; {self.file.name} names {cpus}"
+        if params["queues"] > queues:
+            return f"needs {params['queues']} RX queues; {self.file.name} allows {queues}"
+        if params["feed"] != "wire" or params["dma"] != "copy":
+            return f"feed={params['feed']} and dma={params['dma']} are properties of the virtual NIC net_crossover"
+        if has_company(params):
+            return NO_COMPANY
+        if reason := self.config.dut.start_refusal(params):
+            return reason
+        if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
+            return reason
+        return self._knob_refusal(knob_settings(params))
+
+    def _knob_refusal(self, settings: Params) -> str | None:
+        """What the hosts whose knobs are turned say to these values; asked once for each combination."""
+        key = repr(dict(settings))
+        if key not in self._knob_refusals:
+            self._knob_refusals[key] = self._asked_refusal(dict(settings)) if settings else None
+        return self._knob_refusals[key]
+
+    def _asked_refusal(self, settings: dict[str, object]) -> str | None:
+        if boot_mode.KNOB in settings and boot_modes(self.config, self.file, self.name):
+            settings.pop(boot_mode.KNOB)  # the agent cannot set it, the play can
+        for end in self.ends:
+            if end.name in self.config.knobs:
+                try:
+                    reply = end.ask("knobs_refusal", settings=settings, **end.host.knob_place())
+                except (HostError, UsageError) as error:
+                    return f"{', '.join(f'knob {name}' for name in settings)}: {error}"
+                if reply["refusal"]:
+                    return f"{end}: {reply['refusal']}"
+        return None
+
+    def check(self) -> None:
+        """Checks that this host can conduct.
+
+        Raises:
+            HostError: there is no SSH client.
+        """
+        if shutil.which("ssh") is None:
+            raise HostError("ssh is not installed", remedy="apt-get install openssh-client")
+
+    def open(self, params: Params, most_cores: int, log: Path) -> PairSession:
+        """Starts both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
+
+        Raises:
+            HostError: a host cannot be reached, or a node does not start.
+        """
+        self.check()
+        at_start = {name: params[name] for name in AT_START}
+        dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), at_start, log)
+        try:
+            return PairSession(self.config, dut, self._start_generator(log), self.ends, self._options, at_start)
+        except BaseException:
+            dut.close()
+            raise
+
+    def _start_generator(self, log: Path) -> GeneratorClient:
+        host, pktgen = self.config.generator, self.config.pktgen
+        if pktgen is None:
+            return self._start("gen", host, 1, {}, log)
+        names = host.ports.tx, host.ports.rx
+        client = Pktgen(host.ssh, host.eal_arguments(self._prefix("gen"), 1, {}), pktgen, names, log)
+        client.wait_hello()
+        return client
+
+    def _start(self, role: str, host: PairHost, cpus: int, at_start: Params, log: Path) -> NodeClient:
+        command = ssh_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
+        said = _Tail(log)
+        for tries_left in reversed(range(OPEN_TRIES)):
+            client = NodeClient(command, log)
+            try:
+                client.wait_hello()
+                return client
+            except HostError as error:
+                if not tries_left or "status 255" in error.what:
+                    raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
+            time.sleep(OPEN_PAUSE_S)
+        raise AssertionError("BUG: the last try neither returned nor raised")
+
+    def up(self) -> State:
+        """Nothing is prepared from here: playbooks/provision.yml makes hosts ready."""
+        return self.status()
+
+    def down(self) -> State:
+        """Nothing was prepared, so nothing is taken down."""
+        return self.status()
+
+    def status(self) -> State:
+        """Whether both hosts answer and have the node program."""
+        pktgen, generator = self.config.pktgen, self.config.generator
+        program = generator.program if pktgen is None else pktgen.program
+        both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
+        asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
+        facts = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
+        return State(not any(answer for _, _, answer in asked), facts)
+
+
+def _facts_of(end: End) -> dict[str, Any]:
+    """`host` and `build` of one host, or why they are not known."""
+    try:
+        reply = end.ask("facts", program=end.host.program)
+    except HostError as error:
+        return {"host": absent(str(error)), "build": absent(str(error))}
+    return {"host": reply["host"], "build": reply["build"]}
+
+
+class _Tail:
+    """What a log gets from now on."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._begin = log, log.stat().st_size if log.exists() else 0
+
+    def reason(self, error: HostError) -> str:
+        """The last line that ssh or EAL wrote, which says more than the status that they ended with."""
+        with self._log.open("rb") as file:
+            file.seek(self._begin)
+            lines = file.read().decode(errors="replace").partition("\nUsage:")[0].strip().splitlines()
+        return lines[-1].strip() if lines else error.what
+
+
+def _probe(host: PairHost, program: str) -> str:
+    """Why a host is not ready; empty when it is."""
+    command = ssh_command(host.ssh, ["test", "-x", program])
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * CONNECT_LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {2 * CONNECT_LIMIT_S} s"
+    except OSError as error:
+        return f"ssh: {error.strerror}"
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.strip().splitlines()
+    return said[-1] if said else f"there is no program {program}"

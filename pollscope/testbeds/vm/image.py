@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The disk image of a virtual machine: Debian with kernel, boot loader, SSH server, DPDK and `pollscope-node`.
+
+Made by mmdebstrap from this host's own mirror, without loop devices or mounts: `mke2fs -d` fills the partition, and
+GRUB is put where its own installer would put it. Kept under a hash of everything that it is made of. It holds no key: a
+machine gets its keys as a systemd credential when it starts (vm_machine.py).
+"""
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pollscope.base.errors import HostError
+from pollscope.base.paths import CHECKOUT, node_program
+from pollscope.host.lock import start_ticks
+from pollscope.node.client import NodeClient
+from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder
+
+# What is slow to install in an emulated machine is in the image; the compiler builds the node.
+PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "python3", "sudo", "procps", "iproute2"),
+    *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
+    *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
+)
+# What the roles install: a machine has no network, so their packages lie in it, and the lists that APT needs.
+OFFERED = (
+    *("git", "make", "python3-venv", "systemd-timesyncd", "dpdk", "dpdk-dev", "dpkg-dev", "xz-utils"),
+    *("pcm", "linux-perf", "stress-ng"),
+)
+ARCHIVES = "/var/cache/pollscope"
+# No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
+# _configure makes anew, is a small one.
+OPTIONS = (
+    "--dpkgopt=force-unsafe-io",
+    *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")),
+    "--essential-hook=install -d $1/etc/initramfs-tools/conf.d && "
+    "echo MODULES=list >$1/etc/initramfs-tools/conf.d/pollscope",
+    "--skip=cleanup/apt/lists",
+    f"--customize-hook=mkdir -p $1{ARCHIVES}/partial && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y -d "
+    f"--no-install-recommends -o Dir::Cache::archives=$1{ARCHIVES} install {' '.join(OFFERED)}",
+)
+NODE = "/usr/local/bin/pollscope-node"
+ROOT_DEVICE = "/dev/vda1"
+DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
+BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
+BUILD_LIMIT_S = 1800
+PATIENCE_S = 900
+# Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
+# run an emulated machine for longer than the kernel's own checks allow: that of the timer ended in a panic, and the
+# TSC, which is this host's, was taken for one of 147 MHz, so that every time-out came 18 times too early.
+# (`rootdelay` is no remedy for a late disk: the initramfs of Debian sleeps as long in any case.) Interfaces keep the
+# kernel's names, so that none depends on an event that udev may lose.
+KERNEL_WORDS = (
+    "console=ttyS0 no_timer_check tsc=nowatchdog nowatchdog mitigations=off panic=10 loglevel=5 net.ifnames=0"
+)
+UNWANTED_MODULES = (
+    *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
+    *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
+)
+# What a boot need not wait for: each program that starts costs an emulated machine a part of a second, some a second.
+NO_UNITS = (
+    *("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer"),
+    *(
+        "man-db.timer",
+        "dpkg-db-backup.timer",
+        "getty@tty1.service",
+        "grub-common.service",
+        "systemd-random-seed.service",
+    ),
+    *("systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "dev-mqueue.mount", "systemd-rfkill.socket"),
+    *(
+        "sys-fs-fuse-connections.mount",
+        "sys-kernel-config.mount",
+        "sys-kernel-debug.mount",
+        "systemd-journal-flush.service",
+    ),
+    *(f"modprobe@{name}.service" for name in ("configfs", "drm", "efi_pstore", "fuse")),
+)
+GENERATORS = ("systemd-fstab-generator", "systemd-getty-generator")  # of units, at each boot; the others find nothing
+MENU_SCRIPTS = ("00_header", "10_linux")  # that find something for update-grub
+_GRUB_MODULES = "biosdisk part_msdos ext2 configfile normal linux serial terminal echo test search search_label"
+# The network through which a machine is managed, by the fixed addresses of QEMU's user network. It waits for nothing:
+# systemd-networkd waits for udev, and one machine whose udev had lost the event of its NIC was never reached.
+MANAGEMENT = "pollscope-management.service"
+_MANAGEMENT_UNIT = """\
+[Unit]
+Description=network of the management
+Before=ssh.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=ip link set dev eth0 up
+ExecStart=ip address replace 10.0.2.15/24 dev eth0
+ExecStart=ip route replace default via 10.0.2.2
+"""
+_APPS = CHECKOUT / "apps"
+
+_FILES = {
+    # Without a check, which would wait until udev has seen all devices; the kernel replays the journal of the disk.
+    "etc/fstab": f"{ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
+    # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
+    "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={PATIENCE_S}\n"
+    f"DefaultDeviceTimeoutSec={PATIENCE_S}\n",
+    # Loaded by name, the drivers of disk and management need no event that udev may lose; a small initramfs is read
+    # in less time.
+    "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
+    "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\nvirtio_net\next4\n",
+    "etc/apt/apt.conf.d/pollscope": f'Dir::Cache::archives "{ARCHIVES}";\n',
+    "etc/hostname": "pollscope-vm\n",
+    "etc/machine-id": "",
+    f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,
+    # A host that is silent for 15 s is given up, so that a node does not outlive its runner.
+    "etc/ssh/sshd_config.d/pollscope.conf": "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\n"
+    "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 3\n",
+    "etc/modules-load.d/pollscope.conf": "e1000e\nvfio-pci\nmsr\n",
+    # Drivers that udev would load for what no trial needs.
+    "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in UNWANTED_MODULES),
+    "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_DISTRIBUTOR=pollscope\nGRUB_CMDLINE_LINUX_DEFAULT=""\n'
+    'GRUB_CMDLINE_LINUX="WORDS"\nGRUB_TERMINAL="serial console"\nGRUB_DISABLE_OS_PROBER=true\n'
+    "GRUB_DISABLE_LINUX_UUID=true\nGRUB_DISABLE_RECOVERY=true\nGRUB_DISABLE_SUBMENU=y\n",
+}
+# update-grub needs the disk that it runs from, so the first menu is written by hand; the machine's own replaces it.
+_MENU = """\
+set timeout=0
+menuentry pollscope {{
+    linux /boot/vmlinuz-{version} root={device} ro {words}
+    initrd /boot/initrd.img-{version}
+}}
+"""
+_EARLY = "serial --unit=0\nset root=(hd0,msdos1)\nset prefix=(hd0,msdos1)/boot/grub\nconfigfile /boot/grub/grub.cfg\n"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an image is made of.
+
+    Attributes:
+        release: Debian's name of it.
+        cache: the folder of images.
+    """
+
+    release: str
+    cache: Path
+
+    @property
+    def system(self) -> Path:
+        """The packed system without anything of ours, which most images share."""
+        return self.cache / f"system-{self.release}-{_digest([*PACKAGES, *OPTIONS])}.tar"
+
+    @property
+    def disk(self) -> Path:
+        """The finished image."""
+        sources = [
+            f"{path.relative_to(_APPS)} {path.read_text()}" for path in sorted(_APPS.rglob("*")) if path.is_file()
+        ]
+        parts = [self.system.name, Path(__file__).read_text(), _processor(), *sources]
+        return self.cache / f"disk-{self.release}-{_digest(parts)}.img"
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    """The model, since an image knows the frequency of this host's TSC."""
+    return next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
+
+
+def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
+    """The image, made when it is not there; older images of the release are removed.
+
+    Raises:
+        HostError: this host cannot make it; what was begun is removed.
+    """
+    if recipe.disk.exists():
+        return recipe.disk
+    _require_tools()
+    recipe.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"making-{process_mark(os.getpid())}-", dir=recipe.cache) as folder:
+        work = Path(folder)
+        if not recipe.system.exists():
+            say(f"making a Debian {recipe.release} with {len(PACKAGES)} packages and what they need (some minutes)")
+            _debootstrap(recipe, work / "system.tar")
+        root = work / "root"
+        root.mkdir()
+        _run("tar", "-C", root, "-xf", recipe.system)
+        say("building pollscope-node in it")
+        _build_node(root)
+        _configure(root)
+        _make_disk(root, work)
+        for old in recipe.cache.glob(f"disk-{recipe.release}-*.img"):
+            old.unlink()
+        (work / "disk.img").rename(recipe.disk)
+    return recipe.disk
+
+
+def process_mark(pid: int) -> str:
+    """Pid and start time: no other process ever has both."""
+    return f"{pid}-{start_ticks(pid) or 0}"
+
+
+def clear_leftovers(cache: Path, say: Callable[[str], None]) -> None:
+    """Removes the working folders of builds whose process is gone (killed, or the host went down)."""
+    mounts = Path("/proc/self/mounts").read_text()
+    for folder in sorted(cache.glob("making-*")):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and folder.name.startswith(f"making-{process_mark(int(pid))}-"):
+            continue
+        if f" {folder.resolve()}/" in mounts:
+            raise HostError("something is mounted below a folder of an ended build", str(folder), "umount it")
+        say(f"removing {folder.name}, which an ended build left")
+        shutil.rmtree(folder)
+
+
+def _require_tools() -> None:
+    if os.geteuid() != 0:
+        raise HostError("an image needs root: its files belong to root and others", remedy="run as root")
+    for tool, package in (("mmdebstrap", "mmdebstrap"), ("mke2fs", "e2fsprogs"), ("chroot", "coreutils")):
+        if shutil.which(tool, path=_PATH) is None:
+            raise HostError(f"{tool} is not installed", remedy=f"apt-get install {package}")
+
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def _run(*command: str | Path, limit_s: float = BUILD_LIMIT_S) -> str:
+    words = [str(word) for word in command]
+    environment = {"PATH": _PATH, "HOME": "/root", "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostError(f"{words[0]}: {error}") from error
+    if done.returncode != 0:
+        said = " | ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+        raise HostError(f"{' '.join(words[:3])}: {said or f'exit {done.returncode}'}")
+    return done.stdout
+
+
+def _debootstrap(recipe: Recipe, path: Path) -> None:
+    include = f"--include={','.join(PACKAGES)}"
+    _run("mmdebstrap", "--variant=minbase", "--quiet", *OPTIONS, include, recipe.release, path, _mirror())
+    path.rename(recipe.system)
+
+
+def _mirror() -> str:
+    form = "--format=$(ORIGIN)|$(COMPONENT)|$(LABEL)|$(REPO_URI)"
+    for line in _run("apt-get", "indextargets", form, "Created-By: Packages").splitlines():
+        origin, component, label, address = line.split("|")
+        if (origin, component, label) == ("Debian", "main", "Debian"):
+            return address
+    raise HostError("this host's APT sources name no Debian archive", remedy="apt-get update")
+
+
+def _build_node(root: Path) -> None:
+    # Without net_crossover: its headers are not in any package, and a machine has NICs.
+    shutil.copytree(_APPS, root / "build/apps")
+    inside = ("chroot", root, "env", "-C", "/build")
+    _run(*inside, "meson", "setup", "node", "apps", "-Dcrossover=false", "-Dmarch=x86-64-v2")
+    _run(*inside, "ninja", "-C", "node", "pollscope-node")
+    shutil.copy2(root / "build/node/pollscope-node", root / NODE.lstrip("/"))
+    shutil.rmtree(root / "build")
+
+
+def tsc_khz() -> int:
+    """The frequency of this host's TSC, which is also that of an emulated machine's, as the node measures it here.
+
+    Raises:
+        HostError: the node is not built, or does not start.
+    """
+    cpu, prefix = min(os.sched_getaffinity(0)), new_file_prefix()
+    command = [str(node_program()), "--lcores", f"0@{cpu}", "--no-pci", "--no-huge", "-m", "64"]
+    with tempfile.TemporaryDirectory(prefix="pollscope-tsc-") as folder:
+        client = NodeClient([*command, "--file-prefix", prefix], Path(folder) / "log")
+        try:
+            return round(int(client.wait_hello()["tsc_hz"]) / 1000)
+        finally:
+            client.end()
+            remove_folder(prefix)
+
+
+def _configure(root: Path) -> None:
+    words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"
+    for name, text in _FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text.replace("WORDS", words))
+    for key in (root / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+    wanted = root / "etc/systemd/system/multi-user.target.wants"
+    wanted.mkdir(parents=True, exist_ok=True)
+    (wanted / MANAGEMENT).symlink_to(f"/etc/systemd/system/{MANAGEMENT}")
+    # No first boot: what it would do (the cache of the linker among it) was done by the packages, at full speed.
+    for name in ("etc/.updated", "var/.updated"):
+        (root / name).touch()
+    _shorten_boot(root)
+    _run("chroot", root, "update-initramfs", "-u", "-k", "all")
+    version = next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
+    grub = root / "boot/grub"
+    grub.mkdir(exist_ok=True)
+    (grub / "grub.cfg").write_text(_MENU.format(version=version, device=ROOT_DEVICE, words=words))
+    shutil.copytree(root / "usr/lib/grub/i386-pc", grub / "i386-pc", ignore=shutil.ignore_patterns("*.img", "*.image"))
+
+
+def _shorten_boot(root: Path) -> None:
+    for unit in NO_UNITS:
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    masks = root / "etc/systemd/system-generators"
+    masks.mkdir()
+    for path in (root / "usr/lib/systemd/system-generators").iterdir():
+        if path.name not in GENERATORS:
+            (masks / path.name).symlink_to("/dev/null")
+    for path in (root / "etc/grub.d").iterdir():
+        if path.name not in MENU_SCRIPTS:
+            path.chmod(0o644)
+
+
+def _make_disk(root: Path, work: Path) -> None:
+    boot, core = _boot_loader(root)
+    disk = work / "disk.img"
+    with disk.open("wb") as file:
+        file.truncate(DISK_MIB << 20)
+    size_kib = (DISK_MIB << 10) - FIRST_SECTOR * SECTOR_BYTES // 1024
+    offset = f"offset={FIRST_SECTOR * SECTOR_BYTES}"
+    _run("mke2fs", "-q", "-t", "ext4", "-L", "pollscope", "-d", root, "-E", offset, disk, f"{size_kib}k")
+    with disk.open("r+b") as file:
+        file.write(boot[:BOOT_CODE_BYTES])
+        file.seek(446)  # the first entry of the partition table: bootable, Linux, by sector numbers alone
+        sectors = (DISK_MIB << 20) // SECTOR_BYTES - FIRST_SECTOR
+        file.write(struct.pack("<B3sB3sII", 0x80, b"\xfe\xff\xff", 0x83, b"\xfe\xff\xff", FIRST_SECTOR, sectors))
+        file.seek(510)
+        file.write(b"\x55\xaa")
+        file.write(core)  # from sector 1 on, where boot.img looks for it
+
+
+def _boot_loader(root: Path) -> tuple[bytes, bytes]:
+    (root / "early.cfg").write_text(_EARLY)
+    prefix = "(hd0,msdos1)/boot/grub"
+    command = ("grub-mkimage", "-O", "i386-pc", "-o", "/core.img", "-c", "/early.cfg", "-p", prefix)
+    _run("chroot", root, *command, *_GRUB_MODULES.split())
+    core, boot = root / "core.img", root / "usr/lib/grub/i386-pc/boot.img"
+    loader = boot.read_bytes(), core.read_bytes()
+    assert len(loader[1]) < (FIRST_SECTOR - 1) * SECTOR_BYTES, "BUG: the boot loader does not fit before the partition"
+    core.unlink()
+    (root / "early.cfg").unlink()
+    return loader

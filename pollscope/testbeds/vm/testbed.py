@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The `vm-pair` testbed: a pair whose two hosts are virtual machines that it makes itself, on this host.
+
+Each has a NIC (e1000e behind a PCI Express root port, behind a virtual Intel IOMMU) that is joined to the other's, and
+is reached over SSH through a port of the loopback interface. What is measured there shows that everything works, with a
+real kernel, VFIO, IOMMU and boot loader; it is no measure of any hardware.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollscope.base.errors import HostError
+from pollscope.base.paths import CHECKOUT
+from pollscope.host.facts import absent
+from pollscope.host.lock import HostLock
+from pollscope.knobs import KnobHost
+from pollscope.knobs.points import knob_settings
+from pollscope.spec.model import KNOB_PREFIX
+from pollscope.testbeds.base import Params, State
+from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
+from pollscope.testbeds.pair.inventory import Inventory, load_inventory
+from pollscope.testbeds.pair.plays import run_play
+from pollscope.testbeds.pair.session import PairSession
+from pollscope.testbeds.pair.ssh import Remote
+from pollscope.testbeds.pair.testbed import PairTestbed
+from pollscope.testbeds.vm.image import Recipe, clear_leftovers, provide_image
+from pollscope.testbeds.vm.knobs import VmKnobs, knob_refusal
+from pollscope.testbeds.vm.machine import (
+    NIC,
+    QEMU,
+    Accelerator,
+    Machine,
+    Shape,
+    make_user_key,
+    run_there,
+)
+
+FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
+# An emulated machine on a busy host took four minutes to its login prompt.
+BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
+# With KVM the login prompt comes within 15 s; hosts are known on which it never does.
+KVM_LIMIT_S = 40.0
+FACT_LIMIT_S = 60.0
+HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
+
+
+class VmPairConfig(BaseModel):
+    """The file of a vm-pair."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["vm-pair"]
+    release: Literal["trixie", "bookworm"] = "trixie"
+    cpus: int = Field(default=2, ge=2, le=64, description="of each machine; one speaks the protocol, the others poll")
+    memory_mib: int = Field(default=2048, ge=1024)
+    hugepages: int = Field(default=384, ge=192, description="of 2 MiB, in each machine")
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    nice: int = Field(default=0, ge=0, le=19, description="niceness of QEMU on this host")
+
+
+class VmPairTestbed:
+    """Two machines and what was made for them."""
+
+    kind = "vm-pair"
+    shared_tsc = False
+    modelled = False
+
+    def __init__(self, file: Path, config: VmPairConfig) -> None:
+        self.name, self.file, self.config = file.stem, file, config
+        self.folder = vm_folder() / self.name
+        self.machines = Machine("dut", "generator", self.folder), Machine("generator", "dut", self.folder)
+        self._recipe = Recipe(config.release, vm_folder())
+
+    @property
+    def _pair(self) -> PairTestbed:
+        dut, generator = (self._host(machine) for machine in self.machines)
+        # The DUT's IOMMU is a part of its QEMU, which runs on this host.
+        options = {"qemu-vtd": {"monitor": str(self.machines[0].monitor)}}
+        return PairTestbed(self.file, PairConfig(kind="pair", dut=dut, generator=generator), self.kind, options)
+
+    def _host(self, machine: Machine) -> PairHost:
+        # Plans are made without machines, too; they need no address.
+        remote = machine.remote if machine.made else Remote(host="127.0.0.1")
+        cpus = tuple(range(1, self.config.cpus))
+        ports = Ports(rx=NIC, tx=NIC, queues=1)
+        return PairHost(pollscope=None, ssh=remote, ports=ports, main_cpu=0, cpus=cpus, emulated=True)
+
+    def knobs(self, what: str, restore_first: bool) -> VmKnobs:
+        """The DUT's; what an ended run left is always restored, since nobody else uses the machine."""
+        return VmKnobs(what, HostLock(what, self._pair.lock_path), self.machines[0].remote, self._set_mode)
+
+    def describe(self) -> dict[str, Any]:
+        """For run.json."""
+        return {**self._pair.describe(), "accelerator": self._accelerator_in_use()}
+
+    def machine(self) -> dict[str, Any]:
+        """For run.json; of the DUT, in which no agent runs, what is known from here."""
+        found = self._pair.machine()
+        unknown = absent("the machine has no pollscope of its own")
+        return {**found, "host": {**dict.fromkeys(found["conductor"], unknown), **self._facts(found["conductor"])}}
+
+    def _facts(self, conductor: dict[str, Any]) -> dict[str, Any]:
+        kernel, reason = run_there(self.machines[0].remote, ["uname", "-r"], FACT_LIMIT_S)
+        native = self._accelerator_in_use() == "kvm"
+        return {
+            "cpu_model": conductor["cpu_model"] if native else "a processor that QEMU emulates",
+            "cpus": self.config.cpus,
+            "memory_bytes": self.config.memory_mib << 20,
+            "hypervisor": "QEMU, KVM" if native else "QEMU without KVM",
+            "kernel": absent(reason) if reason else kernel.strip(),
+        }
+
+    def refusal(self, params: Params) -> str | None:
+        """As a pair's, but for the knobs that the machines have."""
+        settings = knob_settings(params)
+        others = {name: value for name, value in params.items() if not name.startswith(KNOB_PREFIX)}
+        return self._pair.refusal(others) or knob_refusal(settings)
+
+    def check(self) -> None:
+        """Checks that both machines run.
+
+        Raises:
+            HostError: they do not.
+        """
+        for machine in self.machines:
+            if machine.pid() is None:
+                raise HostError(f"the machine {machine.name} does not run", remedy=f"pollscope testbed up {self.name}")
+        self._pair.check()
+
+    def open(self, params: Params, most_cores: int, log: Path) -> PairSession:
+        """As a pair's."""
+        self.check()
+        return self._pair.open(params, most_cores, log)
+
+    def up(self) -> State:
+        """Makes the image and the machines, starts them, gives them hugepages and VFIO; what is there is left as it is.
+
+        Raises:
+            HostError: with the reason; machines that were started by this call are ended.
+        """
+        _require_qemu()
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with HostLock(f"testbed up {self.name}", vm_folder() / f"{self.name}.lock"):
+            clear_leftovers(vm_folder(), _say)
+            # Disks of machines that are there lie on the image that they were made from, whatever was changed since.
+            made = all(machine.made for machine in self.machines)
+            disk = self._recipe.disk if made else provide_image(self._recipe, _say)
+            make_user_key(self.folder)
+            shape = self._shape(disk)
+            started = [machine for machine in self.machines if machine.pid() is None]
+            try:
+                for machine in started:
+                    machine.make(disk)
+                    machine.start(shape)
+                self._wait()
+                _say("making them ready (playbooks/provision.yml)")
+                run_play("provision", self.inventory(), log=self.folder / "provision.log")
+                with self.knobs(f"testbed up {self.name}", restore_first=True) as knobs:
+                    for outcome in knobs.restored_first:
+                        _say(f"restored: {outcome}")
+            except BaseException:
+                for machine in started:
+                    machine.stop()
+                raise
+        return self.status()
+
+    def down(self) -> State:
+        """Ends the machines and removes all that was made for them; the image stays in the cache."""
+        if self.folder.is_dir():
+            with HostLock(f"testbed down {self.name}", vm_folder() / f"{self.name}.lock"):
+                for machine in self.machines:
+                    machine.stop()
+                shutil.rmtree(self.folder)
+        (vm_folder() / f"{self.name}.lock").unlink(missing_ok=True)
+        return State(True, ["no machine runs, nothing is left but images"])
+
+    def status(self) -> State:
+        """Whether the machines run and answer."""
+        if not self.folder.is_dir():
+            return State(False, [f"there are no machines (pollscope testbed up {self.name})"])
+        facts, ready = [], True
+        for machine in self.machines:
+            pid = machine.pid()
+            reason = "does not run" if pid is None else machine.answers()
+            ready = ready and not reason
+            facts.append(f"{machine.name}: {reason or f'{machine.remote}, QEMU is process {pid}'}")
+        return State(ready, [*facts, f"accelerator {self._accelerator_in_use()}: figures are no measure of hardware"])
+
+    def _shape(self, disk: Path) -> Shape:
+        config, note = self.config, self.folder / "accelerator"
+        if not note.exists():
+            wanted = config.accelerator if config.accelerator != "auto" else probe_kvm(disk)
+            note.write_text(wanted)
+        accelerator: Accelerator = "kvm" if note.read_text() == "kvm" else "tcg"
+        return Shape(config.cpus, config.memory_mib, accelerator, config.nice)
+
+    def _accelerator_in_use(self) -> str | None:
+        note = self.folder / "accelerator"
+        return note.read_text() if note.exists() else None
+
+    def _wait(self) -> None:
+        _say("waiting until the machines answer")
+        deadline, next_word = time.monotonic() + BOOT_LIMIT_S, time.monotonic() + BOOT_WORD_S
+        for machine in self.machines:
+            while reason := machine.answers():
+                where = f"{machine.name}: its console, {machine.console}, ends with: {machine.last_words()}"
+                if machine.pid() is None:
+                    raise HostError("QEMU ended", where)
+                if time.monotonic() > deadline:
+                    raise HostError(f"does not answer: {reason}", where)
+                if time.monotonic() > next_word:
+                    _say(f"{machine.name} boots: {machine.last_words()}")
+                    next_word = time.monotonic() + BOOT_WORD_S
+                time.sleep(BOOT_LOOK_S)
+
+    def inventory(self) -> Inventory:
+        """Both machines for the plays: hugepages, and the NIC to VFIO; packages and the node are in the image."""
+        path = self.folder / "inventory.yml"
+        path.write_text(json.dumps(inventory_of(self.machines, self.config.hugepages), indent=2) + "\n")
+        return load_inventory(path)
+
+    def _set_mode(self, mode: str) -> None:
+        """The IOMMU mode of the DUT, by the play: boot parameters, reboot, hugepages and VFIO again."""
+        run_play("iommu", self.inventory(), {"mode": mode}, options=["--limit", "dut"], log=self.folder / "iommu.log")
+
+
+def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
+    """An inventory of the two (docs/playbooks.md)."""
+    remotes = {machine.name: machine.remote for machine in machines}
+    one = next(iter(remotes.values()))
+    common = {
+        "ansible_host": one.host,
+        "ansible_user": one.user,
+        "ansible_ssh_private_key_file": one.key,
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={one.known_hosts} -o StrictHostKeyChecking=yes",
+        "pollscope_nics": [NIC],
+        "pollscope_roles": ["iommu", "hugepages", "vfio"],
+        "hugepages_wanted_pages": pages,
+        "hugepages_memory_share": HUGEPAGES_SHARE,
+        "iommu_reboot_timeout_s": int(BOOT_LIMIT_S),
+        # Nothing but this testbed is in a machine, so DMA may go unchecked there while the IOMMU is off.
+        "vfio_no_iommu_consent": True,
+    }
+    groups = {name: {"hosts": {f"vm-{name}": {"ansible_port": remote.port}}} for name, remote in remotes.items()}
+    return {"all": {"vars": common}, **groups}
+
+
+def vm_folder() -> Path:
+    """Where images and machines are: $POLLSCOPE_VM_DIR, or .cache/vm of the checkout."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else CHECKOUT / ".cache/vm"
+
+
+def probe_kvm(disk: Path) -> Accelerator:
+    """KVM if a machine really boots with it, else TCG. What was found is kept until this host boots again."""
+    note = vm_folder() / "kvm.json"
+    key = KnobHost().boot_id()
+    try:
+        known = json.loads(note.read_text())
+        if known["boot"] == key:
+            return "kvm" if known["works"] else "tcg"
+    except (OSError, ValueError, KeyError):
+        pass
+    works = os.access("/dev/kvm", os.R_OK | os.W_OK) and _boots_with_kvm(disk)
+    note.write_text(json.dumps({"boot": key, "works": works}))
+    return "kvm" if works else "tcg"
+
+
+def _boots_with_kvm(disk: Path) -> bool:
+    _say(f"trying KVM (at most {KVM_LIMIT_S:.0f} s)")
+    with tempfile.TemporaryDirectory(prefix="kvm-", dir=vm_folder()) as folder:
+        machine = Machine("dut", "generator", Path(folder))
+        make_user_key(machine.folder)
+        machine.make(disk)
+        try:
+            machine.start(Shape(1, 1024, "kvm"))
+            deadline = time.monotonic() + KVM_LIMIT_S
+            return _until(lambda: "login:" in _read(machine.console), deadline)
+        except HostError:
+            return False
+        finally:
+            machine.stop()
+
+
+def _until(there: Callable[[], bool], deadline: float) -> bool:
+    while not there():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _require_qemu() -> None:
+    if shutil.which(QEMU) is None:
+        raise HostError(f"{QEMU} is not installed", remedy="apt-get install qemu-system-x86 qemu-utils")
+
+
+def _say(text: str) -> None:
+    print(f"vm-pair: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every predicate on made-up samples whose truth is known: how often it says what is not so.
+
+Each property draws a situation (levels, repeats, noise, true values), makes many data sets of it and counts wrong
+verdicts. A wrong *agrees* or *disagrees* is allowed in 5 % of cases; *inconclusive* is never wrong, so each kind is
+also shown to be able to decide.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pollscope.analysis.claims.model import (
+    Crosses,
+    Dips,
+    EveryTrial,
+    Growth,
+    LargestFall,
+    Linear,
+    Peak,
+    Predicate,
+    Ratio,
+    RatioOfRatios,
+    RisesAbove,
+    RiseShare,
+    SteeperKnee,
+    TrendOver,
+    Within,
+)
+from pollscope.analysis.claims.predicates import JUDGES, judge
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.point_values import Level, PointValues
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE, mean_estimate, relative_half_width
+
+AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
+DATA_SETS = 150
+# 5 %, and what 150 draws of 5 % exceed once in some ten thousand times (binomial).
+MOST_WRONG = 20
+# The same of more cases, for an interval that covers 92 % at worst if nothing is done about it.
+STOPS = 1200
+MOST_STOPS_OUTSIDE = 80
+METRIC = metric_dictionary()["tx_pps"]
+REPEATS = st.integers(3, 7)
+NOISE = st.sampled_from([0.003, 0.02, 0.08])
+SEEDS = st.integers(0, 2**31)
+
+Truth = Mapping[tuple[Level, ...], float]
+
+
+def some(test: Callable[..., None]) -> Callable[..., None]:
+    """A few situations, the same ones every time: a rate that is tested again and again fails by chance some day."""
+    slow = [HealthCheck.too_slow]
+    return settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=slow)(test)
+
+
+def drawn(
+    names: Sequence[str],
+    truth: Truth,
+    repeats: int,
+    noise: float,
+    rng: np.random.Generator,
+    beside: Truth | None = None,
+) -> list[PointValues]:
+    """Samples at these levels, normal around the truth, with a second metric of the same noise beside it."""
+
+    def around(value: float) -> tuple[float, ...]:
+        return tuple(value * (1 + noise * rng.standard_normal(repeats)))
+
+    return [
+        PointValues(dict(zip(names, at, strict=True)), around(value), beside=around(beside[at]) if beside else ())
+        for at, value in truth.items()
+    ]
+
+
+def counted(
+    predicate: Predicate, make: Callable[[np.random.Generator], list[PointValues]], seed: int
+) -> dict[VerdictKind, int]:
+    """How often each verdict came out."""
+    rng = np.random.default_rng(seed)
+    kinds = [judge(predicate, make(rng), METRIC).kind for _ in range(DATA_SETS)]
+    return {kind: kinds.count(kind) for kind in VerdictKind}
+
+
+def over(levels: Sequence[Level], value: Callable[[float], float], groups: Sequence[float] = (1.0,)) -> Truth:
+    """Truth over queues in groups of cores, each on its own height."""
+    return {(level, core): height * value(float(level)) for core, height in enumerate(groups) for level in levels}
+
+
+FACTORS = ("queues", "cores")
+LEVELS = (1, 2, 4, 8)
+HEIGHTS = st.lists(st.sampled_from([0.3, 1.0, 5.0]), min_size=1, max_size=5)
+
+
+def test_every_kind_has_its_truths_here() -> None:
+    tested = {kind.__name__ for kind in JUDGES if any(f"{kind.__name__}:" in (test.__doc__ or "") for test in TESTS)}
+    assert tested == {kind.__name__ for kind in JUDGES}
+
+
+@some
+@given(REPEATS, NOISE, HEIGHTS, st.sampled_from(["rises", "falls"]), SEEDS)
+def test_no_trend(repeats: int, noise: float, heights: list[float], direction: str, seed: int) -> None:
+    """TrendOver: data without a trend agree with none."""
+    predicate = TrendOver.model_validate({"kind": "trend", "factor": "queues", "direction": direction})
+    truth = over(LEVELS, lambda _: 1e6, heights)
+    assert counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+
+
+@some
+@given(REPEATS, NOISE, SEEDS)
+def test_a_trend_of_one_group_in_four(repeats: int, noise: float, seed: int) -> None:
+    """One group that falls by half does not speak for three that do not move."""
+    truth = {(level, core): 1e6 * (1 - 0.06 * (level - 1) if core == 0 else 1) for core in range(4) for level in LEVELS}
+    predicate = TrendOver(kind="trend", factor="queues", direction="falls")
+    assert counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+
+
+@some
+@given(REPEATS, NOISE, HEIGHTS, st.floats(0.05, 0.6), SEEDS)
+def test_a_trend(repeats: int, noise: float, heights: list[float], change: float, seed: int) -> None:
+    """A trend that is there is not denied, and found where it stands out."""
+    truth = over(LEVELS, lambda level: 1e6 * (1 - change * math.log2(level) / 3), heights)
+    predicate = TrendOver(kind="trend", factor="queues", direction="falls")
+    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
+    assert found[DISAGREES] <= MOST_WRONG
+    if change > 10 * noise:
+        assert found[AGREES] >= DATA_SETS - MOST_WRONG
+
+
+@some
+@given(REPEATS, NOISE, HEIGHTS, SEEDS)
+def test_within(repeats: int, noise: float, heights: list[float], seed: int) -> None:
+    """Within: means on the bound are not outside however many there are, one beyond it is not inside."""
+    truth = over(LEVELS, lambda _: 1e6, [1.0] * len(heights))
+    on_it = Within(kind="within", low=1e6, high=3e6)
+    assert counted(on_it, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    assert counted(on_it, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    inside = Within(kind="within", low=2e5, high=3e6)
+    assert counted(inside, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, SEEDS)
+def test_every_trial(repeats: int, noise: float, seed: int) -> None:
+    """EveryTrial: exactly what the trials are, no more and no less."""
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        found = drawn(FACTORS, over(LEVELS, lambda _: 1e6), repeats, noise, rng)
+        least = min(value for sample in found for value in sample.values)
+        assert judge(EveryTrial(kind="every_trial", low=least), found, METRIC).kind is AGREES
+        assert judge(EveryTrial(kind="every_trial", low=least * 1.0000001), found, METRIC).kind is DISAGREES
+
+
+@some
+@given(REPEATS, NOISE, HEIGHTS, st.floats(0.3, 3), SEEDS)
+def test_ratio(repeats: int, noise: float, heights: list[float], ratio: float, seed: int) -> None:
+    """Ratio: one that is the bound itself is neither inside nor outside, in however many groups."""
+    truth = over((1, 8), lambda level: 1e6 * (ratio if level == 8 else 1), heights)
+    predicate = Ratio(kind="ratio", factor="queues", first=1, last=8, low=ratio)
+    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
+    assert found[DISAGREES] <= MOST_WRONG
+    assert found[AGREES] <= MOST_WRONG
+    clear = Ratio(kind="ratio", factor="queues", first=1, last=8, low=ratio * 0.9, high=ratio * 1.1)
+    assert counted(clear, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, st.integers(2, 10), SEEDS)
+def test_largest_fall(repeats: int, noise: float, groups: int, seed: int) -> None:
+    """LargestFall: choosing the largest of many equal falls makes it no larger."""
+    truth = over((0, 1), lambda level: 1e6 * (1 - 0.2 * level), [1.0] * groups)
+
+    def make(rng: np.random.Generator) -> list[PointValues]:
+        return drawn(FACTORS, truth, repeats, noise, rng)
+
+    # The truth is 20 % everywhere: a claim of more is wrong, and one of 20 % at least is not.
+    assert counted(LargestFall(kind="largest_fall", factor="queues", low=0.2001), make, seed)[AGREES] <= MOST_WRONG
+    assert counted(LargestFall(kind="largest_fall", factor="queues", high=0.2), make, seed)[DISAGREES] <= MOST_WRONG
+    assert counted(LargestFall(kind="largest_fall", factor="queues", low=0.2), make, seed)[DISAGREES] <= MOST_WRONG
+
+
+def test_largest_fall_decides() -> None:
+    truth = over((0, 1), lambda level: 1e6 * (1 - 0.2 * level), [1.0] * 3)
+    predicate = LargestFall(kind="largest_fall", factor="queues", low=0.15, high=0.25)
+    assert counted(predicate, lambda rng: drawn(FACTORS, truth, 5, 0.005, rng), 1)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, SEEDS)
+def test_rises_above(repeats: int, noise: float, seed: int) -> None:
+    """RisesAbove: flat data do not rise, rising ones are not denied, though the highest below was chosen."""
+    predicate = RisesAbove(kind="rises_above", factor="queues", level=8)
+    levels = (1, 2, 4, 8, 16, 32)
+    flat = over(levels, lambda _: 1e6)
+    rising = over(levels, lambda level: 1e6 * (1 if level <= 8 else 1 + 0.01 * level / 16))
+    assert counted(predicate, lambda rng: drawn(FACTORS, flat, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    assert counted(predicate, lambda rng: drawn(FACTORS, rising, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    earlier = over(levels, lambda level: 1e6 * (2 if level == 2 else max(1.0, level / 20)))
+    assert counted(predicate, lambda rng: drawn(FACTORS, earlier, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    steep = over(levels, lambda level: 1e6 * max(1.0, level / 8))
+    assert counted(predicate, lambda rng: drawn(FACTORS, steep, repeats, 0.003, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(st.integers(4, 7), NOISE, SEEDS)
+def test_linear(repeats: int, noise: float, seed: int) -> None:
+    """Linear: a straight line is not denied, a flat one or a knee does not pass for one."""
+    levels = (1, 100, 200, 300, 400, 500)
+    predicate = Linear(kind="linear", factor="queues", r_squared=0.95)
+    straight = over(levels, lambda level: 1e6 * (1 + level / 250))
+    knee = over(levels, lambda level: 1e6 * (1 if level < 500 else 3))
+    flat = over(levels, lambda _: 1e6)
+    assert counted(predicate, lambda rng: drawn(FACTORS, straight, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    assert counted(predicate, lambda rng: drawn(FACTORS, knee, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    assert counted(predicate, lambda rng: drawn(FACTORS, flat, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    assert counted(predicate, lambda rng: drawn(FACTORS, straight, repeats, 0.003, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, HEIGHTS, SEEDS)
+def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> None:
+    """Growth: what grows just as the bound says is neither less nor more."""
+    truth = over((1, 2, 8), lambda level: 1e6 * level * (0.95 if level == 8 else 1), heights)
+    predicate = Growth(kind="growth", factor="queues", high=0.95)
+    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
+    assert found[AGREES] <= MOST_WRONG
+    assert found[DISAGREES] <= MOST_WRONG
+    less = over((1, 2, 8), lambda level: 1e6 * level**0.8, heights)
+    assert counted(predicate, lambda rng: drawn(FACTORS, less, repeats, 0.003, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, st.floats(0.001, 0.3), SEEDS)
+def test_peak(repeats: int, noise: float, drop: float, seed: int) -> None:
+    """Peak: at another level it does not agree, at the stated one it does not disagree, however flat the top is."""
+    levels = (1, 2, 4, 6, 8, 10)
+    predicate = Peak(kind="peak", factor="queues", low=4, high=4)
+    there = over(levels, lambda level: 1e6 * (1 - drop * abs(level - 4) / 4))
+    elsewhere = over(levels, lambda level: 1e6 * (1 - drop * abs(level - 6) / 4))
+    assert counted(predicate, lambda rng: drawn(FACTORS, there, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    assert counted(predicate, lambda rng: drawn(FACTORS, elsewhere, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    sharp = over(levels, lambda level: 1e6 * (1 - 0.1 * abs(level - 4)))
+    assert counted(predicate, lambda rng: drawn(FACTORS, sharp, 5, 0.003, rng), seed)[AGREES] >= 140
+
+
+def test_a_peak_at_the_end_of_the_sweep_is_none() -> None:
+    found = drawn(FACTORS, over((1, 2, 4), lambda level: 1e6 * level), 5, 0.01, np.random.default_rng(1))
+    predicate = Peak(kind="peak", factor="queues", low=4, high=4)
+    assert judge(predicate, found, METRIC).kind is VerdictKind.NOT_MEASURABLE
+
+
+@some
+@given(REPEATS, NOISE, st.integers(1, 5), SEEDS)
+def test_dips(repeats: int, noise: float, between: int, seed: int) -> None:
+    """Dips: a flat course and a mere fall are no dip, a dip is not denied, whichever level is the lowest by chance."""
+    levels = (64, *np.linspace(100, 300, between).round().astype(int).tolist(), 320)
+    predicate = Dips(kind="dips", factor="queues", first=64, last=320)
+    flat = over(levels, lambda _: 1e6)
+    falling = over(levels, lambda level: 1e6 - level)
+    dip = over(levels, lambda level: 1e6 if level in (64, 320) else 0.99e6)
+    for truth in (flat, falling):
+        assert (
+            counted(predicate, lambda rng, t=truth: drawn(FACTORS, t, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+        )  # type: ignore[misc]
+    assert counted(predicate, lambda rng: drawn(FACTORS, dip, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    deep = over(levels, lambda level: 1e6 if level in (64, 320) else 0.8e6)
+    assert counted(predicate, lambda rng: drawn(FACTORS, deep, 5, 0.003, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, st.sampled_from([0.003, 0.02]), st.floats(0.3, 0.8), SEEDS)
+def test_rise_share(repeats: int, noise: float, share: float, seed: int) -> None:
+    """RiseShare: a rise that is the bound's share of the other's is neither less nor more."""
+    sweeps = over((1, 512), lambda level: 10.0 + 6 * level)
+    latency = {at: 1000 + share * sweep for at, sweep in sweeps.items()}
+    predicate = RiseShare(kind="rise_share", factor="queues", first=1, last=512, beside="sweep_time_ns", low=share)
+    found = counted(predicate, lambda rng: drawn(FACTORS, latency, repeats, noise, rng, sweeps), seed)
+    assert found[AGREES] <= MOST_WRONG
+    assert found[DISAGREES] <= MOST_WRONG
+    near = predicate.model_copy(update={"low": share - 0.05, "high": share + 0.05})
+    assert counted(near, lambda rng: drawn(FACTORS, latency, 5, 0.003, rng, sweeps), seed)[AGREES] >= 140
+
+    def bound(rng: np.random.Generator) -> list[PointValues]:
+        """Both move together from trial to trial, so that their rises are known to be in step however noisy each is."""
+        drifting = drawn(FACTORS, sweeps, 5, 0.08, rng)
+        return [
+            PointValues(one.levels, tuple(1000 + share * sweep for sweep in one.values), beside=one.values)
+            for one in drifting
+        ]
+
+    assert counted(near, bound, seed)[AGREES] >= 140
+
+
+SHAPES = ("queues", "shape")
+
+
+def shapes(values: Mapping[str, Callable[[float], float]], levels: Sequence[int] = LEVELS) -> Truth:
+    return {(level, shape): value(level) for shape, value in values.items() for level in levels}
+
+
+@some
+@given(REPEATS, NOISE, st.floats(0.2, 1), SEEDS)
+def test_ratio_of_ratios(repeats: int, noise: float, fall: float, seed: int) -> None:
+    """RatioOfRatios: two that fall alike fall alike, whatever their heights."""
+    alike = shapes({"NC": lambda q: 3e6 * fall**q, "SQ": lambda q: 1e6 * fall**q}, (0, 1))
+    given_ = {"kind": "ratio_of_ratios", "factor": "queues", "from": 0, "to": 1, "across": "shape"}
+    predicate = RatioOfRatios.model_validate({**given_, "of": "NC", "over": "SQ", "low": 1.0})
+    found = counted(predicate, lambda rng: drawn(SHAPES, alike, repeats, noise, rng), seed)
+    assert found[AGREES] <= MOST_WRONG
+    assert found[DISAGREES] <= MOST_WRONG
+    milder = shapes({"NC": lambda q: 3e6 * 0.9**q, "SQ": lambda q: 1e6 * 0.5**q}, (0, 1))
+    assert counted(predicate, lambda rng: drawn(SHAPES, milder, repeats, 0.01, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, SEEDS)
+def test_crosses(repeats: int, noise: float, seed: int) -> None:
+    """Crosses: curves that touch at an end or never part do not cross, and those that do are not denied."""
+    predicate = Crosses(kind="crosses", factor="queues", across="shape", of="NC", over="SQ")
+    touching = shapes({"NC": lambda q: 1e6 * (0.8 if q == 1 else 1.0), "SQ": lambda _: 1e6})
+    together = shapes({"NC": lambda _: 1e6, "SQ": lambda _: 1e6})
+    crossing = shapes({"NC": lambda q: 1e6 * (0.99 + 0.02 * (q - 1) / 7), "SQ": lambda _: 1e6})
+    for truth in (touching, together):
+        assert (
+            counted(predicate, lambda rng, t=truth: drawn(SHAPES, t, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+        )  # type: ignore[misc]
+    assert counted(predicate, lambda rng: drawn(SHAPES, crossing, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    clear = shapes({"NC": lambda q: 1e6 * (0.5 if q == 1 else 2), "SQ": lambda _: 1e6})
+    assert counted(predicate, lambda rng: drawn(SHAPES, clear, repeats, 0.02, rng), seed)[AGREES] >= 140
+
+
+def carried(capacity: float, sharpness: float, loads: Sequence[int]) -> tuple[dict[float, float], dict[float, float]]:
+    """Latency and loss of a system that carries so much: latency grows with the share of its capacity in use."""
+    latency = {load: 10.0 * (1 + (load / capacity) ** sharpness) if load < capacity else 500.0 for load in loads}
+    return latency, {load: max(0.0, 1 - capacity / load) for load in loads}
+
+
+def knees(sharp: float, gradual: float) -> tuple[Truth, Truth]:
+    loads = (1, 5, 10, 15, 20, 25, 30, 35)
+    curves = {"NC": carried(16, sharp, loads), "SQ": carried(31, gradual, loads)}
+    latency = {(load, shape): both[0][load] for shape, both in curves.items() for load in loads}
+    return latency, {(load, shape): both[1][load] for shape, both in curves.items() for load in loads}
+
+
+@some
+@given(REPEATS, NOISE, SEEDS)
+def test_steeper_knee(repeats: int, noise: float, seed: int) -> None:
+    """SteeperKnee: of two alike none is steeper, and the order of two that differ is not reversed."""
+    predicate = SteeperKnee(kind="steeper_knee", factor="queues", across="shape", of="NC", over="SQ")
+
+    def often(sharp: float, gradual: float, kind: VerdictKind, own_noise: float = noise) -> int:
+        latency, loss = knees(sharp, gradual)
+        return counted(predicate, lambda rng: drawn(SHAPES, latency, repeats, own_noise, rng, loss), seed)[kind]
+
+    assert often(3, 3, AGREES) <= MOST_WRONG
+    assert often(1.5, 6, AGREES) <= MOST_WRONG
+    assert often(20, 1.5, DISAGREES) <= MOST_WRONG
+    assert often(20, 1.5, AGREES, 0.003) >= 140
+
+
+@pytest.mark.parametrize("ends", [(2, 20), (3, 20), (5, 15)])
+def test_repeats_that_end_by_luck(ends: tuple[int, int]) -> None:
+    """After a stop at a narrow interval the true mean lies outside the interval that is used in 5 % of cases."""
+    rng, (at_least, at_most) = np.random.default_rng(7), ends
+    worst = dict.fromkeys((CONFIDENCE, STOPPED_CONFIDENCE), 0)
+    for within in (0.2, 0.4, 0.8):
+        outside = dict.fromkeys(worst, 0)
+        for values in (10 + 4 * rng.standard_normal((STOPS, at_most))).tolist():
+            stops = (n for n in range(at_least, at_most) if relative_half_width(values[:n]) <= within)
+            made = values[: next(stops, at_most)]
+            for level in outside:
+                estimate = mean_estimate(made, level)
+                outside[level] += not estimate.low <= 10 <= estimate.high
+        worst = {level: max(worst[level], count) for level, count in outside.items()}
+    assert worst[STOPPED_CONFIDENCE] <= MOST_STOPS_OUTSIDE
+    assert worst[CONFIDENCE] > MOST_STOPS_OUTSIDE, "the usual interval covers too little"
+
+
+TESTS = [each for name, each in list(globals().items()) if name.startswith("test_") and callable(each)]
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.999])
+def test_a_higher_level_decides_less(confidence: float) -> None:
+    found = drawn(FACTORS, over((1, 8), lambda level: 1e6 * (1 + 0.01 * level)), 3, 0.01, np.random.default_rng(3))
+    kind = judge(Ratio(kind="ratio", factor="queues", first=1, last=8, low=1.0), found, METRIC, confidence).kind
+    assert kind is (AGREES if confidence == 0.95 else VerdictKind.INCONCLUSIVE)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/extending.md, followed step by step in a copy of the tree; then what was added is used as its section shows.
+
+A block of code belongs to the line before it: "`PATH`, new:" makes a file, "`PATH`, in `TABLE`:" adds lines at the head
+of a table. The commands of ```console walk``` are run in the order of the page.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from run_helpers import FAKE_NODE
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
+STEP = re.compile(r"^`([^`]+)`, (?:new|in `(\w+)`):\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^```console walk\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MOST_FILES = 3
+
+
+@dataclass
+class Walk:
+    """A section of the page in a copy of the tree."""
+
+    text: str
+    tree: Path
+    node: Path = FAKE_NODE
+
+    def follow(self) -> None:
+        """Makes the files and adds the lines."""
+        for path, table, code in STEP.findall(self.text):
+            file = self.tree / path
+            if table:
+                add_to_table(file, table, code)
+            else:
+                assert not file.exists(), f"{path} is there already"
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(code)
+
+    def shell(self, command: str) -> str:
+        """What a command line prints; it has to end with 0."""
+        paths = [str(self.tree / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        done = subprocess.run(
+            ["bash", "-euc", command],
+            cwd=self.tree,
+            env=os.environ
+            | {
+                "PATH": ":".join(paths),
+                "PYTHONPATH": str(self.tree),
+                "POLLSCOPE_NODE": str(self.node),
+                "POLLSCOPE_STATE_DIR": str(self.tree / "state"),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout[-3000:]}"
+        return done.stdout
+
+    def outputs(self) -> list[str]:
+        """What the commands of the section print, one after the other."""
+        lines = [line for block in COMMANDS.findall(self.text) for line in block.splitlines()]
+        return [self.shell(line.removeprefix("$ ")) for line in lines]
+
+    def docs(self, page: str) -> str:
+        """A page after its tables were made again."""
+        self.shell("python docs/tables.py")
+        return (self.tree / "docs" / page).read_text()
+
+
+def add_to_table(file: Path, table: str, code: str) -> None:
+    head, line, rest = re.split(
+        rf"^({table}\b.*?[{{(\[]\n(?=        ))", file.read_text(), maxsplit=1, flags=re.M | re.S
+    )
+    file.write_text(head + line + code + rest)
+
+
+def sections() -> dict[str, str]:
+    """The walks of the page by their titles."""
+    parts = re.split(r"^## (.*)\n", PAGE.read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def copied(checkout: Path, to: Path) -> Path:
+    """The tree without what was built, and `pollscope` from it."""
+    left_out = shutil.ignore_patterns(".git", ".venv", ".cache", "build*", "results", "out", "__pycache__", ".*_cache")
+    shutil.copytree(checkout, to, symlinks=True, ignore=left_out)
+    (to / "bin").mkdir()
+    program = to / "bin" / "pollscope"
+    program.write_text(f"#!{sys.executable}\nfrom pollscope.cli import main\nmain()\n")
+    program.chmod(0o755)
+    return to
+
+
+@pytest.fixture
+def walk(request: pytest.FixtureRequest, checkout: Path, tmp_path: Path) -> Walk:
+    walk = Walk(sections()[request.param], copied(checkout, tmp_path / "tree"))
+    walk.follow()
+    return walk
+
+
+def of(title: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("walk", [title], indirect=True)
+
+
+@pytest.mark.parametrize("title", sections())
+def test_a_walk_takes_three_files_at_most(title: str) -> None:
+    steps = STEP.findall(sections()[title])
+    assert 1 <= len({path for path, _, _ in steps}) <= MOST_FILES
+    assert sum(line.count("\n") for _, table, line in steps if table) <= 1, "one line registers it"
+    assert sections()[title].count("```") == 2 * (len(steps) + len(COMMANDS.findall(sections()[title])))
+
+
+@of("A collector")
+def test_a_new_collector_is_listed_and_collects(walk: Walk) -> None:
+    collected, replayed = walk.outputs()
+    assert re.search(r"^softnet +cpu0 +processed +\S+ 1/s$", collected, re.MULTILINE), collected
+    assert "softnet" in replayed
+    assert re.search(r"^softnet +available", walk.shell("pollscope collect"), re.MULTILINE)
+    assert "softnet: " in walk.shell("python tests/fuzz/fuzz_parsers.py softnet --seconds 1")
+    assert "| `softnet` |" in walk.docs("collectors.md")
+
+
+@of("A knob")
+def test_a_new_knob_is_set_and_restored(walk: Walk) -> None:
+    _, turned, value, restored = walk.outputs()
+    assert turned == "timer_migration host: on -> off\n"
+    assert value == "host off\n"
+    assert "timer_migration" in restored
+    assert (walk.tree / "tree/proc/sys/kernel/timer_migration").read_text() == "1\n"
+    assert "timer_migration" in walk.shell("pollscope knob --root tree list")
+    spec = "pollscope validate S-F8 --set knobs.timer_migration="
+    assert "ok" in walk.shell(spec + "off")
+    assert "allowed: off, on" in walk.shell(f"! {spec}maybe")
+    assert "| `timer_migration` |" in walk.docs("knobs.md")
+
+
+@pytest.mark.measure
+@of("A workload")
+def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
+    walk.node = walk.tree / "build" / "pollscope-node"
+    walk.shell(f"meson setup build apps -Doptimization=1 -Ddriver_sdk={checkout}/.cache/driver-sdk/include")
+    _, run = walk.outputs()
+    assert re.search(r"\b0 failed\b", run), run
+    (record,) = walk.tree.glob("out/*/*/trials.jsonl")
+    trials = [json.loads(line) for line in record.read_text().splitlines()]
+    sent = [lcore["tx_packets"] for trial in trials for lcore in trial["result"]["dut"]["lcores"]]
+    assert {trial["params"]["workload"] for trial in trials} == {"macswap"}
+    assert min(sent) > 0
+    assert "| `macswap` |" in walk.docs("spec.md")
+
+
+@of("A figure with its claims")
+def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
+    _, drawn, judged = walk.outputs()
+    assert drawn.split() == [f"drawn/Q-SWEEP.{kind}" for kind in ("svg", "pdf", "png")]
+    assert "Q-SWEEP.longer-with-queues" in judged
+    # the fake node says nothing of sweeps; a recorded run does
+    shutil.copytree(walk.tree / "data/runs/s-f8-poll-rate", walk.tree / "recorded")
+    facts = json.loads((walk.tree / "recorded/run.json").read_text())
+    (walk.tree / "recorded/run.json").write_text(json.dumps(facts | {"row": "Q-SWEEP", "rows": ["Q-SWEEP"]}))
+    walk.shell("pollscope figures recorded --out drawn")
+    assert "One turn over all queues (ns)" in (walk.tree / "drawn/Q-SWEEP.svg").read_text()
+    (verdict,) = json.loads(walk.shell("pollscope claims recorded --json"))
+    assert (verdict["claim"], verdict["verdict"]) == ("Q-SWEEP.longer-with-queues", "agrees")
+
+
+@of("A paper")
+def test_a_new_paper_has_rows_and_claims(walk: Walk) -> None:
+    valid, planned, _, judged = walk.outputs()
+    assert valid.endswith("e-f1-throughput.yaml: ok\n")
+    assert "queues=64" in planned
+    assert "E-F1.falls-with-queues" in judged and "not stated in the paper" in judged
+    assert "example|" in walk.shell("pollscope figures --help")
+    assert '"example"' in walk.shell("pollscope schema")
+    assert "| `example` | A. Author, B. Author: An Example of a Paper." in walk.docs("claims.md")

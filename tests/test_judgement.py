@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is said of a trial is computed from its record when the run is read, so a better rule judges old runs anew."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+
+from pollscope.analysis.claims import evaluate_run
+from pollscope.analysis.quality import cautions, steadiness
+from pollscope.analysis.report import report_html
+from pollscope.base.errors import UsageError
+from pollscope.metrics import noise
+from pollscope.metrics.judgement import RULES, Judgement, drift_flags, judge
+from pollscope.spec.model import Noise
+from pollscope.store.results_table import current_table, derive_table, flags_of, last_attempts
+from pollscope.store.run_folder import RunFolder, read_run
+
+# Recorded when the accounting was another one (docs/store-format.md, rules): the misfit that was told is now within the
+# limit's error, or above it; in two trials the cost of an empty poll is not known well enough for any class.
+OTHER_MISFIT = {
+    "s-f5-polling-tax": {
+        "measure:queues=1,load_of_max=0.5:2": "ok",
+        "measure:queues=8,load_of_max=0.5:2": "ok",
+        "measure:queues=1,load_of_max=0.5:3": "flagged",
+    },
+}
+QUIET = Noise()
+
+
+def names(flags: Any) -> list[str]:
+    return [flag["name"] for flag in flags]
+
+
+def run_of(folder: Path, trials: list[dict[str, Any]], **meta: Any) -> RunFolder:
+    return read_run(synthetic.write_run(folder, trials, **meta))
+
+
+def folders(checkout: Path) -> list[Path]:
+    rooms = ("data/runs", "tests/runs_of_before")
+    found = [file.parent for room in rooms for file in checkout.glob(f"{room}/*/run.json")]
+    assert len(found) >= 4
+    return found
+
+
+def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None:
+    for folder in folders(checkout):
+        run = read_run(folder)
+        told = {str(record["trial"]): str(record["status"]) for record in last_attempts(run.trials)}
+        now = derive_table(run).set_index("trial")["status"].to_dict()
+        assert now == told | OTHER_MISFIT.get(folder.name, {}), folder
+
+
+def test_judgements_that_a_run_of_before_wrote_down_are_not_told_twice(checkout: Path) -> None:
+    for folder in folders(checkout):
+        run = read_run(folder)
+        noted = [each.text for each in cautions(run, derive_table(run)) if each.topic == "noted by the run"]
+        assert not [text for text in noted if "flagged for host noise" in text or "expect flagged" in text], folder
+
+
+@pytest.mark.parametrize("told", ["ok", "flagged"])
+def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> None:
+    trials = [synthetic.trial("quiet"), synthetic.disturbed(synthetic.trial("noisy", repeat=1))]
+    for trial in trials:
+        trial |= {"status": told, "reason": "old", "flags": [{"name": "noise:old", "text": "old"}]}
+    table = derive_table(run_of(tmp_path, trials))
+    assert table["status"].tolist() == ["ok", "flagged"]
+    quiet, noisy = flags_of(table)
+    assert (quiet, names(noisy)) == ([], ["noise:waiting"])
+    assert "lcore 2 waited for its CPU for 25 % of the trial" in table["reason"].tolist()[1]
+
+
+def test_that_a_trial_failed_is_a_fact(tmp_path: Path) -> None:
+    trial = synthetic.disturbed(synthetic.trial("t0")) | {"status": "failed", "reason": "the node hung"}
+    table = derive_table(run_of(tmp_path, [trial]))
+    assert table[["status", "reason", "flags"]].values.tolist() == [["failed", "the node hung", "[]"]]
+
+
+def test_limits_are_those_of_the_spec(tmp_path: Path) -> None:
+    trials = [synthetic.disturbed(synthetic.trial("t0"), 0.25)]
+    allowed = {"name": "synthetic", "noise": {"max_waiting": 0.3, "a_key_of_later": 1}}
+    assert derive_table(run_of(tmp_path / "a", trials, spec=allowed))["status"].tolist() == ["ok"]
+    strict = {"name": "synthetic", "noise": {"max_waiting": 0.2}}
+    assert derive_table(run_of(tmp_path / "b", trials, spec=strict))["status"].tolist() == ["flagged"]
+    broken = run_of(tmp_path / "c", trials, spec={"name": "synthetic", "noise": {"max_waiting": "much"}})
+    with pytest.raises(UsageError, match=r"run.json: spec.noise.max_waiting: is 'much', not a number"):
+        derive_table(broken)
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        ({"waits_ns": {"2": "long"}}, "trials.jsonl: host.waits_ns.2: is 'long', not a number"),
+        ({"waits_ns": {"2": -1}}, "trials.jsonl: host.waits_ns.2: is -1, allowed is 0"),
+    ],
+)
+def test_facts_that_contradict_the_format_are_one_line(tmp_path: Path, host: dict[str, Any], says: str) -> None:
+    trial = synthetic.disturbed(synthetic.trial("t0")) | {"host": host}
+    with pytest.raises(UsageError, match=says.replace(".", r"\.")):
+        derive_table(run_of(tmp_path, [trial]))
+
+
+@pytest.mark.parametrize("missing", ["host", "start"])
+def test_what_a_record_does_not_hold_is_not_above_a_limit(missing: str) -> None:
+    trial = synthetic.disturbed(synthetic.trial("t0"))
+    del trial[missing]
+    assert judge(trial, QUIET).status == "ok"
+
+
+def test_a_better_rule_judges_an_old_run_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table, report and verdicts follow, and say by which rules; the run folder's facts stay as they are."""
+    trials = [synthetic.trial("t0"), synthetic.trial("t1", repeat=1)]
+    trials[1]["result"]["dut"]["lcores"][0]["event_cycles"] += round(0.015 * synthetic.WINDOW_CYCLES)
+    run = run_of(tmp_path, trials)
+    facts = (tmp_path / "trials.jsonl").read_bytes()
+    assert current_table(run)["status"].tolist() == ["ok", "ok"]
+    monkeypatch.setattr(noise, "MISFIT_SHARE", 0.01)
+    assert current_table(run)["status"].tolist() == ["ok", "ok"]  # the table of these rules is there
+    monkeypatch.setattr("pollscope.store.results_table.RULES", RULES + 1)
+    assert current_table(run)["status"].tolist() == ["ok", "flagged"]
+    assert current_table(run).attrs["rules"] == RULES + 1
+    assert "1 of 2 trials exceed" in report_html([run])
+    assert evaluate_run(run)
+    assert (tmp_path / "trials.jsonl").read_bytes() == facts
+
+
+def test_the_report_names_the_rules(tmp_path: Path) -> None:
+    trials = [synthetic.trial("t0")]
+    old = report_html([run_of(tmp_path / "old", trials)])
+    assert f"<td>{RULES}; 1 when the run decided which trials to repeat</td>" in old
+    assert f"<td>{RULES}</td>" in report_html([run_of(tmp_path / "new", trials, rules=RULES)])
+
+
+def test_shapeless_points_are_told(tmp_path: Path) -> None:
+    trials = [synthetic.trial(f"t{n}", "p", n) for n in range(2)]
+    for trial in trials:
+        trial["params"] = {"shape": "FB", "organisation": "scale-out"}
+        trial["result"]["feed"] = {"hot": [0], "probability": 0}
+        trial["result"]["dut"]["lcores"][0]["source"] = "rx-queues"
+    run = run_of(tmp_path, trials)
+    (text,) = [each.text for each in cautions(run, current_table(run)) if each.topic == "shape"]
+    assert text.startswith("'p': 2 of its trials had not the shape that was asked for; the first: FB: ")
+    assert f"shape: {text}" in steadiness(run, current_table(run))
+
+
+def judged(value: float | None, status: str = "ok") -> Judgement:
+    return Judgement(status, "", (), {} if value is None else {"rx_pps": value}, {})
+
+
+@pytest.mark.parametrize(
+    ("baselines", "moved"),
+    [
+        ([judged(100), judged(102), judged(111)], [2]),
+        ([judged(50, "flagged"), judged(100), judged(102)], []),  # the disturbed one is no reference
+        ([judged(100), judged(150, "flagged"), judged(101)], []),  # and is not judged
+        ([judged(100), judged(None, "failed"), judged(None), judged(90)], [3]),
+        ([judged(100, "flagged")], []),
+        ([judged(0), judged(5)], []),
+        ([], []),
+    ],
+)
+def test_drift_is_judged_among_baselines_that_nothing_disturbed(baselines: list[Judgement], moved: list[int]) -> None:
+    found = drift_flags(baselines, "rx_pps", 0.05)
+    assert [number for number, flags in enumerate(found) if flags] == moved
+    assert {name for flags in found for name in names(flags)} <= {"drift"}
+
+
+def test_each_pair_has_baselines_of_its_own(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial(f"b{n}@{pair}", "p", n, pps=rate) | {"kind": "baseline", "pair": pair}
+        for n, pair, rate in [(0, "one", 1e6), (0, "two", 2e6), (1, "one", 1.01e6), (1, "two", 2.4e6)]
+    ]
+    spec = {"name": "synthetic", "baseline": {"metric": "rx_pps", "drift": 0.05}}
+    run = run_of(tmp_path, trials, spec=spec)
+    table = current_table(run)
+    assert [names(flags) for flags in flags_of(table)] == [[], [], [], ["drift"]]
+    (text,) = [each.text for each in cautions(run, table) if each.topic == "drift"]
+    assert "1 of 4 baselines without noise moved; the first, b1@two: the baseline's rx_pps moved by +20.0 %" in text
+
+
+def test_a_trial_made_again_stands_where_it_was_measured(tmp_path: Path) -> None:
+    trials = [synthetic.trial(name) for name in ("t0", "t1", "t0")]
+    assert derive_table(run_of(tmp_path, trials))["trial"].tolist() == ["t1", "t0"]

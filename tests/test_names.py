@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one list of what can be registered."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pollscope.analysis.papers import load_paper
+from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, load, papers
+
+
+@pytest.mark.parametrize(("table", "name"), [(table, name) for table in (KNOBS, COLLECTORS) for name in table])
+def test_a_name_leads_to_the_class_that_bears_it(table: dict[str, str], name: str) -> None:
+    assert load(table, name).name == name
+
+
+def test_a_row_leads_to_the_figure_that_bears_it() -> None:
+    for row in FIGURES:
+        figure = load(FIGURES, row)
+        assert (figure.row, figure.paper in (None, *papers())) == (row, True)
+
+
+def test_every_paper_can_be_read() -> None:
+    for name in papers():
+        assert load_paper(name).paper == name
+
+
+@pytest.mark.parametrize("name", COLLECTORS)
+def test_a_source_and_its_parser_bear_the_same_name(name: str) -> None:
+    source, parser = load(COLLECTORS, name).__module__, load(COLLECTORS, name).parser.__module__
+    # a family of kin tools has a folder of parsers
+    assert f"{parser}.".startswith(f"{source.replace('.sources.', '.parsers.')}.")
+
+
+def test_specs_and_claims_are_read_without_the_implementations() -> None:
+    code = (
+        "import sys, pollscope.spec, pollscope.analysis.claims\n"
+        "print([name for name in sys.modules if name.startswith(('pollscope.knobs', 'pollscope.collectors'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A list of specs: what the testbed cannot host is skipped with the reason, the rest runs, and a line tells of each."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from run_helpers import SPEC, Cli, assert_complete
+
+from pollscope.store.run_folder import read_run
+
+SHORT = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [0]")
+NEEDS_PCM = "collectors: [{name: pcm, required: true}]\n"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    (tmp_path / "specs").mkdir()
+    return Cli(tmp_path)
+
+
+def add(cli: Cli, name: str, more: str = "", text: str = SHORT) -> Path:
+    return cli.spec(text.replace("name: faults", f"name: {name}") + more, f"specs/{name}.yaml")
+
+
+def lines(stdout: str) -> dict[str, str]:
+    """The summary at the end: name of the spec -> what became of it."""
+    summary = f"\n{stdout}".rstrip().rpartition("\n\n")[2]
+    return {name: text for name, _, text in (line.partition(" ") for line in summary.splitlines())}
+
+
+def test_specs_that_cannot_be_hosted_are_skipped_and_the_rest_runs(cli: Cli) -> None:
+    add(cli, "a-other", "testbeds: [pair]\n")
+    add(cli, "b-good")
+    add(cli, "c-needy", NEEDS_PCM)
+    add(cli, "d-large", text=SHORT.replace("queues: [1, 2]", "queues: [1]\n  cores: [100]"))
+    add(cli, "e-good")
+    done = cli("run", "specs")
+    assert done.returncode == 0, done.stderr
+    told = lines(done.stdout)
+    assert list(told) == ["a-other", "b-good", "c-needy", "d-large", "e-good"]
+    assert "skipped, because" in told["a-other"] and "not meant for a testbed of kind 'loopback'" in told["a-other"]
+    assert "skipped, because" in told["c-needy"] and "required collector pcm cannot work here" in told["c-needy"]
+    assert "skipped, because" in told["d-large"] and "100 polling lcores" in told["d-large"]
+    for name in ("b-good", "e-good"):
+        (folder,) = (cli.folder / "results" / name).iterdir()
+        assert f"done, 4 trials: results/{name}/{folder.name}" in told[name]
+        assert_complete(read_run(folder))
+
+
+def test_the_exit_code_is_the_worst_of_what_ran(cli: Cli) -> None:
+    cli.faults = {"t3": "refuse"}
+    add(cli, "a-other", "testbeds: [pair]\n")
+    add(cli, "b-bad")
+    done = cli("run", "specs")
+    assert done.returncode == 1, done.stderr
+    assert "1 of 4 trials failed: results/b-bad/" in lines(done.stdout)["b-bad"]
+
+
+def test_a_run_that_ends_early_does_not_end_the_list(cli: Cli) -> None:
+    """Node after node is lost in each; a spec that cannot be hosted beside them changes nothing."""
+    cli.faults = {"configure": "die"}
+    for name in ("a", "b"):
+        add(cli, name, text=SPEC)
+    add(cli, "c", "testbeds: [pair]\n")
+    done = cli("run", "specs")
+    assert done.returncode == 1
+    told = lines(done.stdout)
+    for name in ("a", "b"):
+        assert told[name].strip().startswith("failed, because")
+        assert "5 nodes in a row were lost" in told[name]
+        assert f"`pollscope run --resume results/{name}/" in told[name]
+    assert "5 nodes in a row were lost" in done.stderr
+
+
+def test_a_node_that_does_not_start_is_no_skip(cli: Cli) -> None:
+    cli.faults = {"hello": "die"}
+    add(cli, "a")
+    add(cli, "b")
+    done = cli("run", "specs")
+    assert done.returncode == 3
+    told = lines(done.stdout)
+    assert list(told) == ["a", "b"]
+    assert all("failed, because" in text for text in told.values())
+
+
+def test_nothing_but_skipped_specs_is_an_error(cli: Cli) -> None:
+    add(cli, "a", "testbeds: [pair]\n")
+    add(cli, "b", NEEDS_PCM)
+    done = cli("run", "specs")
+    assert done.returncode == 2
+    told = lines(done.stdout)
+    assert list(told) == ["a", "b"]
+    assert all("skipped" in text for text in told.values())
+    assert "is not meant for a testbed of kind 'loopback'" in done.stderr.splitlines()[-1]
+
+
+def test_an_unknown_testbed_ends_the_list_at_once(cli: Cli) -> None:
+    add(cli, "a")
+    add(cli, "b")
+    done = cli("run", "specs", "--testbed", "moon")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_ctrl_c_leaves_what_is_done_and_says_how_to_go_on(cli: Cli) -> None:
+    add(cli, "a-done")
+    add(cli, "b-cut", text=SHORT.replace("window: 10 ms", "window: 2 s"))
+    add(cli, "c-rest")
+    process = cli.start("run", "specs", "--out", "there", "--set", "repeats.count=1")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("b-cut: "):
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip().splitlines()[-1] == "pollscope: interrupted"
+    *_, a, b, c, rest = out.splitlines()
+    assert "done, 2 trials" in a
+    (cut,) = (cli.folder / "there" / "b-cut").iterdir()
+    assert f"interrupted, `pollscope run --resume there/b-cut/{cut.name}` completes it" in b
+    assert c.split(maxsplit=1) == ["c-rest", "not begun"]
+    assert rest == "to run the rest: pollscope run specs/c-rest.yaml --out there --set repeats.count=1"
+    assert cli("run", "--resume", cut).returncode == 0
+    assert_complete(read_run(cut))
+    done = cli(*rest.partition("pollscope ")[2].split())
+    assert done.returncode == 0, done.stderr
+    assert len(list((cli.folder / "there").glob("*/*"))) == 3
