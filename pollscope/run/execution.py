@@ -176,7 +176,7 @@ class Execution:
         }
 
 
-def _knobs_after(knobs: Knobs) -> Mapping[str, Any]:
+def _knobs_after(knobs: Knobs) -> Mapping[str, Mapping[str, str]]:
     """The knobs now; a host that was lost must not keep the run from being closed."""
     try:
         return knobs.snapshot()

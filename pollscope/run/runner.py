@@ -218,7 +218,7 @@ class Runner:
             repeat=record.repeat,
             metrics=metrics,
             reason=record.reason or "",
-            counts=counts_of(record.to_json(), metrics) if counted else None,
+            counts=counts_of(record, metrics) if counted else None,
             steps=tuple(record.search["trials"]) if record.search is not None else (),
             ground=record.ground,
         )
@@ -310,7 +310,7 @@ def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mappin
     if record.status == "failed":
         return metrics
     try:
-        counts_of(record.to_json(), metrics)
+        counts_of(record, metrics)
     except (NotMeasured, KeyError) as missing:
         record.status, record.reason = "failed", f"the trial does not tell what was lost: {missing}"
         return {}

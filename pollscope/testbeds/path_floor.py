@@ -11,11 +11,10 @@ from typing import Any
 from pollscope.base.errors import TrialError
 from pollscope.spec.lcores import has_generator
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.session import Session
+from pollscope.testbeds.session import Session, TrialRequest
 
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
-TIMES = {"warmup_ns": 20_000_000, "window_ns": 200_000_000, "drain_max_ns": 50_000_000}
-RATE = {"pps": 50_000.0}
+REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # What the floor depends on.
 PARAMETERS = ("frame", "mtu", "rx_desc", "tx_desc", "dma")
 
@@ -42,13 +41,13 @@ class PathFloors:
 
 def _measured(session: Session, params: Parameters) -> dict[str, Any]:
     try:
-        measured = session.floor(params, TIMES, RATE)
+        measured = session.floor(params, REQUEST)
     except TrialError as error:
         return {"absent": f"it could not be measured: {error}"}
     if isinstance(measured, str):
         return {"absent": measured}
-    lcores = measured.result.get("gen", {}).get("lcores", [])
+    lcores = measured.get("gen", {}).get("lcores", [])
     latencies = [lcore["latency_ns"] for lcore in lcores if "latency_ns" in lcore]
     if not latencies:
         return {"absent": "the node reported no latency"}
-    return {"rate": dict(RATE), **params.only(PARAMETERS), "latency_ns": latencies[0]}
+    return {"rate": REQUEST.rate, **params.only(PARAMETERS), "latency_ns": latencies[0]}
