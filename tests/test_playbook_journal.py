@@ -15,7 +15,7 @@ journal = playbook_modules.load("pollscope_journal")
 kinds = playbook_modules.load("pollscope_kinds")
 
 
-class Memory(journal.Setting):  # type: ignore[misc, name-defined]
+class Memory(journal.Setting):  # type: ignore[misc, name-defined]  # loaded while it runs
     """State in a dict; `broken` targets take nothing, `refusing` ones raise."""
 
     def __init__(self, values: dict[str, Any], journal_file: Path | None = None) -> None:
