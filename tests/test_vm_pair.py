@@ -181,7 +181,8 @@ class Dut:
 
     def __init__(self) -> None:
         self.boot: str | None = None
-        self.register, self.journal = 0x00, None
+        self.register = 0x00
+        self.journal: int | None = None
         self.reboots = 0
         self.lost = False
 

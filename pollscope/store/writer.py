@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pollscope.base.errors import HostError, UsageError
+from pollscope.host.files import make_folder, sync_folder
 from pollscope.stats.histogram import stored_form
 
 FORMAT = 1
@@ -45,6 +46,7 @@ class RunWriter:
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
         self._trials = (folder / TRIALS_FILE).open("ab")
+        sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
@@ -57,7 +59,7 @@ class RunWriter:
             HostError: it cannot be made.
         """
         try:
-            folder.mkdir(parents=True)
+            make_folder(folder, exist_ok=False)
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
@@ -94,6 +96,8 @@ class RunWriter:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
+            if self._canaries == 0:
+                sync_folder(self.folder)
             self._canaries += 1
         return numbered
 
@@ -144,13 +148,4 @@ def _replace(path: Path, content: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # A rename is on the disk only when the directory is (fsync(2), notes).
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
