@@ -144,7 +144,8 @@ class TrialMaker:
         company = session.company(params) if has_company(params) else Company()
         if self.collectors is None:
             return self._accompanied(session, params, company, ask)
-        busy = (*session.measuring_cpus, *company.cpus)
+        # Those of a pair are on the DUT's host.
+        busy = () if session.ends else (*session.measuring_cpus, *company.cpus)
         options = collector_options(session, params)
         collection = self.collectors.begin(trial.id, attempt, options, busy, session.ends)
         try:
@@ -188,7 +189,8 @@ class TrialMaker:
 def collector_options(session: Session, params: Mapping[str, Any]) -> dict[str, Mapping[str, object]]:
     """What collectors have to be told about the nodes of a point and the co-runner beside them."""
     corunner = session.company(params).corunner if has_company(params) else None
-    beside: Record = {} if corunner is None else {"perf-corunner": {"cpus": (corunner,)}}
+    # An end has been told itself.
+    beside: Record = {} if corunner is None or session.ends else {"perf-corunner": {"cpus": (corunner,)}}
     return {**session.collector_options, **beside}
 
 

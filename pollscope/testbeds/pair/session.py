@@ -13,13 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pollscope.base.errors import HostError, TrialError
-from pollscope.host.company import Company
+from pollscope.base.errors import TrialError
+from pollscope.host.company import Company, has_company
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
 from pollscope.node.requests import Wiring, configure_request
 from pollscope.testbeds.base import Measured, Params
 from pollscope.testbeds.pair.activity import PairWatch
+from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import PairConfig
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
@@ -39,7 +40,6 @@ VISITS_LOOKS = (0.4, 0.8)
 
 
 Options = Mapping[str, Mapping[str, object]]
-NO_COMPANY = "co-runners and spinning cores are placed by the topology of this host, not of another one"
 
 
 def wiring(config: PairConfig, params: Params) -> Wiring:
@@ -102,6 +102,7 @@ class PairSession:
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
         ends: agents on both hosts, for collectors and for what else runs there.
+        company: what runs beside the DUT.
         options: of collectors of this host that see the two.
     """
 
@@ -111,11 +112,12 @@ class PairSession:
         dut: NodeClient,
         generator: GeneratorClient,
         ends: Sequence[End],
+        company: DutCompany,
         options: Options,
         at_start: Params = MappingProxyType({}),
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
-        self.ends, self._options = ends, options
+        self.ends, self._company, self._options = ends, company, options
         self._configured: dict[str, Any] = {}
 
     @property
@@ -144,12 +146,12 @@ class PairSession:
         return self._options
 
     def company(self, params: Params) -> Company:
-        """Never: raises HostError."""
-        raise HostError(NO_COMPANY)
+        """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""
+        return self._company.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Never: raises HostError."""
-        raise HostError(NO_COMPANY)
+        """Starts a `pollscope-corunner` on the DUT's host."""
+        return self._company.start(log)
 
     def suits(self, params: Params) -> bool:
         """Whether these nodes can take this configuration: they were started so, and both connections are there."""
@@ -164,6 +166,8 @@ class PairSession:
 
     def configure(self, params: Params) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
+        if not has_company(params):
+            self._company.leave()
         request = configure_request(params, wiring(self._config, params))
         if request != self._configured:
             self._configured = {}

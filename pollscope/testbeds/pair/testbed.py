@@ -17,12 +17,13 @@ from pollscope.spec import lcores
 from pollscope.testbeds.base import Params, State
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import AT_START, PairConfig, PairHost
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
-from pollscope.testbeds.pair.session import NO_COMPANY, Options, PairSession
+from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
@@ -51,6 +52,7 @@ class PairTestbed:
             End("dut", config.dut, self._prefix("dut")),
             End("generator", config.generator, self._prefix("gen")),
         )
+        self._company = DutCompany(self.ends[0])
         self._knob_refusals: dict[str, str | None] = {}
         return self
 
@@ -76,6 +78,14 @@ class PairTestbed:
 
     def refusal(self, params: Params) -> str | None:
         """Why this pair cannot take a point; None when it can."""
+        return (
+            self.static_refusal(params)
+            or (self._company.refusal(params) if has_company(params) else None)
+            or self._knob_refusal(knob_settings(params))
+        )
+
+    def static_refusal(self, params: Params) -> str | None:
+        """Why it cannot by the testbed's file alone, without asking the hosts; None when it can as far as that goes."""
         cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
         if params["placement"] != "separate":
             return f"places lcores on the CPUs that {self.file.name} names, in that order"
@@ -84,15 +94,17 @@ class PairTestbed:
             return f"needs {needed} DUT cores; {self.file.name} names {cpus}"
         if params["queues"] > queues:
             return f"needs {params['queues']} RX queues; {self.file.name} allows {queues}"
-        if params["feed"] != "wire" or params["dma"] != "copy":
-            return f"feed={params['feed']} and dma={params['dma']} are properties of the virtual NIC net_crossover"
-        if has_company(params):
-            return NO_COMPANY
+        if params["feed"] == "infinite":
+            return "feed=infinite: behind a real NIC somebody has to send; only the virtual one fills its rings itself"
+        if params["dma"] != "copy":
+            return (
+                f"dma={params['dma']}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
+            )
         if reason := self.config.dut.start_refusal(params):
             return reason
         if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
             return reason
-        return self._knob_refusal(knob_settings(params))
+        return None
 
     def _knob_refusal(self, settings: Params) -> str | None:
         """What the hosts whose knobs are turned say to these values; asked once for each combination."""
@@ -105,7 +117,7 @@ class PairTestbed:
         if boot_mode.KNOB in settings and boot_modes(self.config, self.file, self.name):
             settings.pop(boot_mode.KNOB)  # the agent cannot set it, the play can
         for end in self.ends:
-            if end.name in self.config.knobs:
+            if settings and end.name in self.config.knobs:
                 try:
                     reply = end.ask("knobs_refusal", settings=settings, **end.host.knob_place())
                 except (HostError, UsageError) as error:
@@ -133,7 +145,8 @@ class PairTestbed:
         at_start = {name: params[name] for name in AT_START}
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), at_start, log)
         try:
-            return PairSession(self.config, dut, self._start_generator(log), self.ends, self._options, at_start)
+            generator = self._start_generator(log)
+            return PairSession(self.config, dut, generator, self.ends, self._company, self._options, at_start)
         except BaseException:
             dut.close()
             raise
