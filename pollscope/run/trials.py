@@ -116,7 +116,8 @@ class TrialMaker:
         params = trial.point.params
         floor = self._floors.of(session, params) if runs_dut(params) else {}
         config, calibration = self._configured(session, with_seeds_of(params, trial.repeat))
-        times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
+        warmup_ns = max(trial.warmup_ns, session.least_warmup_ns)
+        times = {"warmup_ns": warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
         watch = session.watch()
         rate = rate_request(params, maximum_pps)
         measured, collected = self._collected(session, trial, attempt, _Trial(f"t{self._count}", times, rate))

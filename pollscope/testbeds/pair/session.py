@@ -3,7 +3,8 @@
 
 The two have clocks of their own. The DUT starts first and goes on until the generator has drained, so that it misses no
 packet; each cuts its window by its own clock, the DUT's as much earlier as it started earlier. While that is less than
-the warm-up, traffic flows all through the DUT's window; it is checked with the times of the start requests.
+the warm-up, traffic flows all through the DUT's window: short warm-ups are lengthened, and it is checked with the times
+of the start requests.
 """
 
 import contextlib
@@ -35,6 +36,9 @@ CALIBRATE_TRIES, CALIBRATE_PAUSE_S = 5, 0.5
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 # A trial may end this much later than planned before a node counts as hung.
 GRACE_S = 30.0
+# Two start requests over SSH take milliseconds; on emulated machines of a busy host they took up to 0.2 s.
+LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
+LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 VISITS_LOOKS = (0.4, 0.8)
 
@@ -119,6 +123,7 @@ class PairSession:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
         self.ends, self._company, self._options = ends, company, options
         self._configured: dict[str, Any] = {}
+        self._latest_start_ns = 0
 
     @property
     def hello(self) -> dict[str, Any]:
@@ -201,6 +206,14 @@ class PairSession:
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
 
+    @property
+    def least_warmup_ns(self) -> int:
+        """So long that traffic flows all through the DUT's window, however late the generator may start."""
+        if "gen" not in self._configured:
+            return 0
+        emulated = self._config.dut.emulated or self._config.generator.emulated
+        return max(LEAST_WARMUP_EMULATED_NS if emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
+
     def calibrate(self, params: Params) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
         for tries_left in reversed(range(CALIBRATE_TRIES)):
@@ -252,6 +265,7 @@ class PairSession:
         if "gen" not in self._configured:
             return Measured(start, self._measure_alone(start))
         skew_ns = self._run(start)
+        self._latest_start_ns = max(self._latest_start_ns, skew_ns)
         if skew_ns > times["warmup_ns"]:
             raise NodeFailed(
                 f"the generator started up to {skew_ns / 1e6:.0f} ms after the DUT, longer than the warm-up of "

@@ -44,6 +44,7 @@ FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
 BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
 # With KVM the login prompt comes within 15 s; hosts are known on which it never does.
 KVM_LIMIT_S = 40.0
+ROLES = ["iommu", "hugepages", "vfio"]  # packages and the release are in the image
 HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
@@ -241,14 +242,17 @@ def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
         "ansible_ssh_private_key_file": one.key,
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={one.known_hosts} -o StrictHostKeyChecking=yes",
         "pollscope_nics": [NIC],
-        "pollscope_roles": ["iommu", "hugepages", "vfio"],
+        "pollscope_roles": ROLES,
         "hugepages_wanted_pages": pages,
         "hugepages_memory_share": HUGEPAGES_SHARE,
         "iommu_reboot_timeout_s": int(BOOT_LIMIT_S),
         # Nothing but this testbed is in a machine, so DMA may go unchecked there while the IOMMU is off.
         "vfio_no_iommu_consent": True,
     }
-    groups = {name: {"hosts": {f"vm-{name}": {"ansible_port": remote.port}}} for name, remote in remotes.items()}
+    groups: dict[str, dict[str, Any]] = {
+        name: {"hosts": {f"vm-{name}": {"ansible_port": remote.port}}} for name, remote in remotes.items()
+    }
+    groups["dut"]["vars"] = {"pollscope_roles": [*ROLES, "stress_ng"]}  # co-runners run beside the DUT only
     return {"all": {"vars": common}, **groups}
 
 
