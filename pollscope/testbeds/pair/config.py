@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pollscope.node.client import HELLO_LIMIT_S
 from pollscope.testbeds.page_size import SMALL, page_arguments
 from pollscope.testbeds.pair.pktgen import PktgenConfig
 from pollscope.testbeds.pair.ssh import Remote
@@ -23,6 +24,8 @@ AT_START = ("page_size", "tx_inline")
 _INLINE = {"default": "", "off": ",txq_inline_max=0,txq_inline_mpw=0", "on": ",txqs_min_inline=1"}
 # Without hugepages EAL takes all of its memory at the start.
 SMALL_PAGES_MIB = 1024
+# An agent takes 10 s to start on an emulated machine, and minutes while this host is busy with something else.
+HELLO_LIMIT_EMULATED_S = 300.0
 Params = Mapping[str, Any]
 
 EndName = Literal["dut", "generator"]
@@ -65,6 +68,11 @@ class PairHost(BaseModel):
         default={"2 MiB": "/dev/hugepages"}, description="page size -> where such pages are mounted there"
     )
     iova: Literal["auto", "pa", "va"] = "auto"
+
+    @property
+    def hello_limit_s(self) -> float:
+        """How long a program there may take to start."""
+        return HELLO_LIMIT_EMULATED_S if self.emulated else HELLO_LIMIT_S
 
     def knob_place(self) -> dict[str, object]:
         """What the agent there has to know of the host whose knobs it turns."""

@@ -139,7 +139,7 @@ class End(ClientOwner):
         log = self._new_log()
         client = NodeClient(ssh_command(self.host.ssh, [program, "agent"]), log, "pollscope agent")
         try:
-            version = client.wait_hello().get("pollscope")
+            version = client.wait_hello(self.host.hello_limit_s).get("pollscope")
         except HostError as error:
             if any(status in error.what for status in _NO_PROGRAM):
                 self._absent = f"there is no program {program} (playbooks/play provision brings it)"

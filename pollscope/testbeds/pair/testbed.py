@@ -166,7 +166,7 @@ class PairTestbed:
         for tries_left in reversed(range(OPEN_TRIES)):
             client = NodeClient(command, log)
             try:
-                client.wait_hello()
+                client.wait_hello(host.hello_limit_s)
                 return client
             except HostError as error:
                 if not tries_left or "status 255" in error.what:

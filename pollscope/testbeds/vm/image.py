@@ -119,9 +119,9 @@ _FILES = {
     "etc/hostname": "pollscope-vm\n",
     "etc/machine-id": "",
     f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,
-    # A host that is silent for 15 s is given up, so that a node does not outlive its runner.
+    # A host that is silent for a minute is given up, so that a node does not outlive its runner.
     "etc/ssh/sshd_config.d/pollscope.conf": "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\n"
-    "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 3\n",
+    "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 12\n",
     "etc/modules-load.d/pollscope.conf": "e1000e\nvfio-pci\nmsr\n",
     # Drivers that udev would load for what no trial needs.
     "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in UNWANTED_MODULES),
