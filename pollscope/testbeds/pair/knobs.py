@@ -14,7 +14,7 @@ from pollscope.testbeds.pair.boot_mode import BootMode
 from pollscope.testbeds.pair.ends import End
 
 # The agent of a lost connection needs a moment to notice, to restore and to release the lock.
-REOPEN_TRIES, REOPEN_PAUSE_S = 8, 2.0
+REOPEN_LIMIT_S, REOPEN_PAUSE_S = 16.0, 2.0
 
 
 class PairKnobs(Holding):
@@ -165,12 +165,13 @@ class PairKnobs(Holding):
         return end.name in self._open and end.connection != self._open[end.name]
 
     def _retake(self, end: End) -> list[RestoreResult]:
-        for left in reversed(range(REOPEN_TRIES)):
+        deadline = time.monotonic() + REOPEN_LIMIT_S
+        while True:
             try:
                 results = self._take(end, restore_first=True)
                 break
             except HostError as error:
-                if not left:
+                if time.monotonic() > deadline:
                     self._open.pop(end.name, None)
                     raise HostAway(error.what, error.where, error.remedy) from error
             time.sleep(REOPEN_PAUSE_S)
