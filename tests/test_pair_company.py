@@ -106,7 +106,7 @@ class Answering(End):
 
 def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
     end = Answering()
-    company, params = DutCompany(end), load_text(ALONE, "spec.yaml").spec.parameters.model_dump()
+    company, params = DutCompany(end), load_text(ALONE, "spec.yaml").spec.parameters
     for _ in range(2):
         assert company.place(params) == Company(7, None, (6,))
     assert [request for request, _ in end.asked] == ["company", "aside"]

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pollscope.host.lock import start_ticks
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
 from pollscope.spec.load import load_file
+from pollscope.spec.points import Point
 from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.boot_play import boot_modes
 from pollscope.testbeds.pair.ends import End
@@ -177,9 +179,13 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VmPairT
     process.wait()
 
 
-def params_of(**levels: Any) -> dict[str, Any]:
+def point_of(**levels: Any) -> Point:
+    """A point of the sanity spec with other parameters, and the factors whose names have a dot."""
     spec = load_file(Path(__file__).resolve().parent.parent / "experiments/sanity/pair.yaml").spec
-    return {**make_plan(spec, lambda _: None).trials[0].point.params, **levels}
+    point = make_plan(spec, lambda _: None).trials[0].point
+    factors = {name: level for name, level in levels.items() if "." in name}
+    others = {name: level for name, level in levels.items() if "." not in name}
+    return replace(point, factors=factors, params=point.params.model_copy(update=others))
 
 
 def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTestbed) -> None:
@@ -192,7 +198,7 @@ def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTes
 
 
 def test_what_an_ended_run_left_is_restored_without_being_asked(running: VmPairTestbed) -> None:
-    knobs = running.knobs("test", restore_first=False)
+    knobs = running.own_knobs("test", restore_first=False)
     assert isinstance(knobs, PairKnobs)
     assert knobs._restore_first
 
@@ -205,11 +211,11 @@ def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch:
         return {"refusal": f"{request} says no"}
 
     monkeypatch.setattr(End, "ask", ask)
-    assert running.refusal(params_of()) is None
-    assert running.refusal(params_of(**{"knob.iommu": "off"})) is None  # the play sets it
+    assert running.refusal(point_of()) is None
+    assert running.refusal(point_of(**{"knob.iommu": "off"})) is None  # the play sets it
     assert not asked
-    assert "knobs_refusal says no" in str(running.refusal(params_of(**{"knob.ddio": "on"})))
-    assert running.refusal(params_of(corunner="matmul")) == "company says no"
+    assert "knobs_refusal says no" in str(running.refusal(point_of(**{"knob.ddio": "on"})))
+    assert running.refusal(point_of(corunner="matmul")) == "company says no"
     assert asked == ["dut knobs_refusal", "dut company"]
 
 
@@ -222,7 +228,7 @@ def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch:
     ],
 )
 def test_points_that_no_machine_can_host(running: VmPairTestbed, levels: dict[str, Any], reason: str) -> None:
-    assert reason in str(running.refusal(params_of(**levels)))
+    assert reason in str(running.refusal(point_of(**levels)))
 
 
 @pytest.mark.parametrize(
@@ -232,9 +238,9 @@ def test_points_that_no_machine_can_host(running: VmPairTestbed, levels: dict[st
 def test_machines_that_do_not_run_are_not_asked(running: VmPairTestbed, levels: dict[str, Any], what: str) -> None:
     for machine in running.machines:
         machine._file("process").unlink()
-    reason = running.refusal(params_of(**levels))
+    reason = running.refusal(point_of(**levels))
     assert reason == f"{what}: only machines that run can tell (pollscope testbed up vm-pair)"
-    assert running.refusal(params_of(feed="none", **{"knob.iommu": "off"})) is None
+    assert running.refusal(point_of(feed="none", **{"knob.iommu": "off"})) is None
 
 
 def test_the_inventory_of_the_machines_is_one_that_the_plays_take(tmp_path: Path) -> None:

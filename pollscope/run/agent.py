@@ -33,7 +33,7 @@ from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, write_boot_note
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
-from pollscope.spec.model import KNOB_PREFIX
+from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.testbeds.corunner import company_refusal
 
 # Of a recording in one reply.
@@ -94,12 +94,13 @@ class Agent:
 
     def company(self, params: Mapping[str, Any], dut: Sequence[int]) -> Reply:
         """The CPUs of what a point wants beside a DUT on these CPUs, and the program for it; or why not."""
+        wishes = Parameters.model_construct(**params)  # checked where the spec was read
         cpus = online_cpus()  # the DUT's may be isolated, so that this process may not run there
         if missing := sorted(set(dut) - {cpu.cpu for cpu in cpus}):
             raise HostError(f"there is no CPU {missing[0]} here, which the testbed's file names")
-        if reason := company_refusal(params, lambda: place_company(cpus, params, dut, ())):
+        if reason := company_refusal(wishes, lambda: place_company(cpus, wishes, dut, ())):
             return {"refusal": reason}
-        found = place_company(cpus, params, dut, ())
+        found = place_company(cpus, wishes, dut, ())
         return {"refusal": None, "company": asdict(found), "program": str(corunner_program())}
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> Reply:

@@ -10,10 +10,10 @@ from pollscope.base.errors import HostError
 from pollscope.host.company import Company
 from pollscope.node.client import NodeClient
 from pollscope.spec import lcores
+from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.ssh import ssh_command
 
-Params = Mapping[str, Any]
 # Parameters that choose the CPUs, and those that say whether the host has what the co-runner needs.
 _ASKED = ("corunner", "corunner_place", "corunner_footprint", "dut_core", "spinning_cores")
 
@@ -40,14 +40,14 @@ class DutCompany:
         self._program = ""
         self._placed: tuple[Company, int] | None = None  # for which connection the agent stepped aside
 
-    def refusal(self, params: Params) -> str | None:
+    def refusal(self, params: Parameters) -> str | None:
         """Why the host cannot give a point what it wants beside the DUT; None when it can."""
         try:
             return self._answer(params).refusal
         except HostError as error:
             return f"what runs beside the DUT: {error}"
 
-    def place(self, params: Params) -> Company:
+    def place(self, params: Parameters) -> Company:
         """The CPUs there; the agent and its collectors leave them to the company, and know the co-runner's.
 
         Raises:
@@ -74,8 +74,8 @@ class DutCompany:
         """Starts `pollscope-corunner` there, after `place`."""
         return NodeClient(ssh_command(self._end.host.ssh, [self._program]), log, "the co-runner")
 
-    def _answer(self, params: Params) -> _Answer:
-        asked, dut = {name: params[name] for name in _ASKED}, self._end.host.cpus[: lcores.dut_lcores(params)]
+    def _answer(self, params: Parameters) -> _Answer:
+        asked, dut = {name: getattr(params, name) for name in _ASKED}, self._end.host.cpus[: lcores.dut_lcores(params)]
         key = repr((asked, dut))
         if key not in self._answers:
             reply = self._end.ask("company", params=asked, dut=list(dut))

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.paths import CHECKOUT
@@ -26,8 +26,10 @@ from pollscope.host.company import has_company
 from pollscope.host.lock import HostLock
 from pollscope.knobs import KnobHost
 from pollscope.knobs.points import knob_settings
-from pollscope.spec.model import KNOB_PREFIX
-from pollscope.testbeds.base import Params, State
+from pollscope.spec.model import KNOB_PREFIX, Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.base import State, TestbedConfig
+from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
@@ -48,10 +50,8 @@ ROLES = ["iommu", "hugepages", "vfio"]  # packages and the release are in the im
 HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
-class VmPairConfig(BaseModel):
+class VmPairConfig(TestbedConfig):
     """The file of a vm-pair."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: Literal["vm-pair"]
     release: Literal["trixie", "bookworm"] = "trixie"
@@ -62,15 +62,16 @@ class VmPairConfig(BaseModel):
     nice: int = Field(default=0, ge=0, le=19, description="niceness of QEMU on this host")
 
 
-class VmPairTestbed:
+class VmPairTestbed(NodeTestbed):
     """Two machines and what was made for them."""
 
     kind = "vm-pair"
-    shared_tsc = False
-    modelled = False
+    summary = "two virtual machines that `pollscope testbed up vm-pair` makes on this host"
+    config_model = VmPairConfig
+    config: VmPairConfig
 
     def __init__(self, file: Path, config: VmPairConfig) -> None:
-        self.name, self.file, self.config = file.stem, file, config
+        super().__init__(file, config)
         self.folder = vm_folder() / self.name
         self.machines = Machine("dut", "generator", self.folder), Machine("generator", "dut", self.folder)
         self._recipe = Recipe(config.release, vm_folder())
@@ -83,7 +84,7 @@ class VmPairTestbed:
         config = PairConfig(kind="pair", dut=dut, generator=generator, inventory=inventory)
         # The DUT's IOMMU is a part of its QEMU, which runs on this host.
         options = {"qemu-vtd": {"monitor": str(self.machines[0].monitor)}}
-        return PairTestbed(self.file, config, self.kind, options)
+        return PairTestbed(self.file, config, options)
 
     @property
     def _made(self) -> bool:
@@ -101,30 +102,30 @@ class VmPairTestbed:
         program = f"/{IN_USE}/bin/pollscope-node"
         return PairHost(ssh=remote, ports=ports, main_cpu=0, cpus=cpus, program=program, emulated=True)
 
-    def knobs(self, what: str, restore_first: bool) -> PairKnobs:
+    def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """As a pair's; what an ended run left is always restored, since nobody else uses the machines."""
         del restore_first
-        return self._pair.knobs(what, restore_first=True)
+        return self._pair.own_knobs(what, restore_first=True)
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
-        return {**self._pair.describe(), "accelerator": self._accelerator_in_use()}
+        return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
         """As a pair's."""
         return self._pair.machine()
 
-    def refusal(self, params: Params) -> str | None:
+    def refusal(self, point: Point) -> str | None:
         """As a pair's. While no machine runs, no knob but the mode of the IOMMU and no co-runner can be judged."""
-        if params.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") == "lazy":
+        if point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") == "lazy":
             return "iommu=lazy: under a virtual IOMMU the kernel is always strict"
         if self._stopped() is None:
-            return self._pair.refusal(params)
-        unknown = [f"knob {name}" for name in knob_settings(params) if name != boot_mode.KNOB]
-        unknown += ["what runs beside the DUT"] if has_company(params) else []
+            return self._pair.refusal(point)
+        unknown = [f"knob {name}" for name in knob_settings(point.factors) if name != boot_mode.KNOB]
+        unknown += ["what runs beside the DUT"] if has_company(point.params) else []
         if unknown:
             return f"{', '.join(unknown)}: only machines that run can tell (pollscope testbed up {self.name})"
-        return self._pair.static_refusal(params)
+        return self._pair.static_refusal(point)
 
     def _stopped(self) -> Machine | None:
         return next((machine for machine in self.machines if machine.pid() is None), None)
@@ -139,10 +140,10 @@ class VmPairTestbed:
             raise HostError(f"the machine {machine.name} does not run", remedy=f"pollscope testbed up {self.name}")
         self._pair.check()
 
-    def open(self, params: Params, most_cores: int, log: Path) -> PairSession:
+    def open(self, params: Parameters, log: Path) -> PairSession:
         """As a pair's."""
         self.check()
-        return self._pair.open(params, most_cores, log)
+        return self._pair.open(params, log)
 
     def up(self) -> State:
         """Makes the image and the machines, starts them, gives them hugepages and VFIO; what is there is left as it is.
