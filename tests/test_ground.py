@@ -11,7 +11,7 @@ from synthetic_run import canary, trial, write_run
 
 from pollscope.analysis.claims import evaluate_run
 from pollscope.analysis.claims.evaluate import _finding
-from pollscope.analysis.claims.model import Claim, Ratio, Within
+from pollscope.analysis.claims.model import Claim
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
 from pollscope.analysis.drift import drift
@@ -21,6 +21,7 @@ from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.metrics.ground import BETWEEN, judge_ground, standing, trial_labels
+from pollscope.spec.predicates import Ratio, Within
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 

@@ -209,6 +209,24 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     )
 
 
+def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:
+    """The comparison as rows of a table, in base units; what is not known is empty."""
+    return [
+        {"metric": each.metric, "unit": metric_dictionary()[each.metric].unit, "point": each.point}
+        | _side("first", each.first_name, each.first)
+        | _side("second", each.second_name, each.second)
+        | _side("ratio", "", each.ratio)
+        | {"p_adjusted": each.adjusted, "beyond_noise": each.beyond_noise}
+        for each in differences
+    ]
+
+
+def _side(side: str, name: str, estimate: Estimate) -> dict[str, object]:
+    low, high = (end if estimate.has_interval else None for end in (estimate.low, estimate.high))
+    named = {side: name} if name else {}
+    return {**named, f"{side}_value": estimate.value, f"{side}_low": low, f"{side}_high": high, f"{side}_n": estimate.n}
+
+
 def _ground(differences: Sequence[Difference]) -> list[str]:
     """What is to be said of the ground under the sides."""
     apart = [each for each in differences if each.footing.same is False]

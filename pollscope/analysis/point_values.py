@@ -157,10 +157,10 @@ def groups(found: Sequence[PointValues], factor: str) -> Iterator[tuple[str, lis
         if factor in sample.levels:
             by_rest.setdefault(sample.label(factor), []).append(sample)
     for label, members in by_rest.items():
-        yield label, sorted(members, key=lambda sample: _rank(sample.levels[factor]))
+        yield label, sorted(members, key=lambda sample: level_rank(sample.levels[factor]))
 
 
-def _rank(level: Level) -> tuple[float, str]:
+def level_rank(level: Level) -> tuple[float, str]:
     """Numbers by value, `4 ways` by its number, other text after them."""
     if not isinstance(level, str):
         return float(level), ""

@@ -23,6 +23,7 @@ from pollscope.base.errors import ExitCode, PollscopeError
 # name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
 COMMANDS = {
     "doctor": "What this host can measure, what not, and why.",
+    "new": "Write a commented spec to start from.",
     "validate": "Check specs; nothing is run.",
     "schema": "Print the JSON Schema of a spec.",
     "plan": "Trials in order, expected time, points left out and why.",

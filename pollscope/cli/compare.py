@@ -10,20 +10,25 @@ from pollscope.base.errors import UsageError
 from pollscope.cli.words import MetricNames
 
 EXAMPLES = (
-    "pollscope compare results/s-f8-poll-rate/A results/s-f8-poll-rate/B",
-    "pollscope compare results/s-f5-polling-tax/A --by queues --metric tax_share",
-    "pollscope compare results/i-iommu/A --by iommu --out figures",
+    "pollscope compare results/s-f8-poll-rate/20261120T162617Z-1a2b3c latest",
+    "pollscope compare latest --by queues --metric tax_share",
+    "pollscope compare i-iommu --by iommu --out iommu.pdf",
 )
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by; names of specs, or `latest`."),
+    ],
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob, or the pairs."),
     ] = None,
     metrics: MetricNames = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the figure goes.")] = Path("figures"),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR|FILE", help="Where the figure goes; x.pdf is this one file.")
+    ] = Path("figures"),
 ) -> None:
     """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
 
@@ -33,11 +38,14 @@ def compare(
     """
     from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
     from pollscope.analysis.figures import save_comparison
+    from pollscope.cli.outputs import figure_out
+    from pollscope.store.find import find_run
     from pollscope.store.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
-    folders = [read_run(path) for path in runs]
+    target = figure_out(out)
+    folders = [read_run(find_run(word)) for word in runs]
     if by is None:
         lines = compare_runs(folders[0], folders[1], metrics)
     elif by == "pair":
@@ -46,7 +54,7 @@ def compare(
         lines = compare_levels(folders[0], by, metrics)
     typer.echo(comparison_text(lines))
     title, name = _names([folder.run_id for folder in folders], by)
-    for path in save_comparison(lines, folders, title, out, name):
+    for path in save_comparison(lines, folders, title, target.target(name)):
         typer.echo(path)
 
 

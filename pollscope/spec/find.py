@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds specs by path, by folder, by name, or by paper row ("S-F5")."""
+"""Finds specs by path, by folder, by name, or by paper row ("S-F5"), names and rows in any case."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -28,6 +28,7 @@ def find_specs(word: str) -> list[Path]:
     if path.suffix in SUFFIXES or "/" in word:
         raise UsageError("there is no such spec", word)
     known = known_specs()
+    word = next((name for name in known if name.lower() == word.lower()), word)
     if word not in known:
         close = get_close_matches(word, known, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"

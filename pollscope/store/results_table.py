@@ -60,6 +60,8 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     kinds = {f"metric.{name}": "float64" for name in metrics} | {f"absent.{name}": "str" for name in metrics}
     words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
     table = table.astype(kinds | dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    if run.meta["row"] is None:  # in words it would be "None"
+        table["row"] = pd.Series(None, index=table.index, dtype="str")
     table.attrs.update(pollscope=__version__, rules=RULES)
     return table
 

@@ -4,9 +4,9 @@
 import math
 from collections.abc import Callable, Sequence
 
-from pollscope.analysis.claims.model import StatedBounds
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import Level, PointValues, level_text
+from pollscope.spec.predicates import StatedBounds
 from pollscope.stats.estimates import Estimate, together_confidence
 
 Text = Callable[[float], str]

@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pollscope.analysis.claims.model import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
@@ -22,6 +21,7 @@ from pollscope.analysis.claims.numbers import (
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
 from pollscope.metrics.dictionary import Metric
+from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import (
     CONFIDENCE,
     Estimate,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pollscope.analysis.claims.model import Claim, TableClaim
+from pollscope.analysis.claims.model import OWN, Claim, TableClaim
 
 
 class VerdictKind(StrEnum):
@@ -68,7 +68,7 @@ class Verdict:
         """As printed by `pollscope claims --json`."""
         return {
             "claim": self.claim.id,
-            "row": self.claim.row,
+            "row": None if self.claim.source == OWN else self.claim.row,
             "paper": self.claim.paper,
             "statement": self.claim.statement,
             "source": self.claim.source,
