@@ -89,7 +89,7 @@ def test_two_runs_are_drawn(tmp_path: Path) -> None:
             0
         ].read_text()
     )
-    assert "Ratio to first" in text
+    assert "Ratio to run A" in text
     assert "0 of 3 differences are larger than noise" in text
     assert "Run first." in text
     assert "Run second." in text

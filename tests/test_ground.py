@@ -205,7 +205,7 @@ def test_a_comparison_across_grounds_is_flagged(tmp_path: Path) -> None:
     assert all(each.footing.same is False for each in apart)
     text = comparison_text(apart)
     assert "2 of 2 compare trials on different ground (marked !)" in text
-    assert f"{on_a.run_id}: A in 3 trials" in text or "first: A in 3 trials; second: B in 3 trials" in text
+    assert "run A: A in 3 trials; run B: B in 3 trials" in text
 
 
 def test_levels_on_uneven_ground_are_flagged(tmp_path: Path) -> None:

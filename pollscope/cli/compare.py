@@ -2,12 +2,15 @@
 """`pollscope compare`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pollscope.base.errors import UsageError
 from pollscope.cli.words import MetricNames
+
+if TYPE_CHECKING:
+    from pollscope.store.run_folder import RunFolder
 
 EXAMPLES = (
     "pollscope compare results/s-f8-poll-rate/20261120T162617Z-1a2b3c latest",
@@ -52,14 +55,29 @@ def compare(
         lines = compare_pairs(folders[0], metrics)
     else:
         lines = compare_levels(folders[0], by, metrics)
+    for line in _sides(folders):
+        typer.echo(line)
     typer.echo(comparison_text(lines))
     title, name = _names([folder.run_id for folder in folders], by)
     for path in save_comparison(lines, folders, title, target.target(name)):
         typer.echo(path)
 
 
+def _sides(runs: "list[RunFolder]") -> list[str]:
+    """Which run is A, which is B, and what differs between them besides the results; empty for one run."""
+    if len(runs) == 1:
+        return []
+    from pollscope.analysis.run_differences import differences_of
+
+    apart = differences_of(*runs)
+    heads = [f"{letter}: {run.path}" for letter, run in zip("AB", runs, strict=True)]
+    if not apart:
+        return [*heads, "Spec, host, build and knobs are the same.", ""]
+    return [*heads, "What differs between them:", *(f"  {line}" for line in apart), ""]
+
+
 def _names(runs: list[str], by: str | None) -> tuple[str, str]:
     """Title and file name of the figure."""
     if by is None:
-        return f"Run {runs[1]} against run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
+        return f"B, run {runs[1]}, against A, run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
     return f"Levels of {by}, all else equal", f"compare-{by}-{runs[0]}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from pollscope.base.errors import HostError, reason_of
+from pollscope.base.errors import DiskError, reason_of
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import read_run
 
@@ -33,7 +33,7 @@ def said_how_to_go_on(folder: Path) -> Iterator[None]:
     """When what is inside ends early, says what is kept and the command that goes on.
 
     Raises:
-        HostError: in place of an error of the system, for instance of a full disk.
+        DiskError: with what is kept; also in place of an error of the system, for instance of a full disk.
     """
     try:
         yield
@@ -41,11 +41,9 @@ def said_how_to_go_on(folder: Path) -> Iterator[None]:
         typer.echo(_kept(folder), err=True)
         raise
     except OSError as error:
-        raise HostError(reason_of(error), str(folder), _kept(folder)) from error
-    except HostError as error:
-        if not error.remedy and _is_begun(folder):
-            raise HostError(error.what, error.where, _kept(folder)) from error
-        raise
+        raise DiskError(reason_of(error), str(folder), _kept(folder)) from error
+    except DiskError as error:
+        raise DiskError(error.what, error.where, _kept(folder)) from error
 
 
 def _is_begun(folder: Path) -> bool:

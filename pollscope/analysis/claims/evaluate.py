@@ -24,6 +24,8 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
+# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance.
+MOST_FLAGGED = 0.5
 # Of the reasons why points were left out.
 MOST_REASONS = 2
 # All other predicates compare points with each other.
@@ -150,7 +152,11 @@ def _flagged_text(finding: Finding) -> str:
 def _without_flagged(finding: Finding, others: Finding) -> Finding:
     """The finding, unless flagged trials alone make it: others have to be there, and must not say the opposite."""
     if others.kind is VerdictKind.NOT_MEASURABLE:
-        text = f"{_flagged_text(finding)}, and the verdict ({finding.kind.value}) rests on those alone"
+        disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
+        text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
+        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
+    if finding.flagged > MOST_FLAGGED * finding.trials:
+        text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
     kind = VerdictKind.INCONCLUSIVE if others.kind in DECIDED and others.kind is not finding.kind else finding.kind
