@@ -82,6 +82,12 @@ def test_intervals_of_shares_stay_shares(values: list[float], error: float) -> N
         assert estimate.value - 1e-12 <= estimate.high <= 1
 
 
+def test_shares_that_missed_zero_by_their_error_are_zero_together() -> None:
+    estimate = PointValues({}, (-0.001, 0.0005, -0.0002), limits=(0.0, 1.0)).estimate
+    assert (estimate.value, estimate.low) == (0.0, 0.0)
+    assert 0 < estimate.high < 0.01
+
+
 @given(values=TIMES)
 def test_intervals_of_latencies_are_not_negative(values: list[float]) -> None:
     estimate = mean_estimate(values, limits=metric_dictionary()["latency_p99_ns"].limits)

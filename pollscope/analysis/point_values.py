@@ -50,7 +50,7 @@ class PointValues:
         if math.isnan(ratio.value):
             return ratio
         errors = math.hypot(self._own_error(confidence), ratio.value * other._own_error(confidence))
-        wide = ratio.widened(errors / abs(other.estimate.value))
+        wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
         return wide.clipped((0.0, math.inf)) if min(self.limits[0], other.limits[0]) >= 0 else wide
 
     def _own_error(self, confidence: float) -> float:

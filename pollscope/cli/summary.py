@@ -126,7 +126,8 @@ def _cell(metric: str, sample: PointValues | None) -> str:
 
 def _caption(points: int) -> str:
     rest = f"; the first {MOST_ROWS} of {points} points" if points > MOST_ROWS else ""
-    return f"mean ± half of its 95 % interval: points of a share, otherwise per cent of the mean{rest}"
+    ends = "both ends where it meets what is possible"
+    return f"mean ± half of its 95 % interval ({ends}): points of a share, otherwise per cent of the mean{rest}"
 
 
 def failed_claims(folder: Path) -> list[str]:

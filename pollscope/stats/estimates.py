@@ -64,10 +64,9 @@ class Estimate:
         return Estimate(self.value, self.value - below, self.value + above, self.n, self.method)
 
     def clipped(self, limits: tuple[float, float]) -> "Estimate":
-        """The part of the interval that is possible; unchanged where the value itself lies outside."""
-        if not self.has_interval or not limits[0] <= self.value <= limits[1]:
-            return self
-        return replace(self, low=max(self.low, limits[0]), high=min(self.high, limits[1]))
+        """The part of the interval that is possible; a value that missed a limit by its error is at the limit."""
+        value, low, high = (min(max(end, limits[0]), limits[1]) for end in (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high) if self.has_interval else replace(self, value=value)
 
     def scaled(self, factor: float) -> "Estimate":
         """The estimate in another unit; `factor` is positive."""
