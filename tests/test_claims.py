@@ -347,7 +347,7 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     worse = [synthetic.disturbed(record) if record["factors"]["queues"] == 512 else record for record in sides]
     verdict = judged(tmp_path / "side", worse, claim(**RATIO))
     assert verdict.kind is INCONCLUSIVE
-    assert "5 of 10 trials are flagged, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
+    assert "5 of 10 trials disturbed, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
 
 
 def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from pollscope.store.run_folder import RunFolder, read_run
 RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
 
 
-def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: str) -> RunFolder:
+def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: Any) -> RunFolder:
     """Three trials a mode: strict forwards a fifth less, by far more than the trials differ."""
     trials = [
         synthetic.trial(f"{mode}:{repeat}", mode, repeat, {"knob.iommu": mode}, pps=RATES[mode] * (1 + repeat / 1000))
@@ -129,3 +130,24 @@ def test_a_knob_with_many_levels_is_no_comparison(tmp_path: Path) -> None:
         for repeat in range(2)
     ]
     assert compare_knobs(read_run(synthetic.write_run(tmp_path / "run", trials, row="I-WAYS"))) == {}
+
+
+def test_what_is_the_same_number_everywhere_is_left_out_unless_asked_for(tmp_path: Path) -> None:
+    run = iommu_run(tmp_path / "run")
+    assert "loss_share" not in {each.metric for each in compare_levels(run, "iommu", None)}
+    assert {each.metric for each in compare_levels(run, "iommu", ["loss_share"])} == {"loss_share"}
+
+
+def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
+    one = iommu_run(tmp_path / "one", run_id="first", spec={"parameters": {"burst": 32}})
+    two = iommu_run(tmp_path / "two", run_id="second", spec={"parameters": {"burst": 64}})
+    done = pollscope("compare", one.path, two.path, "--metric", "rx_pps", "--out", "c.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:4] == [
+        f"A: {one.path}",
+        f"B: {two.path}",
+        "What differs between them:",
+        "  parameters.burst: 32 in A, 64 in B",
+    ]
+    assert "intervals leave 1 out; chance alone would give about 0.15." in done.stdout
+    assert done.stdout.split()[-2:] == ["c.svg", "c.csv"]

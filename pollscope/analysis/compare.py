@@ -97,7 +97,7 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
     old = [name for name, run in zip(names, runs, strict=True) if trials_of_before(run)]
     if len(old) == 1:
         found = [replace(each, accounting_apart=old[0]) if each.metric in TOUCHED else each for each in found]
-    return _not_empty(found, "the runs have no point with a common metric")
+    return _not_empty(found, "the runs have no point with a common metric", metrics)
 
 
 def _constants(tables: Sequence[pd.DataFrame]) -> list[str]:
@@ -115,7 +115,7 @@ def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -
     """
     table = measured(current_table(run))
     factor = _swept(factor, factors(table), run)
-    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}")
+    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}", metrics)
 
 
 def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
@@ -155,12 +155,18 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
         raise UsageError("pairs are compared with their own baselines; this run has none", str(run.path), "baseline")
     found = []
     for metric in _chosen(metrics):
-        sides = [{each.label(): each for each in by_point(_relative(table, pair, metric), metric)} for pair in pairs]
+        sides = [{each.label(): each for each in _shares_of_baseline(table, pair, metric)} for pair in pairs]
         for pair, other in zip(pairs[1:], sides[1:], strict=True):
             names = f"pair {pairs[0]}", f"pair {pair}"
             both = [label for label in sides[0] if label in other]
             found += [replace(_difference(metric, at, names, sides[0][at], other[at]), relative=True) for at in both]
-    return _not_empty(found, "no metric was measured on two pairs and in their baselines")
+    return _not_empty(found, "no metric was measured on two pairs and in their baselines", metrics)
+
+
+def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
+    """The samples of a pair, which as ratios to its baselines have not the limits of the metric."""
+    found = by_point(_relative(table, pair, metric), metric)
+    return [replace(each, limits=(each.limits[0], math.inf)) for each in found]
 
 
 def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
@@ -185,10 +191,11 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
     return [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]
 
 
-def _not_empty(found: list[Difference], complaint: str) -> list[Difference]:
+def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] | None) -> list[Difference]:
+    """The differences, adjusted; constants are left out unless their metric was asked for."""
     if not found:
         raise UsageError(complaint, remedy="choose others with --metric")
-    moving = [each for each in found if not each.is_constant]
+    moving = [each for each in found if metrics or not each.is_constant]
     return _adjusted(moving or found)
 
 

@@ -20,9 +20,9 @@ def differences_of(first: RunFolder, second: RunFolder) -> list[str]:
         for part in PARTS
         for path, left, right in _apart(part, first.meta.get(part), second.meta.get(part))
     ]
-    for key in ("pollscope", "overrides"):
-        if first.meta.get(key) != second.meta.get(key):
-            lines.append(f"{key}: {_text(first.meta.get(key))} in A, {_text(second.meta.get(key))} in B")
+    versions = [each.meta.get("pollscope") for each in (first, second)]
+    if versions[0] != versions[1]:
+        lines.append(f"pollscope: {_text(versions[0])} in A, {_text(versions[1])} in B")
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], *([f"and {more} more, see run.json of both"] if more > 0 else [])]
 
