@@ -147,7 +147,8 @@ def test_a_host_that_cannot_be_entered_is_one_line(
 ) -> None:
     other = {key: free_port() if value is None else value for key, value in wrong.items()}
     testbed = pair_file(sshd, build_dir, cli.folder, **other)
-    for command in (["run", cli.spec(SPEC), "--testbed", testbed], ["testbed", "status", testbed]):
+    commands: list[list[str | Path]] = [["run", cli.spec(SPEC), "--testbed", testbed], ["testbed", "status", testbed]]
+    for command in commands:
         done = cli(*command)
         assert done.returncode == 3
         assert said in done.stderr + done.stdout

@@ -97,7 +97,7 @@ def test_journal_is_on_disk_before_the_first_write(module: ModuleType, tmp_path:
     tree = Tree(tmp_path, {"node0": 5})
     seen: list[dict[str, Any]] = []
 
-    class Watched(module.Host):  # type: ignore[misc, name-defined]
+    class Watched(module.Host):  # type: ignore[misc, name-defined]  # loaded while it runs
         def write(self, wanted: dict[str, int]) -> dict[str, int]:
             seen.append(json.loads(tree.journal.read_text()))
             written: dict[str, int] = super().write(wanted)
@@ -120,7 +120,7 @@ def test_restores_after_a_crash_between_write_and_read_back(module: ModuleType, 
 def test_takes_what_a_short_kernel_gives(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 0})
 
-    class Short(module.Host):  # type: ignore[misc, name-defined]
+    class Short(module.Host):  # type: ignore[misc, name-defined]  # loaded while it runs
         def write(self, wanted: dict[str, int]) -> dict[str, int]:
             tree.set("node0", min(wanted["node0"], 300))
             return {"node0": tree.pages("node0")}
@@ -176,7 +176,7 @@ def test_a_host_that_forbids_writing_leaves_no_journal(module: ModuleType, tmp_p
     with pytest.raises(module.Refused, match="cannot be written"):
         module.Host(tree.root).write({"node0": 1})
 
-    class ReadOnly(module.Host):  # type: ignore[misc, name-defined]
+    class ReadOnly(module.Host):  # type: ignore[misc, name-defined]  # loaded while it runs
         def counts(self, name: str = "nr_hugepages") -> dict[str, int]:
             return {"node0": 0}
 

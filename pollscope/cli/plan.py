@@ -12,7 +12,7 @@ from pollscope.plan.plan import Plan, Trial, plan_parts
 from pollscope.run.run import no_point_left
 from pollscope.spec import Overrides, known_specs, load_file
 from pollscope.spec.advice import load_text
-from pollscope.testbeds import DEFAULT, make_testbed, parts_of
+from pollscope.testbeds import DEFAULT, make_testbed
 
 EXAMPLES = (
     "pollscope plan S-F5",
@@ -37,7 +37,7 @@ def plan(
     for path in paths:
         loaded = load_file(path, Overrides(quick, tuple(settings or ())))
         say_of(loaded)
-        parts = parts_of(chosen)
+        parts = chosen.parts
         plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in parts])
         shown = [
             (made, chosen.name if len(parts) == 1 else f"{chosen.name} {part.name}")

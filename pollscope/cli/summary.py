@@ -18,7 +18,7 @@ from pollscope.analysis.saturation import generator_bound_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.run.run import Outcome
+from pollscope.run.execution import Outcome
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 

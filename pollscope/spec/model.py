@@ -28,7 +28,7 @@ from pollscope.base.fields import (
     WindowNs,
     expand_levels,
 )
-from pollscope.base.names import WORKLOADS, papers
+from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.spec.knob_values import parse_setting
 from pollscope.spec.predicates import OwnClaim
 
@@ -36,7 +36,6 @@ FORMAT = 1
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
-TESTBEDS = Literal["loopback", "vm-pair", "pair", "model"]
 
 RowId = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$", examples=["S-F5"])]
 
@@ -164,6 +163,10 @@ class Parameters(Model):
     load_of_line: Probability | None = Field(default=None, description="offered load as a share of line rate")
     load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
+
+    def only(self, names: Iterable[str]) -> dict[str, Any]:
+        """Some of them, by name."""
+        return {name: getattr(self, name) for name in names}
 
 
 def _without_none(annotation: Any) -> Any:
@@ -409,11 +412,11 @@ class Spec(Model):
     title: str = Field(min_length=1)
     source: str | None = Field(default=None, description="section and figure of the paper, its testbed")
     notes: str | None = None
-    testbeds: tuple[TESTBEDS, ...] = Field(
+    testbeds: tuple[Annotated[str, OneOf(lambda: TESTBEDS)], ...] = Field(
         default=("loopback",), strict=False, min_length=1, description="where it can run"
     )
     parameters: Parameters = Parameters()
-    factors: Factors = Factors()  # type: ignore[valid-type]
+    factors: Factors = Factors()
     zip: tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...] = Field(
         default=(), strict=False, description="groups of factors that move together instead of crossing"
     )
@@ -451,7 +454,7 @@ class Spec(Model):
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
         """Factor -> its levels in base units; knobs first, then in the order of `Parameters`."""
-        knobs = {name: knob_levels(name, levels) for name, levels in self.factors.knobs.items()}  # type: ignore[attr-defined]
+        knobs = {name: knob_levels(name, levels) for name, levels in self.factors.knobs.items()}
         every = {name: getattr(self.factors, name) for name in Parameters.model_fields}
         return {**knobs, **{name: levels for name, levels in every.items() if levels is not None}}
 

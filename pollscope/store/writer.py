@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pollscope.base.errors import DiskError, UsageError
+from pollscope.host.files import make_folder, sync_folder
 from pollscope.stats.histogram import stored_form
 
 FORMAT = 1
@@ -48,6 +49,7 @@ class RunWriter:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
         with _written(folder / TRIALS_FILE):
             self._trials = (folder / TRIALS_FILE).open("ab", buffering=0)
+            sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
@@ -60,7 +62,7 @@ class RunWriter:
             DiskError: it cannot be made.
         """
         try:
-            folder.mkdir(parents=True)
+            make_folder(folder, exist_ok=False)
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
@@ -92,8 +94,11 @@ class RunWriter:
             numbered = {"canary": self._canaries, **canary}
             line = json.dumps(numbered, separators=(",", ":"), allow_nan=False).encode() + b"\n"
             path = self.folder / GROUND_FILE
-            with _written(path), path.open("ab", buffering=0) as file:
-                _append(file, line)
+            with _written(path):
+                with path.open("ab", buffering=0) as file:
+                    _append(file, line)
+                if self._canaries == 0:
+                    sync_folder(self.folder)
             self._canaries += 1
         return numbered
 
@@ -169,17 +174,8 @@ def _replace(path: Path, content: Mapping[str, Any]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except DiskError:
         with suppress(OSError):
             temporary.unlink()
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    # A rename is on the disk only when the directory is (fsync(2), notes).
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
