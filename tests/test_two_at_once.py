@@ -26,7 +26,7 @@ def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_benchmark_waits_and_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
     holder = HostLock("run first-spec").acquire()
-    command = [sys.executable, ALONE, sys.executable, "-c", "import os; print(os.environ['POLLSCOPE_STATE_DIR'])"]
+    command = [sys.executable, str(ALONE), sys.executable, "-c", "import os; print(os.environ['POLLSCOPE_STATE_DIR'])"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
         said = waiting.stderr.readline()
