@@ -12,7 +12,7 @@ from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.style import look
-from pollscope.analysis.figures.sweep import asked_figure, default_figure, shown_figures
+from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
 from pollscope.analysis.point_values import factors, measured
 from pollscope.base.names import FIGURES, load
 from pollscope.store.results_table import current_table
@@ -54,10 +54,11 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
 
 
 def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
-    """A sentence for each figure of the run's rows that would show this run empty or wrong."""
+    """A sentence for each figure of the run's rows, and of its spec, that would show this run empty or wrong."""
     swept = _swept(run)
     reasons = {each.row: each.misfit(swept) for each in _row_figures(run, paper)}
-    return [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
+    refused = [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
+    return refused if paper is not None else [*refused, *refused_shown(run)]
 
 
 def _row_figures(run: RunFolder, paper: str | None) -> list[PaperFigure]:
