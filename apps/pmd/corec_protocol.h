@@ -54,6 +54,7 @@
 #ifndef COREC_COUNT_BITS
 #define COREC_COUNT_BITS 64
 #endif
+enum { COREC_SPARE_BITS = 64 - COREC_COUNT_BITS };
 
 /* Two lines: the prefetcher fetches them in pairs. */
 #define COREC_APART_BYTES 128
@@ -67,12 +68,12 @@ struct corec_counts {
 
 static inline uint64_t corec_later(uint64_t count, uint64_t steps)
 {
-	return (count + steps) << (64 - COREC_COUNT_BITS) >> (64 - COREC_COUNT_BITS);
+	return (count + steps) << COREC_SPARE_BITS >> COREC_SPARE_BITS;
 }
 
 static inline int64_t corec_distance(uint64_t from, uint64_t to)
 {
-	return (int64_t)((to - from) << (64 - COREC_COUNT_BITS)) >> (64 - COREC_COUNT_BITS);
+	return (int64_t)((to - from) << COREC_SPARE_BITS) >> COREC_SPARE_BITS;
 }
 
 struct corec_queue {
@@ -141,7 +142,7 @@ static inline void corec_return(struct corec_queue *q)
 #else
 		const uint64_t place = tail & q->mask;
 
-		tail = corec_later(tail, n);
+		from = tail = corec_later(tail, n);
 		corec_store_release(&q->counts.tail, tail);
 		corec_ring_doorbell(q, tail);
 		corec_store_relaxed(&q->done[place], 0);

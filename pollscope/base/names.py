@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 from pollscope.base.paths import data_folder
 
+# Organisations in which every core polls every RX queue.
+SHARED_QUEUES = ("locked", "trylock", "corec")
+
 KNOBS: Mapping[str, str] = MappingProxyType(
     {
         "ddio": "pollscope.knobs.ddio:Ddio",

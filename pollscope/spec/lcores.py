@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 
 Params = Mapping[str, Any]
 
@@ -18,10 +18,10 @@ def dispatchers(params: Params) -> int:
 
 
 def pollers(params: Params) -> int:
-    """Lcores that share the RX queues out among themselves; with `locked` all of them poll every queue."""
+    """Lcores that share the RX queues out among themselves; or one, where all of them poll every queue."""
     if params["workload"] in RECEIVE_NOTHING:
         return 0
-    return dispatchers(params) or (1 if params["organisation"] == "locked" else int(params["cores"]))
+    return dispatchers(params) or (1 if params["organisation"] in SHARED_QUEUES else int(params["cores"]))
 
 
 def dut_lcores(params: Params) -> int:
