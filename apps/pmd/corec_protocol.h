@@ -49,12 +49,11 @@
  * What the checks take away to see it missed; the driver takes nothing away.
  *   COREC_UNBOUNDED    a claim is not bounded by TAIL
  *   COREC_LATE_CLEAR   marks are cleared after TAIL has moved
- *   COREC_COUNT_BITS   width of the counts
+ *   COREC_SPARE_BITS   so many of a count's 64 bits are not there
  */
-#ifndef COREC_COUNT_BITS
-#define COREC_COUNT_BITS 64
+#ifndef COREC_SPARE_BITS
+#define COREC_SPARE_BITS 0
 #endif
-enum { COREC_SPARE_BITS = 64 - COREC_COUNT_BITS };
 
 /* Two lines: the prefetcher fetches them in pairs. */
 #define COREC_APART_BYTES 128
@@ -155,8 +154,7 @@ static inline void corec_return(struct corec_queue *q)
 	corec_store_release(&q->counts.returning, 0);
 }
 
-static inline uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uint32_t most,
-                                  const corec_how how)
+static inline uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
 {
 	uint64_t first;
 	uint32_t n = corec_look(q, most, &first);
@@ -176,8 +174,7 @@ static inline uint32_t corec_take(struct corec_queue *q, corec_frame *frames, ui
 }
 
 /* One poll: up to `most` frames. 0: nothing was there, no buffer was to be had, or another core was quicker. */
-static inline uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uint32_t most,
-                                  const corec_how how)
+static inline uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
 {
 	const uint32_t n = corec_take(q, frames, most, how);
 

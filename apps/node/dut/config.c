@@ -311,7 +311,7 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 	    ports_plan_find(plan, config->tx_name, "dut.tx_port", &config->tx_port, err) ||
 	    check_frames(config, plan, err) || check_queues(config, plan, err))
 		return -1;
-	if (config->organisation == COREC)
+	if (config->organisation == COREC && config->rx_port != NO_PORT)
 		plan->ports[config->rx_port].spec.corec = true;
 	plan->held_port = config->rx_port;
 	plan->held_mbufs = config->ring_slots * dut_config_rings(config);
