@@ -7,7 +7,6 @@
 #include <rte_lpm.h>
 #include <rte_spinlock.h>
 
-#include "routes.h"
 #include "wire_bench.h"
 
 #define PREFETCH_AHEAD 4
@@ -24,7 +23,7 @@ bool bench_share_init(void)
 
 	lpm = rte_lpm_create("bench", SOCKET_ID_ANY, &config);
 	for (uint32_t i = 0; lpm != NULL && i < BENCH_ROUTES; i++)
-		if (rte_lpm_add(lpm, route_prefix(i), ROUTE_PREFIX_BITS, i) != 0)
+		if (rte_lpm_add(lpm, bench_route(i), BENCH_ROUTE_BITS, i) != 0)
 			bench_share_exit();
 	if (lpm == NULL)
 		fprintf(stderr, "wire-bench: no table of %d routes\n", BENCH_ROUTES);

@@ -42,7 +42,15 @@ bool bench_fill_first_queues(unsigned int frames);
  * back on its own TX queue. By how they keep out of each other's way: not at all (one worker), rx=corec, a spin lock that is
  * waited for, or one that is not.
  */
-#define BENCH_ROUTES 4096
+#define BENCH_ROUTES     4096
+#define BENCH_ROUTE_BITS 24
+
+/* Network address of route i, host byte order. */
+static inline uint32_t bench_route(uint32_t i)
+{
+	return UINT32_C(10) << 24 | i << 8;
+}
+
 bool bench_share_init(void);
 void bench_share_exit(void);
 uint32_t bench_share_step(unsigned int worker);

@@ -7,7 +7,6 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-#include "routes.h"
 #include "wire_bench.h"
 
 #define PAIR_NAME    "net_crossover0"
@@ -136,7 +135,7 @@ static struct rte_mbuf *make_routed_frame(uint32_t route)
 
 	if (m != NULL)
 		rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr))->dst_addr =
-		        rte_cpu_to_be_32(route_address(route % BENCH_ROUTES, 1));
+		        rte_cpu_to_be_32(bench_route(route % BENCH_ROUTES) | 1);
 	return m;
 }
 

@@ -23,10 +23,12 @@ from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, SourceSample, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
 from pollscope.collectors.window import LcoreCounts, Series, Window
+from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
 from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.session import TrialRequest
 
 RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
 # A file name holds 255 bytes; the rest is for the hash, the attempt and the ending.
@@ -99,17 +101,13 @@ class Collection:
             self.stop()
             raise
 
-    def mark(self, times: Mapping[str, int]) -> None:
-        """The trial begins now: marks the phases that follow (right to the time a `start` request takes, below 1 ms).
-
-        Args:
-            times: `warmup_ns`, `window_ns`.
-        """
+    def mark(self, request: TrialRequest) -> None:
+        """The trial begins now: marks the phases that follow (right to the time its request takes, below 1 ms)."""
         now = time.monotonic_ns()
         for host in self._hosts:
             host.session.mark("warmup", now)
-            host.session.mark("window", now + times["warmup_ns"])
-            host.session.mark("drain", now + times["warmup_ns"] + times["window_ns"])
+            host.session.mark("window", now + request.warmup_ns)
+            host.session.mark("drain", now + request.warmup_ns + request.window_ns)
 
     def stop(self) -> None:
         """Stops them, the last started first."""
@@ -343,11 +341,12 @@ def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any])
 def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
     new = path.with_name(".new.parquet")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_samples(new, samples)
         with new.open("rb") as file:
             os.fsync(file.fileno())
         new.replace(path)
+        sync_folder(path.parent)
     except OSError as error:
         raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
     return path
