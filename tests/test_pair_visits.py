@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from pollscope.testbeds.pair.config import AtStart
 from pollscope.testbeds.pair.session import PairSession
+from pollscope.testbeds.session import TrialRequest
 
 TSC_HZ = 1_000_000_000
 TIMES = {"warmup_ns": 20_000_000, "window_ns": 1_000_000, "drain_max_ns": 0}
-START = {"trial": "t", **TIMES, "rate": {"saturate": True}}
 
 
 class FakeNode:
@@ -42,13 +43,14 @@ def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list
     dut: Any = FakeNode()
     generator: Any = FakeNode()
     config: Any = SimpleNamespace(dut=SimpleNamespace(ssh="d"), generator=SimpleNamespace(ssh="g"))
-    session = PairSession(config, dut, generator, (), {})
+    company: Any = None
+    session = PairSession(config, dut, generator, (), company, {}, AtStart())
     session._configured = {
         "ports": [{"name": "dut/b", "rx_queues": queues}],
         "dut": {"rx_port": "dut/b"},
         "gen": {"shape": "PC", "background_probability": 0.05, **gen},
     }
-    session._run({**START, **({"rate": rate} if rate else {})})
+    session._run(TrialRequest("t", **TIMES, rate=rate or {"saturate": True}))
     return [fields["per_s"] for command, fields in generator.asked if command == "visits"]
 
 

@@ -50,7 +50,6 @@ class Bench:
             "pollscope_roles": ["pollscope_apps"],
             "pollscope_apps_archive": str(self.folder / "release.tar.gz"),
             "pollscope_apps_prefix": str(self.folder / "opt/pollscope"),
-            "hugepages_journal": str(self.folder / "state/hugepages.json"),
             **variables,
         }
         assert not REBOOTING & set(common["pollscope_roles"]), "a test must not reboot this machine"

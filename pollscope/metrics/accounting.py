@@ -8,6 +8,7 @@ empty polls, visits, packets, and switches from empty polls to visits. Errors ar
 jackknife over blocks of the window, because neighbouring slices are not independent.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,6 @@ VARIABLES, QUIET_VARIABLES = 6, 3
 MIN_SLICES, MIN_BLOCKS = 64, 6
 # Fewer slices of a block than these have no slope of their own.
 MIN_BLOCK_SLICES = 16
-# Median of the absolute value of a standard normal variable.
-NORMAL_MEDIAN = 0.6745
 # By weight, so about; fewer say nothing of what a visit costs.
 MIN_VISITS = 30
 # A class whose error is above this share of the window is not told apart from the others.
@@ -39,11 +38,14 @@ MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
 CALIBRATION_ERROR = 0.35
 # By so much slices and the loop between them differ in the cost of an empty poll, as a share: seen over the grid of
 # benchmarks/accounting_truth.py. It comes on top of what a slice's spread tells.
-SLICE_ERROR = 0.025
+SLICE_ERROR = 0.02
+# Up to so much above the calibrated cost, that of slices may hold what visits leave to the empty polls behind them (64
+# queues in a cache that packets push them out of: 10 % over the same grid). Further apart, the calibration is too old.
+MOST_AFTERMATH = 1.3
 # By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent.
-MOST_ERROR_SHARE = 0.03
+MOST_ERROR_SHARE = 0.025
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
 COLLINEAR = 0.98
 
@@ -186,12 +188,20 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> Measur
     if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
         estimates = [_pooled_cost(slices, sums), _cost_by_blocks(lcore, slices, sums)]
         found = min((one for one in estimates if one is not None), key=lambda one: one.error)
-        found = MeasuredCycles(found.value, float(np.hypot(found.error, SLICE_ERROR * found.value)))
+        apart = _aftermath(found.value, calibrated)
+        found = MeasuredCycles(found.value, math.hypot(found.error, SLICE_ERROR * found.value, apart))
         if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
             return found
     if calibrated is not None:
         return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated)
     return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
+
+
+def _aftermath(cycles: float, calibrated: float | None) -> float:
+    """By how much an empty poll of the slices may be dearer than one by itself: down to what was calibrated."""
+    if calibrated is None or not calibrated < cycles <= MOST_AFTERMATH * calibrated:
+        return 0.0
+    return cycles - calibrated
 
 
 def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
@@ -203,13 +213,14 @@ def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
 def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> MeasuredCycles | None:
     """A slope for each block, weighted with its polls: right also where the cost changes from block to block.
 
-    A change is no error of either block: the error comes from the median difference of neighbours, not from the spread.
+    A change is no error of either block: the error comes from the differences of neighbours (von Neumann, Kent,
+    Bellinson and Hart, Annals of Mathematical Statistics 12, 1941), not from the spread.
     """
     if slices.min() < MIN_BLOCK_SLICES:
         return None
     costs = np.array([_slope(block) for block in sums])
     weights = _polls_by_block(lcore, len(costs))
-    deviation = float(np.median(np.abs(np.diff(costs)))) / (NORMAL_MEDIAN * np.sqrt(2))
+    deviation = float(np.sqrt(np.mean(np.diff(costs) ** 2) / 2))
     spread = deviation * float(np.sqrt(np.sum(weights**2)))
     return MeasuredCycles(float(weights @ costs), float(special.stdtrit(len(costs) - 1, 0.975)) * spread)
 

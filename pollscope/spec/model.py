@@ -28,14 +28,14 @@ from pollscope.base.fields import (
     WindowNs,
     expand_levels,
 )
-from pollscope.base.names import WORKLOADS, papers
+from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.spec.knob_values import parse_setting
+from pollscope.spec.predicates import OwnClaim
 
 FORMAT = 1
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
-TESTBEDS = Literal["loopback", "vm-pair", "pair", "model"]
 
 RowId = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$", examples=["S-F5"])]
 
@@ -163,6 +163,10 @@ class Parameters(Model):
     load_of_line: Probability | None = Field(default=None, description="offered load as a share of line rate")
     load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
+
+    def only(self, names: Iterable[str]) -> dict[str, Any]:
+        """Some of them, by name."""
+        return {name: getattr(self, name) for name in names}
 
 
 def _without_none(annotation: Any) -> Any:
@@ -372,12 +376,35 @@ class Quick(Model):
     baseline: dict[str, Any] | None = None
 
 
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
+
+
+class Show(Model):
+    """A figure of a run: metrics over a factor, a line for each level of others."""
+
+    x: str = Field(description="the factor along the x axis")
+    y: Annotated[Names, Field(min_length=1)] = Field(description="metrics, a panel each")
+    by: Names = Field(default=(), description="factors whose levels are lines; default: all others")
+    at: dict[str, Any] = Field(default={}, description="factors that are held at one level")
+    ratio_to: int | float | str | None = Field(
+        default=None, description="level of `by` or `x`, or FACTOR=LEVEL, that all others are divided by"
+    )
+    log: Annotated[tuple[Literal["x", "y"], ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
+        default=(), description="axes that are logarithmic"
+    )
+    title: str | None = Field(default=None, description="below the figure")
+
+
 class Spec(Model):
-    """One experiment: which row of which paper it measures, what is swept, and how a trial is made."""
+    """One experiment: what is swept, how a trial is made, and which row of which paper it measures, if any."""
 
     format: Literal[1] = Field(description="version of the spec format")
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="folder name of its runs")
-    row: RowId | None = Field(default=None, description="the paper row that it measures")
+    row: RowId | None = Field(default=None, description="the paper row that it measures, if any")
     rows: tuple[RowId, ...] | None = Field(
         default=None, strict=False, min_length=1, description="when it measures several"
     )
@@ -385,7 +412,7 @@ class Spec(Model):
     title: str = Field(min_length=1)
     source: str | None = Field(default=None, description="section and figure of the paper, its testbed")
     notes: str | None = None
-    testbeds: tuple[TESTBEDS, ...] = Field(
+    testbeds: tuple[Annotated[str, OneOf(lambda: TESTBEDS)], ...] = Field(
         default=("loopback",), strict=False, min_length=1, description="where it can run"
     )
     parameters: Parameters = Parameters()
@@ -405,20 +432,24 @@ class Spec(Model):
     maximum: Maximum = Maximum()
     noise: Noise = Noise()
     quick: Quick | None = None
+    show: Annotated[tuple[Show, ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
+        default=(), description="figures of its runs: one, or a list"
+    )
+    claims: tuple[OwnClaim, ...] = Field(default=(), strict=False, description="what its author expects of the data")
     must: Literal["claims"] | None = Field(
-        default=None, description="claims: `run` fails when a claim of its rows disagrees"
+        default=None, description="claims: `run` fails when a claim of its rows, or its own, disagrees"
     )
 
     @model_validator(mode="after")
     def _row_or_rows(self) -> Self:
-        if (self.row is None) == (self.rows is None):
-            raise ValueError("exactly one of row and rows is given")
+        if self.row is not None and self.rows is not None:
+            raise ValueError("row and rows are both given; give one of them, or none for a question of your own")
         return self
 
     @property
     def all_rows(self) -> tuple[str, ...]:
-        """The paper rows, main row first."""
-        return self.rows if self.rows is not None else (self.row or "",)
+        """The paper rows, main row first; empty for a question of one's own."""
+        return self.rows or ((self.row,) if self.row is not None else ())
 
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:

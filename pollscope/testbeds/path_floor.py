@@ -6,17 +6,15 @@ sees how much of a latency is the path and the instrument (docs/latency.md).
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pollscope.base.errors import TrialError
 from pollscope.spec.lcores import has_generator
-from pollscope.testbeds import Session
+from pollscope.spec.model import Parameters
+from pollscope.testbeds.session import Session, TrialRequest
 
-Params = Mapping[str, Any]
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
-TIMES = {"warmup_ns": 20_000_000, "window_ns": 200_000_000, "drain_max_ns": 50_000_000}
-RATE = {"pps": 50_000.0}
+REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # What the floor depends on.
 PARAMETERS = ("frame", "mtu", "rx_desc", "tx_desc", "dma")
 
@@ -27,29 +25,29 @@ class PathFloors:
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}
 
-    def of(self, session: Session, params: Params) -> dict[str, Any]:
+    def of(self, session: Session, params: Parameters) -> dict[str, Any]:
         """The record's `floor` for these parameters; may leave the session configured without a DUT.
 
         Raises:
             NodeLost: the node hung or died.
         """
-        if not (has_generator(params) and params["generator_receives"]):
+        if not (has_generator(params) and params.generator_receives):
             return {"absent": "the generator does not receive in this set-up"}
-        key = json.dumps([params[name] for name in PARAMETERS])
+        key = json.dumps(params.only(PARAMETERS))
         if key not in self._found:
             self._found[key] = _measured(session, params)
         return self._found[key]
 
 
-def _measured(session: Session, params: Params) -> dict[str, Any]:
+def _measured(session: Session, params: Parameters) -> dict[str, Any]:
     try:
-        measured = session.floor(params, TIMES, RATE)
+        measured = session.floor(params, REQUEST)
     except TrialError as error:
         return {"absent": f"it could not be measured: {error}"}
     if isinstance(measured, str):
         return {"absent": measured}
-    lcores = measured.result.get("gen", {}).get("lcores", [])
+    lcores = measured.get("gen", {}).get("lcores", [])
     latencies = [lcore["latency_ns"] for lcore in lcores if "latency_ns" in lcore]
     if not latencies:
         return {"absent": "the node reported no latency"}
-    return {"rate": dict(RATE), **{name: params[name] for name in PARAMETERS}, "latency_ns": latencies[0]}
+    return {"rate": REQUEST.rate, **params.only(PARAMETERS), "latency_ns": latencies[0]}

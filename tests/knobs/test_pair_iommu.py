@@ -21,7 +21,7 @@ from ssh_host import SshHost, running_sshd
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import HostLock
-from pollscope.run.run import NOT_RESTORED
+from pollscope.run.execution import NOT_RESTORED
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds.pair import boot_play as pair_inventory
 from pollscope.testbeds.pair import knobs as pair_knobs
@@ -138,6 +138,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         (tmp_path / name).mkdir()
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "conductor"))
     monkeypatch.setattr(pair_knobs, "REOPEN_PAUSE_S", 0.1)
+    monkeypatch.setattr(pair_knobs, "REOPEN_LIMIT_S", 0.8)
     with running_sshd(tmp_path / "ssh-dut") as dut, running_sshd(tmp_path / "ssh-generator") as generator:
         made = Bench(tmp_path, dut, generator)
         monkeypatch.setattr(pair_inventory, "run_play", made.machine.play)

@@ -3,53 +3,58 @@
 
 The two have clocks of their own. The DUT starts first and goes on until the generator has drained, so that it misses no
 packet; each cuts its window by its own clock, the DUT's as much earlier as it started earlier. While that is less than
-the warm-up, traffic flows all through the DUT's window; it is checked with the times of the start requests.
+the warm-up, traffic flows all through the DUT's window: short warm-ups are lengthened, and it is checked with the times
+of the start requests.
 """
 
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from pollscope.base.errors import HostError, TrialError
-from pollscope.host.company import Company
+from pollscope.base.errors import TrialError
+from pollscope.host.company import Company, has_company
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
 from pollscope.node.requests import Wiring, configure_request
-from pollscope.testbeds.base import Measured, Params
+from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.activity import PairWatch
-from pollscope.testbeds.pair.config import PairConfig
+from pollscope.testbeds.pair.company import DutCompany
+from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
 from pollscope.testbeds.pair.ssh import LOST_STATUS
+from pollscope.testbeds.session import TrialRequest
 
 # One port name may stand on both hosts, so records say whose it is.
 DUT, GENERATOR = "dut/", "gen/"
 CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
 REQUEST_LIMIT_S = 20.0
-CALIBRATE_TRIES, CALIBRATE_PAUSE_S = 5, 0.5
+# A wire is quiet within milliseconds; between emulated NICs QEMU keeps up to 10 000 frames (net/queue.c).
+QUIET_LIMIT_S, TAKE_NS = 60.0, 500_000_000
 # Ports negotiate for seconds after they are started, and begin anew when the other end is.
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 # A trial may end this much later than planned before a node counts as hung.
 GRACE_S = 30.0
+# Two start requests over SSH take milliseconds; on emulated machines of a busy host they took up to 0.2 s.
+LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
+LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 VISITS_LOOKS = (0.4, 0.8)
 
 
 Options = Mapping[str, Mapping[str, object]]
-NO_COMPANY = "co-runners and spinning cores are placed by the topology of this host, not of another one"
 
 
-def wiring(config: PairConfig, params: Params) -> Wiring:
+def wiring(config: PairConfig, params: Parameters) -> Wiring:
     """Lcores and ports of a pair, as records have them: workers first, then dispatchers."""
     polling = [1 + index for index in range(len(config.dut.cpus))]
     dut, generator = config.dut.ports, config.generator.ports
     return Wiring(
         generator_lcore=1,
-        dut_lcores=polling[: params["cores"]],
-        dispatcher_lcores=polling[params["cores"] :],
+        dut_lcores=polling[: params.cores],
+        dispatcher_lcores=polling[params.cores :],
         gen_tx=GENERATOR + generator.tx,
         dut_rx=DUT + dut.rx,
         dut_tx=DUT + dut.tx,
@@ -90,10 +95,6 @@ def merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns:
     }
 
 
-def _planned_s(start: Mapping[str, Any]) -> float:
-    return float(start["warmup_ns"] + start["window_ns"] + start["drain_max_ns"]) / 1e9
-
-
 class PairSession:
     """Both nodes.
 
@@ -102,6 +103,7 @@ class PairSession:
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
         ends: agents on both hosts, for collectors and for what else runs there.
+        company: what runs beside the DUT.
         options: of collectors of this host that see the two.
     """
 
@@ -111,12 +113,14 @@ class PairSession:
         dut: NodeClient,
         generator: GeneratorClient,
         ends: Sequence[End],
+        company: DutCompany,
         options: Options,
-        at_start: Params = MappingProxyType({}),
+        at_start: AtStart,
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
-        self.ends, self._options = ends, options
+        self.ends, self._company, self._options = ends, company, options
         self._configured: dict[str, Any] = {}
+        self._latest_start_ns = 0
 
     @property
     def hello(self) -> dict[str, Any]:
@@ -143,18 +147,17 @@ class PairSession:
         """Those of collectors of this host that see the two; for a pair of real hosts there are none."""
         return self._options
 
-    def company(self, params: Params) -> Company:
-        """Never: raises HostError."""
-        raise HostError(NO_COMPANY)
+    def company(self, params: Parameters) -> Company:
+        """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""
+        return self._company.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Never: raises HostError."""
-        raise HostError(NO_COMPANY)
+        """Starts a `pollscope-corunner` on the DUT's host."""
+        return self._company.start(log)
 
-    def suits(self, params: Params) -> bool:
+    def suits(self, params: Parameters) -> bool:
         """Whether these nodes can take this configuration: they were started so, and both connections are there."""
-        same = all(params[name] == value for name, value in self._at_start.items())
-        return same and self._dut.alive and self._generator.alive
+        return AtStart.of(params) == self._at_start and self._dut.alive and self._generator.alive
 
     def watch(self) -> PairWatch:
         """What else runs on the polling CPUs of both hosts, from now on."""
@@ -162,8 +165,10 @@ class PairSession:
         nodes: dict[str, GeneratorClient] = {"dut": self._dut, "generator": self._generator}
         return PairWatch(self.ends, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
-    def configure(self, params: Params) -> dict[str, Any]:
+    def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
+        if not has_company(params):
+            self._company.leave()
         request = configure_request(params, wiring(self._config, params))
         if request != self._configured:
             self._configured = {}
@@ -197,18 +202,33 @@ class PairSession:
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
 
-    def calibrate(self, params: Params) -> dict[str, Any]:
+    @property
+    def least_warmup_ns(self) -> int:
+        """So long that traffic flows all through the DUT's window, however late the generator may start."""
+        if "gen" not in self._configured:
+            return 0
+        emulated = self._config.dut.emulated or self._config.generator.emulated
+        return max(LEAST_WARMUP_EMULATED_NS if emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
+
+    def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
-        for tries_left in reversed(range(CALIBRATE_TRIES)):
+        deadline = time.monotonic() + QUIET_LIMIT_S
+        while True:
             try:
                 with self._telling("DUT"):
-                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
+                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
                 return dict(reply["costs"])
             except NodeRefused as error:
-                if not tries_left or "packets arrived" not in error.what:
+                if time.monotonic() > deadline or "packets arrived" not in error.what:
                     raise
-            time.sleep(CALIBRATE_PAUSE_S)  # what a trial before this one left between the hosts
-        raise AssertionError("BUG: the last try neither returned nor raised")
+            self._take_what_is_left()
+
+    def _take_what_is_left(self) -> None:
+        """Lets the DUT take what a trial before this one left between the hosts."""
+        taking = {"trial": "left", "warmup_ns": 1, "window_ns": TAKE_NS, "drain_max_ns": 0}
+        with self._telling("DUT"):
+            self._dut.request("start", REQUEST_LIMIT_S, **taking)
+            self._dut.wait_trial("left", TAKE_NS / 1e9 + GRACE_S)
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each polling CPU; `role` says on which host."""
@@ -232,71 +252,69 @@ class PairSession:
     def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
-    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Why it cannot be measured: cables lead to the DUT."""
-        del params, times, rate
+        del params, request
         return "the generator's ports are joined through the DUT only, so no frame comes back without it"
 
-    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
+    def measure(self, request: TrialRequest) -> dict[str, Any]:
         """One trial.
 
         Raises:
             NodeRefused, NodeFailed: a node does not start it, or gives it up; or they started too far apart.
             NodeLost: a node hung or died, or its host was lost.
         """
-        start = {"trial": name, **times, "rate": dict(rate)}
         if "gen" not in self._configured:
-            return Measured(start, self._measure_alone(start))
-        skew_ns = self._run(start)
-        if skew_ns > times["warmup_ns"]:
+            return self._measure_alone(request)
+        skew_ns = self._run(request)
+        self._latest_start_ns = max(self._latest_start_ns, skew_ns)
+        if skew_ns > request.warmup_ns:
             raise NodeFailed(
                 f"the generator started up to {skew_ns / 1e6:.0f} ms after the DUT, longer than the warm-up of "
-                f"{times['warmup_ns'] / 1e6:.0f} ms: part of the window may have had no traffic",
+                f"{request.warmup_ns / 1e6:.0f} ms: part of the window may have had no traffic",
                 remedy="a longer trial.warmup",
             )
         with self._telling("DUT"):
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         with self._telling("generator"):
             generator = self._generator.request("read", REQUEST_LIMIT_S)
-        return Measured(start, merge_results(dut, generator, skew_ns))
+        return merge_results(dut, generator, skew_ns)
 
-    def _measure_alone(self, start: Mapping[str, Any]) -> dict[str, Any]:
+    def _measure_alone(self, request: TrialRequest) -> dict[str, Any]:
         """A trial without a generator."""
         with self._telling("DUT"):
-            self._dut.request("start", REQUEST_LIMIT_S, **{key: start[key] for key in start if key != "rate"})
-            self._dut.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
+            self._dut.request("start", REQUEST_LIMIT_S, **request.to_dut())
+            self._dut.wait_trial(request.trial, request.planned_s + GRACE_S)
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
-    def _run(self, start: Mapping[str, Any]) -> int:
+    def _run(self, request: TrialRequest) -> int:
         """Runs the trial on both; returns how much later the generator can have started, in ns."""
         held = {end: end.connection for end in self.ends if end.holds_knobs}
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
-            self._dut.request(
-                "start", REQUEST_LIMIT_S, hold=True, **{key: start[key] for key in start if key != "rate"}
-            )
+            self._dut.request("start", REQUEST_LIMIT_S, hold=True, **request.to_dut())
         try:
             with self._telling("generator"):
-                self._generator.request("start", REQUEST_LIMIT_S, **start)
+                self._generator.request("start", REQUEST_LIMIT_S, **request.to_json())
             skew_ns = time.monotonic_ns() - asked_ns
-            if self._wants_visits(start):
-                self._tell_visits(start["warmup_ns"] / 1e9)
+            if self._wants_visits(request):
+                self._tell_visits(request.warmup_ns / 1e9)
             with self._telling("generator"):
-                self._generator.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
+                self._generator.wait_trial(request.trial, request.planned_s + GRACE_S)
             self._require_ends(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
-                self._release(start)
+                self._release(request)
             raise
-        self._release(start)
+        self._release(request)
         return skew_ns
 
-    def _wants_visits(self, start: Mapping[str, Any]) -> bool:
+    def _wants_visits(self, request: TrialRequest) -> bool:
         """Whether the generator sends to cold queues and so has to know how often they are visited."""
         gen = self._configured["gen"]
         has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
-        return bool(start["rate"].get("saturate") and has_cold)
+        return bool(request.rate.get("saturate") and has_cold)
 
     def _tell_visits(self, warmup_s: float) -> None:
         """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
@@ -327,10 +345,10 @@ class PairSession:
             if end.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(end))
 
-    def _release(self, start: Mapping[str, Any]) -> None:
+    def _release(self, request: TrialRequest) -> None:
         with self._telling("DUT"):
             self._dut.request("stop", REQUEST_LIMIT_S)
-            self._dut.wait_trial(start["trial"], start["drain_max_ns"] / 1e9 + GRACE_S)
+            self._dut.wait_trial(request.trial, request.drain_max_ns / 1e9 + GRACE_S)
 
     @contextlib.contextmanager
     def _telling(self, role: str) -> Iterator[None]:
