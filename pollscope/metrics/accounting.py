@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special  # not scipy.stats, which takes a second to load
 
 # Order of the sums in the node's report (apps/lib/accounting.h).
 ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES, LOST = range(7)
@@ -201,7 +201,7 @@ def _half_width(replicates: Sums) -> float:
     """Of the 95 % interval of a jackknife's estimate (Efron, Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
     n = len(replicates)
     deviation = np.sqrt((n - 1) / n * np.sum((replicates - replicates.mean()) ** 2))
-    return float(stats.t.ppf(0.975, n - 1) * deviation)
+    return float(special.stdtrit(n - 1, 0.975) * deviation)
 
 
 def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> MeasuredCycles | str:
@@ -248,7 +248,7 @@ def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> Measu
     weights = _polls_by_block(lcore, len(costs))
     deviation = float(np.sqrt(np.mean(np.diff(costs) ** 2) / 2))
     spread = deviation * float(np.sqrt(np.sum(weights**2)))
-    return MeasuredCycles(float(weights @ costs), float(stats.t.ppf(0.975, len(costs) - 1)) * spread)
+    return MeasuredCycles(float(weights @ costs), float(special.stdtrit(len(costs) - 1, 0.975)) * spread)
 
 
 def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
