@@ -103,18 +103,29 @@ def parse(text: object, dimension: Dimension) -> int | float:
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
+def _significant(value: float, digits: int = 3) -> str:
+    """So many significant digits, all of those before the point; an exponent only far below 1."""
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text else text
+
+
+def _rounded(value: float, digits: int = 3) -> float:
+    """What a reader will see: 999.9 is 1000, and so belongs to the next prefix."""
+    return float(f"{value:.{digits}g}")
+
+
 def human_number(value: float) -> str:
     """A number for a reader: three significant digits without an exponent below a million."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(_rounded(value)) >= 1000 and abs(value) < 1e6 else f"{value:.3g}"
 
 
 def human(value: float, unit: str, digits: int = 3) -> str:
     """An amount for a reader, with an SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'."""
     for factor, prefix in _PREFIXES:
-        if abs(value) >= factor:
+        if abs(_rounded(value, digits)) >= factor:
             joint = "" if unit in ("pps", "bit/s", "B/s", "W") else " "
-            return f"{value / factor:.{digits}g} {prefix}{joint}{unit}"
-    return f"{value:.{digits}g} {unit}".rstrip()
+            return f"{_significant(value / factor, digits)} {prefix}{joint}{unit}"
+    return f"{_significant(value, digits)} {unit}".rstrip()
 
 
 def human_rate(pps: float) -> str:
@@ -123,16 +134,16 @@ def human_rate(pps: float) -> str:
 
 
 def human_size(size_bytes: float) -> str:
-    """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits."""
+    """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits or all of those before the point."""
     for power, prefix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
-        if abs(size_bytes) >= 2**power:
-            return f"{size_bytes / 2**power:.3g} {prefix}B"
+        if round(abs(size_bytes) / 2 ** (power - 10)) >= 2**10:
+            return f"{_significant(size_bytes / 2**power)} {prefix}B"
     return f"{size_bytes:.0f} B"
 
 
 def human_time(seconds: float) -> str:
     """A duration for a reader: `450 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < 1:
+    if round(seconds * 1000) < 1000:
         return f"{seconds * 1000:.0f} ms"
     whole = round(seconds)
     if whole < 60:
@@ -145,6 +156,6 @@ def human_time(seconds: float) -> str:
 def human_ns(value_ns: float) -> str:
     """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; three digits, for measured times."""
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if abs(value_ns) >= factor:
-            return f"{value_ns / factor:.3g} {unit}"
-    return f"{value_ns:.3g} ns"
+        if abs(_rounded(value_ns)) >= factor:
+            return f"{_significant(value_ns / factor)} {unit}"
+    return f"{_significant(value_ns)} ns"

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from pollscope import __version__
-from pollscope.base.errors import ExitCode, PollscopeError
+from pollscope.base.errors import ExitCode, PollscopeError, reason_of
 
 # name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
 COMMANDS = {
@@ -67,6 +67,8 @@ def _run(arguments: list[str]) -> int:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
         return _fail(error.format_message(), ExitCode.USAGE)
+    except OSError as error:  # a full disk, a folder that went away: no defect of the program
+        return _fail(reason_of(error), ExitCode.HOST)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
     if result == ExitCode.INTERRUPTED:

@@ -341,13 +341,17 @@ def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any])
 
 
 def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
-    new = path.with_name(".new.parquet")
+    # Its own name: pairs that share a run write at the same time.
+    new = path.with_name(f".{path.stem}.new.parquet")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_samples(new, samples)
         with new.open("rb") as file:
             os.fsync(file.fileno())
         new.replace(path)
+    except HostError:
+        new.unlink(missing_ok=True)
+        raise
     except OSError as error:
         raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
     return path

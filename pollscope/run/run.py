@@ -287,7 +287,7 @@ class _Run:
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
-        except PollscopeError:
+        except (PollscopeError, OSError):
             self._finish("failed")
             raise
         return self._finish("failed" if any(lane.runner.failures() for lane in self._lanes) else "complete")
@@ -356,9 +356,17 @@ class _Run:
         )
         counts = {status: sum(runner.count(status) for runner in runners) for status in ("ok", "flagged", "failed")}
         if counts["ok"] + counts["flagged"]:
-            write_table(self._writer.folder)
+            self._write_table(status)
         failures = {trial: reason for runner in runners for trial, reason in runner.failures().items()}
         return Outcome(self._writer.folder, counts["ok"], counts["flagged"], counts["failed"], failures, warnings)
+
+    def _write_table(self, status: str) -> None:
+        self._writer.close()  # all facts are on the disk: what was kept in reserve for them is free for the table
+        try:
+            write_table(self._writer.folder)
+        except HostError:
+            if status == "complete":  # else there is a graver error to tell; the table is made anew when it is read
+                raise
 
     def _maxima(self) -> dict[str, dict[str, Any]]:
         """Point -> its maximum; of several pairs POINT@PAIR, for each has its own."""

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from pollscope import __version__
-from pollscope.base.errors import UsageError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.base.paths import PACKAGE, data_folder
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
@@ -174,11 +174,16 @@ def write_table(run_folder: Path) -> Path:
 
     Raises:
         UsageError: no run folder, or one that contradicts the formats.
+        HostError: it cannot be written.
     """
     table = derive_table(read_run(run_folder))
     path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
-    table.to_parquet(new, index=False)
-    new.replace(path)
+    try:
+        table.to_parquet(new, index=False)
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise HostError(f"cannot be written: {os.strerror(error.errno or 0)}", str(path)) from error
     return path
 
 
