@@ -16,20 +16,19 @@ generator's.
 import json
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from ratio import print_ratio
 
 from pollscope.collectors.registry import probe_all
 from pollscope.metrics.derive import derive_trial
-from pollscope.plan.plan import Trial, make_plan
-from pollscope.run.collecting import RunCollectors
-from pollscope.run.trials import TrialMaker
-from pollscope.spec import LoadedSpec, load_text
-from pollscope.testbeds import DEFAULT, Testbed, make_testbed
+from pollscope.plan.plan import Plan, make_plan
+from pollscope.spec import load_text
+from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds import DEFAULT, make_testbed
+from pollscope.testbeds.base import Assignment
+from pollscope.testbeds.node_testbed import NodeTestbed
 
 TARGET = 0.98
 PAIRS = 200  # ten minutes: fewer leave an interval that is wider than what is looked for
@@ -53,9 +52,10 @@ def main() -> int:
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS
     testbed = make_testbed(DEFAULT)
     loaded = load_text(SPEC.replace("COLLECTORS", json.dumps(uses())), "collectors_overhead.py")
-    trial = make_plan(loaded.spec, testbed.refusal).trials[0]
+    assert isinstance(testbed, NodeTestbed)
+    plan = make_plan(loaded.spec, testbed.refusal)
     with tempfile.TemporaryDirectory() as folder:
-        ratios, shares = measure_pairs(testbed, loaded, trial, Path(folder), pairs)
+        ratios, shares = measure_pairs(testbed, plan, Path(folder), pairs)
     estimate = print_ratio("collectors_throughput", ratios)
     for name, several in shares.items():
         print(f"# {name}: {median(several):.2%} of a core")
@@ -71,40 +71,40 @@ def uses() -> list[dict[str, str]]:
 
 
 def measure_pairs(
-    testbed: Testbed, loaded: LoadedSpec, trial: Trial, folder: Path, pairs: int
+    testbed: NodeTestbed, plan: Plan, folder: Path, pairs: int
 ) -> tuple[list[float], dict[str, list[float]]]:
     """Ratios of throughput with to without collectors, and what share of a core each collector used."""
-    maker = TrialMaker(testbed, 1, folder / "node.log")
-    collectors = RunCollectors(loaded.spec.collectors, folder)
     ratios: list[float] = []
     shares: dict[str, list[float]] = {}
+    testbed.begin(Assignment(plan, folder, folder / "node.log", lambda canary: {"canary": 0, **canary}))
+    collectors = testbed.collectors
     try:
         for pair in range(-1, pairs):
             rates: dict[bool, float] = {True: 0.0, False: 0.0}
             first = bool(pair % 2)
             for turn, with_them in enumerate((first, not first, not first, first)):
-                maker.collectors = collectors if with_them else None
-                record = maker.make(trial, attempt=4 * (pair + 1) + turn, maximum_pps=None)
+                testbed.collectors = collectors if with_them else None
+                record = testbed.measure(plan.trials[0], attempt=4 * (pair + 1) + turn)
                 rates[with_them] += rate(record)
                 note_shares(record, shares)
             if pair >= 0:  # the first pair warms up
                 ratios.append(rates[True] / rates[False])
     finally:
-        maker.close()
+        testbed.end()
     return ratios, shares
 
 
-def rate(record: Mapping[str, Any]) -> float:
+def rate(record: TrialRecord) -> float:
     """Packets a second that the DUT received; ends the program when the trial failed."""
-    metrics, _ = derive_trial(record)
+    metrics, _ = derive_trial(record.to_json())
     if "rx_pps" not in metrics:
-        raise SystemExit(f"a trial failed: {record.get('reason')}")
+        raise SystemExit(f"a trial failed: {record.reason}")
     return float(metrics["rx_pps"])
 
 
-def note_shares(record: Mapping[str, Any], shares: dict[str, list[float]]) -> None:
+def note_shares(record: TrialRecord, shares: dict[str, list[float]]) -> None:
     """Adds the collectors' CPU shares; ends the program when one did not deliver, because then it cost nothing."""
-    for name, each in record.get("collectors", {}).items():
+    for name, each in (record.collectors or {}).items():
         if each["status"] != "ok":
             raise SystemExit(f"the collector {name} is {each['status']}: {each['reason']}")
         shares.setdefault(name, []).append(each["cpu_share"] or 0.0)

@@ -61,18 +61,23 @@ def node(folder: Path, feed: str) -> Iterator[NodeClient]:
         client.close()
 
 
-def record(client: NodeClient, params: Mapping[str, Any], rate: Mapping[str, Any]) -> dict[str, Any]:
+def record(client: NodeClient, params: Parameters, rate: Mapping[str, Any]) -> dict[str, Any]:
     """One trial, as a run records it."""
     config = configure_request(params, WIRING)
     client.request("configure", LIMIT_S, **config)
     times = {"warmup_ns": WARMUP_NS, "window_ns": WINDOW_NS, "drain_max_ns": 10_000_000}
     client.request("start", LIMIT_S, trial="bench", rate=rate, **times)
     client.wait_event(("done", "failed"), LIMIT_S)
-    return {"trial": "bench", "params": params, "config": config, "result": client.request("read", LIMIT_S)}
+    return {
+        "trial": "bench",
+        "params": params.model_dump(),
+        "config": config,
+        "result": client.request("read", LIMIT_S),
+    }
 
 
-def point(feed: str, shape: str, queues: int) -> dict[str, Any]:
-    return {**Parameters().model_dump(), **SAME, "feed": feed, "shape": shape, "queues": queues}
+def point(feed: str, shape: str, queues: int) -> Parameters:
+    return Parameters().model_copy(update={**SAME, "feed": feed, "shape": shape, "queues": queues})
 
 
 class Shape:
@@ -92,16 +97,17 @@ class Shape:
         self._off.append(abs(found.off))
         flags = shape_flags(trial)
         self._named += bool(flags)
-        said = f"{found.empty / busy:.3f} empty polls for each busy one (formula {empty_per_busy(self.params):.3f})"
+        formula = empty_per_busy(self.params.model_dump())
+        said = f"{found.empty / busy:.3f} empty polls for each busy one (formula {formula:.3f})"
         print("; ".join([f"{self.name}: {said}", *(flag["text"] for flag in flags)]), file=sys.stderr)
 
     @property
     def is_good(self) -> bool:
-        return self.params["queues"] < 500 or median(self._off) <= MOST_OFF or 2 * self._named > len(self._off)
+        return self.params.queues < 500 or median(self._off) <= MOST_OFF or 2 * self._named > len(self._off)
 
 
 def sweep_cycles(client: NodeClient, feed: str, queues: int) -> float:
-    params = {**point(feed, "SQ", queues), "workload": "drop", "accounting": "count"}
+    params = point(feed, "SQ", queues).model_copy(update={"workload": "drop", "accounting": "count"})
     trial = record(client, params, {"saturate": True} if feed == "infinite" else {"pps": 0})
     (lcore,) = trial["result"]["dut"]["lcores"]
     return float(sum(lcore["series"]["cycles"]) - lcore["interruptions"]["cycles"]) / float(lcore["iterations"])

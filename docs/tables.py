@@ -11,9 +11,10 @@ from pathlib import Path
 
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.papers import citation
-from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, WORKLOADS, load, papers
+from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, TESTBEDS, WORKLOADS, load, papers
 from pollscope.collectors.interface import Collector
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.testbeds import Testbed
 
 DOCS = Path(__file__).resolve().parent
 PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
@@ -40,6 +41,23 @@ def knobs() -> Iterator[str]:
     every = (load(KNOBS, name) for name in KNOBS)
     head = "knob", "what it is", "target (default)", "values", "where"
     return table(head, ((f"`{each.name}`", each.summary, each.aims, each.values, each.where) for each in every))
+
+
+def testbeds() -> Iterator[str]:
+    """Every kind of testbed with an example of its file."""
+    every: dict[str, type[Testbed]] = {name: load(TESTBEDS, name) for name in TESTBEDS}
+    files = sorted((DOCS.parent / "configs" / "testbeds").glob("*.yaml"))
+    of_kind = {name: [file.name for file in files if f"kind: {name}\n" in file.read_text()] for name in every}
+    rows = (
+        (
+            f"`{name}`",
+            each.summary,
+            "none" if each.modelled else "one TSC" if each.shared_tsc else "one each",
+            ", ".join(f"[{file}](../configs/testbeds/{file})" for file in of_kind[name]),
+        )
+        for name, each in every.items()
+    )
+    return table(("kind", "where", "clock", "file"), rows)
 
 
 def workloads() -> Iterator[str]:
@@ -71,7 +89,14 @@ def paper_rows() -> Iterator[str]:
     return table(head, ((f"`{name}`", citation(name), ", ".join(rows[name]) or "none yet") for name in papers()))
 
 
-TABLES = {"collectors": collectors, "knobs": knobs, "metrics": metrics, "papers": paper_rows, "workloads": workloads}
+TABLES = {
+    "collectors": collectors,
+    "knobs": knobs,
+    "metrics": metrics,
+    "papers": paper_rows,
+    "testbeds": testbeds,
+    "workloads": workloads,
+}
 
 
 def with_tables(page: str) -> str:

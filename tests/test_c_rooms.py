@@ -3,13 +3,13 @@
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pollscope.spec.lcores import dispatchers
 from pollscope.spec.load import load_file
+from pollscope.spec.model import Parameters
 from pollscope.spec.points import all_points
 
 APPS = Path(__file__).parents[1] / "apps"
@@ -125,12 +125,12 @@ def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> Non
             assert users != [header] or in_header > 1, f"{name} is used in its own file only: make it static"
 
 
-def loop_of(params: Mapping[str, Any]) -> str:
+def loop_of(params: Parameters) -> str:
     """The name of the poll loop that a worker runs at a point."""
-    workload = {"rx": "drop"}.get(params["workload"], params["workload"].replace("-", "_"))
-    source = "_ring" if dispatchers(params) else "_locked" if params["organisation"] == "locked" else "_alone"
-    delays = params["extra_cycles"] or params["service_distribution"] != "fixed" or params["hiccup_probability"]
-    return f"loops_{workload}{'' if workload == 'tx' else source}{'_delays' if delays else ''}_{params['accounting']}"
+    workload = {"rx": "drop"}.get(params.workload, params.workload.replace("-", "_"))
+    source = "_ring" if dispatchers(params) else "_locked" if params.organisation == "locked" else "_alone"
+    delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
+    return f"loops_{workload}{'' if workload == 'tx' else source}{'_delays' if delays else ''}_{params.accounting}"
 
 
 def test_each_loop_of_the_experiments_is_compiled(build_dir: Path) -> None:

@@ -16,6 +16,7 @@ from pollscope.base.errors import HostError
 from pollscope.host import company
 from pollscope.host.company import Company, place_company
 from pollscope.host.cpus import Cpu
+from pollscope.spec.model import Parameters
 
 # Two packages of four cores with two threads each; threads of core n are CPUs n and n + 8.
 SERVER = sorted(Cpu(core // 4, core // 4, core % 4, core + 8 * thread) for core in range(8) for thread in range(2))
@@ -31,9 +32,8 @@ repeats: {count: 3}
 """
 
 
-def wanted(**levels: Any) -> dict[str, Any]:
-    defaults = {"corunner": "matmul", "corunner_place": "other-core", "spinning_cores": 0, "dut_core": "dut"}
-    return {**defaults, **levels}
+def wanted(**levels: Any) -> Parameters:
+    return Parameters(corunner="matmul").model_copy(update=levels)
 
 
 @pytest.fixture(autouse=True)

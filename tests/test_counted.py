@@ -9,7 +9,7 @@ from synthetic_run import trial
 from pollscope.metrics.counted import COUNTED
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.run.collecting import key_of, node_counts
+from pollscope.testbeds.collecting import key_of, node_counts
 
 
 def mean(value: float, unit: str = "1/s", units: int = 1) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def test_one_way_to_outstanding_reads_disagrees_with_nothing() -> None:
 
 
 def test_the_other_hosts_memory_is_that_of_the_generators_collector() -> None:
-    """As the runner names collectors of a pair (pollscope.run.collecting.key_of)."""
+    """As the runner names collectors of a pair (pollscope.testbeds.collecting.key_of)."""
     there = {
         "dut/pcm-memory": delivered(dram_read=mean(2e9, "B/s")),
         "generator/pcm-memory": delivered(dram_read=mean(8e9, "B/s")),

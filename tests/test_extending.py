@@ -142,6 +142,20 @@ def test_a_new_knob_is_set_and_restored(walk: Walk) -> None:
     assert "| `timer_migration` |" in walk.docs("knobs.md")
 
 
+@of("A kind of testbed")
+def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
+    walk.node = walk.tree / "no-node"
+    status, run, _ = walk.outputs()
+    assert status.startswith("fluid: ready")
+    assert re.search(r"\b6 trials ok, 0 flagged, 0 failed\b", run), run
+    assert re.search(r"10(\.0)? Mpps", run), "one core takes 2 GHz / 200 cycles"
+    assert "modelled" in (walk.tree / "page.html").read_text()
+    assert "knobs could be turned" in walk.shell(
+        "pollscope plan SANITY-PAIR --testbed fluid --set factors.knob.governor='[performance]' || true"
+    )
+    assert "| `fluid` |" in walk.docs("testbeds.md")
+
+
 @pytest.mark.measure
 @of("A workload")
 def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:

@@ -4,6 +4,7 @@
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import synthetic_run as synthetic
@@ -13,7 +14,9 @@ from test_figures import run_of, svg_of, words
 
 from pollscope.analysis.compare import compare_levels
 from pollscope.host.memory import hugetlbfs_folder
-from pollscope.testbeds.pair.config import PairHost
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.pair.config import AtStart, PairHost
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "intrahost"
 ROWS = {
@@ -143,14 +146,18 @@ def test_a_table_and_a_run_of_one_row_are_two_files(tmp_path: Path) -> None:
     assert {"I-T1-table.svg", "I-T1.svg"} <= {Path(line).name for line in done.stdout.split()}
 
 
+def starting(iommu: str = "on", **params: Any) -> Point:
+    return Point("", {"knob.iommu": iommu}, Parameters(**params))
+
+
 def test_a_nodes_pages_and_inlining_are_told_to_eal() -> None:
     remote = {"host": "192.0.2.1"}
     ports = {"rx": "0000:17:00.0", "tx": "0000:17:00.0", "driver": "mlx5"}
     given = {"ssh": remote, "ports": ports, "main_cpu": 0, "cpus": [2], "hugetlbfs": {"1 GiB": "/dev/huge1g"}}
     host = PairHost.model_validate(given)
-    usual = host.eal_arguments("x", 1, {"page_size": None, "tx_inline": "default"})
+    usual = host.eal_arguments("x", 1, AtStart())
     assert usual[-3:] == ["-a", "0000:17:00.0", "--in-memory"]
-    large = host.eal_arguments("x", 1, {"page_size": "1 GiB", "tx_inline": "off"})
+    large = host.eal_arguments("x", 1, AtStart("1 GiB", "off"))
     assert large[-5:] == [
         "0000:17:00.0,txq_inline_max=0,txq_inline_mpw=0",
         "--huge-dir",
@@ -158,12 +165,12 @@ def test_a_nodes_pages_and_inlining_are_told_to_eal() -> None:
         "--huge-unlink",
         "--no-shconf",
     ]
-    small = host.eal_arguments("x", 1, {"page_size": "4 KiB", "tx_inline": "on"})
+    small = host.eal_arguments("x", 1, AtStart("4 KiB", "on"))
     assert small[-4:] == ["0000:17:00.0,txqs_min_inline=1", "--no-huge", "-m", "1024"]
-    assert host.start_refusal({"page_size": "2 MiB", "tx_inline": "on"}) is not None
-    assert "IOMMU" in str(host.start_refusal({"page_size": "4 KiB", "tx_inline": "on", "knob.iommu": "off"}))
+    assert host.start_refusal(starting(page_size="2 MiB", tx_inline="on")) is not None
+    assert "IOMMU" in str(host.start_refusal(starting("off", page_size="4 KiB", tx_inline="on")))
     other = PairHost.model_validate(given | {"ports": {"rx": "net_memif0", "tx": "net_memif0"}})
-    assert "mlx5" in str(other.start_refusal({"page_size": None, "tx_inline": "off"}))
+    assert "mlx5" in str(other.start_refusal(starting(tx_inline="off")))
 
 
 def test_mounts_of_hugepages_are_found_by_their_size(tmp_path: Path) -> None:

@@ -3,16 +3,22 @@
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from pollscope.analysis.papers import load_paper
-from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, load, papers
+from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, TESTBEDS, load, papers
 
 
 @pytest.mark.parametrize(("table", "name"), [(table, name) for table in (KNOBS, COLLECTORS) for name in table])
 def test_a_name_leads_to_the_class_that_bears_it(table: dict[str, str], name: str) -> None:
     assert load(table, name).name == name
+
+
+@pytest.mark.parametrize("name", TESTBEDS)
+def test_a_kind_of_testbed_leads_to_the_class_whose_files_bear_it(name: str) -> None:
+    assert get_args(load(TESTBEDS, name).config_model.model_fields["kind"].annotation) == (name,)
 
 
 def test_a_row_leads_to_the_figure_that_bears_it() -> None:

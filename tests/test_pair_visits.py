@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pollscope.testbeds.pair.config import AtStart
 from pollscope.testbeds.pair.session import PairSession
 
 TSC_HZ = 1_000_000_000
@@ -41,7 +42,7 @@ def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list
     """What the generator was told in one trial."""
     dut, generator = FakeNode(), FakeNode()
     config = SimpleNamespace(dut=SimpleNamespace(ssh="d"), generator=SimpleNamespace(ssh="g"))
-    session = PairSession(config, dut, generator, (), {})  # type: ignore[arg-type]
+    session = PairSession(config, dut, generator, (), {}, AtStart())  # type: ignore[arg-type]
     session._configured = {
         "ports": [{"name": "dut/b", "rx_queues": queues}],
         "dut": {"rx_port": "dut/b"},

@@ -11,8 +11,8 @@ from pollscope.base.errors import TrialError
 from pollscope.metrics.derive import derive_trial
 from pollscope.node.requests import Wiring, floor_request
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.base import Measured
 from pollscope.testbeds.path_floor import PathFloors
+from pollscope.testbeds.session import Measured
 
 LATENCY = {"from_intended": synthetic.histogram([200], "ns"), "from_sent": synthetic.histogram([150], "ns")}
 
@@ -23,15 +23,15 @@ class FloorSession:
     def __init__(self, answer: Measured | str | Exception) -> None:
         self.answer, self.asked = answer, 0
 
-    def floor(self, _params: Mapping[str, Any], _times: Mapping[str, int], _rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, _params: Parameters, _times: Mapping[str, int], _rate: Mapping[str, Any]) -> Measured | str:
         self.asked += 1
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
-def params(**changes: Any) -> dict[str, Any]:
-    return {**Parameters().model_dump(mode="json"), **changes}
+def params(**changes: Any) -> Parameters:
+    return Parameters().model_copy(update=changes)
 
 
 def test_it_is_measured_once_for_each_kind_of_frame() -> None:
@@ -41,7 +41,7 @@ def test_it_is_measured_once_for_each_kind_of_frame() -> None:
     for each in (params(), params(queues=8, load_pps=1e3), params(frame=128), params(frame=mix), params(frame=mix)):
         found = floors.of(session, each)  # type: ignore[arg-type]
         assert found["latency_ns"] == LATENCY
-        assert found["frame"] == each["frame"]
+        assert found["frame"] == each.frame
     assert session.asked == 3
 
 

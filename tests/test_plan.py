@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from collections import Counter
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -10,11 +9,12 @@ from hypothesis import strategies as st
 
 from pollscope.plan.plan import Plan, make_plan
 from pollscope.spec import Overrides, load_text
+from pollscope.spec.points import Point
 
 HEAD = "format: 1\nname: x\nrow: S-F5\ntitle: t\n"
 
 
-def hosts_all(_params: Mapping[str, Any]) -> None:
+def hosts_all(_point: Point) -> None:
     return None
 
 
@@ -58,8 +58,8 @@ def test_maxima_come_before_every_trial_that_needs_one() -> None:
     assert maxima == {"queues=1", "queues=2"}
     for trial in plan.trials:
         if trial.kind == "maximum":
-            assert trial.point.params["saturate"] is True
-            assert trial.point.params["load_of_max"] is None
+            assert trial.point.params.saturate is True
+            assert trial.point.params.load_of_max is None
             assert trial.maximum_of is None
         elif trial.point.factors["load_of_max"] == 0:
             assert trial.maximum_of is None
@@ -83,8 +83,8 @@ def test_zipped_factors_move_together() -> None:
 
 
 def test_constraints_and_the_testbed_leave_points_out_with_their_reason() -> None:
-    def refusal(params: Mapping[str, Any]) -> str | None:
-        return "too few cores" if params["cores"] > 1 else None
+    def refusal(point: Point) -> str | None:
+        return "too few cores" if point.params.cores > 1 else None
 
     plan = plan_of(
         "parameters: {load_pps: 0}\nfactors: {cores: [1, 2], queues: [2, 128]}\nrepeats: {count: 1}\n"
@@ -140,7 +140,7 @@ def test_a_baseline_load_gets_its_maximum() -> None:
 
 
 def test_nothing_left() -> None:
-    plan = plan_of("parameters: {load_pps: 0}\n", lambda _params: "no machine")
+    plan = plan_of("parameters: {load_pps: 0}\n", lambda _point: "no machine")
     assert plan.trials == []
     assert [each.reason for each in plan.left_out] == ["no machine"]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.testbeds.config import load_config
+from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.plays import _one_line, _result, run_play
 
@@ -79,7 +79,7 @@ def test_bad_inventories_are_said_in_one_line(tmp_path: Path, part: str, instead
 def test_bytes_that_are_no_text_are_said(tmp_path: Path) -> None:
     path = tmp_path / "inventory.yml"
     path.write_bytes(b"dut: \xff")
-    for load in (load_inventory, load_config):
+    for load in (load_inventory, lambda path: make_testbed(str(path))):
         with pytest.raises(UsageError, match="cannot be read: not UTF-8 text"):
             load(path)
 

@@ -24,7 +24,7 @@ from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
 from pollscope.metrics.accounting import SLICE_ERROR
-from pollscope.run.run import Outcome
+from pollscope.run.execution import Outcome
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import read_run
 

@@ -11,8 +11,8 @@ from pollscope.spec.model import Parameters
 WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
 
 
-def params(**changes: Any) -> dict[str, Any]:
-    return {**Parameters().model_dump(), **changes}
+def params(**changes: Any) -> Parameters:
+    return Parameters().model_copy(update=changes)
 
 
 @pytest.mark.parametrize("encapsulation", ["gre-ipv6", "ipip"])
@@ -24,6 +24,6 @@ def test_encapsulation_reaches_the_workload_that_has_one(encapsulation: str) -> 
 
 def test_every_repeat_draws_its_own_delays_and_the_traffic_stays() -> None:
     first, second = (with_seeds_of(params(hiccup_seed=7, service_seed=9), repeat) for repeat in (0, 1))
-    assert (first["hiccup_seed"], first["service_seed"]) == (7, 9)
-    changed = {name for name in first if first[name] != second[name]}
+    assert (first.hiccup_seed, first.service_seed) == (7, 9)
+    changed = {name for name, value in first if value != getattr(second, name)}
     assert changed == {"hiccup_seed", "service_seed"}

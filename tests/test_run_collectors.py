@@ -12,8 +12,8 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.analysis.collected import deliveries, doubts, means_tables
 from pollscope.analysis.report import report_html
-from pollscope.run.collecting import file_stem
 from pollscope.store.run_folder import read_run
+from pollscope.testbeds.collecting import file_stem
 
 SPEC = """\
 format: 1

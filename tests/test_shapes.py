@@ -15,8 +15,8 @@ from pollscope.spec.model import Parameters
 WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
 
 
-def params(**changes: Any) -> dict[str, Any]:
-    return {**Parameters().model_dump(), **changes}
+def params(**changes: Any) -> Parameters:
+    return Parameters().model_copy(update=changes)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def params(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_empty_polls_for_each_busy_one(shape: str, queues: int, hot: int, ratio: float) -> None:
-    asked = params(shape=shape, queues=queues)
+    asked = params(shape=shape, queues=queues).model_dump()
     assert hot_queues(asked) == hot
     assert empty_per_busy(asked) == pytest.approx(ratio)
 
@@ -53,7 +53,7 @@ def test_shares_of_any_shape(queues: int, share: float, probability: float, numb
         concentrated_share=share,
         concentrated_queues=number,
         background_probability=probability,
-    )
+    ).model_dump()
     hot = hot_queues(asked)
     assert 1 <= hot <= queues
     ratio = empty_per_busy(asked)
@@ -89,7 +89,7 @@ def record(empty: int, busy: int, gaps_ns: int = 0, **changes: Any) -> dict[str,
     lcore = {"source": "rx-queues", "polls": {"empty": empty, "partial": 0, "full": busy}}
     return {
         "trial": "t",
-        "params": params(shape="PC", queues=10),
+        "params": params(shape="PC", queues=10).model_dump(),
         "config": {"dut": {"rx_port": "b"}, "ports": [{"name": "b", "rx_queues": 10}]},
         "result": {
             "window": {"start_tsc": 0, "end_tsc": 500, "tsc_hz": 1000},

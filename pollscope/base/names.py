@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of what can be registered, and where each is implemented ("module:what").
 
-Nothing is imported before it is used. A new knob, collector, workload or figure is a file of its own and one line here;
-a new paper is a file in data/papers (docs/extending.md). The node program is built from the table of workloads, by a
-Python that has nothing installed.
+Nothing is imported before it is used. A new knob, collector, testbed, workload or figure is a file of its own and one
+line here; a new paper is a file in data/papers (docs/extending.md). The node program is built from the table of
+workloads, by a Python that has nothing installed.
 """
 
 from collections.abc import Mapping
@@ -68,6 +68,15 @@ COLLECTORS: Mapping[str, str] = MappingProxyType(
         "lscpu": "pollscope.collectors.sources.lscpu:Lscpu",
         "pcie": "pollscope.collectors.sources.pcie:PcieState",
         "iommu": "pollscope.collectors.sources.iommu:IommuState",
+    }
+)
+
+TESTBEDS: Mapping[str, str] = MappingProxyType(
+    {
+        "loopback": "pollscope.testbeds.loopback:LoopbackTestbed",
+        "vm-pair": "pollscope.testbeds.vm.testbed:VmPairTestbed",
+        "pair": "pollscope.testbeds.pair.testbed:PairTestbed",
+        "pairs": "pollscope.testbeds.pairs:PairsTestbed",
     }
 )
 

@@ -11,7 +11,7 @@ from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, specs
 from pollscope.plan.plan import Plan, Trial, plan_parts
 from pollscope.run.run import no_point_left
 from pollscope.spec import Overrides, known_specs, load_file
-from pollscope.testbeds import DEFAULT, make_testbed, parts_of
+from pollscope.testbeds import DEFAULT, make_testbed
 
 EXAMPLES = (
     "pollscope plan S-F5",
@@ -35,7 +35,7 @@ def plan(
     empty, paths = [], specs_of([spec])
     for path in paths:
         loaded = load_file(path, Overrides(quick, tuple(settings or ())))
-        parts = parts_of(chosen)
+        parts = chosen.parts
         plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in parts])
         shown = [
             (made, chosen.name if len(parts) == 1 else f"{chosen.name} {part.name}")

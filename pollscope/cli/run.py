@@ -11,7 +11,8 @@ from pollscope.base.errors import ExitCode, UsageError
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
 from pollscope.cli.words import QuickFlag, Setting, TestbedName, specs_of
-from pollscope.run.run import Outcome, new_run_folder, resume_run, start_run
+from pollscope.run.execution import Outcome
+from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.testbeds import DEFAULT, make_testbed
 

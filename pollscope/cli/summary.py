@@ -16,7 +16,7 @@ from pollscope.analysis.point_values import PointValues, by_point, factors, leve
 from pollscope.analysis.quality import steadiness
 from pollscope.analysis.searches import throughputs
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.run.run import Outcome
+from pollscope.run.execution import Outcome
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 

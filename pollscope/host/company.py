@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who runs beside the DUT, and on which CPUs: a co-runner, spinning cores, or something else on the DUT's own core."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from pollscope.base.errors import HostError
 from pollscope.host.cpus import SYS, Cpu
 from pollscope.host.files import parse_list, read_int, read_text
 
-Params = Mapping[str, Any]
+
+class Wishes(Protocol):
+    """What a point asks for beside its DUT (docs/spec.md)."""
+
+    @property
+    def dut_core(self) -> str: ...
+    @property
+    def corunner(self) -> str: ...
+    @property
+    def corunner_place(self) -> str: ...
+    @property
+    def spinning_cores(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -34,22 +45,22 @@ class Company:
         return (*single, *self.spinning)
 
 
-def runs_dut(params: Params) -> bool:
+def runs_dut(params: Wishes) -> bool:
     """Whether the DUT itself runs on its core."""
-    return bool(params["dut_core"] == "dut")
+    return params.dut_core == "dut"
 
 
-def has_company(params: Params) -> bool:
+def has_company(params: Wishes) -> bool:
     """Whether anything but DUT and generator runs, or something else than the DUT."""
-    return bool(params["corunner"] != "none" or params["spinning_cores"] or not runs_dut(params))
+    return bool(params.corunner != "none" or params.spinning_cores or not runs_dut(params))
 
 
-def place_company(cpus: Sequence[Cpu], params: Params, dut: Sequence[int], others: Iterable[int]) -> Company:
+def place_company(cpus: Sequence[Cpu], params: Wishes, dut: Sequence[int], others: Iterable[int]) -> Company:
     """Chooses the CPUs of a point's company.
 
     Args:
         cpus: those that may be used.
-        params: the point's parameters.
+        params: of the point.
         dut: CPUs of the DUT's lcores; `corunner_place` refers to the first one.
         others: CPUs on which something else spins (the generator).
 
@@ -57,9 +68,9 @@ def place_company(cpus: Sequence[Cpu], params: Params, dut: Sequence[int], other
         HostError: there are not enough, or not of the kind that is asked for.
     """
     place = _Place(cpus, dut, set(others))
-    corunner = None if params["corunner"] == "none" else place.corunner(params["corunner_place"])
-    occupant = dut[0] if params["dut_core"] == "stress-ng" else None
-    spinning = place.spinning(params["spinning_cores"], corunner, () if params["dut_core"] == "idle" else dut)
+    corunner = None if params.corunner == "none" else place.corunner(params.corunner_place)
+    occupant = dut[0] if params.dut_core == "stress-ng" else None
+    spinning = place.spinning(params.spinning_cores, corunner, () if params.dut_core == "idle" else dut)
     return Company(corunner, occupant, spinning)
 
 

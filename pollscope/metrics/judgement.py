@@ -7,7 +7,7 @@ every reader, so a better test judges old runs anew. Only that a trial failed is
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
@@ -15,6 +15,7 @@ from pollscope.metrics.record import Flag
 from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
+Status = Literal["ok", "flagged", "failed"]
 # Counts up when a rule changes that can change a verdict; docs/store-format.md lists what changed.
 RULES = 3
 
@@ -24,14 +25,14 @@ class Judgement:
     """What is said of one trial.
 
     Attributes:
-        status: `ok`, `flagged` or `failed`.
+        status: of the trial.
         reason: why it is not ok; empty when it is.
         flags: everything that a reader should know, those that make it `flagged` first.
         metrics: by name, in base units.
         absences: for every other metric of the dictionary, why it is absent.
     """
 
-    status: str
+    status: Status
     reason: str
     flags: tuple[Flag, ...]
     metrics: Mapping[str, float]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From the parameters of a point to the requests of the node protocol (docs/node-protocol.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pollscope.base.fields import delays_ns, frame_mix
 from pollscope.base.names import WORKLOADS
 from pollscope.spec import lcores
+from pollscope.spec.model import Parameters
 
-Params = Mapping[str, Any]
 # What is drawn by chance in the DUT has these seeds.
 DUT_SEEDS = ("service_seed", "hiccup_seed")
 SHAPE = ("shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability")
@@ -31,28 +31,28 @@ class Wiring:
     dispatcher_lcores: Sequence[int] = ()
 
 
-def configure_request(params: Params, wiring: Wiring) -> dict[str, Any]:
+def configure_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     """The `configure` request of a point, without `cmd`."""
     request = {"ports": _ports(params, wiring), "dut": _dut(params, wiring)}
     if lcores.has_generator(params):
         return {**request, "gen": _generator(params, wiring)}
-    if params["feed"] == "infinite":
-        feed = {"port": wiring.dut_rx, **{name: params[name] for name in SHAPE}, "seed": params["arrivals_seed"]}
+    if params.feed == "infinite":
+        feed = {"port": wiring.dut_rx, **params.only(SHAPE), "seed": params.arrivals_seed}
         return {**request, "feed": feed}
     return request
 
 
-def with_seeds_of(params: Params, repeat: int) -> Params:
+def with_seeds_of(params: Parameters, repeat: int) -> Parameters:
     """The parameters with other random streams for each repeat, so that repeats are no copies of each other."""
-    return {**params, **{name: params[name] + repeat for name in DUT_SEEDS}}
+    return params.model_copy(update={name: seed + repeat for name, seed in params.only(DUT_SEEDS).items()})
 
 
-def _ports(params: Params, wiring: Wiring) -> list[dict[str, Any]]:
-    both = {"rx_desc": params["rx_desc"], "tx_desc": params["tx_desc"], "mtu": params["mtu"]}
+def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
+    both = {"rx_desc": params.rx_desc, "tx_desc": params.tx_desc, "mtu": params.mtu}
     wanted = [
         (wiring.gen_tx, 1, 1),
-        (wiring.dut_rx, params["queues"], 1),
-        (wiring.dut_tx, 1, params["cores"]),
+        (wiring.dut_rx, params.queues, 1),
+        (wiring.dut_tx, 1, params.cores),
         (wiring.gen_rx, 1, 1),
     ]
     queues: dict[str, tuple[int, int]] = {}
@@ -62,107 +62,104 @@ def _ports(params: Params, wiring: Wiring) -> list[dict[str, Any]]:
     return [{"name": name, "rx_queues": rx, "tx_queues": tx, **both} for name, (rx, tx) in queues.items()]
 
 
-def _dut(params: Params, wiring: Wiring) -> dict[str, Any]:
+def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     same = ("organisation", "notification", "workload", "burst", "accounting", "sample_every", "longest")
     return {
-        "lcores": list(wiring.dut_lcores[: params["cores"]]),
+        "lcores": list(wiring.dut_lcores[: params.cores]),
         **_dut_ports(params, wiring),
-        **{name: params[name] for name in same},
+        **params.only(same),
         **_rings(params, wiring),
         **_service(params),
         **_hiccup(params),
     }
 
 
-def _dut_ports(params: Params, wiring: Wiring) -> dict[str, Any]:
+def _dut_ports(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     """Where the DUT receives and sends, and what a workload needs for it."""
-    workload = WORKLOADS[params["workload"]]
-    own = {name: params[name] for name in workload.parameters}
+    workload = WORKLOADS[params.workload]
+    own = params.only(workload.parameters)
     if workload.receives:
         return {"rx_port": wiring.dut_rx, "tx_port": wiring.dut_tx, **own}
-    made = {"frame": frame_mix(params["frame"]), "flows": params["flows"], "routes": params["routes"]}
+    made = {"frame": frame_mix(params.frame), "flows": params.flows, "routes": params.routes}
     return {"tx_port": wiring.dut_tx, **made, **own}
 
 
-def _rings(params: Params, wiring: Wiring) -> dict[str, Any]:
+def _rings(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     count = lcores.dispatchers(params)
     if not count:
         return {}
-    ring = {"ring_size": params["ring_size"]}
-    if params["organisation"] == "scale-up":  # other rings have one producer and one consumer: nothing to choose
-        ring["ring_sync"] = params["ring_sync"]
-    return {"dispatchers": list(wiring.dispatcher_lcores[:count]), **ring}
+    # Other rings than that of scale-up have one producer and one consumer: nothing to choose.
+    names = ("ring_size", "ring_sync") if params.organisation == "scale-up" else ("ring_size",)
+    return {"dispatchers": list(wiring.dispatcher_lcores[:count]), **params.only(names)}
 
 
-def _service(params: Params) -> dict[str, Any]:
+def _service(params: Parameters) -> dict[str, Any]:
     """Extra cycles of each packet; `extra_cycles` is the short form of a fixed number."""
-    cycles = params["extra_cycles"]
-    kinds = {
+    cycles = params.extra_cycles
+    kinds: dict[str, dict[str, object]] = {
         "exponential": {"mean_cycles": cycles},
         "bimodal": {
             "short_cycles": cycles,
-            "long_cycles": params["service_long_cycles"],
-            "long_probability": params["service_long_probability"],
+            "long_cycles": params.service_long_cycles,
+            "long_probability": params.service_long_probability,
         },
     }
-    kind = params["service_distribution"]
+    kind = params.service_distribution
     if kind == "fixed":
         return {"extra_cycles": cycles}
-    return {"service": {"kind": kind, **kinds[kind], "seed": params["service_seed"]}}
+    return {"service": {"kind": kind, **kinds[kind], "seed": params.service_seed}}
 
 
-def _hiccup(params: Params) -> dict[str, Any]:
-    if not params["hiccup_probability"]:
+def _hiccup(params: Parameters) -> dict[str, Any]:
+    if not params.hiccup_probability:
         return {}
-    kind = params["hiccup_distribution"]
-    if kind == "list":
-        delay = {"kind": kind, "ns": delays_ns(params["hiccup_delays"])}
-    else:
-        delay = {"kind": kind, "ns" if kind == "fixed" else "mean_ns": params["hiccup_delay"]}
-    return {"hiccup": {"probability": params["hiccup_probability"], "delay": delay, "seed": params["hiccup_seed"]}}
+    kind = params.hiccup_distribution
+    length = delays_ns(params.hiccup_delays or "") if kind == "list" else params.hiccup_delay
+    delay = {"kind": kind, "mean_ns" if kind == "exponential" else "ns": length}
+    return {"hiccup": {"probability": params.hiccup_probability, "delay": delay, "seed": params.hiccup_seed}}
 
 
-def _generator(params: Params, wiring: Wiring) -> dict[str, Any]:
+def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     return {
         "lcore": wiring.generator_lcore,
         "tx_port": wiring.gen_tx,
-        "rx_port": wiring.gen_rx if params["generator_receives"] else None,
+        "rx_port": wiring.gen_rx if params.generator_receives else None,
         "target_port": wiring.dut_rx,
-        "frame": frame_mix(params["frame"]),
-        "routes": params["routes"],  # destinations outside the DUT's table would be dropped there
-        "flows": params["flows"],
-        **{name: params[name] for name in SHAPE},
-        "visit_packets": params["burst"],
-        "arrivals": params["arrivals"],
-        "seed": params["arrivals_seed"],
-        "burst": params["generator_burst"],
+        "frame": frame_mix(params.frame),
+        "routes": params.routes,  # destinations outside the DUT's table would be dropped there
+        "flows": params.flows,
+        **params.only(SHAPE),
+        "visit_packets": params.burst,
+        "arrivals": params.arrivals,
+        "seed": params.arrivals_seed,
+        "burst": params.generator_burst,
     }
 
 
-def floor_request(params: Params, wiring: Wiring) -> dict[str, Any]:
+def floor_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     """The `configure` request for the path's own floor, without `cmd`.
 
     No DUT: the generator itself takes its frames from the far end of the pair that it sends on.
     """
-    same = {name: params[name] for name in ("rx_desc", "tx_desc", "mtu")}
+    same = params.only(("rx_desc", "tx_desc", "mtu"))
     ports = [{"name": name, "rx_queues": 1, "tx_queues": 1, **same} for name in (wiring.gen_tx, wiring.dut_rx)]
     ends = {"tx_port": wiring.gen_tx, "rx_port": wiring.dut_rx, "target_port": wiring.dut_rx}
-    return {"ports": ports, "gen": {"lcore": wiring.generator_lcore, **ends, "frame": frame_mix(params["frame"])}}
+    return {"ports": ports, "gen": {"lcore": wiring.generator_lcore, **ends, "frame": frame_mix(params.frame)}}
 
 
-def rate_request(params: Params, maximum_pps: float | None) -> dict[str, Any]:
+def rate_request(params: Parameters, maximum_pps: float | None) -> dict[str, Any]:
     """The `rate` of a `start` request.
 
     Args:
         params: the point's parameters.
         maximum_pps: what `load_of_max` refers to; needed only when that is above 0.
     """
-    if params["saturate"]:
+    if params.saturate:
         return {"saturate": True}
-    if params["load_of_line"] is not None:
-        return {"line_share": params["load_of_line"]}
-    if params["load_pps"] is not None:
-        return {"pps": params["load_pps"]}
-    share = params["load_of_max"]
+    if params.load_of_line is not None:
+        return {"line_share": params.load_of_line}
+    if params.load_pps is not None:
+        return {"pps": params.load_pps}
+    share = params.load_of_max or 0.0
     assert share == 0 or maximum_pps is not None, "BUG: load_of_max before its maximum was measured"
     return {"pps": share * (maximum_pps or 0.0)}

@@ -19,7 +19,7 @@ from pollscope.spec.model import LOADS, Parameters, Spec
 from pollscope.spec.points import Point, all_points, dropped, point_id, point_of
 
 Kind = Literal["measure", "baseline", "maximum", "search"]
-Refusal = Callable[[Mapping[str, Any]], str | None]
+Refusal = Callable[[Point], str | None]
 
 # Estimates of what a run costs beside its trials, for the expected time only.
 START_S = 4.0
@@ -81,7 +81,7 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Expected duration when no point needs more than its least number of repeats."""
-        configurations = {configuration_key(trial.point.params) for trial in self.trials}
+        configurations = {configuration_key(trial.point) for trial in self.trials}
         return START_S + CONFIGURATION_S * len(configurations) + sum(trial.seconds for trial in self.trials)
 
     @property
@@ -106,10 +106,10 @@ class Plan:
         return _block(self.spec, list(points), repeat, repeat)
 
 
-def configuration_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+def configuration_key(point: Point) -> tuple[object, ...]:
     """What distinguishes two configurations: all parameters but the offered load, the DUT's company and its seeds."""
     left_out = LOAD_PARAMETERS | COMPANY_PARAMETERS | set(DUT_SEEDS)
-    return tuple(value for name, value in params.items() if name not in left_out)
+    return tuple(value for name, value in point.values().items() if name not in left_out)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
 
     Args:
         spec: the checked spec.
-        refusal: why the testbed cannot host a point with these parameters; None when it can.
+        refusal: why the testbed cannot host a point; None when it can.
         share: of the pair, where several share the trials.
     """
     made = _whole_plan(spec, refusal, share)
@@ -167,7 +167,7 @@ def _whole_plan(spec: Spec, refusal: Refusal, share: Share | None) -> Plan:
 def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
     points, left_out = [], []
     for point in all_points(spec):
-        reason = dropped(spec, point) or impossible(point.params) or refusal(point.params)
+        reason = dropped(spec, point) or impossible(point.params) or refusal(point)
         if reason is None:
             points.append(point)
         else:
@@ -175,12 +175,12 @@ def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
     return points, left_out
 
 
-def impossible(params: Mapping[str, Any]) -> str | None:
+def impossible(params: Parameters) -> str | None:
     """Why no testbed at all can host a point of a crossing; None when one could."""
-    pollers, cores = lcores.pollers(params), params["cores"]
-    if params["queues"] < pollers:
-        return f"{pollers} polling lcores need as many RX queues, not {params['queues']}"
-    if params["placement"] == "smt-pairs" and cores % 2:
+    pollers, cores = lcores.pollers(params), params.cores
+    if params.queues < pollers:
+        return f"{pollers} polling lcores need as many RX queues, not {params.queues}"
+    if params.placement == "smt-pairs" and cores % 2:
         return f"smt-pairs: {cores} cores make no whole number of pairs"
     return None
 
@@ -190,7 +190,7 @@ def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Po
         return None
     levels = {name: read_level(spec, name, spec.baseline.point[name]) for name in spec.levels}
     point = point_of(spec, levels)
-    reason = impossible(point.params) or refusal(point.params)
+    reason = impossible(point.params) or refusal(point)
     if reason is not None:
         left_out.append(LeftOut(f"baseline {point.id}", reason))
         return None
@@ -265,7 +265,7 @@ def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
         load_pps: offered load; None saturates.
     """
     load = {"saturate": True} if load_pps is None else {"saturate": None, "load_pps": load_pps}
-    point = replace(maximum.point, params={**maximum.point.params, **load})
+    point = replace(maximum.point, params=maximum.point.params.model_copy(update=load))
     on_pair = f"@{maximum.pair}" if maximum.pair else ""
     identifier = f"search:{point.id}:{maximum.repeat}.{step}{on_pair}"
     return replace(maximum, id=identifier, kind="search", point=point, search_trials=0)
@@ -273,14 +273,14 @@ def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
 
 def needs_maximum(point: Point) -> bool:
     """Whether the offered load is a share (above 0) of a maximum that has to be measured first."""
-    return bool(point.params["load_of_max"])
+    return bool(point.params.load_of_max)
 
 
 def maximum_point(spec: Spec, point: Point) -> Point:
     """The saturating point whose throughput is 100 % for this point: the same levels of all other factors."""
     factors = {name: level for name, level in point.factors.items() if name != "load_of_max"}
     full = point_of(spec, factors)
-    return Point(full.id, factors, {**full.params, "load_of_max": None, "saturate": True})
+    return replace(full, params=full.params.model_copy(update={"load_of_max": None, "saturate": True}))
 
 
 def _maximum_trials(spec: Spec, points: list[Point]) -> list[Trial]:

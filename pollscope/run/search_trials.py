@@ -1,12 +1,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the record of a trial to what a search wants to know of it, and from a search to its own record."""
+"""Searches for a maximum: what they want to know of a trial, and what becomes of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
-from pollscope.plan.search import Counts, Found, Settings
+from pollscope.plan.plan import Trial, search_trial
+from pollscope.plan.search import Counts, Found, Settings, search, settings_of
+from pollscope.spec.model import Parameters, Spec
+
+
+class StepFailed(Exception):
+    """A trial of a search failed again and again; the text says why."""
+
+
+def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], Counts]) -> tuple[dict[str, Any], list[str]]:
+    """Executes a search.
+
+    Args:
+        spec: of the run.
+        maximum: the planned search.
+        count: makes one of its trials; what it raises ends the search.
+
+    Returns:
+        The part `search` of its record (docs/store-format.md), and warnings.
+    """
+    settings, made = settings_of(spec), list[str]()
+
+    def measure(load_pps: float | None, _window_ns: int) -> Counts:
+        step = search_trial(maximum, len(made), load_pps)
+        made.append(step.id)
+        return count(step)
+
+    found = search(settings, measure)
+    point, warnings = maximum.point, list[str]()
+    if found.outcome != "found":
+        warnings.append(f"no result of the search at '{point.id}', {found.outcome}: {found.reason}")
+    if hidden := hidden_overload(point.params, settings, found):
+        warnings.append(f"search at '{point.id}': {hidden}")
+    return _search_json(settings, found, made), warnings
 
 
 def counts_of(record: Mapping[str, Any], metrics: Mapping[str, float]) -> Counts:
@@ -47,10 +80,10 @@ def _missed_by_generator(trial: TrialFacts) -> float:
         return 0.0  # the port does not tell; then every packet that is not back counts as the DUT's loss
 
 
-def hidden_overload(params: Mapping[str, Any], settings: Settings, found: Found) -> str | None:
+def hidden_overload(params: Parameters, settings: Settings, found: Found) -> str | None:
     """A sentence when the RX rings hold more than the search is precise: so much overload shows no loss."""
     rates = [goal.throughput_pps for goal in found.goals if goal.throughput_pps]
-    held = params["queues"] * params["rx_desc"]
+    held = params.queues * params.rx_desc
     share = held / (min(rates) * settings.window_ns / NS_PER_S) if rates else 0.0
     if share <= settings.width:
         return None
@@ -61,8 +94,7 @@ def hidden_overload(params: Mapping[str, Any], settings: Settings, found: Found)
     )
 
 
-def search_json(settings: Settings, found: Found, trials: Sequence[str]) -> dict[str, Any]:
-    """The part `search` of the record of a search (docs/store-format.md)."""
+def _search_json(settings: Settings, found: Found, trials: Sequence[str]) -> dict[str, Any]:
     return {
         "method": f"MLRsearch {version('MLRsearch')}",
         "outcome": found.outcome,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pollscope.knobs.session import KnobSession
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.config import LoopbackConfig, config_path, load_config
+from pollscope.testbeds.config import make_testbed
 from pollscope.testbeds.loopback import LoopbackTestbed
 
 # The node tries every mode at several packet rates, many times each.
@@ -21,14 +21,12 @@ def run_selftest() -> list[dict[str, Any]]:
         HostError: the node does not start, or the host is in use.
         TrialError: the node hung or refused.
     """
-    path = config_path("loopback")
-    config = load_config(path)
-    assert isinstance(config, LoopbackConfig), "BUG: configs/testbeds/loopback.yaml is of another kind"
-    testbed = LoopbackTestbed(path, config)
+    testbed = make_testbed("loopback")
+    assert isinstance(testbed, LoopbackTestbed), "BUG: configs/testbeds/loopback.yaml is of another kind"
     testbed.check()
-    params = Parameters(load_pps=0).model_dump(mode="json")
+    params = Parameters(load_pps=0)
     with KnobSession("doctor --self-test"), tempfile.TemporaryDirectory() as folder:
-        session = testbed.open(params, 1, Path(folder) / "node.log")
+        session = testbed.open(params, Path(folder) / "node.log")
         try:
             session.configure(params)
             return session.selftest(LIMIT_S)

@@ -28,14 +28,13 @@ from pollscope.base.fields import (
     WindowNs,
     expand_levels,
 )
-from pollscope.base.names import WORKLOADS, papers
+from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.spec.knob_values import parse_setting
 
 FORMAT = 1
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
-TESTBEDS = Literal["loopback", "vm-pair", "pair", "model"]
 
 RowId = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$", examples=["S-F5"])]
 
@@ -163,6 +162,10 @@ class Parameters(Model):
     load_of_line: Probability | None = Field(default=None, description="offered load as a share of line rate")
     load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
+
+    def only(self, names: Iterable[str]) -> dict[str, Any]:
+        """Some of them, by name."""
+        return {name: getattr(self, name) for name in names}
 
 
 def _without_none(annotation: Any) -> Any:
@@ -385,7 +388,7 @@ class Spec(Model):
     title: str = Field(min_length=1)
     source: str | None = Field(default=None, description="section and figure of the paper, its testbed")
     notes: str | None = None
-    testbeds: tuple[TESTBEDS, ...] = Field(
+    testbeds: tuple[Annotated[str, OneOf(lambda: TESTBEDS)], ...] = Field(
         default=("loopback",), strict=False, min_length=1, description="where it can run"
     )
     parameters: Parameters = Parameters()

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Contradictions between the parameters of a point, which no testbed could resolve."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from pollscope.base.fields import delays_ns, listed_cpus
 from pollscope.base.names import RECEIVE_NOTHING
 from pollscope.base.units import human_time
 from pollscope.spec import lcores
-from pollscope.spec.model import Spec
+from pollscope.spec.model import Parameters, Spec
 from pollscope.spec.points import all_points, dropped
 
-Params = Mapping[str, Any]
 # The key that is to blame, and what is wrong.
 Contradiction = tuple[str, str]
 
@@ -32,8 +30,8 @@ def contradictions(spec: Spec) -> Iterator[Contradiction]:
                 yield found
 
 
-def _dispatchers(params: Params, _spec: Spec) -> Contradiction | None:
-    organisation, cores, count = params["organisation"], params["cores"], lcores.dispatchers(params)
+def _dispatchers(params: Parameters, _spec: Spec) -> Contradiction | None:
+    organisation, cores, count = params.organisation, params.cores, lcores.dispatchers(params)
     if organisation == "locked" and count:
         return (
             "dispatchers",
@@ -46,47 +44,47 @@ def _dispatchers(params: Params, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _rings(params: Params, spec: Spec) -> Contradiction | None:
+def _rings(params: Parameters, spec: Spec) -> Contradiction | None:
     swept = [name for name in ("ring_sync", "ring_size") if name in spec.levels]
-    if "ring_sync" in swept and params["ring_sync"] != "default" and params["organisation"] != "scale-up":
+    if "ring_sync" in swept and params.ring_sync != "default" and params.organisation != "scale-up":
         return (
             "ring_sync",
-            f"{params['ring_sync']} is for the ring that cores share: scale-up, not {params['organisation']}",
+            f"{params.ring_sync} is for the ring that cores share: scale-up, not {params.organisation}",
         )
-    if "ring_size" in swept and params["ring_size"] != 1024 and not lcores.dispatchers(params):
+    if "ring_size" in swept and params.ring_size != 1024 and not lcores.dispatchers(params):
         return "ring_size", "without dispatchers there is no ring whose size could be swept"
     return None
 
 
-def _accounting(params: Params, _spec: Spec) -> Contradiction | None:
+def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
     """The node has a loop for each of these only where it reads RX queues of its own (apps/node/loop/loop.h)."""
-    mode = params["accounting"]
+    mode = params.accounting
     if mode == "sampled":
         return None
-    delays = params["extra_cycles"] or params["service_distribution"] != "fixed" or params["hiccup_probability"]
-    if delays or params["organisation"] == "locked" or lcores.dispatchers(params) or params["lookups"] > 1:
+    delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
+    if delays or params.organisation == "locked" or lcores.dispatchers(params) or params.lookups > 1:
         what = "neither dispatchers, locked queues, delays nor further look-ups"
         return "accounting", f"{mode} goes with {what}; use sampled"
     return None
 
 
-def _workload_keys(params: Params, _spec: Spec) -> Contradiction | None:
+def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
     """What one workload has and others have not."""
-    if params["lookups"] > 1 and params["workload"] != "l3fwd-lpm":
-        return "lookups", f"the workload {params['workload']} looks nothing up; only l3fwd-lpm does"
-    if params["tx_pool"] != "per-core" and params["workload"] != "tx":
-        return "tx_pool", f"the workload {params['workload']} makes no packets; only tx does"
+    if params.lookups > 1 and params.workload != "l3fwd-lpm":
+        return "lookups", f"the workload {params.workload} looks nothing up; only l3fwd-lpm does"
+    if params.tx_pool != "per-core" and params.workload != "tx":
+        return "tx_pool", f"the workload {params.workload} makes no packets; only tx does"
     return None
 
 
-def _hiccup(params: Params, spec: Spec) -> Contradiction | None:
-    if not params["hiccup_probability"]:
+def _hiccup(params: Parameters, spec: Spec) -> Contradiction | None:
+    if not params.hiccup_probability:
         return None
-    key = "hiccup_delays" if params["hiccup_distribution"] == "list" else "hiccup_delay"
-    if params[key] is None:
-        kind = params["hiccup_distribution"]
+    kind, delays = params.hiccup_distribution, params.hiccup_delays
+    key = "hiccup_delays" if kind == "list" else "hiccup_delay"
+    longest = params.hiccup_delay if kind != "list" else max(delays_ns(delays)) if delays is not None else None
+    if longest is None:
         return "hiccup_probability", f"a hiccup of the distribution '{kind}' needs {key}"
-    longest = max(delays_ns(params[key])) if key == "hiccup_delays" else params[key]
     if longest > MOST_HICCUP_NS:
         return key, f"a hiccup lasts at most {human_time(MOST_HICCUP_NS / 1e9)}, not {human_time(longest / 1e9)}"
     if longest > spec.trial.window_ns:
@@ -95,37 +93,36 @@ def _hiccup(params: Params, spec: Spec) -> Contradiction | None:
     return None
 
 
-def _service(params: Params, _spec: Spec) -> Contradiction | None:
-    kind = params["service_distribution"]
-    if kind != "bimodal":
+def _service(params: Parameters, _spec: Spec) -> Contradiction | None:
+    if params.service_distribution != "bimodal":
         return None
-    for name in ("service_long_cycles", "service_long_probability"):
-        if params[name] is None:
-            return "service_distribution", f"bimodal needs {name}"
-    if params["service_long_cycles"] < params["extra_cycles"]:
-        return "service_long_cycles", f"long packets take at least extra_cycles ({params['extra_cycles']})"
+    if params.service_long_cycles is None or params.service_long_probability is None:
+        missing = "service_long_cycles" if params.service_long_cycles is None else "service_long_probability"
+        return "service_distribution", f"bimodal needs {missing}"
+    if params.service_long_cycles < params.extra_cycles:
+        return "service_long_cycles", f"long packets take at least extra_cycles ({params.extra_cycles})"
     return None
 
 
-def _placement(params: Params, _spec: Spec) -> Contradiction | None:
-    given, needed = listed_cpus(params["placement"]), lcores.dut_lcores(params)
+def _placement(params: Parameters, _spec: Spec) -> Contradiction | None:
+    given, needed = listed_cpus(params.placement), lcores.dut_lcores(params)
     if given and len(given) < needed:
         return "placement", f"names {len(given)} CPUs for {needed} DUT lcores"
     return None
 
 
-def _sends_itself(params: Params, _spec: Spec) -> Contradiction | None:
-    workload = params["workload"]
+def _sends_itself(params: Parameters, _spec: Spec) -> Contradiction | None:
+    workload = params.workload
     if workload not in RECEIVE_NOTHING:
         return None
-    if not params["saturate"]:
+    if not params.saturate:
         return "workload", f"{workload} sends as fast as it can, so it needs `saturate: true` in parameters"
-    if params["organisation"] != "scale-out" or lcores.dispatchers(params):
+    if params.organisation != "scale-out" or lcores.dispatchers(params):
         return "organisation", f"the workload {workload} receives nothing, so its cores share no queue"
     return None
 
 
-_CHECKS: tuple[Callable[[Params, Spec], Contradiction | None], ...] = (
+_CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _dispatchers,
     _rings,
     _accounting,

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from pollscope.spec import expressions
-from pollscope.spec.model import Spec
+from pollscope.spec.model import KNOB_PREFIX, Parameters, Spec
 
 
 @dataclass(frozen=True)
@@ -17,26 +17,34 @@ class Point:
     Attributes:
         id: `queues=4,load_of_max=0.25`; unique in a plan.
         factors: name -> level in base units.
-        params: all parameters, the factors among them.
+        params: what is fixed and the levels of the factors; levels of knobs stand in `factors` only.
     """
 
     id: str
     factors: Mapping[str, Any]
-    params: Mapping[str, Any]
+    params: Parameters
+
+    def values(self) -> dict[str, Any]:
+        """Parameters and levels of knobs by name, as JSON types: a record's `params`."""
+        return {**self.params.model_dump(mode="json"), **_knobs(self.factors)}
 
 
 def all_points(spec: Spec) -> Iterator[Point]:
     """Every combination of levels, in the order of the spec's levels, those that the spec drops among them."""
-    fixed, names = spec.parameters.model_dump(mode="json"), list(spec.levels)
+    names = list(spec.levels)
     for combination in product(*_axes(spec)):
         levels = {name: level for group in combination for name, level in group}
-        factors = {name: levels[name] for name in names}
-        yield Point(point_id(factors), factors, {**fixed, **factors})
+        yield point_of(spec, {name: levels[name] for name in names})
 
 
 def point_of(spec: Spec, factors: Mapping[str, Any]) -> Point:
     """The point of these levels."""
-    return Point(point_id(factors), factors, {**spec.parameters.model_dump(mode="json"), **factors})
+    own = {name: level for name, level in factors.items() if name not in _knobs(factors)}
+    return Point(point_id(factors), factors, spec.parameters.model_copy(update=own))
+
+
+def _knobs(factors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: level for name, level in factors.items() if name.startswith(KNOB_PREFIX)}
 
 
 def point_id(factors: Mapping[str, Any]) -> str:
@@ -47,7 +55,7 @@ def point_id(factors: Mapping[str, Any]) -> str:
 def dropped(spec: Spec, point: Point) -> str | None:
     """Why the spec's own constraints leave a point out; None when they do not."""
     for constraint in spec.constraints:
-        if expressions.parse(constraint.drop)(point.params):
+        if expressions.parse(constraint.drop)(point.values()):
             return constraint.reason
     return None
 

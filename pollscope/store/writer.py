@@ -134,7 +134,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "make room, then pollscope run --resume" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        remedy = "free some of it, then pollscope run --resume" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         raise HostError(f"cannot be written: {error.strerror}", str(path), remedy) from error
 
 

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a testbed and a session on it can do; the runner knows nothing else about them."""
+"""What every testbed can do: say which points it can host, and measure one trial. A run knows nothing else about it."""
 
-from collections.abc import Mapping, Sequence
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict
 
 from pollscope.base.errors import HostError
-from pollscope.host.company import Company
+from pollscope.host.facts import host_facts
 from pollscope.knobs import RestoreResult
-from pollscope.node.client import NodeClient
+from pollscope.metrics.ground import Canary
+from pollscope.plan.plan import Plan, Trial
+from pollscope.spec.points import Point
+from pollscope.store.trial_record import TrialRecord
+from pollscope.store.writer import utc_now
 
-if TYPE_CHECKING:
-    from pollscope.testbeds.pair.ends import End
 
-Params = Mapping[str, Any]
+class TestbedConfig(BaseModel):
+    """The file of a testbed; each kind has its own keys, and `kind: Literal[NAME]`."""
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What came out of one trial: the request that started it and the node's result (docs/node-protocol.md)."""
-
-    start: dict[str, Any]
-    result: dict[str, Any]
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 @dataclass(frozen=True)
@@ -63,124 +64,195 @@ class Knobs(Protocol):
         """Knob -> target -> value, as it is now."""
 
 
-class Watch(Protocol):
-    """What else runs on the measuring CPUs since it was made."""
+class NoKnobs:
+    """Of a testbed that has no host: nothing is turned, and nobody has to be kept out."""
 
-    def record(self) -> dict[str, Any]:
-        """The `host` of a trial's record."""
+    restored_first: Sequence[RestoreResult] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
+        """Raises HostError when there is anything to turn."""
+        if settings:
+            raise HostError(f"this testbed has no host whose knobs could be turned: {', '.join(settings)}")
+        return ()
+
+    def restore(self) -> Sequence[RestoreResult]:
+        """Nothing."""
+        return ()
+
+    def snapshot(self) -> Mapping[str, Mapping[str, str]]:
+        """Nothing."""
+        return {}
 
 
-class Session(Protocol):
-    """Nodes that run. Every method may raise NodeLost; the session is then ended and a new one opened."""
+@dataclass(frozen=True)
+class Assignment:
+    """What a run gives to a testbed before the first trial.
 
-    @property
-    def hello(self) -> dict[str, Any]:
-        """The DUT node's hello."""
+    Attributes:
+        plan: the trials that it is going to be asked for, and their spec.
+        folder: the run folder; only files of its own are written there.
+        log: for what its programs say.
+        append_canary: keeps a look at the ground (docs/ground.md) and returns it with its number.
+        canaries: those of the interrupted part of the run.
+    """
 
-    @property
-    def measuring_cpus(self) -> tuple[int, ...]:
-        """CPUs of this host on which lcores spin."""
+    plan: Plan
+    folder: Path
+    log: Path
+    append_canary: Callable[[Canary], dict[str, Any]]
+    canaries: Sequence[Canary] = ()
 
-    @property
-    def facts(self) -> list[str]:
-        """Sentences about how the session runs that a reader of the results has to know."""
 
-    @property
-    def collector_options(self) -> Mapping[str, Mapping[str, object]]:
-        """What collectors have to be told about these nodes: collector -> its options."""
+@dataclass(frozen=True)
+class Opening:
+    """What run.json says of a testbed before the first trial.
 
-    def suits(self, params: Params) -> bool:
-        """Whether these nodes can take this configuration without being started again."""
+    Attributes:
+        hello: of the DUT's node.
+        noise: gaps of the measuring CPUs.
+        collectors: what each says: `{available, reason, required, interval_ns}`.
+    """
 
-    @property
-    def ends(self) -> "Sequence[End]":
-        """The hosts on which collectors run, when they are others; empty: this host."""
+    hello: dict[str, Any] | None = None
+    noise: list[dict[str, Any]] = field(default_factory=list)
+    collectors: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
-    def watch(self) -> Watch:
-        """What else runs on the measuring CPUs, from now on."""
 
-    def configure(self, params: Params) -> dict[str, Any]:
-        """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""
+class Testbed(ABC):
+    """Where the trials of one run are measured.
 
-    def calibrate(self, params: Params) -> dict[str, Any]:
-        """Costs for the present configuration."""
+    A kind is a class and a line in TESTBEDS (pollscope.base.names). `refusal` and `measure` make a testbed; all else
+    has a default that suits one without a host.
 
-    def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Gaps of each measuring CPU while nothing runs."""
+    Args:
+        file: of the testbed.
+        config: its content.
 
-    def ground(self) -> list[dict[str, Any]]:
-        """What the measuring cores of each host are like at this moment, while nothing runs: the node's `ground`."""
+    Attributes:
+        kind: as specs name it.
+        summary: where trials run, in a few words (docs/testbeds.md).
+        config_model: what its file may say.
+        shared_tsc: whether generator and DUT read the same clock.
+        modelled: whether its numbers are modelled instead of measured.
+        warnings: sentences that the reader of the run has to know.
+    """
 
-    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
-        """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.
+    kind: ClassVar[str]
+    summary: ClassVar[str] = ""
+    config_model: ClassVar[type[TestbedConfig]]
+    shared_tsc: ClassVar[bool] = False
+    modelled: ClassVar[bool] = False
 
-        Of the parameters only those of frame and descriptors count. Configures the nodes anew.
+    def __init__(self, file: Path, config: TestbedConfig) -> None:
+        self.name, self.file, self.config = file.stem, file, config
+        self.warnings: list[str] = []
+
+    @abstractmethod
+    def refusal(self, point: Point) -> str | None:
+        """Why this testbed cannot host a point; None when it can."""
+
+    @abstractmethod
+    def measure(self, trial: Trial, attempt: int) -> TrialRecord:
+        """Measures one trial; one that fails is a record with the reason (see `begun`).
+
+        Raises:
+            HostError: no further trial can be measured either.
         """
 
-    def company(self, params: Params) -> Company:
-        """The CPUs of what a point wants beside the DUT; HostError when there are none for it."""
-
-    def open_corunner(self, log: Path) -> NodeClient:
-        """Starts a `pollscope-corunner` on the DUT's host."""
-
-    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
-        """One trial: start, wait for its end, read.
-
-        Args:
-            name: for the node's messages.
-            times: `warmup_ns`, `window_ns`, `drain_max_ns`.
-            rate: the offered load as the protocol's `rate`.
-        """
-
-    def close(self) -> None:
-        """Ends the nodes in order."""
-
-    def end(self) -> None:
-        """Ends the nodes at once, hung or not."""
-
-
-class Testbed(Protocol):
-    """Where trials run."""
-
     @property
-    def name(self) -> str:
-        """As in run.json and in tables."""
+    def parts(self) -> "Sequence[Testbed]":
+        """The testbeds that share the trials, each with its own name; itself when it hands nothing on."""
+        return (self,)
 
-    @property
-    def kind(self) -> str:
-        """`loopback`, `vm-pair`, `pair` or `model`."""
+    def named_by(self, kinds: Collection[str]) -> bool:
+        """Whether a spec with these `testbeds` is meant for it."""
+        return self.kind in kinds
 
-    @property
-    def shared_tsc(self) -> bool:
-        """Whether generator and DUT read the same clock."""
-
-    @property
-    def modelled(self) -> bool:
-        """Whether its numbers are modelled instead of measured."""
+    def check(self) -> None:  # noqa: B027 a default, as those below
+        """Raises HostError when nothing at all can run here."""
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
         """The knobs of the host that measures, for `what` ("run S-F5"); see KnobSession for `restore_first`."""
+        del what, restore_first
+        return NoKnobs()
 
     def describe(self) -> dict[str, Any]:
         """For run.json: `name`, `kind`, `shared_tsc`, and `file`, from which it can be made again."""
+        return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
 
     def machine(self) -> dict[str, Any]:
         """For run.json: `host`, the facts of the machine that measures, and `build`, those of its node program."""
+        return {"host": host_facts(), "build": {"absent": "no node program is needed"}}
 
-    def refusal(self, params: Params) -> str | None:
-        """Why this testbed cannot host a point; None when it can."""
+    def begin(self, assignment: Assignment) -> Opening:
+        """The run begins, knobs of the whole run are set.
 
-    def check(self) -> None:
-        """Raises HostError when nothing at all can run here."""
+        Raises:
+            HostError: it cannot.
+        """
+        uses = assignment.plan.spec.collectors
+        none = {"available": False, "reason": f"a testbed of kind {self.kind} has no host to read"}
+        return Opening(
+            collectors={use.name: {**none, "required": use.required, "interval_ns": use.interval_ns} for use in uses}
+        )
 
-    def open(self, params: Params, most_cores: int, log: Path) -> Session:
-        """Starts nodes that can run this configuration, and others with up to `most_cores` DUT lcores."""
+    def begun(self, trial: Trial, attempt: int) -> TrialRecord:
+        """The record of a trial that begins now, with nothing measured yet."""
+        point = trial.point
+        return TrialRecord(
+            trial=trial.id,
+            point=point.id,
+            repeat=trial.repeat,
+            kind=trial.kind,
+            factors=dict(point.factors),
+            params=point.values(),
+            attempt=attempt,
+            testbed=self.name,
+            modelled=self.modelled,
+            pair=trial.pair,
+            started_utc=utc_now(),
+            started_monotonic_ns=time.monotonic_ns(),
+        )
+
+    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:  # noqa: B027
+        """Told of every trial of the run as it was judged, those of an interrupted part before `begin`."""
+
+    @property
+    def maxima(self) -> Mapping[str, dict[str, Any]]:
+        """For run.json: what `load_of_max` refers to, by point."""
+        return {}
+
+    @property
+    def canaries(self) -> Sequence[Canary]:
+        """The looks at the ground under the trials so far; none where there is no host."""
+        return ()
+
+    def end_block(self) -> None:  # noqa: B027
+        """No trial follows for now: what is to enclose trials is measured."""
+
+    def end(self) -> None:  # noqa: B027
+        """The run ends, perhaps before it began: programs are ended. Knobs are restored after it."""
 
     def up(self) -> State:
         """Prepares the testbed."""
+        return self.status()
 
     def down(self) -> State:
         """Takes down what `up` prepared."""
+        return self.status()
 
     def status(self) -> State:
         """Looks, and changes nothing."""
+        try:
+            self.check()
+        except HostError as error:
+            return State(False, [str(error)])
+        return State(True)

@@ -2,48 +2,33 @@
 """Testbed files: configs/testbeds/NAME.yaml, or a path."""
 
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from pollscope.base import document as documents
 from pollscope.base.errors import UsageError
+from pollscope.base.names import TESTBEDS, load
 from pollscope.base.paths import data_folder
 from pollscope.spec.checks import plain_message
-from pollscope.testbeds.pair.config import PairConfig
-from pollscope.testbeds.pairs import PairsConfig
-from pollscope.testbeds.vm.testbed import VmPairConfig
+from pollscope.testbeds.base import Testbed, TestbedConfig
 
 
-class Cpus(BaseModel):
-    """CPUs given by hand."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    main: int = Field(ge=0)
-    generator: int = Field(ge=0)
-    dut: Annotated[tuple[int, ...], Field(strict=False, min_length=1)]
-
-
-class LoopbackConfig(BaseModel):
-    """The file of a loopback testbed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    kind: Literal["loopback"]
-    cpus: Literal["auto"] | Cpus = "auto"
-    hugepages: Literal["auto", "always", "never"] = "auto"
-    knob_root: str | None = Field(
-        default=None, description="a folder with sys, proc, dev and state whose knobs are turned instead of this host's"
-    )
-
-
-def config_path(name: str) -> Path:
-    """The file that a testbed's name or path means.
+def make_testbed(name: str) -> Testbed:
+    """The testbed of a name or of a file.
 
     Raises:
-        UsageError: there is none; lists those that there are.
+        UsageError: there is no such testbed, or its file has an error.
     """
+    path = _path_of(name)
+    document = documents.parse(documents.read_text(path), str(path))
+    kind = document.data.get("kind") if isinstance(document.data, dict) else None
+    if not isinstance(kind, str) or kind not in TESTBEDS:
+        raise UsageError(f"kind is {kind!r}", str(path), f"allowed: {', '.join(TESTBEDS)}")
+    testbed: type[Testbed] = load(TESTBEDS, kind)
+    return testbed(path, _checked(testbed.config_model, document))
+
+
+def _path_of(name: str) -> Path:
     folder = data_folder("configs") / "testbeds"
     for path in (Path(name), folder / f"{name}.yaml"):
         if path.is_file():
@@ -52,23 +37,7 @@ def config_path(name: str) -> Path:
     raise UsageError("there is no such testbed", name, f"known: {known}; or give the path of a file")
 
 
-Config = LoopbackConfig | PairConfig | PairsConfig | VmPairConfig
-_MODELS: dict[str, type[Config]] = {
-    "loopback": LoopbackConfig,
-    "pair": PairConfig,
-    "pairs": PairsConfig,
-    "vm-pair": VmPairConfig,
-}
-
-
-def load_config(path: Path) -> Config:
-    """Reads and checks a testbed file.
-
-    Raises:
-        UsageError: with file, line and key.
-    """
-    document = documents.parse(documents.read_text(path), str(path))
-    model = _model(document, path)
+def _checked(model: type[TestbedConfig], document: documents.Document) -> TestbedConfig:
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
@@ -78,10 +47,3 @@ def load_config(path: Path) -> Config:
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             what = f"unknown key; allowed: {', '.join(model.model_fields)}"
         raise UsageError(what, f"{document.place(keys)}: {'.'.join(map(str, keys))}") from error
-
-
-def _model(document: documents.Document, path: Path) -> type[Config]:
-    kind = document.data.get("kind") if isinstance(document.data, dict) else None
-    if kind not in _MODELS:
-        raise UsageError(f"kind is {kind!r}", str(path), f"allowed: {', '.join(_MODELS)}")
-    return _MODELS[kind]

@@ -12,8 +12,7 @@ from pollscope.base.units import human_size
 from pollscope.host.company import Company, has_company
 from pollscope.host.memory import meminfo_bytes
 from pollscope.node.client import ClientOwner, NodeClient, NodeLost
-
-Params = Mapping[str, Any]
+from pollscope.spec.model import Parameters
 
 # Filling memory and linking it at random takes about 0.1 s/MiB on a slow machine; one step ends within milliseconds.
 CONFIGURE_LIMIT_S = 300.0
@@ -29,7 +28,7 @@ class CorunnerLost(TrialError):
     """The co-runner hung, died, or wrote something that is not the protocol; DUT and generator are well."""
 
 
-def company_refusal(params: Params, place: Callable[[], Company]) -> str | None:
+def company_refusal(params: Parameters, place: Callable[[], Company]) -> str | None:
     """Why this host cannot give a point what it wants beside the DUT; None when it can, or when it wants nothing.
 
     Args:
@@ -43,16 +42,16 @@ def company_refusal(params: Params, place: Callable[[], Company]) -> str | None:
         corunner_program()
     except HostError as error:
         return error.what
-    if "stress-ng" in (params["corunner"], params["dut_core"]) and shutil.which("stress-ng") is None:
+    if "stress-ng" in (params.corunner, params.dut_core) and shutil.which("stress-ng") is None:
         return "stress-ng is not installed (apt-get install stress-ng)"
-    footprint, free = params["corunner_footprint"] or 0, meminfo_bytes("MemAvailable") or 0
-    if params["corunner"] != "none" and footprint > free * FOOTPRINT_SHARE:
+    footprint, free = params.corunner_footprint or 0, meminfo_bytes("MemAvailable") or 0
+    if params.corunner != "none" and footprint > free * FOOTPRINT_SHARE:
         most = human_size(int(free * FOOTPRINT_SHARE))
         return f"the co-runner needs {human_size(footprint)}; it may have {most}, {FOOTPRINT_SHARE:.0%} of what is free"
     return None
 
 
-def workers(params: Params, company: Company) -> list[dict[str, Any]]:
+def workers(params: Parameters, company: Company) -> list[dict[str, Any]]:
     """The workers of a point, as `configure` wants them."""
     found = [{"name": f"spinner{cpu}", "cpu": cpu, "work": "spin"} for cpu in company.spinning]
     if company.occupant is not None:
@@ -62,12 +61,12 @@ def workers(params: Params, company: Company) -> list[dict[str, Any]]:
     return found
 
 
-def _corunner(params: Params, cpu: int) -> dict[str, Any]:
-    worker = {"name": "corunner", "cpu": cpu, "work": params["corunner"]}
-    if params["corunner_footprint"] is not None and params["corunner"] != "stress-ng":
-        worker["footprint_bytes"] = params["corunner_footprint"]
-    if params["corunner"] == "memory-stream":
-        worker["operation"] = params["corunner_stream"]
+def _corunner(params: Parameters, cpu: int) -> dict[str, Any]:
+    worker = {"name": "corunner", "cpu": cpu, "work": params.corunner}
+    if params.corunner_footprint is not None and params.corunner != "stress-ng":
+        worker["footprint_bytes"] = params.corunner_footprint
+    if params.corunner == "memory-stream":
+        worker["operation"] = params.corunner_stream
     return worker
 
 

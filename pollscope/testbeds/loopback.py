@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.names import RECEIVE_NOTHING
@@ -27,12 +29,15 @@ from pollscope.node.client import NodeClient
 from pollscope.node.clocks import clock_warnings, clocks
 from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
-from pollscope.testbeds.base import Measured, Params, State
-from pollscope.testbeds.config import LoopbackConfig
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.base import State, TestbedConfig
 from pollscope.testbeds.corunner import company_refusal
 from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
+from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.session import Measured
 
 HUGEPAGE_BYTES = 2 << 20
 # One mbuf: 128 B of header, 128 B of headroom, 2048 B of data, 64 B of mempool header, rounded up by the allocator.
@@ -55,6 +60,25 @@ GRACE_S = 8.0
 # Parameters that are fixed when the ports are made, so that another value needs another process.
 _AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
+
+
+class Cpus(TestbedConfig):
+    """CPUs given by hand."""
+
+    main: int = Field(ge=0)
+    generator: int = Field(ge=0)
+    dut: Annotated[tuple[int, ...], Field(strict=False, min_length=1)]
+
+
+class LoopbackConfig(TestbedConfig):
+    """The file of a loopback testbed."""
+
+    kind: Literal["loopback"]
+    cpus: Literal["auto"] | Cpus = "auto"
+    hugepages: Literal["auto", "always", "never"] = "auto"
+    knob_root: str | None = Field(
+        default=None, description="a folder with sys, proc, dev and state whose knobs are turned instead of this host's"
+    )
 
 
 @dataclass(frozen=True)
@@ -97,24 +121,22 @@ class Memory:
     folder: str = ""  # of hugepages of one size; empty: of any
 
 
-class LoopbackTestbed:
-    """This machine, no NIC needed."""
+class LoopbackTestbed(NodeTestbed):
+    """This machine, no NIC needed. Ports are virtual, and hugepages are reserved by the set-up play."""
 
     kind = "loopback"
+    summary = "generator and DUT in one node on this machine, joined by virtual NICs"
+    config_model = LoopbackConfig
+    config: LoopbackConfig
     shared_tsc = True
-    modelled = False
 
     def __init__(self, file: Path, config: LoopbackConfig) -> None:
-        self.name, self.file, self.config = file.stem, file, config
+        super().__init__(file, config)
         root = config.knob_root
         # Whatever tree is turned, it is this host that measures: its lock keeps runs apart.
         self.knob_host = replace(KnobHost.at(Path(root)), lock_path=default_lock_path()) if root else KnobHost()
 
-    def describe(self) -> dict[str, Any]:
-        """For run.json."""
-        return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
-
-    def knobs(self, what: str, restore_first: bool) -> KnobSession:
+    def own_knobs(self, what: str, restore_first: bool) -> KnobSession:
         """This host's, or those of the tree that the file names."""
         return KnobSession(what, self.knob_host, restore_first)
 
@@ -122,21 +144,22 @@ class LoopbackTestbed:
         """This machine's, and those of the build that it runs."""
         return {"host": host_facts(), "build": build_facts(node_program())}
 
-    def refusal(self, params: Params) -> str | None:
+    def refusal(self, point: Point) -> str | None:
         """Why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
+        params = point.params
         try:
             self._roles(params)
         except HostError as error:
             return error.what
-        if params["feed"] == "infinite" and isinstance(params["frame"], str):
+        if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
         alone = company_refusal(params, lambda: self._company(params))
         if alone is not None:
             return alone
         if (too_many := _queues_refusal(params)) is not None:
             return too_many
-        if params["tx_inline"] != "default":
-            return f"tx_inline={params['tx_inline']} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
+        if params.tx_inline != "default":
+            return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
         try:
             memory, needed = self._memory(params), needed_bytes(params)
         except HostError as error:
@@ -144,7 +167,7 @@ class LoopbackTestbed:
         if needed > memory.bytes:
             kind = "hugepages" if memory.huge else "memory"
             return f"needs about {human_size(needed)} for mbufs; {human_size(memory.bytes)} of {kind} are free"
-        return knob_refusal(self.knob_host, params)
+        return knob_refusal(self.knob_host, point.factors)
 
     def check(self) -> None:
         """Checks that a node can be started.
@@ -156,7 +179,7 @@ class LoopbackTestbed:
         if self._most_cores() < 1:
             raise HostError("the loopback testbed needs 2 CPUs: one for the generator and one for the DUT")
 
-    def open(self, params: Params, most_cores: int, log: Path) -> "LoopbackSession":
+    def open(self, params: Parameters, log: Path) -> "LoopbackSession":
         """Starts the node for this configuration.
 
         Raises:
@@ -172,16 +195,7 @@ class LoopbackTestbed:
         except HostError:
             remove_folder(prefix)
             raise
-        at_start = {name: params[name] for name in start_parameters(params)}
-        return LoopbackSession(client, prefix, places, self._roles, memory, at_start, params)
-
-    def up(self) -> State:
-        """Nothing has to be prepared: ports are virtual, and hugepages are reserved by the set-up play."""
-        return self.status()
-
-    def down(self) -> State:
-        """Nothing was prepared, so nothing is taken down."""
-        return self.status()
+        return LoopbackSession(client, prefix, places, self._roles, memory, params)
 
     def status(self) -> State:
         """Whether a node could be started now, with which CPUs and memory."""
@@ -203,10 +217,10 @@ class LoopbackTestbed:
             return len(self.config.cpus.dut)
         return processors.most_dut_cores(self._cpus)
 
-    def _roles(self, params: Params) -> Roles:
+    def _roles(self, params: Parameters) -> Roles:
         """The CPUs of a point; raises HostError when there are none for it."""
         generator = lcores.has_generator(params)
-        return self._place(Wanted(params["cores"], lcores.dispatchers(params), generator, params["placement"]))
+        return self._place(Wanted(params.cores, lcores.dispatchers(params), generator, params.placement))
 
     def _place(self, wanted: Wanted) -> Roles:
         if self.config.cpus == "auto":
@@ -227,12 +241,12 @@ class LoopbackTestbed:
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
         return allowed if len(allowed) + len(roles.measuring) < MOST_LCORES else []
 
-    def _company(self, params: Params) -> Company:
+    def _company(self, params: Parameters) -> Company:
         return loopback_company(self._cpus, self._roles(params), params)
 
-    def _memory(self, params: Params) -> Memory:
+    def _memory(self, params: Parameters) -> Memory:
         """What a point asks for; HostError when this host has no such pages."""
-        size = params["page_size"]
+        size = params.page_size
         if size is None:
             return self._own_memory()
         if size == SMALL:
@@ -256,50 +270,50 @@ def _small_pages() -> Memory:
     return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
 
 
-def loopback_company(cpus: Sequence[Cpu], roles: Roles, params: Params) -> Company:
+def loopback_company(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> Company:
     """Who runs beside the DUT on this host; HostError when there is no room."""
     others = [roles.generator] if roles.generator is not None else []
     return place_company(cpus, params, [*roles.dut, *roles.dispatchers], others)
 
 
-def needed_bytes(params: Params) -> int:
+def needed_bytes(params: Parameters) -> int:
     """About how much memory a configuration needs; mbufs are by far the most of it."""
-    descriptors = params["rx_desc"] * (params["queues"] + 3) + params["tx_desc"] * (params["cores"] + 3)
-    rings = params["ring_size"] * lcores.dispatchers(params)
-    mbuf_bytes = MBUF_BYTES * max(1, -(-params["mtu"] // 2048))
+    descriptors = params.rx_desc * (params.queues + 3) + params.tx_desc * (params.cores + 3)
+    rings = params.ring_size * lcores.dispatchers(params)
+    mbuf_bytes = MBUF_BYTES * max(1, -(-params.mtu // 2048))
     return int(FIXED_BYTES + (descriptors + rings + SPARE_MBUFS) * mbuf_bytes)
 
 
-def start_parameters(params: Params) -> tuple[str, ...]:
+def start_parameters(params: Parameters) -> tuple[str, ...]:
     """The parameters that are given to the node when it starts."""
-    return (*_AT_START, *_AT_START_WHEN_FED) if params["feed"] == "infinite" else _AT_START
+    return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
 
 
-def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, params: Params) -> list[str]:
+def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, params: Parameters) -> list[str]:
     """Program and EAL arguments; the file prefix is this node's own, so that nothing is shared with others."""
     command = [str(program), "--lcores", places.eal, "--main-lcore", str(MAIN_LCORE), "--no-pci"]
     command += ["--file-prefix", prefix]
-    command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params['dma']}"]
+    command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params.dma}"]
     # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
     if memory.huge and not memory.folder:
         return [*command, "--in-memory"]
-    return [*command, *page_arguments(params["page_size"] or SMALL, memory.folder, _no_huge_mib(params))]
+    return [*command, *page_arguments(params.page_size or SMALL, memory.folder, _no_huge_mib(params))]
 
 
-def _queues_refusal(params: Params) -> str | None:
+def _queues_refusal(params: Parameters) -> str | None:
     try:
-        return queues_refusal(node_program(), params["queues"])
+        return queues_refusal(node_program(), params.queues)
     except HostError:  # not built: a plan can be made all the same
         return None
 
 
-def _feed(params: Params) -> str:
-    if params["feed"] == "infinite":  # the port makes the frames itself: no DMA engine, hence no `dma`
-        return f"feed=infinite,size={params['frame']},flows={min(params['flows'], 65535)}"
-    return f"dma={params['dma']}"
+def _feed(params: Parameters) -> str:
+    if params.feed == "infinite":  # the port makes the frames itself: no DMA engine, hence no `dma`
+        return f"feed=infinite,size={params.frame},flows={min(params.flows, 65535)}"
+    return f"dma={params.dma}"
 
 
-def _no_huge_mib(params: Params) -> int:
+def _no_huge_mib(params: Parameters) -> int:
     # Without hugepages EAL takes all of its memory at the start; twice the estimate, so that later points fit as well.
     return max(512, 2 * needed_bytes(params) >> 20)
 
@@ -337,17 +351,18 @@ class LoopbackSession:
         client: NodeClient,
         prefix: str,
         places: Lcores,
-        roles_of: Callable[[Params], Roles],
+        roles_of: Callable[[Parameters], Roles],
         memory: Memory,
-        at_start: Params,
-        first: Params,
+        first: Parameters,
     ) -> None:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
-        self._memory, self._at_start = memory, dict(at_start)
+        self._memory, self._at_start = memory, first.only(start_parameters(first))
+        # Without hugepages EAL takes no more than at its start.
+        self._taken_bytes = None if memory.huge else _no_huge_mib(first) << 20
         self._configured: dict[str, Any] = {}
         self._take(first)
 
-    def _take(self, params: Params) -> None:
+    def _take(self, params: Parameters) -> None:
         self._roles = self._roles_of(params)
         self._wiring = self._places.wiring(self._roles)
 
@@ -386,9 +401,11 @@ class LoopbackSession:
         """The node among all DPDK applications of the host."""
         return {"dpdk-telemetry": {"file_prefix": self._prefix}}
 
-    def suits(self, params: Params) -> bool:
+    def suits(self, params: Parameters) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""
-        wanted = {name: params[name] for name in start_parameters(params)}
+        wanted = params.only(start_parameters(params))
+        if self._taken_bytes is not None and needed_bytes(params) > self._taken_bytes:
+            return False
         return wanted == self._at_start and set(self._roles_of(params).measuring) <= set(self._places.by_cpu)
 
     def watch(self) -> "LocalWatch":
@@ -398,7 +415,7 @@ class LoopbackSession:
     def _waits_ns(self) -> dict[int, int]:
         return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
 
-    def configure(self, params: Params) -> dict[str, Any]:
+    def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the node when it is not configured so already; returns the request."""
         self._take(params)
         request = configure_request(params, self._wiring)
@@ -411,7 +428,7 @@ class LoopbackSession:
             self._client.request("configure", CONFIGURE_LIMIT_S, **request)
             self._configured = request
 
-    def company(self, params: Params) -> Company:
+    def company(self, params: Parameters) -> Company:
         """The CPUs of what a point wants beside the DUT."""
         return loopback_company(processors.allowed_cpus(), self._roles_of(params), params)
 
@@ -419,13 +436,13 @@ class LoopbackSession:
         """Starts a `pollscope-corunner` on this host."""
         return NodeClient([str(corunner_program())], log, "the co-runner")
 
-    def calibrate(self, params: Params) -> dict[str, Any]:
+    def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic; absent where traffic never stops."""
-        if params["feed"] == "infinite":
+        if params.feed == "infinite":
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
-        if params["workload"] in RECEIVE_NOTHING:
-            return {"absent": f"the workload {params['workload']} polls no RX queue"}
-        reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
+        if params.workload in RECEIVE_NOTHING:
+            return {"absent": f"the workload {params.workload} polls no RX queue"}
+        reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
@@ -440,7 +457,7 @@ class LoopbackSession:
         reply = self._client.request("ground", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
         return [dict(reply["ground"])]
 
-    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, params: Parameters, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
         """One crossing of one pair, sent and received on the generator's lcore."""
         self._take(params)
         self._configure(floor_request(params, self._wiring))

@@ -1,57 +1,65 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several pairs that share the trials of one spec: each trial runs on one of them, and each has one trial at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pollscope.knobs import RestoreResult
-from pollscope.testbeds.base import Knobs, Params, Session, State
+from pollscope.plan.plan import Trial
+from pollscope.spec.points import Point
+from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.base import Knobs, State, Testbed, TestbedConfig
 from pollscope.testbeds.pair.config import PairConfig, PairHost
 from pollscope.testbeds.pair.testbed import PairTestbed
 
 PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
-class NamedPair(BaseModel):
+class NamedPair(TestbedConfig):
     """One of the pairs: what a file of a pair has, without its kind."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     dut: PairHost
     generator: PairHost
 
 
-class PairsConfig(BaseModel):
+class PairsConfig(TestbedConfig):
     """The file of several pairs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: Literal["pairs"]
     pairs: dict[PairName, NamedPair] = Field(min_length=2, description="name -> pair")
     inventory: str | None = Field(default=None, description="see PairConfig; a pair has the same name there")
 
 
-class PairsTestbed:
-    """Several pairs; `parts` are the testbeds that measure."""
+class PairsTestbed(Testbed):
+    """Several pairs; a trial is measured by that whose name it bears."""
 
     # What a spec says of pairs holds for each of them.
     kind = "pair"
-    shared_tsc = False
-    modelled = False
+    summary = "several pairs that share the trials of a spec, which names them as pair"
+    config_model = PairsConfig
 
     def __init__(self, file: Path, config: PairsConfig) -> None:
-        self.name, self.file = file.stem, file
-        self.parts = tuple(_part(file, name, pair, config.inventory) for name, pair in config.pairs.items())
+        super().__init__(file, config)
+        self._pairs = tuple(_part(file, name, pair, config.inventory) for name, pair in config.pairs.items())
+
+    @property
+    def parts(self) -> Sequence[PairTestbed]:
+        """The pairs."""
+        return self._pairs
+
+    def named_by(self, kinds: Collection[str]) -> bool:
+        """Whether a spec is meant for pairs, or for several of them only."""
+        return not {"pair", "pairs"}.isdisjoint(kinds)
 
     def describe(self) -> dict[str, Any]:
         """For run.json; each pair under its name."""
         pairs = {part.name: part.describe() for part in self.parts}
-        found = {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), "pairs": pairs}
+        found = {**super().describe(), "pairs": pairs}
         return {**found, "emulated": True} if any("emulated" in pair for pair in pairs.values()) else found
 
     def knobs(self, what: str, restore_first: bool) -> "PairsKnobs":
@@ -63,9 +71,9 @@ class PairsTestbed:
         found = {part.name: part.machine() for part in self.parts}
         return {**next(iter(found.values())), "pairs": found}
 
-    def refusal(self, params: Params) -> str | None:
+    def refusal(self, point: Point) -> str | None:
         """Why no pair can take a point; None when one can."""
-        reasons = [(part.name, part.refusal(params)) for part in self.parts]
+        reasons = [(part.name, part.refusal(point)) for part in self.parts]
         return None if None in [reason for _, reason in reasons] else "; ".join(f"{n}: {r}" for n, r in reasons)
 
     def check(self) -> None:
@@ -73,17 +81,9 @@ class PairsTestbed:
         for part in self.parts:
             part.check()
 
-    def open(self, params: Params, most_cores: int, log: Path) -> Session:
-        """Never: its parts are opened."""
-        raise AssertionError("BUG: several pairs were opened as one")
-
-    def up(self) -> State:
-        """As a pair's."""
-        return self.status()
-
-    def down(self) -> State:
-        """As a pair's."""
-        return self.status()
+    def measure(self, trial: Trial, attempt: int) -> TrialRecord:
+        """Handed on to its pair."""
+        return next(part for part in self.parts if part.name == trial.pair).measure(trial, attempt)
 
     def status(self) -> State:
         """Whether all hosts answer."""
@@ -93,12 +93,12 @@ class PairsTestbed:
 
 
 def _part(file: Path, name: str, pair: NamedPair, inventory: str | None) -> PairTestbed:
-    part = PairTestbed(file, PairConfig(kind="pair", dut=pair.dut, generator=pair.generator, inventory=inventory))
-    return part.named(name)
+    config = PairConfig(kind="pair", dut=pair.dut, generator=pair.generator, inventory=inventory)
+    return PairTestbed(file, config, name=name)
 
 
 class PairsKnobs:
-    """The knobs of several pairs; `parts` turns those of one."""
+    """The knobs of several pairs, by the pair's name."""
 
     def __init__(self, parts: Mapping[str, Knobs]) -> None:
         self.parts = dict(parts)

@@ -21,7 +21,7 @@ from ssh_host import SshHost, running_sshd
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import HostLock
-from pollscope.run.run import NOT_RESTORED
+from pollscope.run.execution import NOT_RESTORED
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds.pair import boot_play as pair_inventory
 from pollscope.testbeds.pair import knobs as pair_knobs

@@ -135,7 +135,7 @@ def _sweep(axes: Axes, data: FigureData) -> None:
 
 def _calibrated(axes: Axes, data: FigureData) -> None:
     """The sweep alone, as calibrated before the trials: without the rest of the loop and without host gaps."""
-    tsc_hz = data.run.meta.get("node_hello", {}).get("tsc_hz")
+    tsc_hz = (data.run.meta.get("node_hello") or {}).get("tsc_hz")
     lines = _by_rings(data.by_point("sweep_cycles"))
     if not lines or not tsc_hz:
         return

@@ -2,11 +2,13 @@
 """The file of a `pair` testbed: two hosts, what runs on each, and the NIC ports that join them."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.base import TestbedConfig
 from pollscope.testbeds.page_size import SMALL, page_arguments
 from pollscope.testbeds.pair.pktgen import PktgenConfig
 from pollscope.testbeds.pair.ssh import Remote
@@ -17,21 +19,28 @@ PortName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", e
 Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
 Program = Annotated[str, Field(pattern=r"^/\S+$")]
 
-# What the DUT's node is given when it starts.
-AT_START = ("page_size", "tx_inline")
 # Device arguments of mlx5 (DPDK, NIC guide): no packet is inlined; packets are, however few the TX queues are.
 _INLINE = {"default": "", "off": ",txq_inline_max=0,txq_inline_mpw=0", "on": ",txqs_min_inline=1"}
 # Without hugepages EAL takes all of its memory at the start.
 SMALL_PAGES_MIB = 1024
-Params = Mapping[str, Any]
 
 EndName = Literal["dut", "generator"]
 
 
-class Ports(BaseModel):
-    """The ports of a host, as DPDK names them: a NIC by its PCI address. One port may do both."""
+class AtStart(NamedTuple):
+    """The parameters that the DUT's node is given when it starts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    page_size: str | None = None
+    tx_inline: Literal["default", "off", "on"] = "default"
+
+    @classmethod
+    def of(cls, params: Parameters) -> Self:
+        """Those of a point."""
+        return cls(params.page_size, params.tx_inline)
+
+
+class Ports(TestbedConfig):
+    """The ports of a host, as DPDK names them: a NIC by its PCI address. One port may do both."""
 
     rx: PortName
     tx: PortName
@@ -39,10 +48,8 @@ class Ports(BaseModel):
     driver: Literal["mlx5"] | None = Field(default=None, description="of NICs whose device arguments specs may set")
 
 
-class PairHost(BaseModel):
+class PairHost(TestbedConfig):
     """One of the two hosts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     ssh: Remote
     ports: Ports
@@ -70,36 +77,34 @@ class PairHost(BaseModel):
         """What the agent there has to know of the host whose knobs it turns."""
         return {"root": self.knob_root, "emulated": self.emulated}
 
-    def eal_command(self, prefix: str, cpus: int, params: Params) -> list[str]:
+    def eal_command(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
         """Program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
-        return [self.program, *self.eal_arguments(prefix, cpus, params)]
+        return [self.program, *self.eal_arguments(prefix, cpus, at_start)]
 
-    def eal_arguments(self, prefix: str, cpus: int, params: Params) -> list[str]:
-        """EAL arguments of a program whose lcore 0 does not poll; of `params` those of AT_START count."""
+    def eal_arguments(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
+        """EAL arguments of a program whose lcore 0 does not poll."""
         lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
         command = ["--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
-        command += self._devices(_INLINE[params.get("tx_inline", "default")])
+        command += self._devices(_INLINE[at_start.tx_inline])
         if self.iova != "auto":
             command += ["--iova-mode", self.iova]
-        if page_size := params.get("page_size"):
-            return command + page_arguments(
-                page_size, self.hugetlbfs.get(page_size, ""), self.memory_mib or SMALL_PAGES_MIB
-            )
+        if at_start.page_size:
+            folder = next((each for size, each in self.hugetlbfs.items() if size == at_start.page_size), "")
+            return command + page_arguments(at_start.page_size, folder, self.memory_mib or SMALL_PAGES_MIB)
         # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory.
         memory = ["--in-memory"] if self.memory_mib is None else ["--no-huge", "-m", str(self.memory_mib)]
         return command + memory
 
-    def start_refusal(self, params: Params) -> str | None:
+    def start_refusal(self, point: Point) -> str | None:
         """Why its node cannot be started as a point asks for; None when it can."""
-        page_size = params["page_size"]
+        params = point.params
+        page_size = params.page_size
         if page_size not in (None, SMALL, *self.hugetlbfs):
             return f"page_size={page_size}: the testbed's file names no hugetlbfs of such pages"
-        if page_size == SMALL and params.get("knob.iommu") == "off":
+        if page_size == SMALL and point.factors.get("knob.iommu") == "off":
             return "page_size=4 KiB: without an IOMMU a NIC needs memory in hugepages"
-        if params["tx_inline"] != "default" and self.ports.driver != "mlx5":
-            return (
-                f"tx_inline={params['tx_inline']} is a device argument of mlx5, which the file does not name (driver)"
-            )
+        if params.tx_inline != "default" and self.ports.driver != "mlx5":
+            return f"tx_inline={params.tx_inline} is a device argument of mlx5, which the file does not name (driver)"
         return None
 
     def _devices(self, arguments: str) -> list[str]:
@@ -109,10 +114,8 @@ class PairHost(BaseModel):
         return allowed + [word for vdev in self.vdevs for word in ("--vdev", vdev)]
 
 
-class PairConfig(BaseModel):
+class PairConfig(TestbedConfig):
     """The file of a pair."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: Literal["pair"]
     dut: PairHost

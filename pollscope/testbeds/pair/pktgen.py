@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollscope.base.errors import HostError
 from pollscope.node.client import NodeClient, NodeLost, NodeRefused
+from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.ssh import Remote, ssh_command
 
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
@@ -48,15 +49,15 @@ class PktgenConfig(BaseModel):
     folder: str = Field(default="/opt/pollscope-pktgen/current", pattern=r"^/\S+$", description="that holds Pktgen.lua")
 
 
-def refusal(params: Mapping[str, Any]) -> str | None:
+def refusal(params: Parameters) -> str | None:
     """What of a point pktgen-dpdk cannot generate; None when it can."""
-    if isinstance(params["frame"], str):
+    if isinstance(params.frame, str):
         return "pktgen-dpdk sends frames of one size here, no mix"
-    if params["arrivals"] != "constant":
+    if params.arrivals != "constant":
         return "pktgen-dpdk sends at a constant rate only"
-    if params["shape"] != "FB" and params["queues"] > 1:
-        return f"pktgen-dpdk does not place flows on RX queues, as shape {params['shape']} needs"
-    if params["flows"] > MOST_FLOWS:
+    if params.shape != "FB" and params.queues > 1:
+        return f"pktgen-dpdk does not place flows on RX queues, as shape {params.shape} needs"
+    if params.flows > MOST_FLOWS:
         return f"pktgen-dpdk's range of source ports makes at most {MOST_FLOWS} flows"
     return None
 

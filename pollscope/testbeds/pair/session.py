@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pollscope.base.errors import HostError, TrialError
@@ -18,12 +17,13 @@ from pollscope.host.company import Company
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
 from pollscope.node.requests import Wiring, configure_request
-from pollscope.testbeds.base import Measured, Params
+from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.activity import PairWatch
-from pollscope.testbeds.pair.config import PairConfig
+from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
 from pollscope.testbeds.pair.ssh import LOST_STATUS
+from pollscope.testbeds.session import Measured
 
 # One port name may stand on both hosts, so records say whose it is.
 DUT, GENERATOR = "dut/", "gen/"
@@ -42,14 +42,14 @@ Options = Mapping[str, Mapping[str, object]]
 NO_COMPANY = "co-runners and spinning cores are placed by the topology of this host, not of another one"
 
 
-def wiring(config: PairConfig, params: Params) -> Wiring:
+def wiring(config: PairConfig, params: Parameters) -> Wiring:
     """Lcores and ports of a pair, as records have them: workers first, then dispatchers."""
     polling = [1 + index for index in range(len(config.dut.cpus))]
     dut, generator = config.dut.ports, config.generator.ports
     return Wiring(
         generator_lcore=1,
-        dut_lcores=polling[: params["cores"]],
-        dispatcher_lcores=polling[params["cores"] :],
+        dut_lcores=polling[: params.cores],
+        dispatcher_lcores=polling[params.cores :],
         gen_tx=GENERATOR + generator.tx,
         dut_rx=DUT + dut.rx,
         dut_tx=DUT + dut.tx,
@@ -112,7 +112,7 @@ class PairSession:
         generator: GeneratorClient,
         ends: Sequence[End],
         options: Options,
-        at_start: Params = MappingProxyType({}),
+        at_start: AtStart,
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
         self.ends, self._options = ends, options
@@ -143,7 +143,7 @@ class PairSession:
         """Those of collectors of this host that see the two; for a pair of real hosts there are none."""
         return self._options
 
-    def company(self, params: Params) -> Company:
+    def company(self, params: Parameters) -> Company:
         """Never: raises HostError."""
         raise HostError(NO_COMPANY)
 
@@ -151,10 +151,9 @@ class PairSession:
         """Never: raises HostError."""
         raise HostError(NO_COMPANY)
 
-    def suits(self, params: Params) -> bool:
+    def suits(self, params: Parameters) -> bool:
         """Whether these nodes can take this configuration: they were started so, and both connections are there."""
-        same = all(params[name] == value for name, value in self._at_start.items())
-        return same and self._dut.alive and self._generator.alive
+        return AtStart.of(params) == self._at_start and self._dut.alive and self._generator.alive
 
     def watch(self) -> PairWatch:
         """What else runs on the polling CPUs of both hosts, from now on."""
@@ -162,7 +161,7 @@ class PairSession:
         nodes: dict[str, GeneratorClient] = {"dut": self._dut, "generator": self._generator}
         return PairWatch(self.ends, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
-    def configure(self, params: Params) -> dict[str, Any]:
+    def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
         request = configure_request(params, wiring(self._config, params))
         if request != self._configured:
@@ -197,12 +196,12 @@ class PairSession:
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
 
-    def calibrate(self, params: Params) -> dict[str, Any]:
+    def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
         for tries_left in reversed(range(CALIBRATE_TRIES)):
             try:
                 with self._telling("DUT"):
-                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params["queues"])
+                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
                 return dict(reply["costs"])
             except NodeRefused as error:
                 if not tries_left or "packets arrived" not in error.what:
@@ -232,7 +231,7 @@ class PairSession:
     def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
-    def floor(self, params: Params, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, params: Parameters, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
         """Why it cannot be measured: cables lead to the DUT."""
         del params, times, rate
         return "the generator's ports are joined through the DUT only, so no frame comes back without it"

@@ -4,8 +4,9 @@
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.host.company import has_company
@@ -14,10 +15,13 @@ from pollscope.host.lock import HostLock, default_lock_path
 from pollscope.knobs.points import knob_settings
 from pollscope.node.client import NodeClient
 from pollscope.spec import lcores
-from pollscope.testbeds.base import Params, State
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.base import State
+from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
-from pollscope.testbeds.pair.config import AT_START, PairConfig, PairHost
+from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
@@ -29,21 +33,19 @@ from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 
 
-class PairTestbed:
-    """Two hosts that this one only conducts."""
+class PairTestbed(NodeTestbed):
+    """Two hosts that this one only conducts. playbooks/provision.yml makes them ready."""
 
-    shared_tsc = False
-    modelled = False
+    kind = "pair"
+    summary = "two hosts, each with a node that is started over SSH"
+    config_model = PairConfig
+    config: PairConfig
 
-    def __init__(self, file: Path, config: PairConfig, kind: str = "pair", options: Options | None = None) -> None:
-        self._options: Options = options or {}
-        self.file, self.config, self.kind = file, config, kind
-        self.named(file.stem)
-
-    def named(self, name: str) -> Self:
-        """The same under another name, by which locks and nodes are told apart."""
-        self.name, config = name, self.config
-        self._key = name if name == self.file.stem else f"{self.file.stem}-{name}"
+    def __init__(self, file: Path, config: PairConfig, options: Options | None = None, name: str = "") -> None:
+        super().__init__(file, config)
+        self._options, self.name = options or {}, name or file.stem
+        # Locks and nodes of several pairs are told apart by it.
+        self._key = self.name if self.name == file.stem else f"{file.stem}-{name}"
         # This host measures nothing, so only runs on the same pair keep each other out.
         lock = default_lock_path()
         self.lock_path = lock.with_name(f"{lock.stem}-{self._key}{lock.suffix}")
@@ -52,7 +54,6 @@ class PairTestbed:
             End("generator", config.generator, self._prefix("gen")),
         )
         self._knob_refusals: dict[str, str | None] = {}
-        return self
 
     def _prefix(self, role: str) -> str:
         return f"pollscope-{self._key}-{role}"
@@ -61,10 +62,10 @@ class PairTestbed:
         """For run.json."""
         hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
         emulated = self.config.dut.emulated or self.config.generator.emulated
-        found = {"name": self.name, "kind": self.kind, "shared_tsc": False, "file": str(self.file), **hosts}
+        found = {**super().describe(), **hosts}
         return {**found, "emulated": True} if emulated else found
 
-    def knobs(self, what: str, restore_first: bool) -> PairKnobs:
+    def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Those of the hosts that the file names; keeps other runs off both hosts."""
         lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
         return PairKnobs(what, lock, self.ends, self.config.knobs, restore_first, modes)
@@ -74,27 +75,28 @@ class PairTestbed:
         dut, generator = (_facts_of(end) for end in self.ends)
         return {**dut, "generator": generator, "conductor": host_facts()}
 
-    def refusal(self, params: Params) -> str | None:
+    def refusal(self, point: Point) -> str | None:
         """Why this pair cannot take a point; None when it can."""
+        params = point.params
         cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
-        if params["placement"] != "separate":
+        if params.placement != "separate":
             return f"places lcores on the CPUs that {self.file.name} names, in that order"
         needed = lcores.dut_lcores(params)
         if needed > cpus:
             return f"needs {needed} DUT cores; {self.file.name} names {cpus}"
-        if params["queues"] > queues:
-            return f"needs {params['queues']} RX queues; {self.file.name} allows {queues}"
-        if params["feed"] != "wire" or params["dma"] != "copy":
-            return f"feed={params['feed']} and dma={params['dma']} are properties of the virtual NIC net_crossover"
+        if params.queues > queues:
+            return f"needs {params.queues} RX queues; {self.file.name} allows {queues}"
+        if params.feed != "wire" or params.dma != "copy":
+            return f"feed={params.feed} and dma={params.dma} are properties of the virtual NIC net_crossover"
         if has_company(params):
             return NO_COMPANY
-        if reason := self.config.dut.start_refusal(params):
+        if reason := self.config.dut.start_refusal(point):
             return reason
         if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
             return reason
-        return self._knob_refusal(knob_settings(params))
+        return self._knob_refusal(knob_settings(point.factors))
 
-    def _knob_refusal(self, settings: Params) -> str | None:
+    def _knob_refusal(self, settings: Mapping[str, object]) -> str | None:
         """What the hosts whose knobs are turned say to these values; asked once for each combination."""
         key = repr(dict(settings))
         if key not in self._knob_refusals:
@@ -123,14 +125,14 @@ class PairTestbed:
         if shutil.which("ssh") is None:
             raise HostError("ssh is not installed", remedy="apt-get install openssh-client")
 
-    def open(self, params: Params, most_cores: int, log: Path) -> PairSession:
+    def open(self, params: Parameters, log: Path) -> PairSession:
         """Starts both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
 
         Raises:
             HostError: a host cannot be reached, or a node does not start.
         """
         self.check()
-        at_start = {name: params[name] for name in AT_START}
+        at_start = AtStart.of(params)
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), at_start, log)
         try:
             return PairSession(self.config, dut, self._start_generator(log), self.ends, self._options, at_start)
@@ -141,13 +143,13 @@ class PairTestbed:
     def _start_generator(self, log: Path) -> GeneratorClient:
         host, pktgen = self.config.generator, self.config.pktgen
         if pktgen is None:
-            return self._start("gen", host, 1, {}, log)
+            return self._start("gen", host, 1, AtStart(), log)
         names = host.ports.tx, host.ports.rx
-        client = Pktgen(host.ssh, host.eal_arguments(self._prefix("gen"), 1, {}), pktgen, names, log)
+        client = Pktgen(host.ssh, host.eal_arguments(self._prefix("gen"), 1, AtStart()), pktgen, names, log)
         client.wait_hello()
         return client
 
-    def _start(self, role: str, host: PairHost, cpus: int, at_start: Params, log: Path) -> NodeClient:
+    def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
         command = ssh_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
         said = _Tail(log)
         for tries_left in reversed(range(OPEN_TRIES)):
@@ -160,14 +162,6 @@ class PairTestbed:
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: the last try neither returned nor raised")
-
-    def up(self) -> State:
-        """Nothing is prepared from here: playbooks/provision.yml makes hosts ready."""
-        return self.status()
-
-    def down(self) -> State:
-        """Nothing was prepared, so nothing is taken down."""
-        return self.status()
 
     def status(self) -> State:
         """Whether both hosts answer and have the node program."""

@@ -13,10 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.paths import CHECKOUT
@@ -24,8 +25,10 @@ from pollscope.host.facts import absent
 from pollscope.host.lock import HostLock
 from pollscope.knobs import KnobHost
 from pollscope.knobs.points import knob_settings
-from pollscope.spec.model import KNOB_PREFIX
-from pollscope.testbeds.base import Params, State
+from pollscope.spec.model import KNOB_PREFIX, Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.base import State, TestbedConfig
+from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
 from pollscope.testbeds.pair.plays import run_play
@@ -53,10 +56,8 @@ FACT_LIMIT_S = 60.0
 HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
-class VmPairConfig(BaseModel):
+class VmPairConfig(TestbedConfig):
     """The file of a vm-pair."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: Literal["vm-pair"]
     release: Literal["trixie", "bookworm"] = "trixie"
@@ -67,15 +68,16 @@ class VmPairConfig(BaseModel):
     nice: int = Field(default=0, ge=0, le=19, description="niceness of QEMU on this host")
 
 
-class VmPairTestbed:
+class VmPairTestbed(NodeTestbed):
     """Two machines and what was made for them."""
 
     kind = "vm-pair"
-    shared_tsc = False
-    modelled = False
+    summary = "two virtual machines that `pollscope testbed up vm-pair` makes on this host"
+    config_model = VmPairConfig
+    config: VmPairConfig
 
     def __init__(self, file: Path, config: VmPairConfig) -> None:
-        self.name, self.file, self.config = file.stem, file, config
+        super().__init__(file, config)
         self.folder = vm_folder() / self.name
         self.machines = Machine("dut", "generator", self.folder), Machine("generator", "dut", self.folder)
         self._recipe = Recipe(config.release, vm_folder())
@@ -85,7 +87,7 @@ class VmPairTestbed:
         dut, generator = (self._host(machine) for machine in self.machines)
         # The DUT's IOMMU is a part of its QEMU, which runs on this host.
         options = {"qemu-vtd": {"monitor": str(self.machines[0].monitor)}}
-        return PairTestbed(self.file, PairConfig(kind="pair", dut=dut, generator=generator), self.kind, options)
+        return PairTestbed(self.file, PairConfig(kind="pair", dut=dut, generator=generator), options)
 
     def _host(self, machine: Machine) -> PairHost:
         # Plans are made without machines, too; they need no address.
@@ -94,13 +96,13 @@ class VmPairTestbed:
         ports = Ports(rx=NIC, tx=NIC, queues=1)
         return PairHost(pollscope=None, ssh=remote, ports=ports, main_cpu=0, cpus=cpus, emulated=True)
 
-    def knobs(self, what: str, restore_first: bool) -> VmKnobs:
+    def own_knobs(self, what: str, restore_first: bool) -> VmKnobs:
         """The DUT's; what an ended run left is always restored, since nobody else uses the machine."""
         return VmKnobs(what, HostLock(what, self._pair.lock_path), self.machines[0].remote, self._set_mode)
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
-        return {**self._pair.describe(), "accelerator": self._accelerator_in_use()}
+        return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
         """For run.json; of the DUT, in which no agent runs, what is known from here."""
@@ -119,11 +121,10 @@ class VmPairTestbed:
             "kernel": absent(reason) if reason else kernel.strip(),
         }
 
-    def refusal(self, params: Params) -> str | None:
+    def refusal(self, point: Point) -> str | None:
         """As a pair's, but for the knobs that the machines have."""
-        settings = knob_settings(params)
-        others = {name: value for name, value in params.items() if not name.startswith(KNOB_PREFIX)}
-        return self._pair.refusal(others) or knob_refusal(settings)
+        others = {name: level for name, level in point.factors.items() if not name.startswith(KNOB_PREFIX)}
+        return self._pair.refusal(replace(point, factors=others)) or knob_refusal(knob_settings(point.factors))
 
     def check(self) -> None:
         """Checks that both machines run.
@@ -136,10 +137,10 @@ class VmPairTestbed:
                 raise HostError(f"the machine {machine.name} does not run", remedy=f"pollscope testbed up {self.name}")
         self._pair.check()
 
-    def open(self, params: Params, most_cores: int, log: Path) -> PairSession:
+    def open(self, params: Parameters, log: Path) -> PairSession:
         """As a pair's."""
         self.check()
-        return self._pair.open(params, most_cores, log)
+        return self._pair.open(params, log)
 
     def up(self) -> State:
         """Makes the image and the machines, starts them, gives them hugepages and VFIO; what is there is left as it is.

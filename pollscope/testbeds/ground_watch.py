@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pollscope.metrics.ground import UNKNOWN, Canary, GroundJudgement, judge_ground
+from pollscope.metrics.ground import UNKNOWN, Canary, judge_ground
 from pollscope.plan.plan import Trial
+from pollscope.spec.points import Point
 from pollscope.store.writer import utc_now
 
 # A block of many trials may take minutes, and the ground was seen to change within seconds.
@@ -14,40 +15,31 @@ EVERY_S = 5.0
 # A canary that tells another ground than the one before is taken again after this: it may have been a moment.
 AGAIN_AFTER_S = 0.01
 
-Take = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-Append = Callable[[Mapping[str, Any]], dict[str, Any]]
+Take = Callable[[Point], Canary]
+Append = Callable[[Canary], dict[str, Any]]
 
 
 class GroundWatch:
     """The canaries of one testbed in a run.
 
     Args:
-        take: takes a canary with a session that suits these parameters: `hosts`, or `absent` with the reason.
+        take: takes a canary with a session that suits a point: `hosts`, or `absent` with the reason.
         append: puts it on the disk and gives it its number.
         pair: the pair's name, where several share a run.
+        before: the canaries of an interrupted part of the run.
+
+    Attributes:
+        canaries: all of this testbed, in order.
     """
 
-    def __init__(self, take: Take, append: Append, pair: str | None = None) -> None:
+    def __init__(self, take: Take, append: Append, pair: str | None, before: Sequence[Canary]) -> None:
         self._take_now, self._append, self._pair = take, append, pair
-        self._canaries: list[Canary] = []
+        self.canaries = [canary for canary in before if canary.get("pair") == pair]
         self._block: tuple[str, int] | None = None
         self._knobs: Mapping[str, Any] | None = None  # none yet in this process
-        self._params: Mapping[str, Any] = {}
+        self._point: Point | None = None
         self._taken_at = 0.0
         self._trials_since = 0
-
-    @property
-    def canaries(self) -> Sequence[Canary]:
-        """All of this testbed, those of an interrupted part of the run first."""
-        return self._canaries
-
-    def remember(self, canaries: Sequence[Canary]) -> None:
-        """Takes over the canaries of an interrupted run."""
-        self._canaries += [canary for canary in canaries if canary.get("pair") == self._pair]
-
-    def judge(self) -> GroundJudgement:
-        """What they say so far."""
-        return judge_ground(self._canaries)
 
     def before(self, trial: Trial, knobs: Mapping[str, Any]) -> int:
         """Takes a canary if one is due before this trial; returns the number of the last one.
@@ -56,17 +48,17 @@ class GroundWatch:
             trial: that is about to start.
             knobs: their settings for it, which are in place.
         """
-        self._params = trial.point.params
+        self._point = trial.point
         if why := self._due(trial, knobs):
             self._knobs = dict(knobs)
-            self._take(why)
+            self._take(why, trial.point)
         self._trials_since += 1
-        return int(self._canaries[-1]["canary"])
+        return int(self.canaries[-1]["canary"])
 
     def close(self) -> None:
         """A last canary behind the last trial, so that each trial lies between two."""
-        if self._trials_since:
-            self._take("end")
+        if self._trials_since and self._point is not None:
+            self._take("end", self._point)
 
     def _due(self, trial: Trial, knobs: Mapping[str, Any]) -> str:
         # A baseline belongs to the block that it lies in.
@@ -80,18 +72,18 @@ class GroundWatch:
             return "block"
         return "time" if time.monotonic() - self._taken_at >= EVERY_S else ""
 
-    def _take(self, why: str) -> None:
-        self._one(why)
-        *_, before, now = [UNKNOWN, *self.judge().labels.values()]
+    def _take(self, why: str, point: Point) -> None:
+        self._one(why, point)
+        *_, before, now = [UNKNOWN, *judge_ground(self.canaries).labels.values()]
         if now != before and UNKNOWN not in (before, now):
             time.sleep(AGAIN_AFTER_S)
-            self._one("again")
+            self._one("again", point)
 
-    def _one(self, why: str) -> None:
+    def _one(self, why: str, point: Point) -> None:
         block = "" if self._block is None else f"{self._block[0]} {self._block[1]}"
         whose = {} if self._pair is None else {"pair": self._pair}
         when = {"started_utc": utc_now(), "started_monotonic_ns": time.monotonic_ns()}
-        taken = self._take_now(self._params)
+        taken = self._take_now(point)
         canary = {"why": why, "block": block, **whose, **when, "knobs": dict(self._knobs or {}), **taken}
-        self._canaries.append(self._append(canary))
+        self.canaries.append(self._append(canary))
         self._taken_at, self._trials_since = time.monotonic(), 0

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The record of one trial: a line of trials.jsonl (docs/store-format.md)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pollscope.base.errors import UsageError
+from pollscope.metrics.judgement import Status
+from pollscope.plan.plan import Kind
+
+# What a node, a co-runner or a collector said, as it came.
+Said = dict[str, Any]
+
+
+class TrialRecord(BaseModel):
+    """A part that is None is not in the line. A testbed without a node has `result` at most (docs/node-protocol.md)."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    trial: str
+    point: str
+    repeat: int
+    kind: Kind
+    factors: Said
+    params: Said
+    status: Status = "ok"
+    attempt: int = 0
+    testbed: str
+    modelled: bool
+    flags: Sequence[Mapping[str, object]] = ()
+    pair: str | None = None
+    started_utc: str | None = None
+    started_monotonic_ns: int | None = None
+    maximum_pps: float | None = None
+    config: Said | None = None
+    start: Said | None = None
+    result: Said | None = None
+    calibration: Said | None = None
+    floor: Said | None = None
+    host: Said | None = None
+    corunner: Said | None = None
+    collectors: Said | None = None
+    phases: list[Said] | None = None
+    samples: str | None = None
+    plausibility: list[Said] | None = None
+    search: Said | None = None
+    reason: str | None = None
+    lost: bool | None = None
+    ground: int | None = None
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any], place: str) -> Self:
+        """A line as it was read; what a later version may have added is left out.
+
+        Raises:
+            UsageError: it is no record of a trial.
+        """
+        try:
+            return cls.model_validate(dict(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise UsageError(f"{key}: {first['msg']}", f"{place}: trial {line.get('trial')}") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """The line, histograms as the node wrote them."""
+        return {name: value for name, value in self if value is not None}
+
+    def having(self, **parts: Any) -> Self:
+        """The same with further parts."""
+        return self.model_copy(update=parts)
+
+    def failed(self, reason: str, **parts: Any) -> Self:
+        """The same, failed."""
+        return self.having(status="failed", reason=reason, **parts)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The maxima that `load_of_max` refers to: of a point, the median of its saturating trials or of its searches."""
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from pollscope.base.errors import TrialError
+from pollscope.base.units import human_rate
+from pollscope.plan.plan import Trial
+from pollscope.store.trial_record import TrialRecord
+
+# The DUT misses less than this share at saturation: then it was the generator that could not do more.
+GENERATOR_BOUND_MISSED = 0.01
+
+
+class Maxima:
+    """Those of one run.
+
+    Attributes:
+        found: point -> `{pps, trials, generator_bound}`, of those that were needed so far.
+    """
+
+    def __init__(self, warnings: list[str]) -> None:
+        self._warnings = warnings
+        self._made: dict[str, dict[str, tuple[Mapping[str, float], list[dict[str, Any]]]]] = {}
+        self.found: dict[str, dict[str, Any]] = {}
+
+    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
+        """Remembers a trial that measured a maximum; of several attempts the last."""
+        if record.kind == "maximum":
+            # The first loss ratio's rate is 100 % load.
+            goals = record.search["goals"][:1] if record.search is not None else []
+            self._made.setdefault(record.point, {})[record.trial] = metrics, goals
+
+    def of(self, trial: Trial) -> float | None:
+        """The maximum that a trial's load refers to; None when it refers to none.
+
+        Raises:
+            TrialError: it could not be measured.
+        """
+        point = trial.maximum_of
+        if point is None:
+            return None
+        if point not in self.found:
+            self._find(point)
+        return float(self.found[point]["pps"])
+
+    def _find(self, point: str) -> None:
+        made = self._made.get(point, {}).values()
+        goals = [goal for _, found in made for goal in found]
+        rates = [metrics["rx_pps"] for metrics, _ in made if "rx_pps" in metrics]
+        rates = rates or [goal["throughput_pps"] for goal in goals if goal["throughput_pps"]]
+        if not rates:
+            why = next((f": {goal['reason']}" for goal in goals if goal["reason"]), "")
+            raise TrialError(f"the maximum of '{point}' could not be measured, so its share is not known{why}")
+        missed = [metrics["imissed_share"] for metrics, _ in made if "imissed_share" in metrics]
+        bound = bool(missed) and median(missed) < GENERATOR_BOUND_MISSED
+        self.found[point] = {"pps": median(rates), "trials": len(rates), "generator_bound": bound}
+        if bound:
+            self._warnings.append(
+                f"generator-bound maximum at '{point}': of {human_rate(median(rates))} the DUT missed only "
+                f"{100 * median(missed):.2g} %, so 100 % load is what the generator can do, not what the DUT can take"
+            )

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A testbed on which `pollscope-node` runs: keeps a session that suits, and turns whatever happens into a record."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pollscope.base.errors import HostError, TrialError
+from pollscope.host.company import Company, has_company, runs_dut
+from pollscope.knobs.points import knob_settings
+from pollscope.metrics.ground import Canary
+from pollscope.node.client import NodeLost
+from pollscope.node.requests import rate_request, with_seeds_of
+from pollscope.plan.plan import Trial, configuration_key
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.base import Assignment, HostAway, Knobs, NoKnobs, Opening, Testbed, TestbedConfig
+from pollscope.testbeds.corunner import Beside, CorunnerLost, workers
+from pollscope.testbeds.ground_watch import GroundWatch
+from pollscope.testbeds.maxima import Maxima
+from pollscope.testbeds.path_floor import PathFloors, not_measured
+from pollscope.testbeds.session import Measured, Session
+
+if TYPE_CHECKING:
+    from pollscope.testbeds.collecting import RunCollectors
+
+# How long each measuring core is watched for gaps before the run.
+# Enough for a warning; what the host takes from a trial is recorded in the trial.
+NOISE_NS = 500_000_000
+# Parts of a TrialRecord.
+Parts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked of the nodes in one trial: its name there, its times and its rate as the protocol has them."""
+
+    name: str
+    times: Mapping[str, int]
+    rate: Mapping[str, Any]
+
+
+class NodeTestbed(Testbed):
+    """Runs trials one after the other; a hung or dead node is ended, and the next trial gets a new one.
+
+    Attributes:
+        collectors: what is read during every trial; None without any. May be changed between trials.
+    """
+
+    def __init__(self, file: Path, config: TestbedConfig) -> None:
+        super().__init__(file, config)
+        self.collectors: RunCollectors | None = None
+        self._knobs: Knobs = NoKnobs()
+        self._maxima = Maxima(self.warnings)
+        self._floors = PathFloors()
+        self._calibrations: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._session: Session | None = None
+        self._beside: Beside | None = None
+        self._count = 0
+        self._left: Parts = {}  # by the collectors of a trial that was lost
+
+    @abstractmethod
+    def open(self, params: Parameters, log: Path) -> Session:
+        """Starts nodes that can run this configuration, and as many others as they can.
+
+        Raises:
+            HostError: they do not start.
+        """
+
+    @abstractmethod
+    def own_knobs(self, what: str, restore_first: bool) -> Knobs:
+        """See `knobs`."""
+
+    def knobs(self, what: str, restore_first: bool) -> Knobs:
+        """Those of the host; turned to a point's levels before its trial."""
+        self._knobs = self.own_knobs(what, restore_first)
+        return self._knobs
+
+    def begin(self, assignment: Assignment) -> Opening:
+        """Starts the first session and asks the collectors.
+
+        Raises:
+            HostError: it does not start.
+        """
+        points = [trial.point for trial in assignment.plan.trials]
+        self._log = assignment.log
+        pair = assignment.plan.trials[0].pair
+        self._ground = GroundWatch(self._look, assignment.append_canary, pair, assignment.canaries)
+        session = self._suitable_session(points[0].params)
+        noise = session.noise(NOISE_NS)
+        self.warnings += session.facts
+        if not (uses := assignment.plan.spec.collectors):
+            return Opening(session.hello, noise)
+        from pollscope.testbeds.collecting import RunCollectors  # imports every collector, which most runs do not need
+
+        self.collectors = RunCollectors(uses, assignment.folder)
+        accompanied = next((point.params for point in points if point.params.corunner != "none"), points[0].params)
+        return Opening(
+            session.hello, noise, self.collectors.probe(_collector_options(session, accompanied), session.ends)
+        )
+
+    def measure(self, trial: Trial, attempt: int) -> TrialRecord:
+        """One trial, with the knobs of its point set and a canary before it where one is due.
+
+        Raises:
+            HostError: a node cannot be started, or a host whose knobs are turned is gone.
+        """
+        settings = knob_settings(trial.point.factors)
+        try:
+            maximum_pps = self._maxima.of(trial)
+        except TrialError as error:
+            return self.begun(trial, attempt).failed(str(error))
+        try:
+            self._knobs.apply(settings)
+        except HostAway:
+            raise
+        except HostError as error:
+            return self.begun(trial, attempt).failed(f"its knobs could not be set: {error}")
+        ground = self._ground.before(trial, settings)
+        floor = self._floor(trial.point)
+        session = self._suitable_session(trial.point.params)
+        record = self.begun(trial, attempt).having(ground=ground)
+        self._left = {}
+        try:
+            return record.having(**self._measured(session, record, trial, maximum_pps), floor=floor)
+        except NodeLost as error:
+            self._end_session()
+            return record.failed(str(error), lost=True, **self._left)
+        except CorunnerLost as error:
+            return record.failed(str(error), lost=True, **self._left)
+        except TrialError as error:
+            return record.failed(str(error), **self._left)
+
+    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
+        """Maxima are what later loads refer to."""
+        self._maxima.keep(record, metrics)
+
+    @property
+    def maxima(self) -> Mapping[str, dict[str, Any]]:
+        """Those that were needed so far."""
+        return self._maxima.found
+
+    @property
+    def canaries(self) -> Sequence[Canary]:
+        """All, those of an interrupted part of the run first."""
+        return self._ground.canaries
+
+    def end_block(self) -> None:
+        """Takes a last canary behind the last trial, so that each trial lies between two."""
+        self._ground.close()
+
+    def end(self) -> None:
+        """Ends the session in order, and what runs beside it."""
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
+        self._close_session()
+
+    def _suitable_session(self, params: Parameters) -> Session:
+        """A session that suits these parameters: the present one, or a new one."""
+        if self._session is not None and not self._session.suits(params):
+            self._close_session()
+        if self._session is None:
+            self._session = self.open(params, self._log)
+        return self._session
+
+    def _close_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.end()
+            self._session = None
+
+    def _look(self, point: Point) -> Canary:
+        """What the cores of a session for this point are like now, or `absent` with the reason."""
+        session = self._suitable_session(point.params)
+        try:
+            return {"hosts": session.ground()}
+        except NodeLost as error:
+            self._end_session()
+            return {"absent": str(error)}
+        except TrialError as error:
+            return {"absent": str(error)}
+
+    def _floor(self, point: Point) -> Parts:
+        """The path's floor at a point; a node that is lost over it costs no trial."""
+        if not runs_dut(point.params):
+            return {}
+        session = self._suitable_session(point.params)
+        try:
+            return self._floors.of(session, point.params, knob_settings(point.factors))
+        except NodeLost as error:
+            self._end_session()
+            return {"absent": not_measured(error)}
+
+    def _measured(self, session: Session, record: TrialRecord, trial: Trial, maximum_pps: float | None) -> Parts:
+        self._count += 1
+        params = trial.point.params
+        config, calibration = self._configured(session, trial)
+        times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
+        watch = session.watch()
+        request = _Request(f"t{self._count}", times, rate_request(params, maximum_pps))
+        measured, collected = self._collected(session, record, params, request)
+        return {
+            "maximum_pps": maximum_pps,
+            "config": config,
+            "start": measured.start,
+            "result": measured.result,
+            "calibration": calibration,
+            "host": watch.record(),
+            **collected,
+        }
+
+    def _configured(self, session: Session, trial: Trial) -> tuple[Parts, Parts]:
+        """The request that configured the DUT and its calibration, if it takes part."""
+        params = trial.point.params
+        if not runs_dut(params):
+            return {}, {"absent": f"dut_core is {params.dut_core}: the DUT did not run"}
+        config = session.configure(with_seeds_of(params, trial.repeat))
+        # Once per configuration and run: it takes longer than the configuration itself.
+        key = configuration_key(trial.point)
+        if key not in self._calibrations:
+            self._calibrations[key] = session.calibrate(params)
+        return config, self._calibrations[key]
+
+    def _collected(
+        self, session: Session, record: TrialRecord, params: Parameters, request: _Request
+    ) -> tuple[Measured, Parts]:
+        """One measurement with the collectors around it: what was measured, and the other parts of the record."""
+        company = session.company(params) if has_company(params) else Company()
+        if self.collectors is None:
+            return self._accompanied(session, params, company, request, lambda: None)
+        busy = (*session.measuring_cpus, *company.cpus)
+        options = _collector_options(session, params)
+        collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.ends)
+        try:
+            begin = lambda: collection.mark(request.times)  # noqa: E731
+            measured, beside = self._accompanied(session, params, company, request, begin)
+        except TrialError:
+            collection.stop()
+            self._left = collection.record_lost()
+            raise
+        except BaseException:  # Ctrl-C: nothing is left behind
+            collection.stop()
+            raise
+        collection.stop()
+        return measured, {**beside, **collection.record(measured.result)}
+
+    def _accompanied(
+        self, session: Session, params: Parameters, company: Company, request: _Request, begin: Callable[[], None]
+    ) -> tuple[Measured, Parts]:
+        """One measurement with the DUT's company at work; `begin` is called right before the nodes are started."""
+        if not has_company(params):
+            begin()
+            return session.measure(request.name, request.times, request.rate), {}
+        if self._beside is None:
+            self._beside = Beside(lambda: session.open_corunner(self._log))
+        with self._beside.present(workers(params, company)) as present:
+            if not runs_dut(params):
+                begin()
+                found = present.alone(request.times)
+                start = {"trial": request.name, **request.times, "rate": dict(request.rate)}
+                return Measured(start, {"state": "done", "window": found["result"]["window"]}), {"corunner": found}
+            present.start()
+            begin()
+            measured = session.measure(request.name, request.times, request.rate)
+            return measured, {"corunner": present.record(measured.result["window"])}
+
+
+def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:
+    """What collectors have to be told about the nodes of a point and the co-runner beside them."""
+    corunner = session.company(params).corunner if has_company(params) else None
+    beside = {} if corunner is None else {"perf-corunner": {"cpus": (corunner,)}}
+    return {**session.collector_options, **beside}

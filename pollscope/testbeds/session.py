@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can be asked of running nodes, wherever they run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pollscope.host.company import Company
+from pollscope.node.client import NodeClient
+from pollscope.spec.model import Parameters
+
+if TYPE_CHECKING:
+    from pollscope.testbeds.pair.ends import End
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out of one trial: the request that started it and the node's result (docs/node-protocol.md)."""
+
+    start: dict[str, Any]
+    result: dict[str, Any]
+
+
+class Watch(Protocol):
+    """What else runs on the measuring CPUs since it was made."""
+
+    def record(self) -> dict[str, Any]:
+        """The `host` of a trial's record."""
+
+
+class Session(Protocol):
+    """Nodes that run. Every method may raise NodeLost; the session is then ended and a new one opened."""
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """The DUT node's hello."""
+
+    @property
+    def measuring_cpus(self) -> tuple[int, ...]:
+        """CPUs of this host on which lcores spin."""
+
+    @property
+    def facts(self) -> list[str]:
+        """Sentences about how the session runs that a reader of the results has to know."""
+
+    @property
+    def collector_options(self) -> Mapping[str, Mapping[str, object]]:
+        """What collectors have to be told about these nodes: collector -> its options."""
+
+    def suits(self, params: Parameters) -> bool:
+        """Whether these nodes can take this configuration without being started again."""
+
+    @property
+    def ends(self) -> "Sequence[End]":
+        """The hosts on which collectors run, when they are others; empty: this host."""
+
+    def watch(self) -> Watch:
+        """What else runs on the measuring CPUs, from now on."""
+
+    def configure(self, params: Parameters) -> dict[str, Any]:
+        """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""
+
+    def calibrate(self, params: Parameters) -> dict[str, Any]:
+        """Costs for the present configuration."""
+
+    def noise(self, duration_ns: int) -> list[dict[str, Any]]:
+        """Gaps of each measuring CPU while nothing runs."""
+
+    def ground(self) -> list[dict[str, Any]]:
+        """What the measuring cores of each host are like at this moment, while nothing runs: the node's `ground`."""
+
+    def floor(self, params: Parameters, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+        """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.
+
+        Of the parameters only those of frame and descriptors count. Configures the nodes anew.
+        """
+
+    def company(self, params: Parameters) -> Company:
+        """The CPUs of what a point wants beside the DUT; HostError when there are none for it."""
+
+    def open_corunner(self, log: Path) -> NodeClient:
+        """Starts a `pollscope-corunner` on the DUT's host."""
+
+    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
+        """One trial: start, wait for its end, read.
+
+        Args:
+            name: for the node's messages.
+            times: `warmup_ns`, `window_ns`, `drain_max_ns`.
+            rate: the offered load as the protocol's `rate`.
+        """
+
+    def close(self) -> None:
+        """Ends the nodes in order."""
+
+    def end(self) -> None:
+        """Ends the nodes at once, hung or not."""

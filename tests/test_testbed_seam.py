@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Testbeds of kinds that pollscope does not come with: one that only computes, and one that hands its trials on."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from run_helpers import Cli, assert_complete
+
+KINDS = '''\
+"""No node, no hugepages, no host."""
+
+import time
+from typing import Literal
+
+from pollscope.base.errors import HostError
+from pollscope.testbeds.base import Testbed, TestbedConfig
+
+
+class SumConfig(TestbedConfig):
+    kind: Literal["sum"]
+    seconds: float = 0.0
+    fails_at: str = ""
+    away_at: str = ""
+
+
+class SumTestbed(Testbed):
+    kind, config_model, modelled = "sum", SumConfig, True
+
+    def refusal(self, point):
+        return "no more than 100 queues are summed up" if point.params.queues > 100 else None
+
+    def measure(self, trial, attempt):
+        time.sleep(self.config.seconds)
+        if trial.point.id == self.config.away_at:
+            raise HostError("there is no more paper")
+        record = self.begun(trial, attempt)
+        if trial.point.id == self.config.fails_at and not attempt:
+            return record.failed("a slip of the pen")
+        lcore = {"lcore": 1, "cpu": 0, "rx_packets": 1000 * trial.point.params.queues, "tx_packets": 0}
+        window = {"start_tsc": 0, "end_tsc": trial.window_ns, "tsc_hz": 1_000_000_000}
+        return record.having(result={"state": "done", "window": window, "dut": {"lcores": [lcore]}})
+
+
+class DeskConfig(TestbedConfig):
+    kind: Literal["desks"]
+
+
+class DesksTestbed(Testbed):
+    kind, config_model, modelled = "desks", DeskConfig, True
+
+    def __init__(self, file, config):
+        super().__init__(file, config)
+        self._desks = [SumTestbed(file.with_name(name), SumConfig(kind="sum")) for name in ("left", "right")]
+
+    @property
+    def parts(self):
+        return self._desks
+
+    def refusal(self, point):
+        return self._desks[0].refusal(point)
+
+    def measure(self, trial, attempt):
+        return next(desk for desk in self._desks if desk.name == trial.pair).measure(trial, attempt)
+'''
+REGISTERED = """\
+import sys
+sys.path.insert(0, {folder!r})
+from pollscope.base import names
+names.TESTBEDS = {{**names.TESTBEDS, "sum": "kinds:SumTestbed", "desks": "kinds:DesksTestbed"}}
+from pollscope.cli import main
+main()
+"""
+SPEC = """\
+format: 1
+name: sums
+row: S-F8
+title: t
+testbeds: [sum, desks]
+parameters: {load_pps: 0}
+factors:
+  queues: [1, 10, 100, 1000]
+trial: {warmup: 0 ms, window: 100 ms, drain: 0 ms}
+repeats: {count: 2}
+order: {randomise: false}
+"""
+
+
+@dataclass
+class OwnCli(Cli):
+    """The command line with both kinds registered; there is no node program."""
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", REGISTERED.format(folder=str(self.folder)), *map(str, arguments)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+    def testbed(self, **keys: object) -> Path:
+        path = self.folder / "own.yaml"
+        path.write_text(json.dumps({"kind": "sum", **keys}))
+        return path
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> OwnCli:
+    (tmp_path / "kinds.py").write_text(KINDS)
+    return OwnCli(tmp_path, node=tmp_path / "there-is-no-node")
+
+
+def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
+    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(fails_at="queues=10"))
+    assert done.returncode == 1, done.stderr
+    run = cli.only_run()
+    assert run.meta["testbed"]["kind"] == "sum"
+    assert (run.meta["node_hello"], run.meta["maxima"], run.meta["knobs_after"]) == (None, {}, {})
+    assert [(each["point"], each["reason"]) for each in run.meta["left_out"]] == [
+        ("queues=1000", "no more than 100 queues are summed up")
+    ]
+    failed = [trial["reason"] for trial in run.trials if trial["status"] == "failed"]
+    assert failed == ["a slip of the pen"] * 2
+    assert not run.canaries
+    again = cli("run", "--resume", run.path)
+    assert again.returncode == 0, again.stderr
+    assert_complete(cli.only_run())
+    table = pd.read_parquet(run.path / "results.parquet")
+    assert table["modelled"].all()
+    assert dict(zip(table["factor.queues"], table["metric.rx_pps"], strict=True)) == {1: 1e4, 10: 1e5, 100: 1e6}
+
+
+def test_what_it_left_is_read_like_any_run(cli: OwnCli) -> None:
+    assert cli("run", cli.spec(SPEC), "--testbed", cli.testbed()).returncode == 0
+    (folder,) = cli.run_folders()
+    page = cli.folder / "page.html"
+    for command in (("report", folder, "--out", page), ("claims", folder), ("figures", folder, "--out", "drawn")):
+        done = cli(*command)
+        assert done.returncode == 0, done.stderr
+    assert "modelled" in page.read_text()
+    shown = cli("compare", folder, "--by", "queues", "--metric", "rx_pps")
+    assert shown.returncode == 0, shown.stderr
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on(cli: OwnCli) -> None:
+    process = cli.start("run", cli.spec(SPEC), "--testbed", cli.testbed(seconds=1.0))
+    while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1] == "pollscope: interrupted"
+    before = cli.only_run()
+    assert before.meta["status"] == "interrupted"
+    assert 1 <= len(before.trials) < 6
+    done = cli("run", "--resume", before.path)
+    assert done.returncode == 0, done.stderr
+    assert_complete(cli.only_run())
+    assert cli.only_run().trials[: len(before.trials)] == before.trials
+
+
+@pytest.mark.parametrize(
+    ("keys", "setting", "reason"),
+    [
+        ({}, "knobs={governor: performance}", "no host whose knobs could be turned: governor"),
+        ({}, "collectors=[{name: perf, required: true}]", "collector perf cannot work here: a testbed of kind sum has"),
+        ({"away_at": "queues=10"}, "order.seed=2", "there is no more paper"),
+        ({"colour": "red"}, "order.seed=2", "own.yaml:1: colour: unknown key; allowed: kind, seconds, fails_at"),
+        ({}, "testbeds=[loopback]", "not meant for a testbed of kind 'sum'"),
+        ({}, "testbeds=[abacus]", "allowed: loopback, vm-pair, pair, pairs, sum, desks"),
+        ({"kind": ["sum"]}, "order.seed=2", "kind is ['sum']"),
+        ({}, "factors.queues=[1000]", "no point is left: no more than 100 queues"),
+    ],
+)
+def test_what_it_cannot_do_is_one_line(cli: OwnCli, keys: dict[str, object], setting: str, reason: str) -> None:
+    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(**keys), "--set", setting)
+    assert done.returncode in (2, 3)
+    assert reason in done.stderr.splitlines()[-1]
+
+
+def test_a_collector_that_is_not_required_is_absent(cli: OwnCli) -> None:
+    done = cli("run", cli.spec(SPEC + "collectors: [perf]\n"), "--testbed", cli.testbed())
+    assert done.returncode == 0, done.stderr
+    assert "the collector perf is absent: a testbed of kind sum has no host to read" in done.stderr
+    assert cli.only_run().meta["collectors"]["perf"]["available"] is False
+
+
+def test_a_testbed_that_hands_trials_on(cli: OwnCli) -> None:
+    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(kind="desks"))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert Counter((trial["pair"], trial["testbed"]) for trial in run.trials) == {
+        ("left", "left"): 3,
+        ("right", "right"): 3,
+    }
+    planned = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(kind="desks"), "--json")
+    assert [each["testbed"] for each in json.loads(planned.stdout)] == ["own left", "own right"]
+    status = cli("testbed", "status", cli.testbed())
+    assert (status.returncode, status.stdout.split(": ")[1].strip()) == (0, "ready")
