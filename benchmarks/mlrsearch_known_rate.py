@@ -37,6 +37,7 @@ from ratio import print_ratio
 from pollscope.metrics.derive import derive_trial
 from pollscope.run.search_trials import counts_of
 from pollscope.store.run_folder import read_run
+from pollscope.store.trial_record import TrialRecord
 
 EXTRA_CYCLES, BURST, RING = 52_000, 8, 512
 RATE_TOLERANCE, EXPLAINED = 0.01, (0.5, 2.0)
@@ -124,7 +125,7 @@ def judge(search: Record, steps: Mapping[str, Record], service_cycles: float) ->
     lost, expected = 0, 0.0
     for trial, metrics in zip(trials, found, strict=True):
         if not trial["params"]["saturate"] and trial["params"]["load_pps"] <= known_pps:
-            lost += counts_of(trial, metrics).lost
+            lost += counts_of(TrialRecord.from_json(trial, "trials.jsonl"), metrics).lost
             expected += expected_loss(trial, service_cycles)
     return Judged(none, half, known_pps, lost, expected)
 

@@ -99,7 +99,7 @@ class PlayedHosts:
         self.played.mkdir(parents=True, exist_ok=True)
         (self.played / "record.json").write_text(json.dumps(record()))
         self._tell()
-        self._program("ssh", 'for last; do :; done; exec sh -c "$last"')
+        self._program("ssh", 'for last; do :; done; exec sh -c "exec $last"')
 
     @property
     def played(self) -> Path:

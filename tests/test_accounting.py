@@ -289,12 +289,26 @@ def test_a_calibrated_cost_has_the_error_of_a_ground_that_moves() -> None:
     add_up(found)
 
 
+@pytest.mark.parametrize(
+    ("calibrated", "reaches_down"), [(9.8, 0.2), (10.4, 0.0), (6.0, 0.0)], ids=["near", "dearer", "too old"]
+)
+def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
+    calibrated: float, reaches_down: float
+) -> None:
+    """Visits leave something to the empty polls behind them; a calibration far below is that of another ground."""
+    counts = Counts(polls=20_000_000, visits=1_000_000, switches=500_000, packets=10_000_000)
+    found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated)))
+    empty = counts.polls - counts.visits
+    assert found.empty_poll.value == pytest.approx(10.0 * empty)
+    assert found.empty_poll.error == pytest.approx(math.hypot(SLICE_ERROR * 10.0, reaches_down) * empty, rel=1e-3)
+
+
 def test_a_tax_that_is_not_known_is_absent() -> None:
     counts = Counts(polls=100_000_000)
     found = classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0))
     assert isinstance(found, str)
     assert "known to 10 +-3.5 cycles only" in found
-    assert "limit 3 %" in found
+    assert "limit 2.5 %" in found
 
 
 def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:

@@ -22,9 +22,12 @@ from pollscope.store.run_folder import RunFolder, read_run
 OTHER_MISFIT = {
     "s-f5-polling-tax": {
         "measure:queues=1,load_of_max=0.5:2": "ok",
+        "measure:queues=8,load_of_max=0.5:0": "ok",
         "measure:queues=8,load_of_max=0.5:2": "ok",
         "measure:queues=1,load_of_max=0.5:3": "flagged",
     },
+    # Their tax is absent now: calibration and slices differ by more than it may be unknown.
+    "s-f10a-single-flow": {f"measure:queues=64,shape=SQ,feed=wire:{repeat}": "ok" for repeat in (3, 5, 6)},
 }
 QUIET = Noise()
 

@@ -8,10 +8,10 @@ import pytest
 
 from pollscope.testbeds.pair.config import AtStart
 from pollscope.testbeds.pair.session import PairSession
+from pollscope.testbeds.session import TrialRequest
 
 TSC_HZ = 1_000_000_000
 TIMES = {"warmup_ns": 20_000_000, "window_ns": 1_000_000, "drain_max_ns": 0}
-START = {"trial": "t", **TIMES, "rate": {"saturate": True}}
 
 
 class FakeNode:
@@ -48,7 +48,7 @@ def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list
         "dut": {"rx_port": "dut/b"},
         "gen": {"shape": "PC", "background_probability": 0.05, **gen},
     }
-    session._run({**START, **({"rate": rate} if rate else {})})
+    session._run(TrialRequest("t", **TIMES, rate=rate or {"saturate": True}))
     return [fields["per_s"] for command, fields in generator.asked if command == "visits"]
 
 

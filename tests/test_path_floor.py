@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The path's own floor: measured once for each kind of frame, absent with a reason where it cannot be."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from pollscope.metrics.derive import derive_trial
 from pollscope.node.requests import Wiring, floor_request
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.path_floor import PathFloors
-from pollscope.testbeds.session import Measured
+from pollscope.testbeds.session import TrialRequest
 
 LATENCY = {"from_intended": synthetic.histogram([200], "ns"), "from_sent": synthetic.histogram([150], "ns")}
 
@@ -20,10 +19,10 @@ LATENCY = {"from_intended": synthetic.histogram([200], "ns"), "from_sent": synth
 class FloorSession:
     """The one method that is asked for; `answer` is returned, or raised."""
 
-    def __init__(self, answer: Measured | str | Exception) -> None:
+    def __init__(self, answer: dict[str, Any] | str | Exception) -> None:
         self.answer, self.asked = answer, 0
 
-    def floor(self, _params: Parameters, _times: Mapping[str, int], _rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, _params: Parameters, _request: TrialRequest) -> dict[str, Any] | str:
         self.asked += 1
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -35,7 +34,7 @@ def params(**changes: Any) -> Parameters:
 
 
 def test_it_is_measured_once_for_each_kind_of_frame() -> None:
-    session = FloorSession(Measured({}, {"gen": {"lcores": [{"latency_ns": LATENCY}]}}))
+    session = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
     floors = PathFloors()
     mix = [{"size": 64, "weight": 1}, {"size": 1518, "weight": 2}]
     for each in (params(), params(queues=8, load_pps=1e3), params(frame=128), params(frame=mix), params(frame=mix)):
@@ -48,7 +47,7 @@ def test_it_is_measured_once_for_each_kind_of_frame() -> None:
 @pytest.mark.parametrize(
     ("answer", "changes", "reason"),
     [
-        (Measured({}, {"gen": {"lcores": [{}]}}), {}, "no latency"),
+        ({"gen": {"lcores": [{}]}}, {}, "no latency"),
         ("the ports are not joined", {}, "not joined"),
         (TrialError("refused on purpose"), {}, "refused on purpose"),
         (TrialError("never asked"), {"generator_receives": False}, "does not receive"),
@@ -56,7 +55,7 @@ def test_it_is_measured_once_for_each_kind_of_frame() -> None:
         (TrialError("never asked"), {"workload": "tx"}, "does not receive"),
     ],
 )
-def test_why_it_is_absent(answer: Measured | str | Exception, changes: dict[str, Any], reason: str) -> None:
+def test_why_it_is_absent(answer: dict[str, Any] | str | Exception, changes: dict[str, Any], reason: str) -> None:
     floor = PathFloors().of(FloorSession(answer), params(**changes))  # type: ignore[arg-type]
     assert reason in floor["absent"]
     metrics, absences = derive_trial(synthetic.trial() | {"floor": floor})

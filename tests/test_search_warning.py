@@ -5,6 +5,7 @@ import pytest
 
 from pollscope.plan.search import Found, GoalFound, Settings
 from pollscope.run.search_trials import hidden_overload
+from pollscope.spec.model import Parameters
 
 SETTINGS = Settings(
     loss_ratios=(0.005,), exceed_ratio=0.5, width=0.01, window_ns=10**9, duration_sum_ns=10**9, at_most_ns=10**11
@@ -17,10 +18,10 @@ def found(pps: float | None) -> Found:
 
 @pytest.mark.parametrize(("descriptors", "warned"), [(1000, False), (1001, True)])
 def test_rings_that_hold_more_than_the_width_are_told(descriptors: int, warned: bool) -> None:
-    told = hidden_overload({"queues": 1, "rx_desc": descriptors}, SETTINGS, found(100e3))
+    told = hidden_overload(Parameters(rx_desc=descriptors), SETTINGS, found(100e3))
     assert (told is not None) is warned
     assert told is None or ("1001 packets" in told and "maximum.window" in told)
 
 
 def test_without_a_rate_there_is_nothing_to_compare_with() -> None:
-    assert hidden_overload({"queues": 1, "rx_desc": 4096}, SETTINGS, found(None)) is None
+    assert hidden_overload(Parameters(rx_desc=4096), SETTINGS, found(None)) is None

@@ -7,8 +7,10 @@ import pytest
 
 from pollscope.base.errors import UsageError
 from pollscope.store.run_folder import read_run
+from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter, new_run_id
 
+RUNS = Path(__file__).resolve().parent.parent
 META = {"run_id": "r", "spec_name": "x", "row": "S-F5", "testbed": {"name": "loopback"}}
 RECORD = {
     "trial": "a",
@@ -34,6 +36,21 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert run.meta["format"] == 1
     assert [trial["trial"] for trial in run.trials] == ["a", "b"]
     assert not run.torn
+
+
+@pytest.mark.parametrize("folder", [*RUNS.glob("data/runs/*/"), *RUNS.glob("tests/runs_of_before/*/")], ids=str)
+def test_recorded_trials_lose_nothing_in_the_model(folder: Path) -> None:
+    for line in read_run(folder).trials:
+        assert json.loads(json.dumps(TrialRecord.from_json(line, str(folder)).to_json())) == line
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"kind": "other"}, "kind: "), ({"repeat": "0"}, "repeat: "), ({"status": "great"}, "status: ")],
+)
+def test_what_is_no_trial_is_said_in_one_line(change: dict[str, object], reason: str) -> None:
+    with pytest.raises(UsageError, match=f"^trials.jsonl: trial a: {reason}"):
+        TrialRecord.from_json({**RECORD, "params": {}, **change}, "trials.jsonl")
 
 
 def test_run_ids_are_dated_and_differ() -> None:

@@ -18,7 +18,7 @@ from pollscope.host.lock import HostLock, start_ticks
 from pollscope.knobs import RestoreResult
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
-from pollscope.run import run
+from pollscope.run.execution import knobs_after
 from pollscope.spec.load import load_file
 from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.inventory import load_inventory
@@ -252,9 +252,9 @@ def test_ddio_is_set_again_after_the_machine_went_down(dut: Dut, tmp_path: Path)
 
 def test_a_run_is_closed_when_its_machine_is_gone(dut: Dut, tmp_path: Path) -> None:
     knobs = knobs_of(dut, tmp_path)
-    assert run._knobs_after(knobs)["ddio"] == {"root port (emulated)": "off"}
+    assert knobs_after(knobs)["ddio"] == {"root port (emulated)": "off"}
     dut.lost = True
-    (reason,) = run._knobs_after(knobs)["all"].values()
+    (reason,) = knobs_after(knobs)["all"].values()
     assert reason.startswith("absent: ")
     assert "Connection refused" in reason
 

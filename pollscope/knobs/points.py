@@ -2,7 +2,6 @@
 """The knobs of a point: which values its factors ask for, and why a host cannot give them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.knobs import Knob, KnobHost, knobs_of, pick
@@ -10,12 +9,12 @@ from pollscope.spec.knob_values import split_key
 from pollscope.spec.model import KNOB_PREFIX
 
 
-def knob_settings(factors: Mapping[str, Any]) -> dict[str, Any]:
-    """The knob factors among these factors or parameters, as `KnobSession.apply` wants them: NAME[@TARGET] -> value."""
+def knob_settings(factors: Mapping[str, object]) -> dict[str, object]:
+    """The knob factors among these factors, as `KnobSession.apply` wants them: NAME[@TARGET] -> value."""
     return {name.removeprefix(KNOB_PREFIX): level for name, level in factors.items() if name.startswith(KNOB_PREFIX)}
 
 
-def knob_refusal(host: KnobHost, factors: Mapping[str, Any]) -> str | None:
+def knob_refusal(host: KnobHost, factors: Mapping[str, object]) -> str | None:
     """Why a host cannot give a point the values of its knobs; None when it can. Nothing is written."""
     settings = knob_settings(factors)
     knobs = knobs_of(host) if settings else {}

@@ -8,6 +8,7 @@ empty polls, visits, packets, and switches from empty polls to visits. Errors ar
 jackknife over blocks of the window, because neighbouring slices are not independent.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,11 +40,14 @@ MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
 CALIBRATION_ERROR = 0.35
 # By so much slices and the loop between them differ in the cost of an empty poll, as a share: seen over the grid of
 # benchmarks/accounting_truth.py. It comes on top of what a slice's spread tells.
-SLICE_ERROR = 0.025
+SLICE_ERROR = 0.02
+# Up to so much above the calibrated cost, that of slices may hold what visits leave to the empty polls behind them (64
+# queues in a cache that packets push them out of: 10 % over the same grid). Further apart, the calibration is too old.
+MOST_AFTERMATH = 1.3
 # By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent.
-MOST_ERROR_SHARE = 0.03
+MOST_ERROR_SHARE = 0.025
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
 COLLINEAR = 0.98
 
@@ -186,12 +190,20 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> Measur
     if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
         estimates = [_pooled_cost(slices, sums), _cost_by_blocks(lcore, slices, sums)]
         found = min((one for one in estimates if one is not None), key=lambda one: one.error)
-        found = MeasuredCycles(found.value, float(np.hypot(found.error, SLICE_ERROR * found.value)))
+        apart = _aftermath(found.value, calibrated)
+        found = MeasuredCycles(found.value, math.hypot(found.error, SLICE_ERROR * found.value, apart))
         if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
             return found
     if calibrated is not None:
         return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated)
     return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
+
+
+def _aftermath(cycles: float, calibrated: float | None) -> float:
+    """By how much an empty poll of the slices may be dearer than one by itself: down to what was calibrated."""
+    if calibrated is None or not calibrated < cycles <= MOST_AFTERMATH * calibrated:
+        return 0.0
+    return cycles - calibrated
 
 
 def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:

@@ -7,7 +7,7 @@ A plan follows from the spec and its seed alone, so that a run that was interrup
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pollscope.base.errors import UsageError
 from pollscope.knobs.points import knob_settings
@@ -16,7 +16,7 @@ from pollscope.plan.search import expected_trials, settings_of
 from pollscope.spec import lcores
 from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Parameters, Spec
-from pollscope.spec.points import Point, all_points, dropped, point_id, point_of
+from pollscope.spec.points import Level, Point, all_points, dropped, point_id, point_of
 
 Kind = Literal["measure", "baseline", "maximum", "search"]
 Refusal = Callable[[Point], str | None]
@@ -66,7 +66,7 @@ class LeftOut:
 
     point: str
     reason: str
-    factors: Mapping[str, Any] | None = None  # None: the baseline
+    factors: Mapping[str, Level] | None = None  # None: the baseline
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ class Execution:
             plan=self._trial_ids(),
             maxima=self._maxima(),
             warnings=warnings,
-            knobs_after=_knobs_after(self._knobs),
+            knobs_after=knobs_after(self._knobs),
         )
         ok, flagged, failed = (
             sum(runner.count(status) for runner in self._runners) for status in ("ok", "flagged", "failed")
@@ -197,7 +197,7 @@ class Execution:
         }
 
 
-def _knobs_after(knobs: Knobs) -> Mapping[str, Any]:
+def knobs_after(knobs: Knobs) -> Mapping[str, Mapping[str, str]]:
     """The knobs now; a host that was lost must not keep the run from being closed."""
     try:
         return knobs.snapshot()

@@ -124,7 +124,7 @@ def _same_left_out(stored: RunFolder, pair: str | None) -> Callable[[Point], str
 
 
 def _first_meta(
-    loaded: LoadedSpec, plans: Sequence[Plan], testbed: Testbed, run_id: str, knobs: Mapping[str, Any]
+    loaded: LoadedSpec, plans: Sequence[Plan], testbed: Testbed, run_id: str, knobs: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
     spec = loaded.spec
     return {

@@ -122,8 +122,6 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
-        if self._stop is not None and self._stop.is_set():
-            raise KeyboardInterrupt
         if trial.search_trials:
             self._search(trial)
         else:
@@ -132,6 +130,8 @@ class Runner:
 
     def _measure(self, trial: Trial) -> None:
         for _again in range(1 + self.plan.spec.noise.repeat_flagged):
+            if self._stop is not None and self._stop.is_set():  # also between the trials of a search
+                raise KeyboardInterrupt
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
             self._watch_losses(record)
@@ -218,7 +218,7 @@ class Runner:
             repeat=record.repeat,
             metrics=metrics,
             reason=record.reason or "",
-            counts=counts_of(record.to_json(), metrics) if counted else None,
+            counts=counts_of(record, metrics) if counted else None,
             steps=tuple(record.search["trials"]) if record.search is not None else (),
             ground=record.ground,
         )
@@ -310,7 +310,7 @@ def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mappin
     if record.status == "failed":
         return metrics
     try:
-        counts_of(record.to_json(), metrics)
+        counts_of(record, metrics)
     except (NotMeasured, KeyError) as missing:
         record.status, record.reason = "failed", f"the trial does not tell what was lost: {missing}"
         return {}

@@ -9,6 +9,7 @@ from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
 from pollscope.plan.plan import Trial, search_trial
 from pollscope.plan.search import Counts, Found, Settings, search, settings_of
 from pollscope.spec.model import Parameters, Spec
+from pollscope.store.trial_record import TrialRecord
 
 
 class StepFailed(Exception):
@@ -42,7 +43,7 @@ def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], Counts]) -> 
     return _search_json(settings, found, made), warnings
 
 
-def counts_of(record: Mapping[str, Any], metrics: Mapping[str, float]) -> Counts:
+def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> Counts:
     """What a trial of a search counted.
 
     Args:
@@ -53,7 +54,7 @@ def counts_of(record: Mapping[str, Any], metrics: Mapping[str, float]) -> Counts
         NotMeasured: the generator did not count what it sent and received.
         UsageError: the record contradicts the protocol.
     """
-    trial = TrialFacts(record)
+    trial = TrialFacts(record.to_json())
     sent = int(trial.gen_sum("total", "sent"))
     back = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
     # Negative where duplicates are no longer told apart (the node's `too_old`): then nothing was lost.

@@ -9,6 +9,9 @@ from typing import Any
 from pollscope.spec import expressions
 from pollscope.spec.model import KNOB_PREFIX, Parameters, Spec
 
+# Of a factor, in base units.
+Level = bool | int | float | str | None
+
 
 @dataclass(frozen=True)
 class Point:
@@ -21,10 +24,10 @@ class Point:
     """
 
     id: str
-    factors: Mapping[str, Any]
+    factors: Mapping[str, Level]
     params: Parameters
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Level]:
         """Parameters and levels of knobs by name, as JSON types: a record's `params`."""
         return {**self.params.model_dump(mode="json"), **_knobs(self.factors)}
 
@@ -37,17 +40,17 @@ def all_points(spec: Spec) -> Iterator[Point]:
         yield point_of(spec, {name: levels[name] for name in names})
 
 
-def point_of(spec: Spec, factors: Mapping[str, Any]) -> Point:
+def point_of(spec: Spec, factors: Mapping[str, Level]) -> Point:
     """The point of these levels."""
     own = {name: level for name, level in factors.items() if name not in _knobs(factors)}
     return Point(point_id(factors), factors, spec.parameters.model_copy(update=own))
 
 
-def _knobs(factors: Mapping[str, Any]) -> dict[str, Any]:
+def _knobs(factors: Mapping[str, Level]) -> dict[str, Level]:
     return {name: level for name, level in factors.items() if name.startswith(KNOB_PREFIX)}
 
 
-def point_id(factors: Mapping[str, Any]) -> str:
+def point_id(factors: Mapping[str, object]) -> str:
     """The name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
     return ",".join(f"{name}={level}" for name, level in factors.items()) or "all"
 

@@ -27,6 +27,7 @@ from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
 from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.session import TrialRequest
 
 RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
 # A file name holds 255 bytes; the rest is for the hash, the attempt and the ending.
@@ -99,17 +100,13 @@ class Collection:
             self.stop()
             raise
 
-    def mark(self, times: Mapping[str, int]) -> None:
-        """The trial begins now: marks the phases that follow (right to the time a `start` request takes, below 1 ms).
-
-        Args:
-            times: `warmup_ns`, `window_ns`.
-        """
+    def mark(self, request: TrialRequest) -> None:
+        """The trial begins now: marks the phases that follow (right to the time its request takes, below 1 ms)."""
         now = time.monotonic_ns()
         for host in self._hosts:
             host.session.mark("warmup", now)
-            host.session.mark("window", now + times["warmup_ns"])
-            host.session.mark("drain", now + times["warmup_ns"] + times["window_ns"])
+            host.session.mark("window", now + request.warmup_ns)
+            host.session.mark("drain", now + request.warmup_ns + request.window_ns)
 
     def stop(self) -> None:
         """Stops them, the last started first."""

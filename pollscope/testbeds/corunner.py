@@ -13,6 +13,7 @@ from pollscope.host.company import Company, has_company
 from pollscope.host.memory import meminfo_bytes
 from pollscope.node.client import ClientOwner, NodeClient, NodeLost
 from pollscope.spec.model import Parameters
+from pollscope.testbeds.session import TrialRequest
 
 # Filling memory and linking it at random takes about 0.1 s/MiB on a slow machine; one step ends within milliseconds.
 CONFIGURE_LIMIT_S = 300.0
@@ -134,13 +135,13 @@ class Present:
             cut = {key: window[key] for key in ("start_tsc", "end_tsc")}
             return {**self._config, "result": self._client.request("read", READ_LIMIT_S, **cut)}
 
-    def alone(self, times: Mapping[str, int]) -> dict[str, Any]:
+    def alone(self, request: TrialRequest) -> dict[str, Any]:
         """A trial without the DUT, over a warm-up and a window of their own: the trial's `corunner`.
 
         Raises:
             TrialError: one of them ended.
         """
-        own = {"warmup_ns": max(1, times["warmup_ns"]), "window_ns": times["window_ns"]}
+        own = {"warmup_ns": max(1, request.warmup_ns), "window_ns": request.window_ns}
         with _corunner_lost():
             self._client.request("start", START_LIMIT_S, trial="alone", **own)
             self._client.wait_trial("alone", sum(own.values()) / 1e9 + STOP_LIMIT_S)

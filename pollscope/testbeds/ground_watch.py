@@ -36,12 +36,12 @@ class GroundWatch:
         self._take_now, self._append, self._pair = take, append, pair
         self.canaries = [canary for canary in before if canary.get("pair") == pair]
         self._block: tuple[str, int] | None = None
-        self._knobs: Mapping[str, Any] | None = None  # none yet in this process
+        self._knobs: Mapping[str, object] | None = None  # none yet in this process
         self._point: Point | None = None
         self._taken_at = 0.0
         self._trials_since = 0
 
-    def before(self, trial: Trial, knobs: Mapping[str, Any]) -> int:
+    def before(self, trial: Trial, knobs: Mapping[str, object]) -> int:
         """Takes a canary if one is due before this trial; returns the number of the last one.
 
         Args:
@@ -60,7 +60,7 @@ class GroundWatch:
         if self._trials_since and self._point is not None:
             self._take("end", self._point)
 
-    def _due(self, trial: Trial, knobs: Mapping[str, Any]) -> str:
+    def _due(self, trial: Trial, knobs: Mapping[str, object]) -> str:
         # A baseline belongs to the block that it lies in.
         block = self._block if trial.kind == "baseline" and self._block else (trial.kind, trial.repeat)
         changed, self._block = block != self._block, block

@@ -37,7 +37,7 @@ from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remov
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.ends import End
-from pollscope.testbeds.session import Measured
+from pollscope.testbeds.session import TrialRequest
 
 HUGEPAGE_BYTES = 2 << 20
 # One mbuf: 128 B of header, 128 B of headroom, 2048 B of data, 64 B of mempool header, rounded up by the allocator.
@@ -457,25 +457,24 @@ class LoopbackSession:
         reply = self._client.request("ground", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
         return [dict(reply["ground"])]
 
-    def floor(self, params: Parameters, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """One crossing of one pair, sent and received on the generator's lcore."""
         self._take(params)
         self._configure(floor_request(params, self._wiring))
-        return self.measure("floor", times, rate)
+        return self.measure(request)
 
-    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
+    def measure(self, request: TrialRequest) -> dict[str, Any]:
         """One trial.
 
         Raises:
             NodeRefused, NodeFailed: the node does not start it, or gives it up.
             NodeLost: the node hung or died.
         """
-        start = {"trial": name, **times, "rate": dict(rate)}
-        self._client.request("start", REQUEST_LIMIT_S, **start)
-        self._client.wait_trial(name, sum(times.values()) / 1e9 + GRACE_S)
+        self._client.request("start", REQUEST_LIMIT_S, **request.to_json())
+        self._client.wait_trial(request.trial, request.planned_s + GRACE_S)
         result = self._client.request("read", REQUEST_LIMIT_S)
         found = clocks(self.hello, self.measuring_cpus)
-        return Measured(start, {**result, "clocks": found} if found else result)
+        return {**result, "clocks": found} if found else result
 
     def selftest(self, limit_s: float) -> list[dict[str, Any]]:
         """Distortion of each accounting mode; the node has to be configured."""

@@ -3,7 +3,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from pollscope.testbeds.corunner import Beside, CorunnerLost, workers
 from pollscope.testbeds.ground_watch import GroundWatch
 from pollscope.testbeds.maxima import Maxima
 from pollscope.testbeds.path_floor import PathFloors, not_measured
-from pollscope.testbeds.session import Measured, Session
+from pollscope.testbeds.session import Session, TrialRequest
 
 if TYPE_CHECKING:
     from pollscope.testbeds.collecting import RunCollectors
@@ -32,15 +31,6 @@ if TYPE_CHECKING:
 NOISE_NS = 500_000_000
 # Parts of a TrialRecord.
 Parts = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What is asked of the nodes in one trial: its name there, its times and its rate as the protocol has them."""
-
-    name: str
-    times: Mapping[str, int]
-    rate: Mapping[str, Any]
 
 
 class NodeTestbed(Testbed):
@@ -203,15 +193,15 @@ class NodeTestbed(Testbed):
         self._count += 1
         params = trial.point.params
         config, calibration = self._configured(session, trial)
-        times = {"warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "drain_max_ns": trial.drain_ns}
         watch = session.watch()
-        request = _Request(f"t{self._count}", times, rate_request(params, maximum_pps))
-        measured, collected = self._collected(session, record, params, request)
+        rate = rate_request(params, maximum_pps)
+        request = TrialRequest(f"t{self._count}", trial.warmup_ns, trial.window_ns, trial.drain_ns, rate)
+        result, collected = self._collected(session, record, params, request)
         return {
             "maximum_pps": maximum_pps,
             "config": config,
-            "start": measured.start,
-            "result": measured.result,
+            "start": request.to_json(),
+            "result": result,
             "calibration": calibration,
             "host": watch.record(),
             **collected,
@@ -230,9 +220,9 @@ class NodeTestbed(Testbed):
         return config, self._calibrations[key]
 
     def _collected(
-        self, session: Session, record: TrialRecord, params: Parameters, request: _Request
-    ) -> tuple[Measured, Parts]:
-        """One measurement with the collectors around it: what was measured, and the other parts of the record."""
+        self, session: Session, record: TrialRecord, params: Parameters, request: TrialRequest
+    ) -> tuple[Parts, Parts]:
+        """The result of one measurement with the collectors around it, and the other parts of the record."""
         company = session.company(params) if has_company(params) else Company()
         if self.collectors is None:
             return self._accompanied(session, params, company, request, lambda: None)
@@ -240,8 +230,8 @@ class NodeTestbed(Testbed):
         options = _collector_options(session, params)
         collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.ends)
         try:
-            begin = lambda: collection.mark(request.times)  # noqa: E731
-            measured, beside = self._accompanied(session, params, company, request, begin)
+            begin = lambda: collection.mark(request)  # noqa: E731
+            result, beside = self._accompanied(session, params, company, request, begin)
         except TrialError:
             collection.stop()
             self._left = collection.record_lost()
@@ -250,27 +240,29 @@ class NodeTestbed(Testbed):
             collection.stop()
             raise
         collection.stop()
-        return measured, {**beside, **collection.record(measured.result)}
+        return result, {**beside, **collection.record(result)}
 
     def _accompanied(
-        self, session: Session, params: Parameters, company: Company, request: _Request, begin: Callable[[], None]
-    ) -> tuple[Measured, Parts]:
-        """One measurement with the DUT's company at work; `begin` is called right before the nodes are started."""
+        self, session: Session, params: Parameters, company: Company, request: TrialRequest, begin: Callable[[], None]
+    ) -> tuple[Parts, Parts]:
+        """The result of one measurement with the DUT's company at work, and what the company did.
+
+        `begin` is called right before the nodes are started.
+        """
         if not has_company(params):
             begin()
-            return session.measure(request.name, request.times, request.rate), {}
+            return session.measure(request), {}
         if self._beside is None:
             self._beside = Beside(lambda: session.open_corunner(self._log))
         with self._beside.present(workers(params, company)) as present:
             if not runs_dut(params):
                 begin()
-                found = present.alone(request.times)
-                start = {"trial": request.name, **request.times, "rate": dict(request.rate)}
-                return Measured(start, {"state": "done", "window": found["result"]["window"]}), {"corunner": found}
+                found = present.alone(request)
+                return {"state": "done", "window": found["result"]["window"]}, {"corunner": found}
             present.start()
             begin()
-            measured = session.measure(request.name, request.times, request.rate)
-            return measured, {"corunner": present.record(measured.result["window"])}
+            result = session.measure(request)
+            return result, {"corunner": present.record(result["window"])}
 
 
 def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:

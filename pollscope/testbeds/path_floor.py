@@ -14,11 +14,10 @@ from pollscope.base.errors import TrialError
 from pollscope.node.client import NodeLost
 from pollscope.spec.lcores import has_generator
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.session import Session
+from pollscope.testbeds.session import Session, TrialRequest
 
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
-TIMES = {"warmup_ns": 20_000_000, "window_ns": 200_000_000, "drain_max_ns": 50_000_000}
-RATE = {"pps": 50_000.0}
+REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # What the floor depends on beside the knobs; the generator's CPU follows from the number of cores and their placement.
 PARAMETERS = ("frame", "mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size")
 
@@ -62,15 +61,15 @@ def not_measured(error: TrialError) -> str:
 
 def _measured(session: Session, params: Parameters, where: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        measured = session.floor(params, TIMES, RATE)
+        measured = session.floor(params, REQUEST)
     except NodeLost:
         raise
     except TrialError as error:
         return {"absent": not_measured(error)}
     if isinstance(measured, str):
         return {"absent": measured}
-    lcores = measured.result.get("gen", {}).get("lcores", [])
+    lcores = measured.get("gen", {}).get("lcores", [])
     latencies = [lcore["latency_ns"] for lcore in lcores if "latency_ns" in lcore]
     if not latencies:
         return {"absent": "the node reported no latency"}
-    return {"rate": dict(RATE), **where, "latency_ns": latencies[0]}
+    return {"rate": REQUEST.rate, **where, "latency_ns": latencies[0]}

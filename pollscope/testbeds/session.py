@@ -15,11 +15,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What came out of one trial: the request that started it and the node's result (docs/node-protocol.md)."""
+class TrialRequest:
+    """A `start` request (docs/node-protocol.md).
 
-    start: dict[str, Any]
-    result: dict[str, Any]
+    Attributes:
+        trial: a name for the node's messages.
+        rate: the offered load.
+    """
+
+    trial: str
+    warmup_ns: int
+    window_ns: int
+    drain_max_ns: int
+    rate: dict[str, Any]
+
+    @property
+    def planned_s(self) -> float:
+        """From start to end."""
+        return (self.warmup_ns + self.window_ns + self.drain_max_ns) / 1e9
+
+    def to_json(self) -> dict[str, Any]:
+        """For a node with a generator."""
+        return dict(vars(self))
+
+    def to_dut(self) -> dict[str, Any]:
+        """For a node that sends nothing by itself."""
+        return {name: value for name, value in vars(self).items() if name != "rate"}
 
 
 class Watch(Protocol):
@@ -70,7 +91,7 @@ class Session(Protocol):
     def ground(self) -> list[dict[str, Any]]:
         """What the measuring cores of each host are like at this moment, while nothing runs: the node's `ground`."""
 
-    def floor(self, params: Parameters, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.
 
         Of the parameters only those of frame and descriptors count. Configures the nodes anew.
@@ -82,14 +103,8 @@ class Session(Protocol):
     def open_corunner(self, log: Path) -> NodeClient:
         """Starts a `pollscope-corunner` on the DUT's host."""
 
-    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
-        """One trial: start, wait for its end, read.
-
-        Args:
-            name: for the node's messages.
-            times: `warmup_ns`, `window_ns`, `drain_max_ns`.
-            rate: the offered load as the protocol's `rate`.
-        """
+    def measure(self, request: TrialRequest) -> dict[str, Any]:
+        """One trial: start, wait for its end, read; returns the node's result (docs/node-protocol.md)."""
 
     def close(self) -> None:
         """Ends the nodes in order."""

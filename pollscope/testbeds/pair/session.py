@@ -23,7 +23,7 @@ from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
 from pollscope.testbeds.pair.ssh import LOST_STATUS
-from pollscope.testbeds.session import Measured
+from pollscope.testbeds.session import TrialRequest
 
 # One port name may stand on both hosts, so records say whose it is.
 DUT, GENERATOR = "dut/", "gen/"
@@ -88,10 +88,6 @@ def merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns:
         "ports": ports,
         "clocks": {"shared": False, "start_skew_at_most_ns": skew_ns},
     }
-
-
-def _planned_s(start: Mapping[str, Any]) -> float:
-    return float(start["warmup_ns"] + start["window_ns"] + start["drain_max_ns"]) / 1e9
 
 
 class PairSession:
@@ -231,71 +227,68 @@ class PairSession:
     def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
-    def floor(self, params: Parameters, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured | str:
+    def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Why it cannot be measured: cables lead to the DUT."""
-        del params, times, rate
+        del params, request
         return "the generator's ports are joined through the DUT only, so no frame comes back without it"
 
-    def measure(self, name: str, times: Mapping[str, int], rate: Mapping[str, Any]) -> Measured:
+    def measure(self, request: TrialRequest) -> dict[str, Any]:
         """One trial.
 
         Raises:
             NodeRefused, NodeFailed: a node does not start it, or gives it up; or they started too far apart.
             NodeLost: a node hung or died, or its host was lost.
         """
-        start = {"trial": name, **times, "rate": dict(rate)}
         if "gen" not in self._configured:
-            return Measured(start, self._measure_alone(start))
-        skew_ns = self._run(start)
-        if skew_ns > times["warmup_ns"]:
+            return self._measure_alone(request)
+        skew_ns = self._run(request)
+        if skew_ns > request.warmup_ns:
             raise NodeFailed(
                 f"the generator started up to {skew_ns / 1e6:.0f} ms after the DUT, longer than the warm-up of "
-                f"{times['warmup_ns'] / 1e6:.0f} ms: part of the window may have had no traffic",
+                f"{request.warmup_ns / 1e6:.0f} ms: part of the window may have had no traffic",
                 remedy="a longer trial.warmup",
             )
         with self._telling("DUT"):
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         with self._telling("generator"):
             generator = self._generator.request("read", REQUEST_LIMIT_S)
-        return Measured(start, merge_results(dut, generator, skew_ns))
+        return merge_results(dut, generator, skew_ns)
 
-    def _measure_alone(self, start: Mapping[str, Any]) -> dict[str, Any]:
+    def _measure_alone(self, request: TrialRequest) -> dict[str, Any]:
         """A trial without a generator."""
         with self._telling("DUT"):
-            self._dut.request("start", REQUEST_LIMIT_S, **{key: start[key] for key in start if key != "rate"})
-            self._dut.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
+            self._dut.request("start", REQUEST_LIMIT_S, **request.to_dut())
+            self._dut.wait_trial(request.trial, request.planned_s + GRACE_S)
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
-    def _run(self, start: Mapping[str, Any]) -> int:
+    def _run(self, request: TrialRequest) -> int:
         """Runs the trial on both; returns how much later the generator can have started, in ns."""
         held = {end: end.connection for end in self.ends if end.holds_knobs}
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
-            self._dut.request(
-                "start", REQUEST_LIMIT_S, hold=True, **{key: start[key] for key in start if key != "rate"}
-            )
+            self._dut.request("start", REQUEST_LIMIT_S, hold=True, **request.to_dut())
         try:
             with self._telling("generator"):
-                self._generator.request("start", REQUEST_LIMIT_S, **start)
+                self._generator.request("start", REQUEST_LIMIT_S, **request.to_json())
             skew_ns = time.monotonic_ns() - asked_ns
-            if self._wants_visits(start):
-                self._tell_visits(start["warmup_ns"] / 1e9)
+            if self._wants_visits(request):
+                self._tell_visits(request.warmup_ns / 1e9)
             with self._telling("generator"):
-                self._generator.wait_trial(start["trial"], _planned_s(start) + GRACE_S)
+                self._generator.wait_trial(request.trial, request.planned_s + GRACE_S)
             self._require_ends(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
-                self._release(start)
+                self._release(request)
             raise
-        self._release(start)
+        self._release(request)
         return skew_ns
 
-    def _wants_visits(self, start: Mapping[str, Any]) -> bool:
+    def _wants_visits(self, request: TrialRequest) -> bool:
         """Whether the generator sends to cold queues and so has to know how often they are visited."""
         gen = self._configured["gen"]
         has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
-        return bool(start["rate"].get("saturate") and has_cold)
+        return bool(request.rate.get("saturate") and has_cold)
 
     def _tell_visits(self, warmup_s: float) -> None:
         """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
@@ -326,10 +319,10 @@ class PairSession:
             if end.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(end))
 
-    def _release(self, start: Mapping[str, Any]) -> None:
+    def _release(self, request: TrialRequest) -> None:
         with self._telling("DUT"):
             self._dut.request("stop", REQUEST_LIMIT_S)
-            self._dut.wait_trial(start["trial"], start["drain_max_ns"] / 1e9 + GRACE_S)
+            self._dut.wait_trial(request.trial, request.drain_max_ns / 1e9 + GRACE_S)
 
     @contextlib.contextmanager
     def _telling(self, role: str) -> Iterator[None]:
