@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of single tests."""
-    parser.addoption("--crossings", type=int, default=6, help="test_crossings: runs with faults that are drawn")
+    parser.addoption("--crossings", type=int, default=0, help="test_crossings: further faults to draw for each row")
     parser.addoption("--sequences", type=int, default=20_000, help="test_reordering: generated sequences to compare")
 
 
