@@ -107,7 +107,7 @@ def test_trend(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ver
 @pytest.mark.parametrize(("flat_within", "kind"), [(0.05, DISAGREES), (0.01, INCONCLUSIVE)])
 def test_flat_is_what_the_trials_own_errors_leave_flat(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
     """Repeats alike to 0.2 %; each tax is known to 1.75 %, so the ratio of two to 2.5 %."""
-    predicate = {**TREND["predicate"], "flat_within": flat_within}
+    predicate = {"kind": "trend", "factor": "queues", "direction": "falls", "flat_within": flat_within}
     useful = {(1, 0.5): 0.5, (2, 0.5): 0.5, (4, 0.5): 0.5}
     assert judged(tmp_path, trials_of(useful), claim(**{**TREND, "predicate": predicate})).kind is kind
 
@@ -117,6 +117,7 @@ def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path)
     verdict = judged(tmp_path, trials_of({(1, 0.5): 0.2, (2, 0.5): 0.6}), one)
     (number,) = verdict.finding.numbers
     assert number.value == pytest.approx(0.5)
+    assert number.low is not None and number.high is not None
     own = SLICE_ERROR * 0.7 * math.sqrt(2) * 0.5
     assert own < (number.high - number.low) / 2 < own + 0.01
 
@@ -395,9 +396,9 @@ def test_feeds_are_not_compared_even_when_zipped(tmp_path: Path) -> None:
 
 def test_a_condition_on_a_fixed_parameter_is_held_against_it(tmp_path: Path) -> None:
     one = claim(**WITHIN | {"where": {"load_of_max": 1.0, "hiccup_probability": 0.01}})
-    fixed = {"spec": {"name": "synthetic", "parameters": {"hiccup_probability": 0.01}}}
+    fixed: dict[str, Any] = {"spec": {"name": "synthetic", "parameters": {"hiccup_probability": 0.01}}}
     assert judged(tmp_path / "it", trials_of({(1, 1.0): 0.75}), one, **fixed).kind is AGREES
-    fixed["spec"]["parameters"] = {"hiccup_probability": 0.0}  # type: ignore[index]
+    fixed["spec"]["parameters"] = {"hiccup_probability": 0.0}
     assert judged(tmp_path / "other", trials_of({(1, 1.0): 0.75}), one, **fixed).kind is NOT_MEASURABLE
 
 
@@ -406,7 +407,8 @@ def test_repeats_that_luck_could_end_have_wider_intervals(tmp_path: Path) -> Non
     counted = {"spec": {"name": "synthetic", "parameters": {}, "repeats": {"count": 3, "until": None}}}
     luck = judged(tmp_path / "until", trials_of({(1, 1.0): 0.75}), claim(**WITHIN), **until)
     fixed = judged(tmp_path / "count", trials_of({(1, 1.0): 0.75}), claim(**WITHIN), **counted)
-    widths = [number.high - number.low for verdict in (luck, fixed) for number in verdict.finding.numbers]  # type: ignore[operator]
+    numbers = [number for verdict in (luck, fixed) for number in verdict.finding.numbers]
+    widths = [each.high - each.low for each in numbers if each.low is not None and each.high is not None]
     assert widths[0] > 1.3 * widths[1]
     assert "intervals are those of 98.5 %" in luck.finding.sentence
 

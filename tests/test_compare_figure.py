@@ -3,6 +3,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from pollscope.store.run_folder import RunFolder, read_run
 RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
 
 
-def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: str) -> RunFolder:
+def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: Any) -> RunFolder:
     """Three trials a mode: strict forwards a fifth less, by far more than the trials differ."""
     trials = [
         synthetic.trial(f"{mode}:{repeat}", mode, repeat, {"knob.iommu": mode}, pps=RATES[mode] * (1 + repeat / 1000))
@@ -67,10 +68,10 @@ def test_only_what_exceeds_noise_is_filled(tmp_path: Path) -> None:
 def test_whiskers_are_the_intervals(tmp_path: Path) -> None:
     found = compare_levels(iommu_run(tmp_path / "run"), "iommu", ["rx_pps"])
     values, ratios = draw_comparison(found).axes
-    spans = [list(line.get_xdata()) for line in values.lines if len(line.get_xdata()) == 2]
+    spans = [list(np.asarray(line.get_xdata())) for line in values.lines if len(np.asarray(line.get_xdata())) == 2]
     sides = [found[0].first, *(each.second for each in found)]
     assert spans == [[side.low, side.high] for side in sides]
-    spans = [list(line.get_xdata()) for line in ratios.lines if len(line.get_xdata()) == 2][1:]
+    spans = [list(np.asarray(line.get_xdata())) for line in ratios.lines if len(np.asarray(line.get_xdata())) == 2][1:]
     assert spans == [[each.ratio.low, each.ratio.high] for each in found]
 
 
@@ -78,7 +79,9 @@ def test_one_trial_a_side_has_no_interval_and_is_hollow(tmp_path: Path) -> None:
     trials = [synthetic.trial(mode, mode, 0, {"knob.iommu": mode}, pps=RATES[mode]) for mode in ("off", "strict")]
     run = read_run(synthetic.write_run(tmp_path / "run", trials, row="I-IOMMU"))
     values, _ratios = draw_comparison(compare_levels(run, "iommu", ["rx_pps"])).axes
-    assert all(len(line.get_xdata()) == 1 and line.get_markerfacecolor() == "#ffffff" for line in values.lines)
+    assert all(
+        len(np.asarray(line.get_xdata())) == 1 and line.get_markerfacecolor() == "#ffffff" for line in values.lines
+    )
 
 
 def test_two_runs_are_drawn(tmp_path: Path) -> None:

@@ -51,8 +51,14 @@ def run_of(folder: Path, row: str, trials: Sequence[dict[str, Any]], **meta: Any
     return read_run(synthetic.write_run(folder, trials, row=row, rows=[row], **meta))
 
 
+def drawn(row: str) -> PaperFigure:
+    figure = figure_of(row)
+    assert isinstance(figure, PaperFigure)
+    return figure
+
+
 def svg_of(run: RunFolder, row: str, out: Path) -> str:
-    return save_figure(figure_of(row), run, out, row)[0].read_text(encoding="utf-8")
+    return save_figure(drawn(row), run, out, row)[0].read_text(encoding="utf-8")
 
 
 def words(svg: str) -> str:
@@ -63,7 +69,7 @@ def words(svg: str) -> str:
 
 def test_a_figure_is_svg_pdf_and_png(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F5", tax_trials())
-    paths = save_figure(figure_of("S-F5"), run, tmp_path / "out", "S-F5")
+    paths = save_figure(drawn("S-F5"), run, tmp_path / "out", "S-F5")
     heads = [path.read_bytes()[:8] for path in paths]
     assert [path.name for path in paths] == ["S-F5.svg", "S-F5.pdf", "S-F5.png"]
     assert heads[0].startswith(b"<?xml")
@@ -200,7 +206,7 @@ def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
 
 def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F8", poll_trials())
-    first, second = (save_figure(figure_of("S-F8"), run, tmp_path / name, "f") for name in ("a", "b"))
+    first, second = (save_figure(drawn("S-F8"), run, tmp_path / name, "f") for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 

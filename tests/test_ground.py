@@ -97,7 +97,8 @@ def test_clock_and_memory_count_as_well() -> None:
 
 
 def test_what_a_knob_changes_is_no_other_ground() -> None:
-    slow, fast = {"knobs": {"governor": "powersave"}}, {"knobs": {"governor": "performance"}}
+    slow: dict[str, Any] = {"knobs": {"governor": "powersave"}}
+    fast: dict[str, Any] = {"knobs": {"governor": "performance"}}
     swept = [canary(i, chain=3.0 if i % 2 else 2.1, **(slow if i % 2 else fast)) for i in range(8)]
     assert set(judge_ground(swept).labels.values()) == {"A"}
     assert len(set(judge_ground([{**each, "knobs": {}} for each in swept]).labels.values())) > 1

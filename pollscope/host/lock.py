@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from ..base.errors import HostError
+from .files import make_folder
 
 STATE_VARIABLE = "POLLSCOPE_STATE_DIR"
 _RETRY_S = 0.02
@@ -158,7 +159,7 @@ def _open(path: Path) -> int:
     # user (sysctl fs.protected_regular), and every user of the host has to share this lock.
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)  # which may be the first to need the folder of the journals
         with contextlib.suppress(FileNotFoundError):
             return os.open(path, flags)
         descriptor = os.open(path, flags | os.O_CREAT, 0o666)

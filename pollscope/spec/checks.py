@@ -213,7 +213,7 @@ def _baseline(spec: Spec) -> Iterator[Problem]:
 def _knob_values(spec: Spec) -> Iterator[Problem]:
     for name, value in spec.knobs.items():
         yield from _knob_value(("knobs", name), name, value)
-    for factor, levels in spec.factors.knobs.items():  # type: ignore[attr-defined]
+    for factor, levels in spec.factors.knobs.items():
         for index, level in enumerate(levels):
             yield from _knob_value(("factors", factor, index), factor.removeprefix(KNOB_PREFIX), level)
 

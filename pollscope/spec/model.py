@@ -392,7 +392,7 @@ class Spec(Model):
         default=("loopback",), strict=False, min_length=1, description="where it can run"
     )
     parameters: Parameters = Parameters()
-    factors: Factors = Factors()  # type: ignore[valid-type]
+    factors: Factors = Factors()
     zip: tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...] = Field(
         default=(), strict=False, description="groups of factors that move together instead of crossing"
     )
@@ -426,7 +426,7 @@ class Spec(Model):
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
         """Factor -> its levels in base units; knobs first, then in the order of `Parameters`."""
-        knobs = {name: knob_levels(name, levels) for name, levels in self.factors.knobs.items()}  # type: ignore[attr-defined]
+        knobs = {name: knob_levels(name, levels) for name, levels in self.factors.knobs.items()}
         every = {name: getattr(self.factors, name) for name in Parameters.model_fields}
         return {**knobs, **{name: levels for name, levels in every.items() if levels is not None}}
 

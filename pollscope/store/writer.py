@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.host.files import write_through
+from pollscope.host.files import make_folder, sync_folder, write_through
 from pollscope.stats.histogram import stored_form
 
 FORMAT = 1
@@ -53,6 +53,7 @@ class RunWriter:
 
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
+        sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
@@ -66,7 +67,7 @@ class RunWriter:
         """
         whole = {"format": FORMAT, **meta}
         try:
-            folder.mkdir(parents=True)
+            make_folder(folder, exist_ok=False)
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
@@ -103,6 +104,8 @@ class RunWriter:
         with self._one:
             numbered = {"canary": self._canaries, **canary}
             _append(self.folder / GROUND_FILE, numbered)
+            if self._canaries == 0:
+                sync_folder(self.folder)
             self._canaries += 1
         return numbered
 
