@@ -17,7 +17,7 @@ from pollscope.metrics.steady import steadiness_flags
 
 Status = Literal["ok", "flagged", "failed"]
 # Counts up when a rule changes that can change a verdict; docs/store-format.md lists what changed.
-RULES = 2
+RULES = 3
 
 
 @dataclass(frozen=True)

@@ -164,14 +164,23 @@ class TrialFacts:
 
     def received(self, key: str) -> float:
         """Sum of a number over the lcores that read RX queues: what is taken from a ring was counted before."""
-        readers = [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
-        if not readers:
+        if not self.readers:
             raise NotMeasured("the DUT only sends (workload tx)")
-        return sum(lcore[key].number() for lcore in readers)
+        return sum(lcore[key].number() for lcore in self.readers)
 
     def sent(self, key: str) -> float:
         """Sum of a number over the workers: dispatchers send nothing."""
-        return sum(lcore[key].number() for lcore in self.lcores if _role(lcore) == "worker")
+        return sum(lcore[key].number() for lcore in self.workers)
+
+    @cached_property
+    def readers(self) -> list[Part]:
+        """The lcores that read RX queues."""
+        return [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
+
+    @cached_property
+    def workers(self) -> list[Part]:
+        """The lcores that send."""
+        return [lcore for lcore in self.lcores if _role(lcore) == "worker"]
 
     @cached_property
     def dispatchers(self) -> list[Part]:

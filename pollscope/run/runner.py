@@ -122,8 +122,6 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
-        if self._stop is not None and self._stop.is_set():
-            raise KeyboardInterrupt
         if trial.search_trials:
             self._search(trial)
         else:
@@ -132,6 +130,8 @@ class Runner:
 
     def _measure(self, trial: Trial) -> None:
         for _again in range(1 + self.plan.spec.noise.repeat_flagged):
+            if self._stop is not None and self._stop.is_set():  # also between the trials of a search
+                raise KeyboardInterrupt
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
             self._watch_losses(record)

@@ -121,9 +121,14 @@ def _tax_share_running(trial: TrialFacts) -> float:
     return tax / trial.running_cycles
 
 
+def moved_counter(trial: TrialFacts) -> str:
+    """Which packets count as moved: those sent, unless the workload sends none."""
+    return "rx_packets" if trial.part("config", "dut", "workload").text() in SEND_NOTHING else "tx_packets"
+
+
 def _moved_pps(trial: TrialFacts) -> float:
-    sends = trial.part("config", "dut", "workload").text() not in SEND_NOTHING
-    return (trial.sent("tx_packets") if sends else trial.received("rx_packets")) / trial.window_s
+    counter = moved_counter(trial)
+    return (trial.sent(counter) if counter == "tx_packets" else trial.received(counter)) / trial.window_s
 
 
 def _llc_hits_per_s(trial: TrialFacts) -> float:
