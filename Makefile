@@ -53,7 +53,11 @@ lint: ready-dev programs ## format, style, types, imports and scripts of everyth
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p pollscope
-	MYPYPATH=benchmarks $(VENV)/mypy benchmarks
+	MYPYPATH=benchmarks $(VENV)/mypy benchmarks tests/test_second_observer.py
+	@# Each folder with a conftest.py of its own apart: two modules of one name are no program.
+	MYPYPATH=tests/fuzz:tests $(VENV)/mypy --exclude 'tests/(knobs|chroot)/|test_second_observer' tests
+	MYPYPATH=tests $(VENV)/mypy tests/knobs
+	MYPYPATH=tests $(VENV)/mypy tests/chroot
 	@# Ansible puts these together under ansible.module_utils, where mypy does not see them.
 	$(VENV)/mypy --allow-subclassing-any --no-warn-return-any playbooks/library playbooks/module_utils playbooks/callback_plugins
 	$(VENV)/lint-imports --no-cache
@@ -72,7 +76,7 @@ format: ready-dev ## bring Python and C into the house format
 
 bench: ready programs ## all programs of benchmarks/, one after another
 	@failed=''; for program in $$(find benchmarks -maxdepth 1 -type f -executable | sort); do \
-		echo "# $$program"; PATH="$(CURDIR)/$(VENV):$$PATH" $$program || failed="$$failed $$program"; \
+		echo "# $$program"; PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python benchmarks/alone.py $$program || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "make bench: failed:$$failed" >&2; exit 1; }
 
 figures: ready ## draw the figures of all runs (RUNS=...) into out/figures

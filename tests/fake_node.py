@@ -15,18 +15,19 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 FAULTS = json.loads(os.environ.get("FAKE_NODE", "{}"))
 TSC_HZ = 1_000_000_000
 canaries = itertools.count()
 
 
-def say(**message):
+def say(**message: Any) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def misbehave(fault):
+def misbehave(fault: object) -> None:
     if fault == "hang":
         time.sleep(3600)
     elif fault == "die":
@@ -37,14 +38,14 @@ def misbehave(fault):
         time.sleep(3600)
 
 
-def result(trial, window_ns, fault):
+def result(trial: str, window_ns: int, fault: object) -> dict[str, Any]:
     packets = window_ns // 1000
     if "jitter" in FAULTS:
         packets = packets * (10 + int(trial[1:])) // 10
-    lcore = {"lcore": 2, "cpu": 1, "rx_packets": packets, "tx_packets": packets}
+    lcore: dict[str, Any] = {"lcore": 2, "cpu": 1, "rx_packets": packets, "tx_packets": packets}
     lcore |= {"os": {"voluntary_switches": 0, "involuntary_switches": 0, "minor_faults": 0}}
     gaps = {"over_1us": 9, "over_10us": 8, "over_100us": 7 if fault == "noisy" else 0, "longest_ns": 200_000}
-    generator = {"lcore": 1, "cpu": 0, "duration_tsc": window_ns, "host_gaps": gaps}
+    generator: dict[str, Any] = {"lcore": 1, "cpu": 0, "duration_tsc": window_ns, "host_gaps": gaps}
     port = {"stats": {"ipackets": 1000, "imissed": 0 if "missed" in FAULTS else 500, "rx_nombuf": 0}}
     return {
         "state": "done",
@@ -56,7 +57,7 @@ def result(trial, window_ns, fault):
     }
 
 
-def limited(whole, request):
+def limited(whole: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Turns a result into that of a DUT and a generator with limits; ramp-up is as long as it is asked for."""
     rate = request["rate"]
     due = FAULTS["generator"] if "saturate" in rate else rate["pps"]
@@ -76,7 +77,7 @@ def limited(whole, request):
     return whole
 
 
-def start(request, fault):
+def start(request: dict[str, Any], fault: object) -> None:
     say(id=request["id"], ok=True)
     time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
     if fault == "give-up":
@@ -87,12 +88,12 @@ def start(request, fault):
         say(event="done", trial=request["trial"])
 
 
-def noise(request):
+def noise(request: dict[str, Any]) -> list[dict[str, Any]]:
     gaps = {"over_1us": 3, "over_10us": 2, "over_100us": 1, "longest_ns": 150_000}
     return [{"lcore": each, "cpu": each, "duration_ns": request["duration_ns"], **gaps} for each in request["lcores"]]
 
 
-def ground(lcores, round_trip):
+def ground(lcores: list[int], round_trip: int) -> dict[str, Any]:
     """What a quiet host of two CPUs would say, with a line that takes so many cycles to and fro."""
     cores = [
         {"lcore": each, "cpu": each - 1, "stream": {"bytes": 1 << 22, "cycles": [200_000] * 8}}
@@ -111,7 +112,7 @@ def ground(lcores, round_trip):
     return {"tsc_hz": TSC_HZ, "took_ns": 2_000_000, "lines": lines, "cores": cores}
 
 
-def answer(request, last, fault):
+def answer(request: dict[str, Any], last: dict[str, Any], fault: object) -> None:
     command = request["cmd"]
     if fault == "refuse":
         say(id=request["id"], ok=False, error="refused on purpose", where="dut.burst")
@@ -133,16 +134,16 @@ def answer(request, last, fault):
         say(id=request["id"], ok=True)
 
 
-def main():
+def main() -> None:
     with open(os.environ.get("FAKE_NODE_LOG", os.devnull), "a") as log:
         log.write(f"{os.getpid()}\n")
     misbehave(FAULTS.get("hello"))
     protocol = 99 if FAULTS.get("hello") == "old" else 1
-    identity = {"version": "fake", "dpdk": "fake", "pid": os.getpid(), "hugepages": True}
+    identity: dict[str, Any] = {"version": "fake", "dpdk": "fake", "pid": os.getpid(), "hugepages": True}
     if "tsc" in FAULTS:
         identity["tsc_offsets"] = {"reference_cpu": 0, "cpus": [{"cpu": 1, **FAULTS["tsc"]}]}
     say(event="hello", protocol=protocol, tsc_hz=TSC_HZ, ports=[], lcores=[], absent={}, **identity)
-    last = {}
+    last: dict[str, Any] = {}
     for line in sys.stdin:
         request = json.loads(line)
         if request["cmd"] == "start":

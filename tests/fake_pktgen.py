@@ -17,22 +17,23 @@ LINE_BPS = 10e9
 
 
 class Port:
-    def __init__(self):
-        self.rate, self.size, self.sent, self.since = 0.0, 64, 0.0, None
+    def __init__(self) -> None:
+        self.rate, self.size, self.sent = 0.0, 64, 0.0
+        self.since: float | None = None
 
-    def count(self):
+    def count(self) -> float:
         now = time.monotonic()
         running = 0 if self.since is None else now - self.since
         return self.sent + running * self.rate / 100 * LINE_BPS / 8 / (self.size + 20)
 
-    def stop(self):
+    def stop(self) -> None:
         self.sent, self.since = self.count(), None
 
 
 PORT = Port()
 
 
-def printed(line):
+def printed(line: str) -> str:
     """What a line of Lua prints."""
     if match := re.fullmatch(r'printf\("([^"%]*)\\n"\)', line):
         return match[1] + "\n"
@@ -44,7 +45,7 @@ def printed(line):
     return ""
 
 
-def obey(line):
+def obey(line: str) -> None:
     if match := re.fullmatch(r'pktgen\.set\("0", "(\w+)", ([\d.]+)\)', line):
         if match[1] in ("rate", "size"):
             setattr(PORT, match[1], float(match[2]))
@@ -58,7 +59,7 @@ def obey(line):
         os._exit(0)
 
 
-def serve(connection):
+def serve(connection: socket.socket) -> None:
     for raw in connection.makefile("r"):
         line = raw.strip()
         with open(os.environ["PKTGEN_LOG"], "a") as log:
@@ -68,13 +69,13 @@ def serve(connection):
             connection.sendall(printed(line).encode())
 
 
-def listen(server):
+def listen(server: socket.socket) -> None:
     while True:
         connection, _ = server.accept()
         threading.Thread(target=serve, args=(connection,), daemon=True).start()
 
 
-def main():
+def main() -> None:
     with open(os.environ["PKTGEN_LOG"], "a") as log:
         log.write(" ".join(sys.argv[1:]) + "\n")
     if os.environ.get("FAKE_PKTGEN") == "die":

@@ -57,8 +57,8 @@ class Cli:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         words = [*COMMAND, *map(str, arguments)]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, stdout=pipe, stderr=pipe)
 
     def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments)

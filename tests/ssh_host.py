@@ -125,11 +125,10 @@ def _wait(port: int, log: Path) -> None:
 
 
 def agent_program(path: Path, state: Path, before: str = "") -> Path:
-    """`pollscope` as one host of a pair has it: this interpreter, and a state folder (journal, lock) of its own."""
+    """`pollscope` as one host of a pair has it: this interpreter and package, and a state folder (journal, lock)."""
     run = "from pollscope.cli import main; main()"
-    path.write_text(
-        f"#!/bin/sh\nexport POLLSCOPE_STATE_DIR={shlex.quote(str(state))}\n{before}\n"
-        f'exec {shlex.quote(sys.executable)} -c {shlex.quote(run)} "$@"\n'
-    )
+    own = {"POLLSCOPE_STATE_DIR": state, "PYTHONPATH": Path(__file__).parent.parent}
+    exports = "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in own.items())
+    path.write_text(f'#!/bin/sh\n{exports}{before}\nexec {shlex.quote(sys.executable)} -c {shlex.quote(run)} "$@"\n')
     path.chmod(0o755)
     return path

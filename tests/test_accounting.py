@@ -481,7 +481,12 @@ def test_a_record_gives_its_series_and_made_packets_to_the_classes(monkeypatch: 
     (given,) = record["result"]["dut"]["lcores"]
     given |= {"packets": 777, "rx_packets": 0, "series": {"cycles": [10, 30], "sweeps": [5, 6]}}
     seen: list[Any] = []
-    monkeypatch.setattr("pollscope.metrics.record.classes", lambda lcore: seen.append(lcore) or "seen")
+
+    def classes(lcore: Any) -> str:
+        seen.append(lcore)
+        return "seen"
+
+    monkeypatch.setattr("pollscope.metrics.record.classes", classes)
     with pytest.raises(NotMeasured, match="seen"):
         _ = TrialFacts(record).accounts
     assert seen[0]["packets"] == 777

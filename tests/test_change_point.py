@@ -58,7 +58,7 @@ def test_a_shift_is_found_where_it_is(count: int, share: float, change: float) -
     for _ in range(series):
         values = rng.normal(1000, 10, PARTS)
         values[:count] *= 1 + change
-        found.append(early_change(values))
+        found.append(early_change(values.tolist()))
     places = [each for each in found if each is not None and abs(each.count - count) <= 2]
     assert len(places) >= share * series, f"{len(places)} of {series}"
     assert all(each.change == pytest.approx(change, abs=0.03) for each in places)
@@ -67,7 +67,7 @@ def test_a_shift_is_found_where_it_is(count: int, share: float, change: float) -
 def test_a_slow_approach_is_found_too() -> None:
     rng = np.random.default_rng(3)
     values = 1000 * (1 - 0.3 * np.exp(-np.arange(PARTS) / 6)) + rng.normal(0, 5, PARTS)
-    found = early_change(values)
+    found = early_change(values.tolist())
     assert found is not None and 4 <= found.count <= 26 and found.change < -0.02
 
 
@@ -80,10 +80,10 @@ def test_a_change_too_small_to_matter_or_too_late_is_none() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(1000, 1, PARTS)
     values[:10] *= 1.01
-    assert early_change(values) is None
+    assert early_change(values.tolist()) is None
     late = rng.normal(1000, 1, PARTS)
     late[60:] *= 1.5
-    found = early_change(late)
+    found = early_change(late.tolist())
     assert found is None, "the end of a window is no warm-up"
 
 

@@ -8,13 +8,18 @@ also shown to be able to decide.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pollscope.analysis.claims.model import (
+from pollscope.analysis.claims.predicates import JUDGES, judge
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.point_values import Level, PointValues
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.predicates import (
     Crosses,
     Dips,
     EveryTrial,
@@ -31,10 +36,6 @@ from pollscope.analysis.claims.model import (
     TrendOver,
     Within,
 )
-from pollscope.analysis.claims.predicates import JUDGES, judge
-from pollscope.analysis.claims.verdict import VerdictKind
-from pollscope.analysis.point_values import Level, PointValues
-from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE, mean_estimate, relative_half_width
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
@@ -114,7 +115,9 @@ def test_no_trend(repeats: int, noise: float, heights: list[float], direction: s
 @given(REPEATS, NOISE, SEEDS)
 def test_a_trend_of_one_group_in_four(repeats: int, noise: float, seed: int) -> None:
     """One group that falls by half does not speak for three that do not move."""
-    truth = {(level, core): 1e6 * (1 - 0.06 * (level - 1) if core == 0 else 1) for core in range(4) for level in LEVELS}
+    truth: Truth = {
+        (level, core): 1e6 * (1 - 0.06 * (level - 1) if core == 0 else 1) for core in range(4) for level in LEVELS
+    }
     predicate = TrendOver(kind="trend", factor="queues", direction="falls")
     assert counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
 
@@ -263,9 +266,8 @@ def test_dips(repeats: int, noise: float, between: int, seed: int) -> None:
     falling = over(levels, lambda level: 1e6 - level)
     dip = over(levels, lambda level: 1e6 if level in (64, 320) else 0.99e6)
     for truth in (flat, falling):
-        assert (
-            counted(predicate, lambda rng, t=truth: drawn(FACTORS, t, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-        )  # type: ignore[misc]
+        make = partial(drawn, FACTORS, truth, repeats, noise)
+        assert counted(predicate, make, seed)[AGREES] <= MOST_WRONG
     assert counted(predicate, lambda rng: drawn(FACTORS, dip, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
     deep = over(levels, lambda level: 1e6 if level in (64, 320) else 0.8e6)
     assert counted(predicate, lambda rng: drawn(FACTORS, deep, 5, 0.003, rng), seed)[AGREES] >= 140
@@ -325,24 +327,25 @@ def test_crosses(repeats: int, noise: float, seed: int) -> None:
     together = shapes({"NC": lambda _: 1e6, "SQ": lambda _: 1e6})
     crossing = shapes({"NC": lambda q: 1e6 * (0.99 + 0.02 * (q - 1) / 7), "SQ": lambda _: 1e6})
     for truth in (touching, together):
-        assert (
-            counted(predicate, lambda rng, t=truth: drawn(SHAPES, t, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-        )  # type: ignore[misc]
+        make = partial(drawn, SHAPES, truth, repeats, noise)
+        assert counted(predicate, make, seed)[AGREES] <= MOST_WRONG
     assert counted(predicate, lambda rng: drawn(SHAPES, crossing, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
     clear = shapes({"NC": lambda q: 1e6 * (0.5 if q == 1 else 2), "SQ": lambda _: 1e6})
     assert counted(predicate, lambda rng: drawn(SHAPES, clear, repeats, 0.02, rng), seed)[AGREES] >= 140
 
 
-def carried(capacity: float, sharpness: float, loads: Sequence[int]) -> tuple[dict[float, float], dict[float, float]]:
+def carried(capacity: float, sharpness: float, loads: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
     """Latency and loss of a system that carries so much: latency grows with the share of its capacity in use."""
-    latency = {load: 10.0 * (1 + (load / capacity) ** sharpness) if load < capacity else 500.0 for load in loads}
+    latency: dict[int, float] = {
+        load: 10.0 * (1 + (load / capacity) ** sharpness) if load < capacity else 500.0 for load in loads
+    }
     return latency, {load: max(0.0, 1 - capacity / load) for load in loads}
 
 
 def knees(sharp: float, gradual: float) -> tuple[Truth, Truth]:
     loads = (1, 5, 10, 15, 20, 25, 30, 35)
     curves = {"NC": carried(16, sharp, loads), "SQ": carried(31, gradual, loads)}
-    latency = {(load, shape): both[0][load] for shape, both in curves.items() for load in loads}
+    latency: Truth = {(load, shape): both[0][load] for shape, both in curves.items() for load in loads}
     return latency, {(load, shape): both[1][load] for shape, both in curves.items() for load in loads}
 
 

@@ -3,6 +3,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_trend(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ver
 @pytest.mark.parametrize(("flat_within", "kind"), [(0.05, DISAGREES), (0.01, INCONCLUSIVE)])
 def test_flat_is_what_the_trials_own_errors_leave_flat(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
     """Repeats alike to 0.2 %; each tax is known to 1.75 %, so the ratio of two to 2.5 %."""
-    predicate = {**TREND["predicate"], "flat_within": flat_within}
+    predicate = {"kind": "trend", "factor": "queues", "direction": "falls", "flat_within": flat_within}
     useful = {(1, 0.5): 0.5, (2, 0.5): 0.5, (4, 0.5): 0.5}
     assert judged(tmp_path, trials_of(useful), claim(**{**TREND, "predicate": predicate})).kind is kind
 
@@ -117,6 +118,7 @@ def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path)
     verdict = judged(tmp_path, trials_of({(1, 0.5): 0.2, (2, 0.5): 0.6}), one)
     (number,) = verdict.finding.numbers
     assert number.value == pytest.approx(0.5)
+    assert number.low is not None and number.high is not None
     own = SLICE_ERROR * 0.7 * math.sqrt(2) * 0.5
     assert own < (number.high - number.low) / 2 < own + 0.01
 
@@ -338,7 +340,7 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     assert (few.to_json()["flagged"], few.to_json()["trials"]) == (2, 6)
     alone = judged(tmp_path / "alone", flagged, claim(**WITHIN))
     assert alone.kind is INCONCLUSIVE
-    assert "6 of 6 trials are flagged, and the verdict (agrees) rests on those alone" in alone.finding.sentence
+    assert "6 of 6 trials disturbed, and the verdict (agrees) rests on those alone" in alone.finding.sentence
     clean = judged(tmp_path / "clean", trials, claim(**WITHIN))
     assert "flagged" not in clean.finding.sentence
     # One side of a comparison that is flagged throughout: nothing is left to compare without it.
@@ -346,7 +348,7 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     worse = [synthetic.disturbed(record) if record["factors"]["queues"] == 512 else record for record in sides]
     verdict = judged(tmp_path / "side", worse, claim(**RATIO))
     assert verdict.kind is INCONCLUSIVE
-    assert "5 of 10 trials are flagged, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
+    assert "5 of 10 trials disturbed, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
 
 
 def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> None:
@@ -355,7 +357,7 @@ def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> Non
     flagged = [synthetic.disturbed(record) | {"trial": f"flagged{number}"} for number, record in enumerate(bad)]
     verdict = judged(tmp_path, [*good, *flagged], claim(**WITHIN))
     assert verdict.kind is INCONCLUSIVE
-    assert verdict.finding.sentence.endswith("21 of 24 trials are flagged; without them: disagrees.")
+    assert verdict.finding.sentence.endswith("21 of 24 trials disturbed; without them: disagrees.")
 
 
 def test_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
@@ -395,9 +397,9 @@ def test_feeds_are_not_compared_even_when_zipped(tmp_path: Path) -> None:
 
 def test_a_condition_on_a_fixed_parameter_is_held_against_it(tmp_path: Path) -> None:
     one = claim(**WITHIN | {"where": {"load_of_max": 1.0, "hiccup_probability": 0.01}})
-    fixed = {"spec": {"name": "synthetic", "parameters": {"hiccup_probability": 0.01}}}
+    fixed: dict[str, Any] = {"spec": {"name": "synthetic", "parameters": {"hiccup_probability": 0.01}}}
     assert judged(tmp_path / "it", trials_of({(1, 1.0): 0.75}), one, **fixed).kind is AGREES
-    fixed["spec"]["parameters"] = {"hiccup_probability": 0.0}  # type: ignore[index]
+    fixed["spec"]["parameters"] = {"hiccup_probability": 0.0}
     assert judged(tmp_path / "other", trials_of({(1, 1.0): 0.75}), one, **fixed).kind is NOT_MEASURABLE
 
 
@@ -406,7 +408,8 @@ def test_repeats_that_luck_could_end_have_wider_intervals(tmp_path: Path) -> Non
     counted = {"spec": {"name": "synthetic", "parameters": {}, "repeats": {"count": 3, "until": None}}}
     luck = judged(tmp_path / "until", trials_of({(1, 1.0): 0.75}), claim(**WITHIN), **until)
     fixed = judged(tmp_path / "count", trials_of({(1, 1.0): 0.75}), claim(**WITHIN), **counted)
-    widths = [number.high - number.low for verdict in (luck, fixed) for number in verdict.finding.numbers]  # type: ignore[operator]
+    numbers = [number for verdict in (luck, fixed) for number in verdict.finding.numbers]
+    widths = [each.high - each.low for each in numbers if each.low is not None and each.high is not None]
     assert widths[0] > 1.3 * widths[1]
     assert "intervals are those of 98.5 %" in luck.finding.sentence
 
@@ -420,7 +423,7 @@ def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:
     wobble = [-0.02, 0.0, 0.02]
     verdict = judged(tmp_path, trials_of(useful, wobble), claim(**TREND))
     assert verdict.kind is INCONCLUSIVE
-    assert "in 1 of 4 groups" in verdict.finding.sentence
+    assert "in 1 of 4 groups (load 25 %), flat or the opposite in 0 (" in verdict.finding.sentence
 
 
 def test_a_rise_is_held_against_that_of_another_metric_in_the_same_trials(tmp_path: Path) -> None:
@@ -511,3 +514,15 @@ def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
     verdict = judged(tmp_path, trials, claim(**WITHIN, row="SANITY", id="SANITY.x"), row="SANITY", rows=["SANITY"])
     assert verdict.kind is AGREES
     assert verdict.finding.flagged == 6
+
+
+def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
+    from pollscope.analysis.claims.model import load_claims
+    from pollscope.analysis.claims.reasons import anchor, known_reasons
+
+    page = (checkout / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    anchors = {heading.lower().replace(".", "").replace(" ", "-") for heading in headings}
+    rows = {claim.row for claim in load_claims() if claim.paper is not None and not claim.row.startswith("I-")}
+    assert rows == set(known_reasons())
+    assert {anchor(row).partition("#")[2] for row in rows} <= anchors

@@ -46,7 +46,7 @@ def test_help_imports_no_heavy_library() -> None:
         (["run"], 2, "give specs to run, or --resume RUN"),
         (["run", "S-F99"], 2, "S-F99: is neither a file, a folder, nor a row or name of a spec (did you mean"),
         (["run", "nowhere.yaml"], 2, "nowhere.yaml: there is no such spec"),
-        (["run", "--resume", "nowhere"], 2, "is not a run folder: it has no run.json"),
+        (["run", "--resume", "nowhere"], 2, "there is no such run"),
         (["run", "S-F5", "--resume", "x"], 2, "give specs to run, or --resume RUN"),
         (["run", "S-F5", "--set", "trial.window"], 2, "--set trial.window: is not KEY=VALUE"),
         (["run", "S-F5", "--set", "trial.window=1"], 2, "--set trial.window=1: trial.window: '1' has no unit"),
@@ -114,8 +114,9 @@ def test_schema_is_json_schema_and_knows_the_keys(cli: Cli) -> None:
 def test_plan_shows_order_time_and_what_is_left_out(cli: Cli) -> None:
     done = cli("plan", cli.spec(SPEC), "--set", "factors.cores=[1, 128]")
     lines = done.stdout.splitlines()
-    assert lines[1].startswith("12 trials, about ")
-    assert lines[2].split() == ["1", "maximum:queues=1,cores=1:0"]
+    assert lines[1].startswith("load: 0 %, 50 % of the maximum, which 2 saturating trials of each configuration")
+    assert lines[2].startswith("12 trials, about ")
+    assert lines[3].split() == ["1", "maximum:queues=1,cores=1:0"]
     assert sum(line.startswith("left out") for line in lines) == 4
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope collect`."""
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -13,13 +16,13 @@ IIO = (
 )
 
 
-def collect(*arguments):
+def collect(*arguments: object) -> str | int | None:
     with pytest.raises(SystemExit) as end:
         main(["collect", *map(str, arguments)])
     return end.value.code
 
 
-def test_without_a_name_all_are_listed(capsys):
+def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert collect() == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(COLLECTORS)
@@ -27,10 +30,14 @@ def test_without_a_name_all_are_listed(capsys):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_samples_are_written(tmp_path, capsys, ending):
+def test_samples_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str) -> None:
     out = tmp_path / f"samples{ending}"
     assert collect("kernel-load", "iommu", "--seconds", 0.3, "--interval", 0.1, "--out", out) == 0
-    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".jsonl": lambda path: pd.read_json(path, lines=True)}
+    read: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": pd.read_csv,
+        ".parquet": pd.read_parquet,
+        ".jsonl": lambda path: pd.read_json(path, lines=True),
+    }
     table = read[ending](out)
     assert set(table["source"]) == {"kernel-load", "iommu"}
     assert (table["metric"] == "steal_ticks").sum() >= 3
@@ -39,7 +46,7 @@ def test_samples_are_written(tmp_path, capsys, ending):
     assert "kernel-load: ok" in printed.err
 
 
-def test_a_recorded_output_replays(tmp_path, capsys):
+def test_a_recorded_output_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = tmp_path / "iio.csv"
     recorded.write_text(IIO * 3, encoding="utf-8")
     assert collect("pcm-iio", "--replay", recorded, "--seconds", 0.5, "--interval", 0.1, "--raw", tmp_path / "raw") == 0
@@ -47,7 +54,7 @@ def test_a_recorded_output_replays(tmp_path, capsys):
     assert (tmp_path / "raw" / "pcm-iio.raw").read_text(encoding="utf-8") == IIO * 3
 
 
-def test_rubbish_is_reported_with_file_and_line(tmp_path, capsys):
+def test_rubbish_is_reported_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = tmp_path / "iio.csv"
     recorded.write_text(IIO + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,5,6,7\n", encoding="utf-8")
     assert collect("pcm-iio", "--replay", recorded, "--seconds", 0.5, "--interval", 0.1) == 1
@@ -64,7 +71,9 @@ def test_rubbish_is_reported_with_file_and_line(tmp_path, capsys):
         (("kernel-load", "--seconds", "0"), 2, "seconds"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_one_line(capsys, arguments, code, message):
+def test_what_cannot_be_done_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: Sequence[str], code: int, message: str
+) -> None:
     assert collect(*arguments) == code
     error = capsys.readouterr().err
     assert message in error

@@ -4,14 +4,22 @@
 The expected values were read off the files by eye.
 """
 
+from collections.abc import Sequence
 from fnmatch import fnmatch
 
 import pytest
 from collector_samples import FIXTURES, needs_fixtures, read_file, values
 
 from pollscope.collectors.parsing import ParseError
+from pollscope.collectors.sample import Value
 
 pytestmark = needs_fixtures
+
+# None: this sample was not read off; "absent": there must be no value.
+Wanted = float | str | None
+Expected = tuple[str, str, Sequence[Wanted]]
+Row = tuple[str, str, int | None, list[Expected]]
+Refusal = tuple[str, str, str]
 
 # (pattern, parser, number of readings or None, [(unit path, metric, values in order)])
 IIO_TRAFFIC = [
@@ -38,17 +46,17 @@ CUT_TRAFFIC = [("dma_write", 3096000000), ("dma_read", 2986000000), ("mmio_write
 CUT_IOMMU = [("iotlb_misses", 1203000), ("iommu_memory_accesses", 1500000), ("context_cache_hits", 9999)]
 
 
-def _iio(stack, iommu):
-    return [(f"socket0/{stack}/part0", *pair) for pair in IIO_TRAFFIC] + [(f"socket0/{stack}", *pair) for pair in iommu]
+def _iio(stack: str, iommu: Sequence[tuple[str, list[int]]]) -> list[Expected]:
+    traffic: list[Expected] = [(f"socket0/{stack}/part0", *pair) for pair in IIO_TRAFFIC]
+    return traffic + [(f"socket0/{stack}", *pair) for pair in iommu]
 
 
-def _cut(stack, iommu, samples):
-    return [(f"socket0/{stack}/part0", name, [value] * samples) for name, value in CUT_TRAFFIC] + [
-        (f"socket0/{stack}", name, [value] * samples) for name, value in iommu
-    ]
+def _cut(stack: str, iommu: Sequence[tuple[str, int]], samples: int) -> list[Expected]:
+    traffic: list[Expected] = [(f"socket0/{stack}/part0", name, [value] * samples) for name, value in CUT_TRAFFIC]
+    return traffic + [(f"socket0/{stack}", name, [value] * samples) for name, value in iommu]
 
 
-def _dram(socket0_read, system_total):
+def _dram(socket0_read: float, system_total: float) -> list[Expected]:
     return [
         ("socket0/channel1", "dram_write", [1235.5e6, 1235.5e6]),
         ("socket1/channel1", "dram_write", [1.25e6, 1.25e6]),
@@ -57,7 +65,7 @@ def _dram(socket0_read, system_total):
     ]
 
 
-CORE = [
+CORE: list[Expected] = [
     ("system", "instructions_per_cycle", [1.25, 1.25]),
     ("system", "core_frequency", [2110000000, 2110000000]),
     ("system", "l3_misses", [10e6, 10e6]),
@@ -68,9 +76,13 @@ CORE = [
     ("socket1", "memory_write", [0.51e9, 0.51e9]),
     ("socket1", "package_energy", [0.0, 0.0]),
 ]
-CORES = [*CORE, ("socket1/core3", "l2_misses", [12e6, 12e6]), ("socket0/core1", "instructions_per_cycle", [1.0, 1.0])]
+CORES: list[Expected] = [
+    *CORE,
+    ("socket1/core3", "l2_misses", [12e6, 12e6]),
+    ("socket0/core1", "instructions_per_cycle", [1.0, 1.0]),
+]
 
-TABLE = [
+TABLE: list[Row] = [
     ("pcm-iio/codegen/*head2606_csv_icx.csv", "pcm-iio", 216, _iio("stack1:PCIe1", IIO_ICX)),
     ("pcm-iio/codegen/*semicolon_icx.csv", "pcm-iio", 108, _iio("stack1:PCIe1", IIO_ICX)),
     ("pcm-iio/codegen/*root-port_icx.csv", "pcm-iio", 108, _iio("stack1:PCIe1", IIO_ICX)),
@@ -608,7 +620,7 @@ TABLE = [
     ),
 ]
 
-REFUSED = [
+REFUSED: list[Refusal] = [
     ("pcm-iio/codegen/*BROKEN_icx.csv", "pcm-iio", "delimiter '||'"),
     ("pcm-iio/*help.txt", "pcm-iio", "no pcm-iio header"),
     ("pcm-iio/*stderr.txt", "pcm-iio", "no PMU in this virtual machine"),
@@ -632,7 +644,7 @@ REFUSED = [
 ]
 
 
-def files():
+def files() -> list[str]:
     """Every output (not the notes on where it is from), relative to the folder."""
     if not FIXTURES.is_dir():
         return []
@@ -644,12 +656,12 @@ def files():
     return [name for name in names if not name.startswith("ddio/")]
 
 
-def entries(name):
+def entries(name: str) -> tuple[list[Row], list[Refusal]]:
     return [row for row in TABLE if fnmatch(name, row[0])], [row for row in REFUSED if fnmatch(name, row[0])]
 
 
 @pytest.mark.parametrize("name", files())
-def test_file_gives_its_numbers_or_is_refused(name):
+def test_file_gives_its_numbers_or_is_refused(name: str) -> None:
     expected, refused = entries(name)
     assert expected or refused, f"no expected values for {name}"
     if refused:
@@ -668,7 +680,7 @@ def test_file_gives_its_numbers_or_is_refused(name):
             assert _fits(one, other), f"{unit_path} {metric}: {found} instead of {wanted}"
 
 
-def _fits(found, wanted):
+def _fits(found: Value, wanted: Wanted) -> bool:
     """None in the table: this sample was not read off; "absent": there must be no value."""
     if wanted is None:
         return True
@@ -677,7 +689,8 @@ def _fits(found, wanted):
     return found == wanted if isinstance(wanted, str) else found == pytest.approx(wanted)
 
 
-def test_every_row_of_the_tables_has_a_file():
+def test_every_row_of_the_tables_has_a_file() -> None:
     names = files()
-    unused = [row[0] for row in [*TABLE, *REFUSED] if not any(fnmatch(name, row[0]) for name in names)]
+    patterns = [row[0] for row in TABLE] + [row[0] for row in REFUSED]
+    unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in names)]
     assert not unused

@@ -4,6 +4,7 @@ eye, and what is refused.
 """
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
@@ -11,6 +12,7 @@ from collector_samples import OWN, read_file, read_text, reason, values
 from pollscope.collectors.parsers import qemu_vtd
 from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.sample import Value
 
 TABLE = [
     ("perf.cgroups.csv", "socket0/cgroup:system.slice/dut.service", "task-clock", [0.15236]),
@@ -113,14 +115,14 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("name", "unit_path", "metric", "wanted"), TABLE)
-def test_the_form_gives_its_numbers(name, unit_path, metric, wanted):
+def test_the_form_gives_its_numbers(name: str, unit_path: str, metric: str, wanted: Sequence[Value]) -> None:
     parser, *label, _ = name.split(".")
     found = values(read_file(parser, OWN / name, "".join(label)), unit_path, metric)
     assert found == [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
 
 
-def test_units_of_forms():
-    def unit(name, metric):
+def test_units_of_forms() -> None:
+    def unit(name: str, metric: str) -> set[str]:
         parser = name.partition(".")[0]
         return {m.unit for reading in read_file(parser, OWN / name) for m in reading.metrics if m.name == metric}
 
@@ -152,12 +154,12 @@ MARKED = {
 
 
 @pytest.mark.parametrize("parser", sorted(MARKED))
-def test_a_byte_order_mark_changes_nothing(parser):
+def test_a_byte_order_mark_changes_nothing(parser: str) -> None:
     assert read_text(parser, "\ufeff" + MARKED[parser]) == read_text(parser, MARKED[parser])
 
 
 @pytest.mark.parametrize("parser", sorted(MARKED))
-def test_utf_16_is_refused(parser):
+def test_utf_16_is_refused(parser: str) -> None:
     text = MARKED[parser].encode("utf-16").decode(errors="replace")
     with pytest.raises(ParseError, match="UTF-16") as error:
         read_text(parser, text)
@@ -165,7 +167,7 @@ def test_utf_16_is_refused(parser):
 
 
 @pytest.mark.parametrize("form", ["summary,", "", "json"])
-def test_totals_behind_intervals_are_no_interval(form):
+def test_totals_behind_intervals_are_no_interval(form: str) -> None:
     """perf stat -I --summary adds the sums of all intervals, with --no-csv-summary and in JSON without a word."""
     row = "12;;cycles;1000;100.00;;\n"
     rows = f"     1.000921300;{row}{form}{row}"
@@ -178,7 +180,7 @@ def test_totals_behind_intervals_are_no_interval(form):
     assert origin.problems.count == 1
 
 
-def test_a_metric_that_perf_left_out_takes_its_row_with_it():
+def test_a_metric_that_perf_left_out_takes_its_row_with_it() -> None:
     readings = read_file("perf", OWN / "perf.metric-only.csv")
     assert values(readings, "socket0", "GHz") == [2.113, None]
     torn = [reading for reading in readings if reading.t_ns == 2000708803]
@@ -199,7 +201,7 @@ def test_a_metric_that_perf_left_out_takes_its_row_with_it():
         ("cpu,insn per cycle,GHz,", "CPU4,0.50,2.1,", "cpu4"),
     ],
 )
-def test_headers_of_metrics(header, row, unit_path):
+def test_headers_of_metrics(header: str, row: str, unit_path: str) -> None:
     readings = read_text("perf", f"{header}\n{row}\n{header}\n{row}\n")
     assert values(readings, unit_path, "insn per cycle") == [0.5, 0.5]
     assert values(readings, unit_path, "GHz") == [2.1, 2.1]
@@ -208,40 +210,40 @@ def test_headers_of_metrics(header, row, unit_path):
 @pytest.mark.parametrize(
     "row", ["S0,2,0.50,", "S0,2,0.50,2.1,3,", "S0,2,,mygroup0.50,2.1,", "S0,2,0.50,x,", "0.50,2.1,", "S0,2,0.50,2.1"]
 )
-def test_a_row_that_does_not_fit_its_metrics_is_left_out(row):
+def test_a_row_that_does_not_fit_its_metrics_is_left_out(row: str) -> None:
     """perf 6.1 glues the name of a cgroup to the first metric."""
     text = f"socket,cpus,insn per cycle,GHz,\nS1,2,0.25,2.0,\n{row}\n"
     assert [reading.unit_path for reading in read_text("perf", text)] == ["socket1"]
 
 
-def test_the_text_of_intervals_is_refused():
+def test_the_text_of_intervals_is_refused() -> None:
     text = "#           time socket cpus             counts unit events\n     5.003532543 S0    1    4,263    cycles\n"
     with pytest.raises(ParseError, match="human-readable text") as error:
         read_text("perf", text)
     assert error.value.where == "text:1"
 
 
-def test_metrics_without_names_are_refused():
+def test_metrics_without_names_are_refused() -> None:
     text = '{"unit" : "insn per cycle"}{"unit" : "GHz"}\n{"metric-value" : "0.50"}{"metric-value" : "2.1"}\n'
     with pytest.raises(ParseError, match="parts the metrics from their names") as error:
         read_text("perf", text)
     assert (error.value.where, error.value.remedy) == ("text:1", "record with -x';'")
 
 
-def test_two_metrics_of_one_name_are_absent():
+def test_two_metrics_of_one_name_are_absent() -> None:
     readings = read_text("perf", '{"insn per cycle" : "0.5", "insn per cycle" : "0.7", "GHz" : "2.1"}\n')
     assert values(readings, "system", "insn per cycle") == [None, None]
     assert values(readings, "system", "GHz") == [2.1]
 
 
 @pytest.mark.parametrize("row", ["S0,2,,0.12%,1000,100.00,12.5,%  tma_retiring\n", "S0;2;;0.12%;1000;100.00;;\n"])
-def test_a_metric_group_has_no_event(row):
+def test_a_metric_group_has_no_event(row: str) -> None:
     good = "S0,2,5,,cycles,1000,100.00,,\n"
     assert [reading.values[0] for reading in read_text("perf", good + row)] == [5]
 
 
 @pytest.mark.parametrize("text", ["csv", "boxes"])
-def test_columns_of_pcm_iio_in_another_order(text):
+def test_columns_of_pcm_iio_in_another_order(text: str) -> None:
     """By name, never by position: here the columns of the stack come first and between."""
     names, full, short = ["IOTLB Miss", "IB read", "IOTLB Lookup", "IB write"], [6, 2, 50, 1], [8, 7]
     rows = [("Part0", full), ("Part1", short)]
@@ -259,18 +261,18 @@ def test_columns_of_pcm_iio_in_another_order(text):
     assert values(readings, "socket0/stack1:PCIe1", "iotlb_misses") == [6] * 3
 
 
-def test_a_column_before_part_is_refused():
+def test_a_column_before_part_is_refused() -> None:
     with pytest.raises(ParseError, match="'Die' stands before Part"):
         read_text("pcm-iio", "Socket,Name,Die,Part,IB write\nSocket0,IIO Stack 1 - PCIe1,0,Part0,1\n")
 
 
-def test_the_title_of_ethtool_settings_is_no_setting():
+def test_the_title_of_ethtool_settings_is_no_setting() -> None:
     text = "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t64\nCurrent hardware settings:\nCombined:\t8\n"
     (found,) = read_text("ethtool-settings", text)
     assert [metric.name for metric in found.metrics] == ["maximum_combined", "current_combined"]
 
 
-def test_another_event_of_the_iotlb_is_left_out():
+def test_another_event_of_the_iotlb_is_left_out() -> None:
     row = "vtd_iotlb_page_hit IOTLB page hit sid 0x8 iova 0x1000 slpte 0x2000 domain 0x1\n"
     origin = Origin("trace", label="1000000000")
     readings = list(qemu_vtd.parse(iter([row, row.replace("page_hit", "page_drop")]), origin))
@@ -278,7 +280,7 @@ def test_another_event_of_the_iotlb_is_left_out():
     assert origin.problems.count == 1
 
 
-def test_neohost_in_a_loop():
+def test_neohost_in_a_loop() -> None:
     document = '{"counters": [{"counter": {"name": "ICM Cache Miss", "value": %d}}]}\n'
     text = document % 3 + "\x1b[2J" + document % 4
     assert values(read_text("neohost", text), "device", "icm_cache_misses") == [3, 4]
@@ -289,13 +291,13 @@ def test_neohost_in_a_loop():
 
 
 @pytest.mark.parametrize(("printed", "value"), [("1,234", 1234), ("0,85", None), ("12,34", None), ("1,2345", None)])
-def test_only_thousands_have_commas_in_neohost(printed, value):
+def test_only_thousands_have_commas_in_neohost(printed: str, value: float) -> None:
     document = f'{{"counters": [{{"counter": {{"name": "ICM Cache Miss", "value": "{printed}"}}}}]}}'
     assert values(read_text("neohost", document), "device", "icm_cache_misses") == [value]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_session_of_dpdk_telemetry(indent):
+def test_a_session_of_dpdk_telemetry(indent: int | None) -> None:
     replies = [{"version": "DPDK 24.11.0", "pid": 7}, {"/ethdev/stats": {"ipackets": 5}}, {"/ethdev/stats": None}]
     first, stats, nothing = (json.dumps(reply, indent=indent) for reply in replies)
     text = f'Connecting to /var/run/dpdk/rte/dpdk_telemetry.v2\n{first}\nConnected to application: "dut"\n'
@@ -307,7 +309,7 @@ def test_a_session_of_dpdk_telemetry(indent):
         read_text("dpdk-telemetry", text[:-30])
 
 
-def test_rows_of_an_old_pcm_without_inactive_channels_are_refused():
+def test_rows_of_an_old_pcm_without_inactive_channels_are_refused() -> None:
     header = ",,SKT0,SKT0,SKT0,SKT0,System\nDate,Time,Ch0Read,Ch0Write,Ch1Read,Ch1Write,Read\n"
     row = "2022-03-20,15:51:15.577,  12.50,   7.25,  19.75\n"
     with pytest.raises(ParseError, match="no row is as wide as its header") as error:
@@ -315,7 +317,7 @@ def test_rows_of_an_old_pcm_without_inactive_channels_are_refused():
     assert (error.value.where, error.value.remedy) == ("text:3", "record with pcm 202207 or later")
 
 
-def test_turbostat_without_the_usual_columns():
+def test_turbostat_without_the_usual_columns() -> None:
     readings = read_text("turbostat", "CPUs: 4, CPU Model: 106\nCPU\tPkgWatt\tNew_Thing\n-\t150.5\t7\n0\t150.5\t7\n")
     assert values(readings, "socket0", "package_power") == [150.5]
     with pytest.raises(ParseError, match="no turbostat header"):

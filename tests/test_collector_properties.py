@@ -2,6 +2,7 @@
 """Properties that hold for every text: no crash but ParseError, no value that is not printed, no memory that grows."""
 
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 from collector_samples import PARSERS, read_text, values
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollscope.collectors.parsers.pcm import iio
-from pollscope.collectors.parsing import Origin, ParseError, parse_cell, slug
-from pollscope.collectors.sample import tidy
+from pollscope.collectors.parsing import Origin, ParseError, Problems, parse_cell, slug
+from pollscope.collectors.sample import Reading, tidy
 
 COUNT = st.integers(0, 2**47 - 1)
 
@@ -18,7 +19,7 @@ COUNT = st.integers(0, 2**47 - 1)
 @pytest.mark.parametrize("parser", sorted(PARSERS))
 @given(text=st.text(max_size=300))
 @settings(max_examples=60, deadline=None)
-def test_any_text_parses_or_is_refused(parser, text):
+def test_any_text_parses_or_is_refused(parser: str, text: str) -> None:
     try:
         readings = read_text(parser, text)
     except ParseError:
@@ -30,7 +31,7 @@ def test_any_text_parses_or_is_refused(parser, text):
 @given(
     rows=st.lists(st.tuples(COUNT, COUNT, COUNT, COUNT, COUNT, COUNT), min_size=1, max_size=20), torn=st.integers(0, 40)
 )
-def test_pcm_iio_restores_what_was_printed(rows, torn):
+def test_pcm_iio_restores_what_was_printed(rows: list[tuple[int, ...]], torn: int) -> None:
     header = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
     text = "".join(f"{header}Socket0,IIO Stack 0 - PCIe0,Part0,{','.join(map(str, row))}\n" for row in rows)
     readings = read_text("pcm-iio", text)
@@ -49,7 +50,9 @@ HARM = st.sampled_from(["-", "_", "+", " ", "\r", "٣", "x", ",", "\n", "9" * 15
 
 
 @given(place=st.integers(0, 10**6), length=st.integers(0, 30), harm=HARM, dated=st.booleans(), several=st.booleans())
-def test_a_sample_read_whole_is_the_same_as_read_row_by_row(place, length, harm, dated, several):
+def test_a_sample_read_whole_is_the_same_as_read_row_by_row(
+    place: int, length: int, harm: str, dated: bool, several: bool
+) -> None:
     text = ""
     for sample in range(4):
         text += f"{'Date,Time,' if dated else ''}Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup\n"
@@ -59,7 +62,7 @@ def test_a_sample_read_whole_is_the_same_as_read_row_by_row(place, length, harm,
     place %= len(text)
     text = text[:place] + harm + text[place + length :]
 
-    def outcome():
+    def outcome() -> tuple[list[Reading], Problems] | str:
         origin = Origin("text")
         try:
             return list(iio.parse(iter(text.splitlines(keepends=True)), origin)), origin.problems
@@ -72,7 +75,7 @@ def test_a_sample_read_whole_is_the_same_as_read_row_by_row(place, length, harm,
         assert whole == outcome()
 
 
-def test_two_rows_on_one_line_are_no_rows():
+def test_two_rows_on_one_line_are_no_rows() -> None:
     header = "Date,Time,Socket,Name,Part,IB write,IB read,OB read,OB write\n"
     row = "2026-11-20,10:00:00.000,Socket0,IIO Stack 0 - PCIe0,Part1,2,20,3,4"
     with pytest.raises(ParseError, match="text:9: the row has 13 values, its header 4"):
@@ -80,7 +83,7 @@ def test_two_rows_on_one_line_are_no_rows():
 
 
 @given(delimiter=st.sampled_from(",;\t"), pad=st.integers(0, 5), numbers=st.lists(COUNT, min_size=4, max_size=4))
-def test_delimiter_and_padding_change_nothing(delimiter, pad, numbers):
+def test_delimiter_and_padding_change_nothing(delimiter: str, pad: str, numbers: list[int]) -> None:
     cells = ["Socket1", "IIO Stack 7  - PCIe3", "Part2 (2nd x8/3rd x4)", *(f"{number:{pad}d}" for number in numbers)]
     header = delimiter.join(["Socket", "Name", "Part", "IB write", "IB read", "OB read", "OB write"])
     readings = read_text("pcm-iio", f"{header}\n{delimiter.join(cells)}\n")
@@ -89,14 +92,14 @@ def test_delimiter_and_padding_change_nothing(delimiter, pad, numbers):
 
 
 @given(value=st.integers(0, 2**63 - 1), name=st.from_regex(r"[a-z][a-z_.]{0,20}", fullmatch=True))
-def test_ethtool_restores_every_counter(value, name):
+def test_ethtool_restores_every_counter(value: int, name: str) -> None:
     readings = read_text("ethtool", f"NIC statistics:\n     {name}: {value}\n")
     found = [v for reading in readings for v in reading.values]
     assert set(found) == {value}
 
 
 @given(st.text(alphabet="0123456789.+-eEKMGT%na/ ", max_size=24))
-def test_a_cell_is_a_number_or_an_absence_with_a_reason(text):
+def test_a_cell_is_a_number_or_an_absence_with_a_reason(text: str) -> None:
     value, reason = parse_cell(text)
     assert (value is None) == bool(reason)
     if value is not None:
@@ -104,29 +107,29 @@ def test_a_cell_is_a_number_or_an_absence_with_a_reason(text):
 
 
 @given(st.text(max_size=40))
-def test_slug_is_a_name(text):
+def test_slug_is_a_name(text: str) -> None:
     assert slug(text)
     assert set(slug(text)) <= set("abcdefghijklmnopqrstuvwxyz0123456789_")
 
 
 @pytest.mark.parametrize("text", ["1_000", "١٢٣", "0x10", "1e999", "--5", "1.2.3", "12 3", "9" * 5000])
-def test_numbers_that_only_python_would_read_are_refused(text):
+def test_numbers_that_only_python_would_read_are_refused(text: str) -> None:
     header = "Socket,Name,Part,IB write,IB read,OB read,OB write\n"
     good = "Socket0,IIO Stack 0 - PCIe0,Part0,1,2,3,4\n"
     readings = read_text("pcm-iio", f"{header}{good}Socket0,IIO Stack 0 - PCIe0,Part0,{text},2,3,4\n")
     assert values(readings, "socket0/stack0:PCIe0/part0", "dma_write") == [1, None]
 
 
-def test_a_long_log_needs_no_memory():
+def test_a_long_log_needs_no_memory() -> None:
     header = "Socket,Name,Part,IB write,IB read,OB read,OB write\n"
 
-    def lines(samples):
+    def lines(samples: int) -> Iterator[str]:
         for sample in range(samples):
             yield header
             for part in range(8):
                 yield f"Socket0,IIO Stack 0 - PCIe0,Part{part},{sample},{part},3,4\n"
 
-    def peak_bytes(samples):
+    def peak_bytes(samples: int) -> int:
         tracemalloc.start()
         count = sum(1 for _ in iio.parse(lines(samples), Origin("long")))
         _, peak = tracemalloc.get_traced_memory()

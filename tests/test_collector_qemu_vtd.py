@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from collector_samples import OWN, read_text, values
@@ -90,7 +91,7 @@ class Qemu:
             self.trace.write_text(LINES)
 
     @staticmethod
-    def _answer(file, reply: dict[str, object]) -> None:  # type: ignore[no-untyped-def]
+    def _answer(file: TextIO, reply: dict[str, object]) -> None:
         file.write(json.dumps(reply) + "\n")
         file.flush()
 

@@ -2,6 +2,7 @@
 """Formats of which no output is at hand: small texts in the form that their documentation describes."""
 
 import json
+from pathlib import Path
 
 import pytest
 from collector_samples import OWN, PARSERS, read_text, reason, values
@@ -13,7 +14,7 @@ from pollscope.collectors.sources.perf import in_base_units
 
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*.[ctj]*")), ids=lambda path: path.name)
-def test_small_texts_are_read_whole(path):
+def test_small_texts_are_read_whole(path: Path) -> None:
     parser, *label, _ = path.name.split(".")
     origin = Origin(path.name, label="".join(label))
     with path.open(encoding="utf-8") as lines:
@@ -21,7 +22,7 @@ def test_small_texts_are_read_whole(path):
     assert origin.problems.count == 0
 
 
-def test_parts_of_a_stack_are_mapped_to_devices():
+def test_parts_of_a_stack_are_mapped_to_devices() -> None:
     text = (
         "Socket1\n|IIO Stack 4 - PCIe3|IB write|IB read|OB read|OB write|\n| Part0 |  12 M  |  0   |  0   |  0   |\n"
         "|0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom BCM57414; Part: 0, 1\n"
@@ -31,7 +32,7 @@ def test_parts_of_a_stack_are_mapped_to_devices():
     assert values(readings, "socket1/stack4:PCIe3/part0", "dma_write") == [12000000]
 
 
-def test_pcm_power():
+def test_pcm_power() -> None:
     text = (
         "Time elapsed: 1000 ms\n"
         "S0; Consumed energy units: 876; Consumed Joules: 1339.15; Watts: 67.11; Thermal headroom below TjMax: 37\n"
@@ -47,7 +48,7 @@ def test_pcm_power():
     assert values(readings, "socket1/channel2", "self_refresh_residency_share") == [None]
 
 
-def test_neohost():
+def test_neohost() -> None:
     document = {
         "counters": [
             {"counter": {"name": "Level 0 MTT Cache Miss", "value": "1,234,567"}},
@@ -69,7 +70,7 @@ def test_neohost():
         read_text("neohost", json.dumps(document)[:-10])
 
 
-def test_mlxconfig():
+def test_mlxconfig() -> None:
     text = (
         "Device #1:\n----------\nDevice type:    ConnectX5\nConfigurations:                      Next boot\n"
         "         LOG_MAX_OUTSTANDING_WQE             7\n         CQE_COMPRESSION         AGGRESSIVE(1)\n"
@@ -86,7 +87,7 @@ def test_mlxconfig():
     assert values(read_text("mlxconfig", extended), "device", "MAX_ACC_OUT_READ") == [44]
 
 
-def test_devlink_health_as_text_and_as_json():
+def test_devlink_health_as_text_and_as_json() -> None:
     text = (
         "pci/0000:3b:00.0:\n  reporter fw\n    state healthy error 0 recover 0 auto_dump true\n"
         "  reporter fw_fatal\n    state error error 3 recover 2 last_dump_date 2026-01-01 last_dump_time 10:00:00\n"
@@ -99,7 +100,7 @@ def test_devlink_health_as_text_and_as_json():
     assert values(readings, "device:pci/0000:3b:00.0/reporter:tx", "health_recovers") == [1]
 
 
-def test_dmar_perf_latency():
+def test_dmar_perf_latency() -> None:
     text = (
         "IOMMU: dmar0 Register Base Address: d0000000\n"
         "                  <0.1us   0.1us-1us    1us-10us  >=10ms     min(us)     max(us) average(us)\n"
@@ -110,7 +111,7 @@ def test_dmar_perf_latency():
     assert values(readings, "iommu:dmar0", "inv_iotlb_latency_count:0.1us-1us") == [286]
 
 
-def test_kernel_load():
+def test_kernel_load() -> None:
     stat = "cpu  10 0 20 300 0 1 2 7 0 0\ncpu1 5 0 10 150 0 0 1 6 0 0\nintr 12 3\nctxt 4321\nprocs_running 2\n"
     readings = read_text("kernel-load", stat, "stat")
     assert values(readings, "cpu1", "steal_ticks") == [6]
@@ -126,7 +127,7 @@ def test_kernel_load():
         read_text("kernel-load", "rubbish\n", "softirqs")
 
 
-def test_kernel_log_and_registers():
+def test_kernel_log_and_registers() -> None:
     readings = read_text(
         "kernel-log", "4,812,98765432,-;mlx5_core: PCIe slot advertised insufficient power\n SUBSYSTEM=pci\n"
     )
@@ -135,7 +136,7 @@ def test_kernel_log_and_registers():
     assert values(read_text("aperf", "cpu3 0xe8 ff\n"), "cpu3", "aperf") == [255]
 
 
-def test_pcie_link_and_ordering():
+def test_pcie_link_and_ordering() -> None:
     from test_collector_traps import config_space
 
     readings = read_text("pcie", f"device 0000:17:00.0 nic 15b3:1019 {config_space(0)}\n")
@@ -148,7 +149,7 @@ def test_pcie_link_and_ordering():
     assert "no PCI Express capability" in reason(short, "device:0000:00:03.0", "max_payload")
 
 
-def test_turbostat_glued_columns():
+def test_turbostat_glued_columns() -> None:
     with pytest.raises(ParseError, match="ran together in the header"):
         read_text("turbostat", "CPU\tAvg_MHz\tTotl%C0Any%C0\n-\t100\t5.0\n")
     text = "CPU\tAvg_MHz\tPkgWatt\tRAMWatt\n-\t100\t261.67100.52\n0\t100\t261.67\t10.5\n"
@@ -157,7 +158,7 @@ def test_turbostat_glued_columns():
     assert values(readings, "socket0", "dram_power") == [10.5]
 
 
-def test_rapl_wraps_are_left_to_the_reader():
+def test_rapl_wraps_are_left_to_the_reader() -> None:
     text = "/sys/class/powercap/intel-rapl:0/energy_uj=123456789\n"
     text += "/sys/class/powercap/intel-rapl:0:0/energy_uj!Permission denied\n"
     readings = read_text("cpufreq", text)
@@ -165,7 +166,7 @@ def test_rapl_wraps_are_left_to_the_reader():
     assert reason(readings, "powercap:intel-rapl:0:0", "energy") == "Permission denied"
 
 
-def test_rapl_zones_are_those_of_their_sockets():
+def test_rapl_zones_are_those_of_their_sockets() -> None:
     zones = {
         "0": "package-0",
         "0:0": "dram",
@@ -193,7 +194,7 @@ def test_rapl_zones_are_those_of_their_sockets():
 
 
 @pytest.fixture
-def pmus(tmp_path):
+def pmus(tmp_path: Path) -> Path:
     for name in ("uncore_iio_0", "uncore_iio_3", "uncore_imc_1", "dmar0", "cpu"):
         (tmp_path / name / "events").mkdir(parents=True)
     for event in ("iotlb_lookup", "iotlb_hit", "pw_occupancy"):
@@ -201,8 +202,8 @@ def pmus(tmp_path):
     return tmp_path
 
 
-def test_uncore_events_are_those_of_the_generation(pmus):
-    def metrics(model):
+def test_uncore_events_are_those_of_the_generation(pmus: Path) -> None:
+    def metrics(model: int) -> set[str]:
         return {
             event.metric
             for event in perf_events.host_uncore_events(Processor("GenuineIntel", 6, model, "", False), pmus)
@@ -218,7 +219,7 @@ def test_uncore_events_are_those_of_the_generation(pmus):
     assert perf_events.host_uncore_events(Processor("AuthenticAMD", 25, 17, "", True), pmus) == []
 
 
-def test_vtd_events_are_those_that_the_unit_offers(pmus):
+def test_vtd_events_are_those_that_the_unit_offers(pmus: Path) -> None:
     from pollscope.collectors.iotlb import derive
 
     known = {event.name: event for event in perf_events.iommu_events(pmus, "dmar")}
@@ -233,13 +234,13 @@ def test_vtd_events_are_those_that_the_unit_offers(pmus):
     assert values(readings, unit, "iotlb.walk_latency") == [500]
 
 
-def test_processor_of_this_machine():
+def test_processor_of_this_machine() -> None:
     processor = read_processor()
     assert processor.vendor
     assert processor.name
 
 
-def test_the_corunner_is_watched_alone(tmp_path):
+def test_the_corunner_is_watched_alone(tmp_path: Path) -> None:
     from pollscope.collectors.recording import Recorder, Recording
     from pollscope.collectors.sources.perf import PerfCorunner
 
@@ -258,7 +259,7 @@ def test_the_corunner_is_watched_alone(tmp_path):
     assert values(readings, "corunner", "cycles") == [600]
 
 
-def test_the_amd_iommu_speaks_the_same_vocabulary(tmp_path):
+def test_the_amd_iommu_speaks_the_same_vocabulary(tmp_path: Path) -> None:
     from pollscope.collectors.iotlb import derive
 
     events = tmp_path / "amd_iommu_0" / "events"
@@ -282,7 +283,7 @@ def test_the_amd_iommu_speaks_the_same_vocabulary(tmp_path):
     assert values(readings, unit, "iommu_memory_accesses") == [120]
 
 
-def test_interrupts_of_each_cpu_and_those_of_none():
+def test_interrupts_of_each_cpu_and_those_of_none() -> None:
     text = (OWN / "kernel-load.interrupts.txt").read_text(encoding="utf-8")
     readings = read_text("kernel-load", text, "interrupts")
     assert values(readings, "cpu1", "irq:24:mlx5_comp0@pci:0000:17:00.0") == [123456]
@@ -291,7 +292,7 @@ def test_interrupts_of_each_cpu_and_those_of_none():
     assert values(readings, "system", "irq:ERR") == [0]
 
 
-def test_throttling_and_idle_states_of_a_cpu():
+def test_throttling_and_idle_states_of_a_cpu() -> None:
     cpu = "/sys/devices/system/cpu/cpu3"
     readings = read_text(
         "cpufreq",

@@ -114,7 +114,12 @@ def test_percent_nanoseconds_and_power_come_in_base_units() -> None:
 
 
 def test_an_absence_says_what_became_of_each_collector() -> None:
-    dead = {"status": "failed", "reason": "pcm-memory ended with status 1", "cpu_share": None, "means": {}}
+    dead: dict[str, Any] = {
+        "status": "failed",
+        "reason": "pcm-memory ended with status 1",
+        "cpu_share": None,
+        "means": {},
+    }
     _, absences = metrics_of(pcm_memory=dead, perf_uncore=delivered(dma_write=mean(1.0)))
     assert absences["dram_read_bytes_per_s"] == (
         "pcm-memory is failed: pcm-memory ended with status 1; perf-uncore gave no dram_read in the window"

@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import synthetic_run as synthetic
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -84,7 +85,7 @@ def test_a_testbed_that_could_host_nothing_is_said_once(row: str, tmp_path: Path
 def test_intervals_of_shapes_at_one_number_of_queues_stand_beside_each_other(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "H-F3a", trials_at(crossed(LEVELS["H-F3a"])))
     absolute = h_f3.draw_shapes(figure_data("H-F3a", run)).axes[0]
-    whiskers = [line.get_xdata()[0] for line in absolute.lines if len(line.get_xdata()) == 2]
+    whiskers = [np.asarray(line.get_xdata())[0] for line in absolute.lines if len(np.asarray(line.get_xdata())) == 2]
     assert len(whiskers) == len(set(whiskers)) == 12
 
 
@@ -92,9 +93,9 @@ def test_a_legend_lies_above_the_data(tmp_path: Path) -> None:
     trials = trials_at({"queues": count} for count in (1, 500, 1000))
     with look():
         figure = h_f3.draw_growth(figure_data("H-F3b", run_of(tmp_path / "run", "H-F3b", trials)))
-        FigureCanvasAgg(figure).draw()
+        FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]  # matplotlib's
     for axes in figure.axes:
         legend = axes.get_legend()
         assert legend is not None
         lowest = axes.transData.inverted().transform(legend.get_window_extent().p0)[1]
-        assert lowest > max(max(line.get_ydata(), default=0.0) for line in axes.lines)
+        assert lowest > max(np.max(np.asarray(line.get_ydata()), initial=0.0) for line in axes.lines)

@@ -50,7 +50,7 @@ def wired(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def configured(queues: int, **roles: Any) -> dict[str, Any]:
-    ports = [{"name": name} for name in (A, C, D)]
+    ports: list[dict[str, Any]] = [{"name": name} for name in (A, C, D)]
     ports.append({"name": B, "rx_queues": queues, "rx_desc": 128})
     dut = {"lcores": [2], "rx_port": B, "tx_port": C, "workload": "io", "extra_cycles": 100}
     return {"ports": ports, "dut": dut, **roles}

@@ -121,7 +121,7 @@ def test_every_trial_begins_the_streams_anew(node: Node) -> None:
     """All packets of a trial in its window: the same number of packets has the same hiccups."""
     hiccup = {"probability": 0.3, "delay": {"kind": "exponential", "mean_ns": 1000}, "seed": 5}
     node.get("configure", **configuration(hiccup=hiccup))
-    counts = {}
+    counts: dict[int, float] = {}
     for _ in range(3):
         (lcore,) = node.trial(window_s=0.1, warmup_s=0, rate={"pps": 3000})["dut"]["lcores"]
         counts[lcore["rx_packets"]] = counts.get(lcore["rx_packets"], lcore["hiccups"]["cycles"])

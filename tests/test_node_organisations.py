@@ -112,7 +112,13 @@ def test_rings_are_described(node: Node) -> None:
 
 def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
     """Each takes its part, when taking turns on one CPU takes longer than a packet's work."""
-    dut = {"organisation": "scale-up", "lcores": [2, 3], "dispatchers": [4], "burst": 4, "extra_cycles": 400_000}
+    dut: dict[str, Any] = {
+        "organisation": "scale-up",
+        "lcores": [2, 3],
+        "dispatchers": [4],
+        "burst": 4,
+        "extra_cycles": 400_000,
+    }
     workers, _ = by_role(whole_trial(node, pps=5_000, **dut))
     assert all(worker["rx_packets"] > 0 for worker in workers)
     assert all(worker["service"]["count"] == worker["rx_packets"] for worker in workers)
@@ -120,7 +126,13 @@ def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
 
 def test_full_rings_are_counted(node: Node) -> None:
     """Workers that are far too slow: what the ring does not take is `ring_full`, and nothing is lost unseen."""
-    dut = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "ring_size": 8, "extra_cycles": 3_000_000}
+    dut: dict[str, Any] = {
+        "organisation": "scale-up",
+        "lcores": [2],
+        "dispatchers": [3],
+        "ring_size": 8,
+        "extra_cycles": 3_000_000,
+    }
     node.get("configure", **configuration(queues=2, rx_desc=4096, burst=4, **dut))
     node.get("start", trial="t", warmup_ns=0, window_ns=400_000_000, rate={"pps": 20_000}, drain_max_ns=3 * 10**9)
     assert node.line()["event"] == "done"
@@ -137,7 +149,7 @@ def test_full_rings_are_counted(node: Node) -> None:
 
 def test_a_drain_that_is_too_short_leaves_packets_behind(node: Node) -> None:
     """They are counted, freed, and not found in the next trial."""
-    dut = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "extra_cycles": 20_000_000}
+    dut: dict[str, Any] = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "extra_cycles": 20_000_000}
     node.get("configure", **configuration(queues=1, rx_desc=4096, burst=1, **dut))
     node.get("start", trial="t", warmup_ns=0, window_ns=200_000_000, rate={"pps": 2_000}, drain_max_ns=0)
     assert node.line()["event"] == "done"
@@ -174,7 +186,13 @@ def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path
         hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 1_000_000_000}}
         vdevs = ("net_crossover0,feed=infinite", "net_crossover1")
         with running_node(build_dir, tmp_path / "log", vdevs, lcores=LCORES) as node:
-            dut = {"organisation": "locked", "lcores": workers, "burst": 1, "workload": "drop", "hiccup": hiccup}
+            dut: dict[str, Any] = {
+                "organisation": "locked",
+                "lcores": workers,
+                "burst": 1,
+                "workload": "drop",
+                "hiccup": hiccup,
+            }
             node.get("configure", **configuration(queues=queues, generator=False, **dut))
             node.get("start", trial="t", warmup_ns=0, window_ns=10**9)
             time.sleep(0.4)
@@ -184,7 +202,7 @@ def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path
 
 def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
     """Lcores that take turns on one CPU meet a lock whose holder sleeps; what they wait is in `loop`."""
-    dut = {"organisation": "locked", "lcores": [2, 3, 4]}
+    dut: dict[str, Any] = {"organisation": "locked", "lcores": [2, 3, 4]}
     dut_lcores = whole_trial(node, queues=1, **dut)["dut"]["lcores"]
     for lcore in dut_lcores:
         assert 0 <= lcore["lock"]["cycles"] <= lcore["cycles"]["total"]
@@ -247,7 +265,7 @@ def test_from_one_organisation_to_the_next(node: Node) -> None:
 
 def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
     """The pools grow with the rings, or the receiving port would run dry when one fills up."""
-    dut = {
+    dut: dict[str, Any] = {
         "organisation": "scale-up",
         "lcores": [2],
         "dispatchers": [3],

@@ -15,7 +15,7 @@ from accounted import MODES, check_cycles, is_absent
 from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
 from pcap_files import folded, frame, read_pcap, write_pcap
 
-from pollscope.metrics.accounting import Classes
+from pollscope.metrics.accounting import Classes, MeasuredCycles
 
 pytestmark = pytest.mark.measure
 
@@ -75,7 +75,8 @@ def lateness_s(lcore: dict[str, Any], window: dict[str, Any]) -> float:
     """How much later than it was told to the lcore cut, at the worse edge; never earlier."""
     late = [lcore["window"][edge] - window[edge] for edge in ("start_tsc", "end_tsc")]
     assert min(late) >= 0
-    return max(late) / float(window["tsc_hz"])
+    latest_s: float = max(late) / window["tsc_hz"]
+    return latest_s
 
 
 def test_an_lcore_cuts_where_it_was_told_to(node: Node) -> None:
@@ -110,6 +111,7 @@ def test_without_traffic_all_is_tax(node: Node) -> None:
     (lcore,) = node.trial(rate={"pps": 0})["dut"]["lcores"]
     found = check_cycles(lcore, "sampled")
     assert isinstance(found, Classes)
+    assert isinstance(found.interaction, MeasuredCycles)
     assert found.packets.value == found.interaction.value == 0
     assert found.empty_poll.value > 0 < found.loop
     assert is_absent(lcore["timed"])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default:
 
 
 def read(path: Path) -> Any:
-    book = nbformat.read(path, as_version=4)
+    book = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # nbformat's
     nbformat.validate(book)
     return book
 

@@ -78,6 +78,16 @@ def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> No
     assert not sshd.connections()
 
 
+def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
+    text = SPEC.replace("warmup: 500 ms", "warmup: 1 ms").replace("load_pps: [0 pps, 2 kpps]", "feed: [wire, none]")
+    text = text.replace("tx_desc: 512", "tx_desc: 512, saturate: true").replace("count: 2", "count: 1")
+    done = cli("run", cli.spec(text), "--testbed", pair_file(sshd, build_dir, cli.folder))
+    assert done.returncode == 0, done.stderr
+    warmups_ns = {trial["factors"]["feed"]: trial["start"]["warmup_ns"] for trial in cli.only_run().trials}
+    assert warmups_ns["wire"] >= 500_000_000
+    assert warmups_ns["none"] == 1_000_000
+
+
 def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
     process = cli.start("run", cli.spec(SPEC), "--testbed", testbed)
@@ -147,7 +157,8 @@ def test_a_host_that_cannot_be_entered_is_one_line(
 ) -> None:
     other = {key: free_port() if value is None else value for key, value in wrong.items()}
     testbed = pair_file(sshd, build_dir, cli.folder, **other)
-    for command in (["run", cli.spec(SPEC), "--testbed", testbed], ["testbed", "status", testbed]):
+    commands: list[list[str | Path]] = [["run", cli.spec(SPEC), "--testbed", testbed], ["testbed", "status", testbed]]
+    for command in commands:
         done = cli(*command)
         assert done.returncode == 3
         assert said in done.stderr + done.stdout
@@ -170,7 +181,8 @@ def test_status_of_a_pair(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     [
         ("parameters.organisation=scale-up", "needs 2 DUT cores"),
         ("parameters.queues=2", "needs 2 RX queues"),
-        ("parameters.dma=swap", "virtual NIC"),
+        ("parameters.dma=swap", "a real NIC has a DMA engine"),
+        ("factors.corunner=[matmul]", "what runs beside the DUT: dut root@127.0.0.1"),
         ("factors.knob.governor=[performance]", "there is no program"),
     ],
 )

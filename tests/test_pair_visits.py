@@ -40,9 +40,11 @@ class FakeNode:
 
 def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list[float]:
     """What the generator was told in one trial."""
-    dut, generator = FakeNode(), FakeNode()
-    config = SimpleNamespace(dut=SimpleNamespace(ssh="d"), generator=SimpleNamespace(ssh="g"))
-    session = PairSession(config, dut, generator, (), {}, AtStart())  # type: ignore[arg-type]
+    dut: Any = FakeNode()
+    generator: Any = FakeNode()
+    config: Any = SimpleNamespace(dut=SimpleNamespace(ssh="d"), generator=SimpleNamespace(ssh="g"))
+    company: Any = None
+    session = PairSession(config, dut, generator, (), company, {}, AtStart())
     session._configured = {
         "ports": [{"name": "dut/b", "rx_queues": queues}],
         "dut": {"rx_port": "dut/b"},

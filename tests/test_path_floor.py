@@ -34,11 +34,11 @@ def params(**changes: Any) -> Parameters:
 
 
 def test_it_is_measured_once_for_each_kind_of_frame() -> None:
-    session = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
+    session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
     floors = PathFloors()
     mix = [{"size": 64, "weight": 1}, {"size": 1518, "weight": 2}]
     for each in (params(), params(queues=8, load_pps=1e3), params(frame=128), params(frame=mix), params(frame=mix)):
-        found = floors.of(session, each)  # type: ignore[arg-type]
+        found = floors.of(session, each)
         assert found["latency_ns"] == LATENCY
         assert found["frame"] == each.frame
     assert session.asked == 3
@@ -56,7 +56,8 @@ def test_it_is_measured_once_for_each_kind_of_frame() -> None:
     ],
 )
 def test_why_it_is_absent(answer: dict[str, Any] | str | Exception, changes: dict[str, Any], reason: str) -> None:
-    floor = PathFloors().of(FloorSession(answer), params(**changes))  # type: ignore[arg-type]
+    session: Any = FloorSession(answer)
+    floor = PathFloors().of(session, params(**changes))
     assert reason in floor["absent"]
     metrics, absences = derive_trial(synthetic.trial() | {"floor": floor})
     assert "latency_floor_ns" not in metrics

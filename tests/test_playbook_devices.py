@@ -140,7 +140,7 @@ class Kernel:
         return found
 
 
-class Devices(device_utils.Devices):  # type: ignore[misc, name-defined]
+class Devices(device_utils.Devices):  # type: ignore[misc, name-defined]  # loaded while it runs
     """The devices of a made-up kernel, which reacts before it is looked at."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -296,7 +296,7 @@ def test_rings_and_flow_control_come_back(kernel: Kernel) -> None:
     kernel.settings["-geth0"] = {"RX": "256", "TX": "256"}
     kernel.settings["-aeth0"] = {"Autonegotiate": "on", "RX": "on", "TX": "off"}
     before = json.dumps(kernel.settings)
-    wanted = {"rings": {"rx": 1024}, "pause": {"autoneg": False, "rx": False}}
+    wanted: dict[str, Any] = {"rings": {"rx": 1024}, "pause": {"autoneg": False, "rx": False}}
     assert len(tune(kernel, **wanted)) == 2
     assert kernel.settings["-geth0"] == {"RX": "1024", "TX": "256"}
     assert kernel.settings["-aeth0"] == {"Autonegotiate": "off", "RX": "off", "TX": "off"}

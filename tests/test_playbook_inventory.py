@@ -125,7 +125,7 @@ def test_bad_plays_start_nothing(tmp_path: Path, name: str, variables: dict[str,
 def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("")
     stats = {"event": "stats", "ok": 1, "changed": 0, "unreachable": 0}
-    records = [
+    records: list[dict[str, Any]] = [
         {"event": "failed", "host": "one", "task": "t", "message": "no"},
         {"event": "failed", "host": "two", "task": "t", "message": "bad\nworse"},
         {"event": "failed", "host": "two", "task": "Say why", "message": "bad\nworse"},

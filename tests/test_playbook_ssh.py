@@ -50,7 +50,6 @@ class Bench:
             "pollscope_roles": ["pollscope_apps"],
             "pollscope_apps_archive": str(self.folder / "release.tar.gz"),
             "pollscope_apps_prefix": str(self.folder / "opt/pollscope"),
-            "hugepages_journal": str(self.folder / "state/hugepages.json"),
             **variables,
         }
         assert not REBOOTING & set(common["pollscope_roles"]), "a test must not reboot this machine"
@@ -231,7 +230,7 @@ def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -
     path = tmp_path / "pktgen-24.10.3.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(source, source.name)
-    given = {
+    given: dict[str, Any] = {
         "pollscope_roles": ["pktgen"],
         "pktgen_archive": str(path),
         "pktgen_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),

@@ -2,7 +2,6 @@
 """Collectors inside runs: what works on any Linux, recordings that are played, and tools that die in mid-trial."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,10 @@ WRITES = range(1000, 7000, 1000)
 PCM = "".join(f"{HEAD}Socket0,IIO Stack 1 - PCIe1,Part0,{writes},2,3,4,50,6\n" for writes in WRITES)
 COUNTER = '{"interval": 0.1, "cpu": "0", "counter-value": "5.0", "unit": "", "event": "page-faults"}'
 DYING_PERF = f"""\
-#!{sys.executable}
-import time
-for _ in range(3):
-    print({COUNTER!r}, flush=True)
-    time.sleep(0.05)
-raise SystemExit("perf: the counters are gone")
+#!/bin/sh
+for _ in 1 2 3; do echo '{COUNTER}'; done
+echo "perf: the counters are gone" >&2
+exit 1
 """
 
 

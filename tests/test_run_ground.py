@@ -22,7 +22,7 @@ def cli(tmp_path: Path) -> Cli:
 
 
 def with_grounds(cli: Cli, *cycles: int) -> None:
-    cli.faults = {"grounds": list(cycles)}  # type: ignore[dict-item]
+    cli.faults = {"grounds": list(cycles)}
 
 
 def extra_trials(run: RunFolder) -> list[str]:

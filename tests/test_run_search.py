@@ -34,7 +34,7 @@ LIMITS = {"capacity": 100_000, "generator": 500_000}
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path, faults=dict(LIMITS))  # type: ignore[arg-type]
+    return Cli(tmp_path, faults=dict(LIMITS))
 
 
 def searches(run: RunFolder) -> dict[str, dict[str, Any]]:
@@ -141,14 +141,14 @@ def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
     assert done.returncode == 1
     search = last_attempts(cli.only_run())["maximum:queues=1:0"]
     assert search["status"] == "failed" and "search:queues=1:0.3: dut.burst: the node refused" in search["reason"]
-    cli.faults = dict(LIMITS)  # type: ignore[assignment]
+    cli.faults = dict(LIMITS)
     assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
     assert_complete(cli.only_run())
 
 
 @pytest.mark.parametrize("generator", [90_000, 100_500])
 def test_a_generator_bound_search_is_told_and_is_no_maximum(cli: Cli, generator: int) -> None:
-    cli.faults = {"capacity": 100_000, "generator": generator}  # type: ignore[dict-item]
+    cli.faults = {"capacity": 100_000, "generator": generator}
     done = cli("run", cli.spec(SPEC), "--set", "factors.queues=[1]")
     assert done.returncode == 1, "what leans on the maximum cannot be measured"
     run = cli.only_run()

@@ -3,6 +3,8 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +16,12 @@ from pollscope.plan.search import TRIES, Counts, Found, Settings, expected_trial
 SECOND = 1_000_000_000
 
 
-def settings(**changes: object) -> Settings:
-    usual: dict[str, object] = {
+def deviation(chance: random.Random) -> float:
+    return abs(chance.gauss(0, 0.004))
+
+
+def settings(**changes: Any) -> Settings:
+    usual: dict[str, Any] = {
         "loss_ratios": (0.0, 0.005),
         "exceed_ratio": 0.5,
         "width": 0.005,
@@ -23,7 +29,7 @@ def settings(**changes: object) -> Settings:
         "duration_sum_ns": 5 * SECOND,
         "at_most_ns": 1200 * SECOND,
     }
-    return Settings(**{**usual, **changes})  # type: ignore[arg-type]
+    return Settings(**{**usual, **changes})
 
 
 class MadeUp:
@@ -201,8 +207,7 @@ def test_the_expected_number_of_trials_is_about_right(windows: int, width: float
     wanted = settings(duration_sum_ns=windows * SECOND, width=width)
     made = []
     for seed in range(20):
-        chance = random.Random(seed)
-        dut = MadeUp(3e5, 4e6, lambda chance=chance: abs(chance.gauss(0, 0.004)))  # type: ignore[misc]
+        dut = MadeUp(3e5, 4e6, partial(deviation, random.Random(seed)))
         search(wanted, dut)
         made.append(len(dut.loads))
     assert min(made) * 0.6 < expected_trials(wanted) < max(made) * 1.4

@@ -10,7 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import playbook_modules
 import pytest
+
+journal = playbook_modules.load("pollscope_journal")
+from ansible.module_utils.pollscope.base.errors import HostError  # noqa: E402 - as the module names it
 
 FOLDER = "hugepages/hugepages-2048kB"
 
@@ -26,16 +30,22 @@ def module(checkout: Path) -> ModuleType:
     return loaded
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 class Tree:
-    """A made-up /proc and /sys with plain files, and a journal beside them."""
+    """A made-up /proc and /sys with plain files."""
 
     def __init__(self, root: Path, nodes: dict[str, int], memory_kb: int = 8 << 20) -> None:
-        self.root, self.journal = root, root / "state/journal.json"
+        self.root, self.boot = root, "first"
+        self.journal = root / "state/playbooks/hugepages-pages.journal"
         for node, pages in nodes.items():
             self.set(node, pages)
             (self.folder(node) / "free_hugepages").write_text("1000000\n")
-        (root / "proc/sys/kernel/random").mkdir(parents=True)
-        self.boot("first")
+        (root / "proc").mkdir(parents=True)
         (root / "proc/meminfo").write_text(f"MemTotal: {memory_kb} kB\nMemFree: 1 kB\n")
         (root / "proc/mounts").write_text("hugetlbfs /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0\n")
 
@@ -49,18 +59,19 @@ class Tree:
     def pages(self, node: str) -> int:
         return int((self.folder(node) / "nr_hugepages").read_text())
 
-    def boot(self, name: str) -> None:
-        (self.root / "proc/sys/kernel/random/boot_id").write_text(f"{name}\n")
+
+def of(module: ModuleType, tree: Tree) -> Any:
+    return module.Reservation(tree.root, tree.boot, Path("/nowhere"))
 
 
 def reserve(module: ModuleType, tree: Tree, wanted_pages: int = 1024, memory_share: float = 0.25) -> list[str]:
-    parameters = {"wanted_pages": wanted_pages, "memory_share": memory_share, "mount_point": "/nowhere"}
-    lines: list[str] = module.present(module.Host(tree.root), module.Journal(tree.journal), parameters)
+    reservation = of(module, tree)
+    lines: list[str] = reservation.raise_to(reservation.pages.allowed(wanted_pages, memory_share))
     return lines
 
 
 def restore(module: ModuleType, tree: Tree) -> list[str]:
-    lines: list[str] = module.absent(module.Host(tree.root), module.Journal(tree.journal))
+    lines: list[str] = of(module, tree).restore()
     return lines
 
 
@@ -84,6 +95,7 @@ def test_reserves_and_restores(
     assert restore(module, tree)
     assert {node: tree.pages(node) for node in before} == before
     assert restore(module, tree) == []
+    assert not tree.journal.exists()
 
 
 def test_never_lowers_a_larger_reservation(module: ModuleType, tmp_path: Path) -> None:
@@ -93,41 +105,43 @@ def test_never_lowers_a_larger_reservation(module: ModuleType, tmp_path: Path) -
     assert not tree.journal.exists()
 
 
-def test_journal_is_on_disk_before_the_first_write(module: ModuleType, tmp_path: Path) -> None:
+def test_journal_is_on_disk_before_the_first_write(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree = Tree(tmp_path, {"node0": 5})
-    seen: list[dict[str, Any]] = []
+    seen: list[tuple[Any, Any]] = []
+    write = module.Pages.write
 
-    class Watched(module.Host):  # type: ignore[misc, name-defined]
-        def write(self, wanted: dict[str, int]) -> dict[str, int]:
-            seen.append(json.loads(tree.journal.read_text()))
-            written: dict[str, int] = super().write(wanted)
-            return written
+    def watched(self: Any, target: str, state: Any) -> None:
+        (entry,) = journal.load(tree.journal).pending
+        seen.append((entry.old, entry.found))
+        write(self, target, state)
 
-    module.raise_pages(Watched(tree.root), module.Journal(tree.journal), 10)
-    assert [(entry["before"], entry["reserved"]) for entry in seen] == [({"node0": 5}, None)]
+    monkeypatch.setattr(module.Pages, "write", watched)
+    reserve(module, tree, 10)
+    assert seen == [({"node0": 5}, None)]
 
 
 def test_restores_after_a_crash_between_write_and_read_back(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 5})
     reserve(module, tree, 100)
-    entry = json.loads(tree.journal.read_text())
-    tree.journal.write_text(json.dumps({**entry, "reserved": None}))
+    lines = tree.journal.read_text().splitlines(keepends=True)
+    assert '"done"' in lines[-1]
+    tree.journal.write_text("".join(lines[:-1]))
     tree.set("node0", 60)
     assert restore(module, tree)
     assert tree.pages("node0") == 5
 
 
-def test_takes_what_a_short_kernel_gives(module: ModuleType, tmp_path: Path) -> None:
+def test_takes_what_a_short_kernel_gives(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = Tree(tmp_path, {"node0": 0})
-
-    class Short(module.Host):  # type: ignore[misc, name-defined]
-        def write(self, wanted: dict[str, int]) -> dict[str, int]:
-            tree.set("node0", min(wanted["node0"], 300))
-            return {"node0": tree.pages("node0")}
-
-    journal = module.Journal(tree.journal)
-    assert "node0: 300" in module.raise_pages(Short(tree.root), journal, 1024)
-    assert module.raise_pages(Short(tree.root), journal, 1024) == ""
+    write = module.Pages.write
+    monkeypatch.setattr(
+        module.Pages, "write", lambda self, target, state: write(self, target, 300 if state == 1024 else state)
+    )
+    assert reserve(module, tree)
+    assert tree.pages("node0") == 300
+    assert reserve(module, tree) == []
     assert restore(module, tree)
     assert tree.pages("node0") == 0
 
@@ -136,7 +150,7 @@ def test_refuses_when_somebody_else_changed_the_pages(module: ModuleType, tmp_pa
     tree = Tree(tmp_path, {"node0": 0})
     reserve(module, tree)
     tree.set("node0", 3000)
-    with pytest.raises(module.Refused, match="3000"):
+    with pytest.raises(HostError, match="changed by someone else: was node0: 0, we set 1024 in all, now node0: 3000"):
         restore(module, tree)
     assert tree.pages("node0") == 3000
     assert tree.journal.exists()
@@ -146,7 +160,7 @@ def test_does_not_raise_again_what_somebody_else_lowered(module: ModuleType, tmp
     tree = Tree(tmp_path, {"node0": 0})
     reserve(module, tree)
     tree.set("node0", 10)
-    with pytest.raises(module.Refused, match="left as they are"):
+    with pytest.raises(HostError, match="left as they are"):
         reserve(module, tree)
 
 
@@ -154,47 +168,82 @@ def test_refuses_while_pages_are_in_use(module: ModuleType, tmp_path: Path) -> N
     tree = Tree(tmp_path, {"node0": 0})
     reserve(module, tree)
     (tree.folder("node0") / "free_hugepages").write_text("1000\n")
-    with pytest.raises(module.Refused, match="in use"):
+    with pytest.raises(HostError, match="in use"):
         restore(module, tree)
     assert tree.pages("node0") == 1024
+    (tree.folder("node0") / "free_hugepages").write_text("1024\n")
+    assert restore(module, tree)
+    assert tree.pages("node0") == 0
 
 
 def test_forgets_the_reservation_of_an_earlier_boot(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 4})
     reserve(module, tree)
-    tree.boot("second")
+    tree.boot = "second"
     tree.set("node0", 9)
     assert restore(module, tree) == []
     assert tree.pages("node0") == 9
     assert not tree.journal.exists()
 
 
-def test_a_host_that_forbids_writing_leaves_no_journal(module: ModuleType, tmp_path: Path) -> None:
+def test_a_host_that_forbids_writing_leaves_no_journal(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree = Tree(tmp_path, {"node0": 0})
+    monkeypatch.setattr(module.Pages, "read", lambda *_: {"node0": 0})
+    monkeypatch.setattr(module.Pages, "_counts", lambda *_: {"node0": 0})
     (tree.folder("node0") / "nr_hugepages").unlink()
     (tree.folder("node0") / "nr_hugepages").symlink_to(tree.root / "proc/self-made/nowhere")
-    with pytest.raises(module.Refused, match="cannot be written"):
-        module.Host(tree.root).write({"node0": 1})
-
-    class ReadOnly(module.Host):  # type: ignore[misc, name-defined]
-        def counts(self, name: str = "nr_hugepages") -> dict[str, int]:
-            return {"node0": 0}
-
-    with pytest.raises(module.Refused, match="cannot be written"):
-        module.raise_pages(ReadOnly(tree.root), module.Journal(tree.journal), 10)
+    with pytest.raises(HostError, match="cannot be written"):
+        reserve(module, tree, 10)
     assert not tree.journal.exists()
 
 
 def test_a_kernel_without_hugepages_is_said(module: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(module.Refused, match="no 2 MB hugepages"):
+    with pytest.raises(HostError, match="no 2 MB hugepages"):
         reserve(module, Tree(tmp_path, {}))
+
+
+def test_a_refusal_is_a_warning_and_does_not_keep_the_mount_from_being_made(module: ModuleType, tmp_path: Path) -> None:
+    lines, refusals = module.act("present", of(module, Tree(tmp_path, {})), 10)
+    assert (lines, refusals) == ([], ["this kernel shows no 2 MB hugepages"])
 
 
 def test_a_mount_of_2_mb_pages_is_recognised(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 0})
-    assert module.Host(tree.root).has_mount()
+    assert of(module, tree).mount() == []
     (tmp_path / "proc/mounts").write_text("none /big hugetlbfs rw,pagesize=1024M 0 0\nproc /proc proc rw 0 0\n")
-    assert not module.Host(tree.root).has_mount()
+    with pytest.raises(HostError, match="not mounted"):
+        of(module, tree).verify(0)
+
+
+@pytest.mark.parametrize("reserved", [{"node0": 1024}, None], ids=["read back", "cut off"])
+def test_takes_over_the_journal_of_earlier_versions(
+    module: ModuleType, tmp_path: Path, reserved: dict[str, int] | None
+) -> None:
+    tree, old = Tree(tmp_path, {"node0": 1024}), tmp_path / "state/hugepages.json"
+    place = tmp_path / "huge"
+    place.mkdir()
+    entry = {"before": {"node0": 3}, "wanted": {"node0": 1024}, "reserved": reserved}
+    old.parent.mkdir()
+    old.write_text(json.dumps({"boot_id": "first", **entry, "mounted": str(place), "created": True}))
+    assert reserve(module, tree) == []
+    assert not old.exists()
+    assert restore(module, tree) == [f"{place}: not there again", f"{module.TARGET}: node0: 3 again"]
+    assert tree.pages("node0") == 3
+    assert not place.exists()
+    assert not tree.journal.exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"boot_id": "first"}'])
+def test_a_broken_journal_of_earlier_versions_is_one_line(module: ModuleType, tmp_path: Path, text: str) -> None:
+    old = tmp_path / "state/hugepages.json"
+    tree = Tree(tmp_path, {"node0": 0})
+    old.parent.mkdir()
+    old.write_text(text)
+    with pytest.raises(HostError, match="no journal of pollscope"):
+        reserve(module, tree)
+    assert old.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -202,25 +251,27 @@ def test_mounts_and_unmounts_on_the_real_kernel(checkout: Path, tmp_path: Path) 
     """In a mount namespace of its own, without the hugetlbfs mounts that this host has; no page is reserved."""
     script = """
 import pathlib, subprocess, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:3]
+import playbook_modules
+playbook_modules.load("pollscope_journal")
 import hugepages_reservation as module
-journal, point = module.Journal(pathlib.Path(sys.argv[2], "journal.json")), pathlib.Path(sys.argv[2], "huge")
-host = module.Host(pathlib.Path("/"))
+point = pathlib.Path(sys.argv[3], "huge")
 for line in pathlib.Path("/proc/mounts").read_text().splitlines():
     if line.split()[2] == "hugetlbfs":
         subprocess.run(["umount", line.split()[1]], check=True)
-if not host.folders:
+if not pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB").is_dir():
     sys.exit("no hugepages")
-parameters = {"wanted_pages": 0, "memory_share": 0.25, "mount_point": str(point)}
-assert module.present(host, journal, parameters) == [f"hugetlbfs mounted at {point}"]
-assert point.is_mount() and host.has_mount()
-assert module.present(host, journal, parameters) == []
-assert module.absent(host, journal)[0] == f"hugetlbfs unmounted from {point}"
-assert not point.exists() and not journal.path.exists()
+made = lambda: module.Reservation(pathlib.Path("/"), module.boot_id(), point)
+assert len(made().mount()) == 2
+assert point.is_mount() and made().mount() == []
+made().verify(0)
+assert len(made().restore()) == 2
+assert not point.exists() and not pathlib.Path(sys.argv[3], "state").exists()
 """
     command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", script]
     library = checkout / "playbooks/roles/hugepages/library"
-    done = subprocess.run([*command, library, tmp_path], capture_output=True, text=True, check=False)
+    words = [*command, str(checkout / "tests"), str(library), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if "unshare" in done.stderr or "no hugepages" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
@@ -228,12 +279,11 @@ assert not point.exists() and not journal.path.exists()
 
 def test_verify_compares_and_changes_nothing(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 100})
-    parameters = {"wanted_pages": 101, "memory_share": 0.25}
-    with pytest.raises(module.Refused, match="there are 100 hugepages of 2 MB, should be 101"):
-        module.verify(module.Host(tree.root), parameters)
-    assert module.verify(module.Host(tree.root), {**parameters, "wanted_pages": 100}) == []
+    with pytest.raises(HostError, match="there are 100 hugepages of 2 MB, should be 101"):
+        of(module, tree).verify(101)
+    of(module, tree).verify(100)
     (tree.root / "proc/mounts").write_text("")
-    with pytest.raises(module.Refused, match="not mounted"):
-        module.verify(module.Host(tree.root), {**parameters, "wanted_pages": 100})
+    with pytest.raises(HostError, match="not mounted"):
+        of(module, tree).verify(100)
     assert tree.pages("node0") == 100
     assert not tree.journal.exists()

@@ -64,13 +64,6 @@ def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
         RunWriter.create(tmp_path / "run", META)
 
 
-def test_every_line_is_on_the_disk_when_append_returns(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path / "run", META) as writer:
-        for count in range(1, 4):
-            writer.append(RECORD)
-            assert len((tmp_path / "run/trials.jsonl").read_text().splitlines()) == count
-
-
 @pytest.mark.parametrize("cut", [1, 5, 30])
 def test_a_torn_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
     folder = made(tmp_path / "run", "a", "b")

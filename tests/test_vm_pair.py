@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The testbed `vm-pair` without a machine: its file, image key, QEMU command, process file and knobs."""
+"""The testbed `vm-pair` without a machine: its file, image key, QEMU command, process file, and that it is a pair."""
 
 import itertools
 import json
@@ -7,28 +7,30 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_helpers import Cli
 
-from pollscope.analysis.host_facts import HostFacts
-from pollscope.base.errors import HostError, UsageError
-from pollscope.host.lock import HostLock, start_ticks
-from pollscope.knobs import RestoreResult
+from pollscope.host.lock import start_ticks
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
-from pollscope.run.execution import knobs_after
 from pollscope.spec.load import load_file
+from pollscope.spec.points import Point
 from pollscope.testbeds import make_testbed
+from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.inventory import load_inventory
+from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.session import split_request, wiring
-from pollscope.testbeds.pair.ssh import Remote
 from pollscope.testbeds.vm import image as vm_image
-from pollscope.testbeds.vm import knobs as vm_knobs
 from pollscope.testbeds.vm import testbed as vm_pair
 from pollscope.testbeds.vm.image import Recipe, clear_leftovers, process_mark, tsc_khz
 from pollscope.testbeds.vm.machine import Machine, Shape
+from pollscope.testbeds.vm.testbed import VmPairTestbed
 
 SHAPE = Shape(cpus=2, memory_mib=2048, accelerator="tcg")
 
@@ -67,7 +69,7 @@ def test_plan_needs_no_machine(cli: Cli, checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("factors.knob.governor=[performance]", "no knob governor"),
+        ("factors.knob.governor=[performance]", "knob governor: only machines that run can tell"),
         ("parameters.queues=2", "needs 2 RX queues"),
     ],
 )
@@ -122,23 +124,6 @@ def test_qemu_takes_each_part_from_the_machine(tmp_path: Path) -> None:
     assert Machine("generator", "dut", tmp_path)._file("link") == tmp_path / "generator.link"
 
 
-def test_facts_of_a_machine_without_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path))
-    testbed = make_testbed("vm-pair")
-    assert isinstance(testbed, vm_pair.VmPairTestbed)
-    testbed.folder.mkdir()
-    for name in ("dut", "generator"):
-        (testbed.folder / f"{name}.port").write_text("2201\n")
-    monkeypatch.setattr(vm_pair, "run_there", lambda *_: ("6.12.1-amd64\n", ""))
-    facts = HostFacts(testbed.machine() | {"testbed": testbed.describe()})
-    assert facts.processor == "a processor that QEMU emulates, 2 CPUs"
-    assert facts.machine == "virtual machine (QEMU without KVM)"
-    assert facts.software == "Linux 6.12.1-amd64"
-    assert facts.missing("governor") == "the machine has no pollscope of its own"
-    monkeypatch.setattr(vm_pair, "run_there", lambda *_: ("", "no answer in 60 s"))
-    assert testbed.machine()["host"]["kernel"] == {"absent": "no answer in 60 s"}
-
-
 def test_niceness_and_kvm(tmp_path: Path) -> None:
     words = made(tmp_path).command(Shape(1, 1024, "kvm", nice=5))
     assert words[:3] == ["nice", "-n", "5"]
@@ -176,112 +161,86 @@ def test_stop_ends_what_start_started(tmp_path: Path) -> None:
     assert process.wait(10) is not None
 
 
-class Dut:
-    """Answers the scripts of the knobs, and the play `iommu`, as a machine does."""
-
-    def __init__(self) -> None:
-        self.boot: str | None = None
-        self.register, self.journal = 0x00, None
-        self.reboots = 0
-        self.lost = False
-
-    def run(self, remote: Remote, command: list[str], limit_s: float, text: str = "") -> tuple[str, str]:
-        if self.lost:
-            return "", "Connection refused"
-        if text.startswith("[ ! -e /etc/default"):
-            return ("" if self.boot is None else "there\n"), ""
-        if text == vm_knobs.script_for(vm_knobs.RESTORE_DDIO):
-            if self.journal is None:
-                return "", ""
-            self.register, old, self.journal = self.journal, self.journal, None
-            return f"{old:02x}\n", ""
-        if "180.b=" in text:
-            self.journal = self.register if self.journal is None else self.journal
-            self.register = 0x80 if "180.b=80:80" in text else 0x00
-        elif text == vm_knobs.script_for(vm_knobs.SHOW_DDIO):
-            return f"{self.register:02x}\n", ""
-        return "", ""
-
-    def play(self, mode: str) -> None:
-        if self.lost:
-            raise HostError("Connection refused")
-        self.reboots, self.register = self.reboots + 1, 0
-        self.boot = None if mode == "default" else mode
-
-
 @pytest.fixture
-def dut(monkeypatch: pytest.MonkeyPatch) -> Dut:
-    one = Dut()
-    monkeypatch.setattr(vm_knobs, "run_there", one.run)
-    return one
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VmPairTestbed]:
+    """Machines as far as their files go; a process that sleeps stands for QEMU."""
+    monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path))
+    testbed = make_testbed("vm-pair")
+    assert isinstance(testbed, VmPairTestbed)
+    testbed.folder.mkdir()
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    owner = {"pid": process.pid, "start_ticks": start_ticks(process.pid)}
+    for machine, port in zip(testbed.machines, (2201, 2202), strict=True):
+        (testbed.folder / f"{machine.name}.port").write_text(f"{port}\n")
+        (testbed.folder / f"{machine.name}.process").write_text(json.dumps(owner))
+    testbed.inventory()
+    yield testbed
+    process.kill()
+    process.wait()
 
 
-def knobs_of(dut: Dut, folder: Path) -> vm_knobs.VmKnobs:
-    return vm_knobs.VmKnobs("test", HostLock("test", folder / "lock"), Remote(host="127.0.0.1"), dut.play)
+def point_of(**levels: Any) -> Point:
+    """A point of the sanity spec with other parameters, and the factors whose names have a dot."""
+    spec = load_file(Path(__file__).resolve().parent.parent / "experiments/sanity/pair.yaml").spec
+    point = make_plan(spec, lambda _: None).trials[0].point
+    factors = {name: level for name, level in levels.items() if "." in name}
+    others = {name: level for name, level in levels.items() if "." not in name}
+    return replace(point, factors=factors, params=point.params.model_copy(update=others))
 
 
-def test_modes_that_stay_cost_no_reboot(dut: Dut, tmp_path: Path) -> None:
-    with knobs_of(dut, tmp_path) as knobs:
-        for mode in ("off", "off", "passthrough", "passthrough"):
-            knobs.apply({"iommu": mode})
-        assert dut.boot == "pt"
-        assert dut.reboots == 2
-    assert dut.boot is None
-    assert dut.reboots == 3
+def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTestbed) -> None:
+    pair = running._pair
+    assert [end.host.pollscope for end in pair.ends] == ["/opt/pollscope/current/bin/pollscope"] * 2
+    assert {end.host.program for end in pair.ends} == {"/opt/pollscope/current/bin/pollscope-node"}
+    assert all(end.host.knob_place() == {"root": None, "emulated": True} for end in pair.ends)
+    assert set(boot_modes(pair.config, pair.file, pair.name)) == {"dut"}
+    assert running.describe()["emulated"] is True
 
 
-def test_ddio_is_set_again_after_a_reboot_and_restored(dut: Dut, tmp_path: Path) -> None:
-    with knobs_of(dut, tmp_path) as knobs:
-        knobs.apply({"ddio": "on", "iommu": "strict"})
-        assert dut.register == 0x80
-        knobs.apply({"ddio": "on", "iommu": "off"})
-        assert dut.register == 0x80
-        assert knobs.snapshot()["ddio"] == {"root port (emulated)": "on"}
-    assert dut.register == 0
-    assert dut.journal is None
+def test_what_an_ended_run_left_is_restored_without_being_asked(running: VmPairTestbed) -> None:
+    knobs = running.own_knobs("test", restore_first=False)
+    assert isinstance(knobs, PairKnobs)
+    assert knobs._restore_first
 
 
-def test_ddio_is_set_again_after_the_machine_went_down(dut: Dut, tmp_path: Path) -> None:
-    with knobs_of(dut, tmp_path) as knobs:
-        knobs.apply({"ddio": "on"})
-        dut.register = 0
-        knobs.apply({"ddio": "on"})
-        assert dut.register == 0x80
-    assert dut.register == 0
+def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(end: End, request: str, **_fields: Any) -> dict[str, Any]:
+        asked.append(f"{end.name} {request}")
+        return {"refusal": f"{request} says no"}
+
+    monkeypatch.setattr(End, "ask", ask)
+    assert running.refusal(point_of()) is None
+    assert running.refusal(point_of(**{"knob.iommu": "off"})) is None  # the play sets it
+    assert not asked
+    assert "knobs_refusal says no" in str(running.refusal(point_of(**{"knob.ddio": "on"})))
+    assert running.refusal(point_of(corunner="matmul")) == "company says no"
+    assert asked == ["dut knobs_refusal", "dut company"]
 
 
-def test_a_run_is_closed_when_its_machine_is_gone(dut: Dut, tmp_path: Path) -> None:
-    knobs = knobs_of(dut, tmp_path)
-    assert knobs_after(knobs)["ddio"] == {"root port (emulated)": "off"}
-    dut.lost = True
-    (reason,) = knobs_after(knobs)["all"].values()
-    assert reason.startswith("absent: ")
-    assert "Connection refused" in reason
+@pytest.mark.parametrize(
+    ("levels", "reason"),
+    [
+        ({"knob.iommu": "lazy"}, "under a virtual IOMMU the kernel is always strict"),
+        ({"feed": "infinite"}, "behind a real NIC somebody has to send"),
+        ({"queues": 2}, "needs 2 RX queues"),
+    ],
+)
+def test_points_that_no_machine_can_host(running: VmPairTestbed, levels: dict[str, Any], reason: str) -> None:
+    assert reason in str(running.refusal(point_of(**levels)))
 
 
-def test_what_a_lost_connection_left_is_restored_by_the_next(dut: Dut, tmp_path: Path) -> None:
-    knobs = knobs_of(dut, tmp_path).__enter__()
-    knobs.apply({"ddio": "on", "iommu": "off"})
-    dut.lost = True
-    with pytest.raises(HostError, match="Connection refused"):
-        knobs.__exit__(None, None, None)
-    assert dut.boot is not None
-    dut.lost = False
-    with knobs_of(dut, tmp_path) as after:
-        assert [outcome.knob for outcome in after.restored_first] == ["ddio", "iommu"]
-        assert all(isinstance(outcome, RestoreResult) and outcome.restored for outcome in after.restored_first)
-    assert dut.boot is None
-    assert dut.journal is None
-
-
-def test_a_mode_that_did_not_come_is_asked_for_again(dut: Dut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with knobs_of(dut, tmp_path) as knobs:
-        dut.lost = True
-        with pytest.raises(HostError, match="Connection refused"):
-            knobs.apply({"iommu": "off"})
-        dut.lost = False
-        knobs.apply({"iommu": "off"})
-        assert dut.boot == "off"
+@pytest.mark.parametrize(
+    ("levels", "what"),
+    [({"knob.governor": "performance"}, "knob governor"), ({"corunner": "matmul"}, "what runs beside the DUT")],
+)
+def test_machines_that_do_not_run_are_not_asked(running: VmPairTestbed, levels: dict[str, Any], what: str) -> None:
+    for machine in running.machines:
+        machine._file("process").unlink()
+    reason = running.refusal(point_of(**levels))
+    assert reason == f"{what}: only machines that run can tell (pollscope testbed up vm-pair)"
+    assert running.refusal(point_of(feed="none", **{"knob.iommu": "off"})) is None
 
 
 def test_the_inventory_of_the_machines_is_one_that_the_plays_take(tmp_path: Path) -> None:
@@ -318,17 +277,6 @@ def test_the_tsc_is_as_fast_as_the_kernel_says() -> None:
     found = [tsc_khz() for _ in range(3)]
     assert max(found) - min(found) < max(found) / 1000
     assert said is None or 0.1 < found[0] / (float(said[1]) * 1000) < 10
-
-
-@pytest.mark.parametrize("settings", [{"governor": "x"}, {"iommu": "$(reboot)"}, {"ddio": "maybe"}])
-def test_only_known_words_reach_a_script(dut: Dut, tmp_path: Path, settings: dict[str, str]) -> None:
-    with knobs_of(dut, tmp_path) as knobs, pytest.raises(UsageError):
-        knobs.apply(settings)
-
-
-def test_two_runs_on_one_pair_keep_each_other_out(dut: Dut, tmp_path: Path) -> None:
-    with knobs_of(dut, tmp_path), pytest.raises(HostError, match=str(os.getpid())), knobs_of(dut, tmp_path):
-        pass
 
 
 def test_the_file_that_is_shipped_loads() -> None:

@@ -14,8 +14,6 @@ short_description: Which roles have something to restore on this host
 description:
   - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
     A role whose reboot is still to come counts, too.
-options:
-  hugepages: {type: path, default: /var/lib/pollscope/hugepages.json, description: The journal of the reservation.}
 author: [pollscope]
 """
 
@@ -23,14 +21,14 @@ KNOB_ROLES = ["cpu_power", "ddio"]
 PENDING = Path("/run/pollscope/reboot")
 
 
-def roles(hugepages: Path) -> list[str]:
+def roles() -> list[str]:
     """The roles, sorted."""
     folder = journal_path("any").parent
     found = {path.stem.partition("-")[0] for path in folder.glob("*") if path.suffix in (".journal", ".json")}
     found |= {path.name for path in PENDING.glob("*")}
     if "cpu_isolation" in found:
         found.add("iommu")  # which reboots for it
-    if hugepages.exists():
+    if (state_folder() / "hugepages.json").exists():  # of earlier versions
         found.add("hugepages")
     if (state_folder() / "knobs/hand.journal").exists():
         found.update(KNOB_ROLES)
@@ -39,11 +37,8 @@ def roles(hugepages: Path) -> list[str]:
 
 def main() -> None:
     """Look and report."""
-    module = AnsibleModule(
-        argument_spec={"hugepages": {"type": "path", "default": "/var/lib/pollscope/hugepages.json"}},
-        supports_check_mode=True,
-    )
-    module.exit_json(changed=False, roles=roles(Path(module.params["hugepages"])))
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module.exit_json(changed=False, roles=roles())
 
 
 if __name__ == "__main__":

@@ -150,14 +150,15 @@ def take_over(path: Path, boot: str) -> None:
             document = json.loads(old.read_text())
             if document["journal"] != 1:
                 raise ValueError(f"format {document['journal']}")
-            _write_anew(path, document["entries"], boot)
+            write_anew(path, document["entries"], boot)
         except (ValueError, KeyError, TypeError) as error:
             raise HostError(f"is no journal of pollscope: {error}", str(old), "look at it and move it away") from error
     old.unlink()
     sync_folder(old.parent)
 
 
-def _write_anew(path: Path, entries: Iterable[Mapping[str, Any]], boot: str) -> None:
+def write_anew(path: Path, entries: Iterable[Mapping[str, Any]], boot: str) -> None:
+    """Makes a journal of entries with `kind`, `target`, `old`, `new`, `found` (None: not read back), `boot_id`."""
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)
     journal = Journal.create(fresh, header(boot))

@@ -46,7 +46,7 @@ def write_through(path: Path, text: str, mode: int = 0o644) -> None:
     Raises:
         OSError: for instance a full disk; then the file is what it was.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     fresh = path.with_name(path.name + ".pollscope-new")
     try:
         with fresh.open("w", errors="surrogateescape") as stream:
@@ -59,6 +59,18 @@ def write_through(path: Path, text: str, mode: int = 0o644) -> None:
         fresh.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def make_folder(path: Path, exist_ok: bool = True) -> None:
+    """Makes a folder and those above it that are missing; their names are on the disk when this returns.
+
+    Raises:
+        OSError: it cannot be made; FileExistsError when it is there and must not be.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=exist_ok)
+    for folder in missing:
+        sync_folder(folder.parent)
 
 
 def sync_folder(path: Path) -> None:

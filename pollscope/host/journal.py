@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..base.errors import HostError, UsageError
-from .files import sync_folder
+from .files import make_folder, sync_folder
 
 FORMAT = 1
 
@@ -166,14 +166,13 @@ class Journal:
             HostError: the file exists or cannot be made.
         """
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise HostError(f"the journal cannot be made: {error.strerror}", str(path), "knobs need root") from error
         journal = cls(path, descriptor, Content(header, (), 0))
         journal._append({"journal": FORMAT, **vars(header)})
-        for folder in list(path.parents)[:3]:  # folders that were made just now have to last as well
-            _sync(folder)
+        _sync(path.parent)
         return journal
 
     @classmethod

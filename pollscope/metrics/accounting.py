@@ -24,8 +24,6 @@ VARIABLES, QUIET_VARIABLES = 6, 3
 MIN_SLICES, MIN_BLOCKS = 64, 6
 # Fewer slices of a block than these have no slope of their own.
 MIN_BLOCK_SLICES = 16
-# Median of the absolute value of a standard normal variable.
-NORMAL_MEDIAN = 0.6745
 # By weight, so about; fewer say nothing of what a visit costs.
 MIN_VISITS = 30
 # A class whose error is above this share of the window is not told apart from the others.
@@ -215,13 +213,14 @@ def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
 def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> MeasuredCycles | None:
     """A slope for each block, weighted with its polls: right also where the cost changes from block to block.
 
-    A change is no error of either block: the error comes from the median difference of neighbours, not from the spread.
+    A change is no error of either block: the error comes from the differences of neighbours (von Neumann, Kent,
+    Bellinson and Hart, Annals of Mathematical Statistics 12, 1941), not from the spread.
     """
     if slices.min() < MIN_BLOCK_SLICES:
         return None
     costs = np.array([_slope(block) for block in sums])
     weights = _polls_by_block(lcore, len(costs))
-    deviation = float(np.median(np.abs(np.diff(costs)))) / (NORMAL_MEDIAN * np.sqrt(2))
+    deviation = float(np.sqrt(np.mean(np.diff(costs) ** 2) / 2))
     spread = deviation * float(np.sqrt(np.sum(weights**2)))
     return MeasuredCycles(float(weights @ costs), float(stats.t.ppf(0.975, len(costs) - 1)) * spread)
 

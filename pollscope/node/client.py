@@ -80,14 +80,14 @@ class NodeClient:
         """Whether that process still runs."""
         return self._process.poll() is None
 
-    def wait_hello(self) -> dict[str, Any]:
+    def wait_hello(self, limit_s: float = HELLO_LIMIT_S) -> dict[str, Any]:
         """Waits until EAL is up.
 
         Raises:
             HostError: the node ended during start, or speaks another version of the protocol.
         """
         try:
-            self.hello = self.wait_event(("hello",), HELLO_LIMIT_S)
+            self.hello = self.wait_event(("hello",), limit_s)
         except NodeLost as error:
             self.end()
             raise HostError(f"{self._who} did not start: {error.what}", str(self.log), _last_lines(self.log)) from error

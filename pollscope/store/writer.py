@@ -9,13 +9,16 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pollscope.base.errors import HostError, UsageError
+from pollscope.base.errors import DiskError, UsageError
+from pollscope.host.files import make_folder, sync_folder
 from pollscope.stats.histogram import stored_form
 
 FORMAT = 1
@@ -44,7 +47,9 @@ class RunWriter:
 
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
-        self._trials = (folder / TRIALS_FILE).open("ab")
+        with _written(folder / TRIALS_FILE):
+            self._trials = (folder / TRIALS_FILE).open("ab", buffering=0)
+            sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
@@ -54,14 +59,14 @@ class RunWriter:
 
         Raises:
             UsageError: the folder is already there.
-            HostError: it cannot be made.
+            DiskError: it cannot be made.
         """
         try:
-            folder.mkdir(parents=True)
+            make_folder(folder, exist_ok=False)
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
-            raise HostError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
+            raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
         whole = {"format": FORMAT, **meta}
         _replace(folder / META_FILE, whole)
         return cls(folder, whole, torn=False)
@@ -80,20 +85,20 @@ class RunWriter:
     def append(self, record: Mapping[str, Any]) -> None:
         """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
         line = json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        with self._one:
-            self._trials.write(line)
-            self._trials.flush()
-            os.fsync(self._trials.fileno())
+        with self._one, _written(self.folder / TRIALS_FILE):
+            _append(self._trials, line)
 
     def append_canary(self, canary: Mapping[str, Any]) -> dict[str, Any]:
         """Adds one line to ground.jsonl; returns it with its number, `canary`."""
         with self._one:
             numbered = {"canary": self._canaries, **canary}
             line = json.dumps(numbered, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-            with (self.folder / GROUND_FILE).open("ab") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+            path = self.folder / GROUND_FILE
+            with _written(path):
+                with path.open("ab", buffering=0) as file:
+                    _append(file, line)
+                if self._canaries == 0:
+                    sync_folder(self.folder)
             self._canaries += 1
         return numbered
 
@@ -113,6 +118,29 @@ class RunWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Raises DiskError for what the system says of a full or read-only disk; what was on it before stays readable."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(f"cannot be written: {error.strerror}", str(path)) from error
+
+
+def _append(file: FileIO, line: bytes) -> None:
+    """Adds a whole line or none: what a full disk took of it is taken back."""
+    length = file.seek(0, os.SEEK_END)
+    try:
+        written = file.write(line)
+        while written < len(line):  # a disk that is nearly full takes a part, and then says why
+            written += file.write(line[written:])
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(length)
+        raise
 
 
 def _whole_lines(path: Path) -> tuple[int, bool]:
@@ -138,19 +166,16 @@ def _lines(path: Path) -> int:
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # A rename is on the disk only when the directory is (fsync(2), notes).
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with _written(path):
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1, allow_nan=False)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync_folder(path.parent)
+    except DiskError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

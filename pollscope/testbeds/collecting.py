@@ -23,6 +23,7 @@ from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, SourceSample, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
 from pollscope.collectors.window import LcoreCounts, Series, Window
+from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
@@ -340,11 +341,12 @@ def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any])
 def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
     new = path.with_name(".new.parquet")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_samples(new, samples)
         with new.open("rb") as file:
             os.fsync(file.fileno())
         new.replace(path)
+        sync_folder(path.parent)
     except OSError as error:
         raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
     return path

@@ -184,7 +184,8 @@ class NodeTestbed(Testbed):
         config, calibration = self._configured(session, trial)
         watch = session.watch()
         rate = rate_request(params, maximum_pps)
-        request = TrialRequest(f"t{self._count}", trial.warmup_ns, trial.window_ns, trial.drain_ns, rate)
+        warmup_ns = max(trial.warmup_ns, session.least_warmup_ns)
+        request = TrialRequest(f"t{self._count}", warmup_ns, trial.window_ns, trial.drain_ns, rate)
         result, collected = self._collected(session, record, params, request)
         return {
             "maximum_pps": maximum_pps,
@@ -216,7 +217,8 @@ class NodeTestbed(Testbed):
         company = session.company(params) if has_company(params) else Company()
         if self.collectors is None:
             return self._accompanied(session, params, company, request)
-        busy = (*session.measuring_cpus, *company.cpus)
+        # Those of a pair are on the DUT's host.
+        busy = () if session.ends else (*session.measuring_cpus, *company.cpus)
         options = _collector_options(session, params)
         collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.ends)
         try:
@@ -252,5 +254,6 @@ class NodeTestbed(Testbed):
 def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:
     """What collectors have to be told about the nodes of a point and the co-runner beside them."""
     corunner = session.company(params).corunner if has_company(params) else None
-    beside = {} if corunner is None else {"perf-corunner": {"cpus": (corunner,)}}
+    # An end has been told itself.
+    beside = {} if corunner is None or session.ends else {"perf-corunner": {"cpus": (corunner,)}}
     return {**session.collector_options, **beside}

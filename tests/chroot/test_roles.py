@@ -26,7 +26,7 @@ GRUB_PROBE = """#!/bin/sh
 case "$*" in *--target=device*) echo /dev/vda1 ;; *uuid*) exit 1 ;; *--target=fs*) echo ext2 ;; *) exit 1 ;; esac
 """
 # Written by the programs of the system itself, whatever is installed.
-OWN = ("/var/log", "/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/run", "/tmp", "/var/tmp", "/proc", "/sys", "/dev")
+OWN = ["/var/log", "/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/run", "/tmp", "/var/tmp", "/proc", "/sys", "/dev"]
 OWN += ("/etc/ld.so.cache", "/root/.ansible", "/etc/machine-id")
 # Debian's packages leave the system users that they made.
 OWN += ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid", "/etc/subgid")
@@ -75,7 +75,9 @@ class Bench:
         """Mode and content of every file that is not the package manager's, and the packages."""
         script = "find / -xdev ! -type d -printf '%p %m %s %l\\n' | sort; dpkg-query -W"
         lines = [
-            line for line in self.run(script).splitlines() if not line.startswith(OWN) and "__pycache__" not in line
+            line
+            for line in self.run(script).splitlines()
+            if not line.startswith(tuple(OWN)) and "__pycache__" not in line
         ]
         return {line.split()[0]: line for line in lines if line}
 

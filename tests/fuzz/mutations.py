@@ -141,7 +141,8 @@ def _column_edit(source: random.Random, text: str) -> str:
 
 
 def _other_delimiter(source: random.Random, text: str) -> str:
-    return text.replace(*source.sample([",", ";", "\t", "|", " "], 2))
+    old, new = source.sample([",", ";", "\t", "|", " "], 2)
+    return text.replace(old, new)
 
 
 def _json_edit(source: random.Random, text: str) -> str:

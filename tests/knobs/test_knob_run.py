@@ -4,7 +4,9 @@
 import json
 import random
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -129,14 +131,16 @@ def read_lines(folder: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def wait_until(condition) -> None:  # type: ignore[no-untyped-def]
+def wait_until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def kill_when_set(process, tree: Tree, later_s: float = 0.0, number: int = signal.SIGKILL) -> None:  # type: ignore[no-untyped-def]
+def kill_when_set(
+    process: subprocess.Popen[str], tree: Tree, later_s: float = 0.0, number: int = signal.SIGKILL
+) -> None:
     """Sends a signal once the run has turned a knob."""
     wait_until(lambda: process.poll() is not None or (journal(tree).exists() and '"done"' in journal(tree).read_text()))
     time.sleep(later_s)

@@ -65,7 +65,7 @@ def test_odd_contents_come_back_byte_for_byte(tree: Tree) -> None:
     assert tree.picture() == before
 
 
-def test_governor_restores_the_preference_that_moved_with_it(tree: Tree) -> None:
+def test_governor_restores_the_preference_that_moved_with_it(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree.picture()
     preference = f"{CPU}/cpufreq/policy0/energy_performance_preference"
     with KnobSession("test", tree.host) as session:
@@ -76,7 +76,7 @@ def test_governor_restores_the_preference_that_moved_with_it(tree: Tree) -> None
             if state.startswith("performance"):
                 tree.write(preference, "performance\n")
 
-        session.knobs["governor"].write = as_a_driver_does  # type: ignore[method-assign]
+        monkeypatch.setattr(session.knobs["governor"], "write", as_a_driver_does)
         session.set("governor", "policy0", "performance")
     assert tree.picture() == before
 
@@ -312,7 +312,7 @@ def test_lockdown_is_the_reason(tree: Tree) -> None:
         assert "locked down (integrity)" in knobs_of(tree.host)[name].available().reason
 
 
-def test_ctrl_c_during_the_restore_waits_for_its_end(tree: Tree) -> None:
+def test_ctrl_c_during_the_restore_waits_for_its_end(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree.picture()
     with pytest.raises(KeyboardInterrupt), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
         session.apply({"turbo": "off", "numa_balancing": "off"})
@@ -322,7 +322,7 @@ def test_ctrl_c_during_the_restore_waits_for_its_end(tree: Tree) -> None:
             os.kill(os.getpid(), signal.SIGINT)
             write(target, state)
 
-        session.knobs["numa_balancing"].write = interrupted  # type: ignore[method-assign]
+        monkeypatch.setattr(session.knobs["numa_balancing"], "write", interrupted)
     assert tree.picture() == before
     assert not run_journal(tree.host).exists()
 

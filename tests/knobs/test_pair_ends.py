@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -148,9 +149,9 @@ def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, s
     assert second["collectors"]["dut/kernel-load"]["status"] == "ok"
 
 
-def wait_until(there: object, limit_s: float = 150.0) -> None:
+def wait_until(there: Callable[[], object], limit_s: float = 150.0) -> None:
     deadline = time.monotonic() + limit_s
-    while not there():  # type: ignore[operator]
+    while not there():
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.02)
 

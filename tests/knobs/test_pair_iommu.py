@@ -138,6 +138,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         (tmp_path / name).mkdir()
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "conductor"))
     monkeypatch.setattr(pair_knobs, "REOPEN_PAUSE_S", 0.1)
+    monkeypatch.setattr(pair_knobs, "REOPEN_LIMIT_S", 0.8)
     with running_sshd(tmp_path / "ssh-dut") as dut, running_sshd(tmp_path / "ssh-generator") as generator:
         made = Bench(tmp_path, dut, generator)
         monkeypatch.setattr(pair_inventory, "run_play", made.machine.play)

@@ -36,7 +36,7 @@ def act(program: str, state: str = "present", check: bool = False, consent: bool
 
 def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
     before = tree.picture()
-    wanted = {"governor": "performance", "turbo": False}
+    wanted: dict[str, Any] = {"governor": "performance", "turbo": False}
     assert len(act(program, check=True, **wanted)) == 2
     assert tree.picture() == before
     assert len(act(program, **wanted)) == 5
@@ -50,7 +50,7 @@ def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
 
 
 def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
-    knobs = {f"ddio@{NIC}": "off"}
+    knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
     before = tree.register(PORT, PERFCTRLSTS_0)
     assert act(program, **knobs)
     assert tree.register(PORT, PERFCTRLSTS_0) == before & ~0x80
@@ -61,7 +61,8 @@ def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
 
 def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", port_id=EMULATED_PORT)
-    program, knobs, before = program_for(tree, tmp_path), {f"ddio@{NIC}": "off"}, tree.picture()
+    program, before = program_for(tree, tmp_path), tree.picture()
+    knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
     with pytest.raises(knob_module.HostError, match="an emulator's"):
         act(program, **knobs)
     assert tree.picture() == before

@@ -73,7 +73,7 @@ ethtool -g $(basename $device/net/*)
 # The roles whose restore the rest of this test does not show; ddio on consent, for the port is QEMU's. (There is no
 # governor to set, no NIC of Mellanox, and no archive of pktgen-dpdk: cpu_power, telemetry and pktgen have nothing to do
 # here.)
-ROLES = ("common", "build_tools", "dpdk", "pollscope_apps", "cpu_isolation", "iommu")
+ROLES = ["common", "build_tools", "dpdk", "pollscope_apps", "cpu_isolation", "iommu"]
 ROLES += ("pcm", "perf", "stress_ng", "telemetry", "cpu_power", "nic", "ddio", "pktgen")
 passed: dict[str, float] = {}
 
@@ -249,7 +249,7 @@ def every_role(testbed: VmPairTestbed) -> None:
     """Converge, again, verify and restore the roles on the DUT; what was there before them is there after them."""
     with tempfile.TemporaryDirectory(dir=CHECKOUT / ".cache") as folder:
         archive = Path(folder) / "release.tar.gz"
-        build = [CHECKOUT / "playbooks/build-release", "--suite", testbed.config.release, archive]
+        build: list[str | Path] = [CHECKOUT / "playbooks/build-release", "--suite", testbed.config.release, archive]
         subprocess.run(build, check=True, env=os.environ | {"DRIVER": "none"})
         inventory = inventory_of_roles(testbed, Path(folder) / "inventory.yml", archive)
         before = everything(testbed)
@@ -276,6 +276,7 @@ def every_role(testbed: VmPairTestbed) -> None:
 def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inventory:
     """The testbed's inventory with the other roles."""
     content = json.loads(testbed.inventory().path.read_text())
+    del content["dut"]["vars"]
     content["all"]["vars"] |= {
         "pollscope_roles": ROLES,
         "pollscope_apps_archive": str(archive),
@@ -292,10 +293,7 @@ def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inv
 
 def everything(testbed: VmPairTestbed) -> set[str]:
     """What there is on the DUT, a line each."""
-    # The lists came with the image, which may be older than the hour for which they are taken to be fresh.
-    text, reason = run_there(
-        testbed.machines[0].remote, ["sh", "-s"], STEP_LIMIT_S, "touch /var/lib/apt/lists\n" + EVERYTHING
-    )
+    text, reason = run_there(testbed.machines[0].remote, ["sh", "-s"], STEP_LIMIT_S, EVERYTHING)
     assert not reason, reason
     return set(text.splitlines())
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from pollscope.node.client import HELLO_LIMIT_S
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import TestbedConfig
@@ -23,6 +24,8 @@ Program = Annotated[str, Field(pattern=r"^/\S+$")]
 _INLINE = {"default": "", "off": ",txq_inline_max=0,txq_inline_mpw=0", "on": ",txqs_min_inline=1"}
 # Without hugepages EAL takes all of its memory at the start.
 SMALL_PAGES_MIB = 1024
+# An agent takes 10 s to start on an emulated machine, and minutes while this host is busy with something else.
+HELLO_LIMIT_EMULATED_S = 300.0
 
 EndName = Literal["dut", "generator"]
 
@@ -72,6 +75,11 @@ class PairHost(TestbedConfig):
         default={"2 MiB": "/dev/hugepages"}, description="page size -> where such pages are mounted there"
     )
     iova: Literal["auto", "pa", "va"] = "auto"
+
+    @property
+    def hello_limit_s(self) -> float:
+        """How long a program there may take to start."""
+        return HELLO_LIMIT_EMULATED_S if self.emulated else HELLO_LIMIT_S
 
     def knob_place(self) -> dict[str, object]:
         """What the agent there has to know of the host whose knobs it turns."""

@@ -60,6 +60,7 @@ class End(ClientOwner):
     Attributes:
         holds_knobs: whether knobs are turned there now; a connection that ends restores them.
         clocks: readings of its clock in the present trial.
+        collector_options: what collectors there have to be told about what runs beside the DUT.
     """
 
     def __init__(self, name: str, host: PairHost, prefix: str) -> None:
@@ -69,6 +70,7 @@ class End(ClientOwner):
         self._starts = 0
         self.holds_knobs = False
         self.clocks = Clocks()
+        self.collector_options: Mapping[str, dict[str, object]] = {}
 
     def __str__(self) -> str:
         return f"{self.name} {self.host.ssh}"
@@ -80,7 +82,9 @@ class End(ClientOwner):
 
     def options(self, collector: str) -> dict[str, object]:
         """What a collector there has to be told."""
-        return {"file_prefix": self._prefix} if collector == "dpdk-telemetry" else {}
+        if collector == "dpdk-telemetry":
+            return {"file_prefix": self._prefix}
+        return self.collector_options.get(collector, {})
 
     def ask(self, request: str, **fields: Any) -> dict[str, Any]:
         """A request to the agent, which is started when it does not run.
@@ -135,7 +139,7 @@ class End(ClientOwner):
         log = self._new_log()
         client = NodeClient(ssh_command(self.host.ssh, [program, "agent"]), log, "pollscope agent")
         try:
-            version = client.wait_hello().get("pollscope")
+            version = client.wait_hello(self.host.hello_limit_s).get("pollscope")
         except HostError as error:
             if any(status in error.what for status in _NO_PROGRAM):
                 self._absent = f"there is no program {program} (playbooks/play provision brings it)"

@@ -3,24 +3,21 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import HostLock
-from pollscope.knobs import LeftBehind, RestoreResult
+from pollscope.knobs import Holding, LeftBehind, RestoreResult
 from pollscope.testbeds.base import HostAway
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_mode import BootMode
 from pollscope.testbeds.pair.ends import End
 
 # The agent of a lost connection needs a moment to notice, to restore and to release the lock.
-REOPEN_TRIES, REOPEN_PAUSE_S = 8, 2.0
+REOPEN_LIMIT_S, REOPEN_PAUSE_S = 16.0, 2.0
 
 
-class PairKnobs:
+class PairKnobs(Holding):
     """Holds both hosts from entering to leaving, turns the knobs of those that the testbed's file names.
 
     A host without an agent is held by nobody, and has no knobs. After a lost connection what was set is restored by
@@ -36,6 +33,8 @@ class PairKnobs:
         modes: name of a host -> how the mode of its IOMMU is set; without one it is a knob that can only be read.
     """
 
+    remedy = "pollscope knob restore, on that host"
+
     def __init__(
         self,
         what: str,
@@ -45,23 +44,29 @@ class PairKnobs:
         restore_first: bool,
         modes: Mapping[str, BootMode],
     ) -> None:
-        self._what, self._lock, self._ends, self._restore_first = what, lock, list(ends), restore_first
+        self._what, self.lock, self._ends, self._restore_first = what, lock, list(ends), restore_first
         self._turned, self._modes = [end for end in ends if end.name in turned], modes
         self._wanted: dict[str, object] = {}
         self._open: dict[str, int] = {}  # host -> number of the connection that holds it
         self.restored_first: list[RestoreResult] = []
 
-    def __enter__(self) -> Self:
-        self._lock.acquire()
-        with ExitStack() as undo:
-            undo.callback(self._lock.release)
-            undo.callback(self._close)
+    def begin(self) -> None:
+        """Takes both hosts, which restores what an ended run left there."""
+        try:
             for end in self._ends:
                 if end.has_agent():
                     self.restored_first += self._take(end, self._restore_first)
                     self.restored_first += self._restore_left_mode(end)
-            undo.pop_all()
-        return self
+        except BaseException:
+            self._close()
+            raise
+
+    def end(self, error: BaseException | None) -> list[RestoreResult]:
+        """Restores both hosts and releases them."""
+        try:
+            return self.restore()
+        finally:
+            self._close()
 
     def _restore_left_mode(self, end: End) -> list[RestoreResult]:
         """Restores the mode of the IOMMU that an ended run left, or refuses to start."""
@@ -82,18 +87,6 @@ class PairKnobs:
         reply = end.ask("knobs_open", what=self._what, restore_first=restore_first, **end.host.knob_place())
         self._open[end.name] = end.connection
         return _results(end, reply["restored"])
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            results = self.restore()
-        finally:
-            self._close()
-            self._lock.release()
-        problems = [str(each) for each in results if not each.restored]
-        if problems and error is None:
-            raise HostError("; ".join(problems), remedy="pollscope knob restore, on that host")
 
     def _close(self) -> None:
         for end in self._ends:
@@ -172,12 +165,13 @@ class PairKnobs:
         return end.name in self._open and end.connection != self._open[end.name]
 
     def _retake(self, end: End) -> list[RestoreResult]:
-        for left in reversed(range(REOPEN_TRIES)):
+        deadline = time.monotonic() + REOPEN_LIMIT_S
+        while True:
             try:
                 results = self._take(end, restore_first=True)
                 break
             except HostError as error:
-                if not left:
+                if time.monotonic() > deadline:
                     self._open.pop(end.name, None)
                     raise HostAway(error.what, error.where, error.remedy) from error
             time.sleep(REOPEN_PAUSE_S)

@@ -3,7 +3,8 @@
 
 The two have clocks of their own. The DUT starts first and goes on until the generator has drained, so that it misses no
 packet; each cuts its window by its own clock, the DUT's as much earlier as it started earlier. While that is less than
-the warm-up, traffic flows all through the DUT's window; it is checked with the times of the start requests.
+the warm-up, traffic flows all through the DUT's window: short warm-ups are lengthened, and it is checked with the times
+of the start requests.
 """
 
 import contextlib
@@ -12,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pollscope.base.errors import HostError, TrialError
-from pollscope.host.company import Company
+from pollscope.base.errors import TrialError
+from pollscope.host.company import Company, has_company
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
 from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.activity import PairWatch
+from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
@@ -29,17 +31,20 @@ from pollscope.testbeds.session import TrialRequest
 DUT, GENERATOR = "dut/", "gen/"
 CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
 REQUEST_LIMIT_S = 20.0
-CALIBRATE_TRIES, CALIBRATE_PAUSE_S = 5, 0.5
+# A wire is quiet within milliseconds; between emulated NICs QEMU keeps up to 10 000 frames (net/queue.c).
+QUIET_LIMIT_S, TAKE_NS = 60.0, 500_000_000
 # Ports negotiate for seconds after they are started, and begin anew when the other end is.
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 # A trial may end this much later than planned before a node counts as hung.
 GRACE_S = 30.0
+# Two start requests over SSH take milliseconds; on emulated machines of a busy host they took up to 0.2 s.
+LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
+LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 VISITS_LOOKS = (0.4, 0.8)
 
 
 Options = Mapping[str, Mapping[str, object]]
-NO_COMPANY = "co-runners and spinning cores are placed by the topology of this host, not of another one"
 
 
 def wiring(config: PairConfig, params: Parameters) -> Wiring:
@@ -98,6 +103,7 @@ class PairSession:
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
         ends: agents on both hosts, for collectors and for what else runs there.
+        company: what runs beside the DUT.
         options: of collectors of this host that see the two.
     """
 
@@ -107,12 +113,14 @@ class PairSession:
         dut: NodeClient,
         generator: GeneratorClient,
         ends: Sequence[End],
+        company: DutCompany,
         options: Options,
         at_start: AtStart,
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
-        self.ends, self._options = ends, options
+        self.ends, self._company, self._options = ends, company, options
         self._configured: dict[str, Any] = {}
+        self._latest_start_ns = 0
 
     @property
     def hello(self) -> dict[str, Any]:
@@ -140,12 +148,12 @@ class PairSession:
         return self._options
 
     def company(self, params: Parameters) -> Company:
-        """Never: raises HostError."""
-        raise HostError(NO_COMPANY)
+        """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""
+        return self._company.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Never: raises HostError."""
-        raise HostError(NO_COMPANY)
+        """Starts a `pollscope-corunner` on the DUT's host."""
+        return self._company.start(log)
 
     def suits(self, params: Parameters) -> bool:
         """Whether these nodes can take this configuration: they were started so, and both connections are there."""
@@ -159,6 +167,8 @@ class PairSession:
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
+        if not has_company(params):
+            self._company.leave()
         request = configure_request(params, wiring(self._config, params))
         if request != self._configured:
             self._configured = {}
@@ -192,18 +202,33 @@ class PairSession:
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
 
+    @property
+    def least_warmup_ns(self) -> int:
+        """So long that traffic flows all through the DUT's window, however late the generator may start."""
+        if "gen" not in self._configured:
+            return 0
+        emulated = self._config.dut.emulated or self._config.generator.emulated
+        return max(LEAST_WARMUP_EMULATED_NS if emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
+
     def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
-        for tries_left in reversed(range(CALIBRATE_TRIES)):
+        deadline = time.monotonic() + QUIET_LIMIT_S
+        while True:
             try:
                 with self._telling("DUT"):
                     reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
                 return dict(reply["costs"])
             except NodeRefused as error:
-                if not tries_left or "packets arrived" not in error.what:
+                if time.monotonic() > deadline or "packets arrived" not in error.what:
                     raise
-            time.sleep(CALIBRATE_PAUSE_S)  # what a trial before this one left between the hosts
-        raise AssertionError("BUG: the last try neither returned nor raised")
+            self._take_what_is_left()
+
+    def _take_what_is_left(self) -> None:
+        """Lets the DUT take what a trial before this one left between the hosts."""
+        taking = {"trial": "left", "warmup_ns": 1, "window_ns": TAKE_NS, "drain_max_ns": 0}
+        with self._telling("DUT"):
+            self._dut.request("start", REQUEST_LIMIT_S, **taking)
+            self._dut.wait_trial("left", TAKE_NS / 1e9 + GRACE_S)
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each polling CPU; `role` says on which host."""
@@ -242,6 +267,7 @@ class PairSession:
         if "gen" not in self._configured:
             return self._measure_alone(request)
         skew_ns = self._run(request)
+        self._latest_start_ns = max(self._latest_start_ns, skew_ns)
         if skew_ns > request.warmup_ns:
             raise NodeFailed(
                 f"the generator started up to {skew_ns / 1e6:.0f} ms after the DUT, longer than the warm-up of "

@@ -35,6 +35,7 @@ class Remote(BaseModel):
     user: UserName = "root"
     key: FilePath | None = Field(default=None, description="private key; default: what ssh finds")
     known_hosts: FilePath | None = Field(default=None, description="file with the host's key; default: the user's")
+    patience: int = Field(default=1, ge=1, le=100, description="so many times the usual time may it be silent")
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"
@@ -45,9 +46,9 @@ def ssh_command(remote: Remote, command: Sequence[str]) -> list[str]:
     options = [
         "BatchMode=yes",
         "StrictHostKeyChecking=yes",
-        f"ConnectTimeout={CONNECT_LIMIT_S}",
+        f"ConnectTimeout={remote.patience * CONNECT_LIMIT_S}",
         f"ServerAliveInterval={ALIVE_INTERVAL_S}",
-        f"ServerAliveCountMax={ALIVE_COUNT}",
+        f"ServerAliveCountMax={remote.patience * ALIVE_COUNT}",
         "LogLevel=ERROR",
         "ControlPath=none",
         "ClearAllForwardings=yes",

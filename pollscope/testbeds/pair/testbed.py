@@ -21,12 +21,13 @@ from pollscope.testbeds.base import State
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
-from pollscope.testbeds.pair.session import NO_COMPANY, Options, PairSession
+from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
@@ -53,6 +54,7 @@ class PairTestbed(NodeTestbed):
             End("dut", config.dut, self._prefix("dut")),
             End("generator", config.generator, self._prefix("gen")),
         )
+        self._company = DutCompany(self.ends[0])
         self._knob_refusals: dict[str, str | None] = {}
 
     def _prefix(self, role: str) -> str:
@@ -77,6 +79,14 @@ class PairTestbed(NodeTestbed):
 
     def refusal(self, point: Point) -> str | None:
         """Why this pair cannot take a point; None when it can."""
+        return (
+            self.static_refusal(point)
+            or (self._company.refusal(point.params) if has_company(point.params) else None)
+            or self._knob_refusal(knob_settings(point.factors))
+        )
+
+    def static_refusal(self, point: Point) -> str | None:
+        """Why it cannot by the testbed's file alone, without asking the hosts; None when it can as far as that goes."""
         params = point.params
         cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
         if params.placement != "separate":
@@ -86,15 +96,15 @@ class PairTestbed(NodeTestbed):
             return f"needs {needed} DUT cores; {self.file.name} names {cpus}"
         if params.queues > queues:
             return f"needs {params.queues} RX queues; {self.file.name} allows {queues}"
-        if params.feed != "wire" or params.dma != "copy":
-            return f"feed={params.feed} and dma={params.dma} are properties of the virtual NIC net_crossover"
-        if has_company(params):
-            return NO_COMPANY
+        if params.feed == "infinite":
+            return "feed=infinite: behind a real NIC somebody has to send; only the virtual one fills its rings itself"
+        if params.dma != "copy":
+            return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
         if reason := self.config.dut.start_refusal(point):
             return reason
         if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
             return reason
-        return self._knob_refusal(knob_settings(point.factors))
+        return None
 
     def _knob_refusal(self, settings: Mapping[str, object]) -> str | None:
         """What the hosts whose knobs are turned say to these values; asked once for each combination."""
@@ -107,7 +117,7 @@ class PairTestbed(NodeTestbed):
         if boot_mode.KNOB in settings and boot_modes(self.config, self.file, self.name):
             settings.pop(boot_mode.KNOB)  # the agent cannot set it, the play can
         for end in self.ends:
-            if end.name in self.config.knobs:
+            if settings and end.name in self.config.knobs:
                 try:
                     reply = end.ask("knobs_refusal", settings=settings, **end.host.knob_place())
                 except (HostError, UsageError) as error:
@@ -135,7 +145,8 @@ class PairTestbed(NodeTestbed):
         at_start = AtStart.of(params)
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), at_start, log)
         try:
-            return PairSession(self.config, dut, self._start_generator(log), self.ends, self._options, at_start)
+            generator = self._start_generator(log)
+            return PairSession(self.config, dut, generator, self.ends, self._company, self._options, at_start)
         except BaseException:
             dut.close()
             raise
@@ -155,7 +166,7 @@ class PairTestbed(NodeTestbed):
         for tries_left in reversed(range(OPEN_TRIES)):
             client = NodeClient(command, log)
             try:
-                client.wait_hello()
+                client.wait_hello(host.hello_limit_s)
                 return client
             except HostError as error:
                 if not tries_left or "status 255" in error.what:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The disk image of a virtual machine: Debian with kernel, boot loader, SSH server, DPDK and `pollscope-node`.
+"""The disk image of a virtual machine: Debian with kernel, boot loader, SSH server, DPDK and pollscope's release.
 
-Made by mmdebstrap from this host's own mirror, without loop devices or mounts: `mke2fs -d` fills the partition, and
-GRUB is put where its own installer would put it. Kept under a hash of everything that it is made of. It holds no key: a
-machine gets its keys as a systemd credential when it starts (vm_machine.py).
+Node, co-runner and agent are those of any pair: the archive of playbooks/build-release, where the role pollscope_apps
+has it. Made by mmdebstrap from this host's own mirror, without loop devices or mounts: `mke2fs -d` fills the partition,
+and GRUB is put where its own installer would put it. Kept under a hash of everything that it is made of. It holds no
+key: a machine gets its keys as a systemd credential when it starts (machine.py).
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from pollscope.host.lock import start_ticks
 from pollscope.node.client import NodeClient
 from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder
 
-# What is slow to install in an emulated machine is in the image; the compiler builds the node.
+# What is slow to install in an emulated machine is in the image: the compiler, for one, which a role installs.
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "python3", "sudo", "procps", "iproute2"),
     *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
@@ -45,10 +46,14 @@ OPTIONS = (
     f"--customize-hook=mkdir -p $1{ARCHIVES}/partial && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y -d "
     f"--no-install-recommends -o Dir::Cache::archives=$1{ARCHIVES} install {' '.join(OFFERED)}",
 )
-NODE = "/usr/local/bin/pollscope-node"
+# As the role pollscope_apps has them; the agent's modules are compiled here, which an emulated machine does slowly.
+RELEASES, IN_USE = "opt/pollscope/releases", "opt/pollscope/current"
+# What the release is made of (playbooks/build-release).
+SOURCES = ("apps", "pollscope", "configs", "playbooks/build-release", "requirements.lock", "pyproject.toml", "setup.py")
 ROOT_DEVICE = "/dev/vda1"
 DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
 BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
+FAR_AHEAD_S = 1 << 32  # in 2106
 BUILD_LIMIT_S = 1800
 PATIENCE_S = 900
 # Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
@@ -99,7 +104,6 @@ ExecStart=ip link set dev eth0 up
 ExecStart=ip address replace 10.0.2.15/24 dev eth0
 ExecStart=ip route replace default via 10.0.2.2
 """
-_APPS = CHECKOUT / "apps"
 
 _FILES = {
     # Without a check, which would wait until udev has seen all devices; the kernel replays the journal of the disk.
@@ -115,9 +119,9 @@ _FILES = {
     "etc/hostname": "pollscope-vm\n",
     "etc/machine-id": "",
     f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,
-    # A host that is silent for 15 s is given up, so that a node does not outlive its runner.
+    # A host that is silent for a minute is given up, so that a node does not outlive its runner.
     "etc/ssh/sshd_config.d/pollscope.conf": "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\n"
-    "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 3\n",
+    "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 12\n",
     "etc/modules-load.d/pollscope.conf": "e1000e\nvfio-pci\nmsr\n",
     # Drivers that udev would load for what no trial needs.
     "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in UNWANTED_MODULES),
@@ -156,15 +160,19 @@ class Recipe:
     @property
     def disk(self) -> Path:
         """The finished image."""
-        sources = [
-            f"{path.relative_to(_APPS)} {path.read_text()}" for path in sorted(_APPS.rglob("*")) if path.is_file()
-        ]
-        parts = [self.system.name, Path(__file__).read_text(), _processor(), *sources]
+        parts = [self.system.name, _processor(), *_sources()]
         return self.cache / f"disk-{self.release}-{_digest(parts)}.img"
 
 
 def _digest(parts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _sources() -> list[str]:
+    """The files of the release, this one among them."""
+    found = [path for name in SOURCES for path in (CHECKOUT / name, *(CHECKOUT / name).rglob("*"))]
+    files = sorted(path for path in found if path.is_file() and path.suffix != ".pyc")
+    return [f"{path.relative_to(CHECKOUT)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
 
 
 def _processor() -> str:
@@ -187,11 +195,13 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         if not recipe.system.exists():
             say(f"making a Debian {recipe.release} with {len(PACKAGES)} packages and what they need (some minutes)")
             _debootstrap(recipe, work / "system.tar")
-        root = work / "root"
+        say("building pollscope's release for it")
+        archive, root = work / "release.tar.gz", work / "root"
+        # Without net_crossover: a machine has NICs.
+        _run("env", "DRIVER=none", CHECKOUT / "playbooks/build-release", "--suite", recipe.release, archive)
         root.mkdir()
         _run("tar", "-C", root, "-xf", recipe.system)
-        say("building pollscope-node in it")
-        _build_node(root)
+        _put_release(archive, root)
         _configure(root)
         _make_disk(root, work)
         for old in recipe.cache.glob(f"disk-{recipe.release}-*.img"):
@@ -259,14 +269,14 @@ def _mirror() -> str:
     raise HostError("this host's APT sources name no Debian archive", remedy="apt-get update")
 
 
-def _build_node(root: Path) -> None:
-    # Without net_crossover: its headers are not in any package, and a machine has NICs.
-    shutil.copytree(_APPS, root / "build/apps")
-    inside = ("chroot", root, "env", "-C", "/build")
-    _run(*inside, "meson", "setup", "node", "apps", "-Dcrossover=false", "-Dmarch=x86-64-v2")
-    _run(*inside, "ninja", "-C", "node", "pollscope-node")
-    shutil.copy2(root / "build/node/pollscope-node", root / NODE.lstrip("/"))
-    shutil.rmtree(root / "build")
+def _put_release(archive: Path, root: Path) -> None:
+    """As the role pollscope_apps does it, with the modules compiled."""
+    name = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    folder = root / RELEASES / name
+    folder.mkdir(parents=True)
+    _run("tar", "-C", folder, "--no-same-owner", "-xf", archive)
+    (root / IN_USE).symlink_to(f"releases/{name}")
+    _run("chroot", root, "python3", "-m", "compileall", "-q", f"/{RELEASES}/{name}/python")
 
 
 def tsc_khz() -> int:
@@ -299,6 +309,11 @@ def _configure(root: Path) -> None:
     # No first boot: what it would do (the cache of the linker among it) was done by the packages, at full speed.
     for name in ("etc/.updated", "var/.updated"):
         (root / name).touch()
+    # A machine has no network, so its lists are never too old for the roles (pollscope_packages).
+    stamp = root / "var/lib/apt/periodic/update-success-stamp"
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.touch()
+    os.utime(stamp, (FAR_AHEAD_S, FAR_AHEAD_S))
     _shorten_boot(root)
     _run("chroot", root, "update-initramfs", "-u", "-k", "all")
     version = next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")

@@ -26,6 +26,8 @@ QEMU = "qemu-system-x86_64"
 NIC = "0000:01:00.0"  # where the first device behind the first root port comes to lie
 PROBE_LIMIT_S = 30.0  # an emulated machine on a busy host takes seconds for a login
 STOP_LIMIT_S = 10.0
+# On a busy host a login to an emulated machine took 15 s, which is the limit for others.
+PATIENCE = 5
 Accelerator = Literal["kvm", "tcg"]
 
 
@@ -93,7 +95,7 @@ class Machine:
         except OSError:
             raise HostError(f"there is no machine {self.name}", remedy="pollscope testbed up vm-pair") from None
         files = {"key": str(self.folder / "key"), "known_hosts": str(self.folder / "known_hosts")}
-        return Remote(host="127.0.0.1", port=port, user="root", **files)
+        return Remote(host="127.0.0.1", port=port, user="root", patience=PATIENCE, **files)
 
     def make(self, disk: Path) -> None:
         """Makes its disk, an overlay of the image, its host key and its port; nothing when they are there."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The `vm-pair` testbed: a pair whose two hosts are virtual machines that it makes itself, on this host.
 
-Each has a NIC (e1000e behind a PCI Express root port, behind a virtual Intel IOMMU) that is joined to the other's, and
-is reached over SSH through a port of the loopback interface. What is measured there shows that everything works, with a
-real kernel, VFIO, IOMMU and boot loader; it is no measure of any hardware.
+Agents, knobs, collectors and co-runners are those of any pair, and so is the inventory of its plays. Each machine has a
+NIC (e1000e behind a PCI Express root port, behind a virtual Intel IOMMU) that is joined to the other's, and is reached
+over SSH through a port of the loopback interface. What is measured there shows that everything works, with a real
+kernel, VFIO, IOMMU and boot loader; it is no measure of any hardware.
 """
 
 import json
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.paths import CHECKOUT
-from pollscope.host.facts import absent
+from pollscope.host.company import has_company
 from pollscope.host.lock import HostLock
 from pollscope.knobs import KnobHost
 from pollscope.knobs.points import knob_settings
@@ -29,30 +30,23 @@ from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import State, TestbedConfig
 from pollscope.testbeds.node_testbed import NodeTestbed
+from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
+from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.plays import run_play
 from pollscope.testbeds.pair.session import PairSession
 from pollscope.testbeds.pair.ssh import Remote
 from pollscope.testbeds.pair.testbed import PairTestbed
-from pollscope.testbeds.vm.image import Recipe, clear_leftovers, provide_image
-from pollscope.testbeds.vm.knobs import VmKnobs, knob_refusal
-from pollscope.testbeds.vm.machine import (
-    NIC,
-    QEMU,
-    Accelerator,
-    Machine,
-    Shape,
-    make_user_key,
-    run_there,
-)
+from pollscope.testbeds.vm.image import IN_USE, Recipe, clear_leftovers, provide_image
+from pollscope.testbeds.vm.machine import NIC, QEMU, Accelerator, Machine, Shape, make_user_key
 
 FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
 # An emulated machine on a busy host took four minutes to its login prompt.
 BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
 # With KVM the login prompt comes within 15 s; hosts are known on which it never does.
 KVM_LIMIT_S = 40.0
-FACT_LIMIT_S = 60.0
+ROLES = ["iommu", "hugepages", "vfio"]  # packages and the release are in the image
 HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
@@ -82,49 +76,59 @@ class VmPairTestbed(NodeTestbed):
         self.machines = Machine("dut", "generator", self.folder), Machine("generator", "dut", self.folder)
         self._recipe = Recipe(config.release, vm_folder())
 
-    @property
+    @cached_property
     def _pair(self) -> PairTestbed:
+        """The two as a pair; made anew when the machines are (`up`)."""
         dut, generator = (self._host(machine) for machine in self.machines)
+        inventory = str(self._inventory_path) if self._made else None
+        config = PairConfig(kind="pair", dut=dut, generator=generator, inventory=inventory)
         # The DUT's IOMMU is a part of its QEMU, which runs on this host.
         options = {"qemu-vtd": {"monitor": str(self.machines[0].monitor)}}
-        return PairTestbed(self.file, PairConfig(kind="pair", dut=dut, generator=generator), options)
+        return PairTestbed(self.file, config, options)
+
+    @property
+    def _made(self) -> bool:
+        return all(machine.made for machine in self.machines)
+
+    @property
+    def _inventory_path(self) -> Path:
+        return self.folder / "inventory.yml"
 
     def _host(self, machine: Machine) -> PairHost:
         # Plans are made without machines, too; they need no address.
         remote = machine.remote if machine.made else Remote(host="127.0.0.1")
         cpus = tuple(range(1, self.config.cpus))
         ports = Ports(rx=NIC, tx=NIC, queues=1)
-        return PairHost(pollscope=None, ssh=remote, ports=ports, main_cpu=0, cpus=cpus, emulated=True)
+        program = f"/{IN_USE}/bin/pollscope-node"
+        return PairHost(ssh=remote, ports=ports, main_cpu=0, cpus=cpus, program=program, emulated=True)
 
-    def own_knobs(self, what: str, restore_first: bool) -> VmKnobs:
-        """The DUT's; what an ended run left is always restored, since nobody else uses the machine."""
-        return VmKnobs(what, HostLock(what, self._pair.lock_path), self.machines[0].remote, self._set_mode)
+    def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
+        """As a pair's; what an ended run left is always restored, since nobody else uses the machines."""
+        del restore_first
+        return self._pair.own_knobs(what, restore_first=True)
 
     def describe(self) -> dict[str, Any]:
         """For run.json."""
         return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
-        """For run.json; of the DUT, in which no agent runs, what is known from here."""
-        found = self._pair.machine()
-        unknown = absent("the machine has no pollscope of its own")
-        return {**found, "host": {**dict.fromkeys(found["conductor"], unknown), **self._facts(found["conductor"])}}
-
-    def _facts(self, conductor: dict[str, Any]) -> dict[str, Any]:
-        kernel, reason = run_there(self.machines[0].remote, ["uname", "-r"], FACT_LIMIT_S)
-        native = self._accelerator_in_use() == "kvm"
-        return {
-            "cpu_model": conductor["cpu_model"] if native else "a processor that QEMU emulates",
-            "cpus": self.config.cpus,
-            "memory_bytes": self.config.memory_mib << 20,
-            "hypervisor": "QEMU, KVM" if native else "QEMU without KVM",
-            "kernel": absent(reason) if reason else kernel.strip(),
-        }
+        """As a pair's."""
+        return self._pair.machine()
 
     def refusal(self, point: Point) -> str | None:
-        """As a pair's, but for the knobs that the machines have."""
-        others = {name: level for name, level in point.factors.items() if not name.startswith(KNOB_PREFIX)}
-        return self._pair.refusal(replace(point, factors=others)) or knob_refusal(knob_settings(point.factors))
+        """As a pair's. While no machine runs, no knob but the mode of the IOMMU and no co-runner can be judged."""
+        if point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") == "lazy":
+            return "iommu=lazy: under a virtual IOMMU the kernel is always strict"
+        if self._stopped() is None:
+            return self._pair.refusal(point)
+        unknown = [f"knob {name}" for name in knob_settings(point.factors) if name != boot_mode.KNOB]
+        unknown += ["what runs beside the DUT"] if has_company(point.params) else []
+        if unknown:
+            return f"{', '.join(unknown)}: only machines that run can tell (pollscope testbed up {self.name})"
+        return self._pair.static_refusal(point)
+
+    def _stopped(self) -> Machine | None:
+        return next((machine for machine in self.machines if machine.pid() is None), None)
 
     def check(self) -> None:
         """Checks that both machines run.
@@ -132,9 +136,8 @@ class VmPairTestbed(NodeTestbed):
         Raises:
             HostError: they do not.
         """
-        for machine in self.machines:
-            if machine.pid() is None:
-                raise HostError(f"the machine {machine.name} does not run", remedy=f"pollscope testbed up {self.name}")
+        if machine := self._stopped():
+            raise HostError(f"the machine {machine.name} does not run", remedy=f"pollscope testbed up {self.name}")
         self._pair.check()
 
     def open(self, params: Parameters, log: Path) -> PairSession:
@@ -153,8 +156,7 @@ class VmPairTestbed(NodeTestbed):
         with HostLock(f"testbed up {self.name}", vm_folder() / f"{self.name}.lock"):
             clear_leftovers(vm_folder(), _say)
             # Disks of machines that are there lie on the image that they were made from, whatever was changed since.
-            made = all(machine.made for machine in self.machines)
-            disk = self._recipe.disk if made else provide_image(self._recipe, _say)
+            disk = self._recipe.disk if self._made else provide_image(self._recipe, _say)
             make_user_key(self.folder)
             shape = self._shape(disk)
             started = [machine for machine in self.machines if machine.pid() is None]
@@ -162,6 +164,7 @@ class VmPairTestbed(NodeTestbed):
                 for machine in started:
                     machine.make(disk)
                     machine.start(shape)
+                self.__dict__.pop("_pair", None)  # which knows their addresses
                 self._wait()
                 _say("making them ready (playbooks/provision.yml)")
                 run_play("provision", self.inventory(), log=self.folder / "provision.log")
@@ -225,13 +228,9 @@ class VmPairTestbed(NodeTestbed):
 
     def inventory(self) -> Inventory:
         """Both machines for the plays: hugepages, and the NIC to VFIO; packages and the node are in the image."""
-        path = self.folder / "inventory.yml"
-        path.write_text(json.dumps(inventory_of(self.machines, self.config.hugepages), indent=2) + "\n")
-        return load_inventory(path)
-
-    def _set_mode(self, mode: str) -> None:
-        """The IOMMU mode of the DUT, by the play: boot parameters, reboot, hugepages and VFIO again."""
-        run_play("iommu", self.inventory(), {"mode": mode}, options=["--limit", "dut"], log=self.folder / "iommu.log")
+        content = json.dumps(inventory_of(self.machines, self.config.hugepages), indent=2)
+        self._inventory_path.write_text(f"{content}\n")
+        return load_inventory(self._inventory_path)
 
 
 def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
@@ -244,14 +243,17 @@ def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
         "ansible_ssh_private_key_file": one.key,
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={one.known_hosts} -o StrictHostKeyChecking=yes",
         "pollscope_nics": [NIC],
-        "pollscope_roles": ["iommu", "hugepages", "vfio"],
+        "pollscope_roles": ROLES,
         "hugepages_wanted_pages": pages,
         "hugepages_memory_share": HUGEPAGES_SHARE,
         "iommu_reboot_timeout_s": int(BOOT_LIMIT_S),
         # Nothing but this testbed is in a machine, so DMA may go unchecked there while the IOMMU is off.
         "vfio_no_iommu_consent": True,
     }
-    groups = {name: {"hosts": {f"vm-{name}": {"ansible_port": remote.port}}} for name, remote in remotes.items()}
+    groups: dict[str, dict[str, Any]] = {
+        name: {"hosts": {f"vm-{name}": {"ansible_port": remote.port}}} for name, remote in remotes.items()
+    }
+    groups["dut"]["vars"] = {"pollscope_roles": [*ROLES, "stress_ng"]}  # co-runners run beside the DUT only
     return {"all": {"vars": common}, **groups}
 
 

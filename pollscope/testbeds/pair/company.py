@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What runs beside the DUT of a pair: placed by the topology of the DUT's host, run there over SSH."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import HostError
+from pollscope.host.company import Company
+from pollscope.node.client import NodeClient
+from pollscope.spec import lcores
+from pollscope.spec.model import Parameters
+from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.ssh import ssh_command
+
+# Parameters that choose the CPUs, and those that say whether the host has what the co-runner needs.
+_ASKED = ("corunner", "corunner_place", "corunner_footprint", "dut_core", "spinning_cores")
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Of the agent: why not, or the CPUs and the program."""
+
+    refusal: str | None
+    company: Company
+    program: str
+
+
+class DutCompany:
+    """Asks the agent of the DUT's host, once for each combination.
+
+    Args:
+        end: the DUT's host.
+    """
+
+    def __init__(self, end: End) -> None:
+        self._end = end
+        self._answers: dict[str, _Answer] = {}
+        self._program = ""
+        self._placed: tuple[Company, int] | None = None  # for which connection the agent stepped aside
+
+    def refusal(self, params: Parameters) -> str | None:
+        """Why the host cannot give a point what it wants beside the DUT; None when it can."""
+        try:
+            return self._answer(params).refusal
+        except HostError as error:
+            return f"what runs beside the DUT: {error}"
+
+    def place(self, params: Parameters) -> Company:
+        """The CPUs there; the agent and its collectors leave them to the company, and know the co-runner's.
+
+        Raises:
+            HostError: there are none for it.
+        """
+        answer = self._answer(params)
+        if answer.refusal:
+            raise HostError(answer.refusal, str(self._end))
+        company, self._program = answer.company, answer.program
+        if self._placed != (company, self._end.connection):
+            # The first one is what is disturbed where no other CPU is left (pollscope.host.placement).
+            self._end.ask("aside", cpus=[*company.cpus, *self._end.host.cpus])
+            self._placed = company, self._end.connection
+        self._end.collector_options = (
+            {} if company.corunner is None else {"perf-corunner": {"cpus": [company.corunner]}}
+        )
+        return company
+
+    def leave(self) -> None:
+        """Nothing runs beside the DUT from now on."""
+        self._end.collector_options = {}
+
+    def start(self, log: Path) -> NodeClient:
+        """Starts `pollscope-corunner` there, after `place`."""
+        return NodeClient(ssh_command(self._end.host.ssh, [self._program]), log, "the co-runner")
+
+    def _answer(self, params: Parameters) -> _Answer:
+        asked, dut = {name: getattr(params, name) for name in _ASKED}, self._end.host.cpus[: lcores.dut_lcores(params)]
+        key = repr((asked, dut))
+        if key not in self._answers:
+            reply = self._end.ask("company", params=asked, dut=list(dut))
+            self._answers[key] = _answer(reply)
+        return self._answers[key]
+
+
+def _answer(reply: Mapping[str, Any]) -> _Answer:
+    if reply["refusal"]:
+        return _Answer(str(reply["refusal"]), Company(), "")
+    company = reply["company"]
+    found = Company(company["corunner"], company["occupant"], tuple(company["spinning"]))
+    return _Answer(None, found, str(reply["program"]))

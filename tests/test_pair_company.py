@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Co-runners and feeds on a pair: what the DUT's host runs beside the DUT, over a real sshd, and what no NIC can do."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pair_hosts import pair_config, written
+from run_helpers import Cli, assert_complete
+from ssh_host import SshHost
+from test_corunner_protocol import gone
+
+from pollscope.host.company import Company
+from pollscope.spec import load_text
+from pollscope.testbeds.pair.company import DutCompany
+from pollscope.testbeds.pair.config import PairHost, Ports
+from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.ssh import Remote
+
+ALONE = """\
+format: 1
+name: pair-company
+row: S-F7a
+title: t
+testbeds: [pair]
+parameters: {corunner: matmul, dut_core: idle, feed: none, saturate: true}
+trial: {warmup: 1 ms, window: 30 ms}
+repeats: {count: 2}
+"""
+BESIDE_THE_DUT = ALONE.replace("dut_core: idle, ", "").replace("count: 2", "count: 1")
+
+
+def company_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = "", **dut: Any) -> Path:
+    """A pair whose DUT's host has this build's co-runner."""
+    program = f"export POLLSCOPE_CORUNNER={build_dir / 'pollscope-corunner'}\n{before}"
+    return written(folder / "two.yaml", pair_config(sshd, folder, {"before": program, **dut}))
+
+
+def test_a_corunner_works_on_the_host_of_the_dut(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
+    done = cli("run", cli.spec(ALONE), "--testbed", company_file(sshd, tmp_path, build_dir))
+    assert done.returncode == 0, done.stderr + done.stdout
+    run = cli.only_run()
+    assert_complete(run)
+    table = pd.read_parquet(run.path / "results.parquet")
+    assert (table["metric.corunner_rate_hz"] > 0).all()
+    # The file says that the DUT has CPU 1; the highest other one is the co-runner's.
+    workers = [worker for trial in run.trials for worker in trial["corunner"]["workers"]]
+    assert {worker["cpu"] for worker in workers} == {max(os.sched_getaffinity(0) - {1})}
+    assert not sshd.connections()
+
+
+def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
+    """Two real nodes, joined by memif; nobody sends."""
+    hosts: dict[str, Any] = {}
+    for name, role in (("dut", "server"), ("generator", "client")):
+        vdev = f"net_memif0,role={role},socket={tmp_path}/memif.sock,socket-abstract=no,rsize=9"
+        ports = {"rx": "net_memif0", "tx": "net_memif0", "queues": 1}
+        hosts[name] = {"ports": ports, "vdevs": [vdev], "program": str(build_dir / "pollscope-node")}
+    path = company_file(sshd, tmp_path, build_dir, **hosts["dut"])
+    config = json.loads(path.read_text())
+    config["generator"] |= hosts["generator"]
+    text = BESIDE_THE_DUT.replace("window: 30 ms", "window: 300 ms").replace("saturate", "rx_desc: 512, saturate")
+    done = cli("run", cli.spec(text), "--testbed", written(path, config))
+    assert done.returncode == 0, done.stderr + done.stdout
+    (trial,) = cli.only_run().trials
+    ours, nodes = trial["corunner"]["result"]["window"], trial["result"]["window"]
+    assert (ours["start_tsc"], ours["end_tsc"]) == (nodes["start_tsc"], nodes["end_tsc"])
+    table = pd.read_parquet(cli.only_run().path / "results.parquet")
+    assert table["metric.corunner_rate_hz"][0] > 0
+    assert table["metric.rx_pps"][0] == 0
+
+
+def test_the_collector_of_the_corunner_is_told_its_cpu_there(
+    cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path
+) -> None:
+    tools, asked = tmp_path / "tools", tmp_path / "asked"
+    tools.mkdir()
+    (tools / "perf").write_text(f'#!/bin/sh\necho "$*" >>{asked}\nexec sleep 60\n')
+    (tools / "perf").chmod(0o755)
+    path = company_file(sshd, tmp_path, build_dir, before=f"export PATH={tools}:$PATH")
+    collectors = "collectors:\n  - {name: perf-corunner, ends: [dut]}\n"
+    done = cli("run", cli.spec(ALONE + collectors), "--testbed", path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert set(cli.only_run().meta["collectors"]) == {"dut/perf-corunner"}
+    assert f"-C {max(os.sched_getaffinity(0) - {1})}" in asked.read_text()
+
+
+class Answering(End):
+    """The host of a DUT on CPU 1, whose agent gives a co-runner CPU 7."""
+
+    def __init__(self) -> None:
+        ports = Ports(rx="net_fake0", tx="net_fake0")
+        super().__init__("dut", PairHost(ssh=Remote(host="127.0.0.1"), ports=ports, main_cpu=0, cpus=(1,)), "prefix")
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(self, request: str, **fields: Any) -> dict[str, Any]:
+        self.asked.append((request, fields))
+        company = {"corunner": 7, "occupant": None, "spinning": [6]}
+        return {"refusal": None, "company": company, "program": "/opt/x"} if request == "company" else {}
+
+
+def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
+    end = Answering()
+    company, params = DutCompany(end), load_text(ALONE, "spec.yaml").spec.parameters
+    for _ in range(2):
+        assert company.place(params) == Company(7, None, (6,))
+    assert [request for request, _ in end.asked] == ["company", "aside"]
+    assert end.asked[1][1] == {"cpus": [7, 6, 1]}
+    assert end.options("perf-corunner") == {"cpus": [7]}
+    assert end.options("kernel-load") == {}
+    company.leave()
+    assert end.options("perf-corunner") == {}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_corunner_outlives_the_runner(
+    cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    text = ALONE.replace("window: 30 ms", "window: 20 s")
+    process = cli.start("run", cli.spec(text), "--testbed", company_file(sshd, tmp_path, build_dir))
+    corunner = corunner_below(sshd)
+    process.send_signal(how)
+    process.communicate(timeout=120)
+    assert process.returncode == (-how if how is signal.SIGKILL else 130)
+    assert gone(corunner)
+
+
+def corunner_below(sshd: SshHost, limit_s: float = 60) -> int:
+    """The co-runner that a connection of this host started."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        for path in Path("/proc").glob("[0-9]*/comm"):
+            pid = int(path.parent.name)
+            if _read(path).startswith("pollscope-corun") and sshd.process.pid in ancestors(pid):
+                return pid
+        time.sleep(0.02)
+    raise AssertionError("no co-runner was started")
+
+
+def ancestors(pid: int) -> list[int]:
+    found = []
+    while pid > 1 and (stat := _read(Path(f"/proc/{pid}/stat"))):
+        pid = int(stat.rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("corunner: matmul", "spinning_cores: 400"), "needs 400 cores to spin on beside everything else"),
+        (("feed: none", "feed: infinite"), "feed=infinite: behind a real NIC somebody has to send"),
+        (("corunner: matmul", "corunner: matmul, corunner_footprint: 400 GiB"), "the co-runner needs 400 GiB"),
+    ],
+)
+def test_points_that_the_hosts_cannot_give_are_left_out_with_the_reason(
+    cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, change: tuple[str, str], reason: str
+) -> None:
+    path = company_file(sshd, tmp_path, build_dir)
+    done = cli("plan", cli.spec(ALONE.replace(*change)), "--testbed", path)
+    assert done.returncode == 3, done.stdout
+    assert reason in done.stdout + done.stderr
+
+
+def test_a_host_without_the_program_or_the_cpu_says_so(
+    cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path
+) -> None:
+    path = company_file(sshd, tmp_path, build_dir, before="export POLLSCOPE_CORUNNER=/nonexistent/corunner")
+    done = cli("plan", cli.spec(ALONE), "--testbed", path)
+    assert "pollscope-corunner is not built" in done.stdout + done.stderr
+    path = company_file(sshd, tmp_path, build_dir, cpus=[4000])
+    done = cli("plan", cli.spec(ALONE), "--testbed", path)
+    assert "there is no CPU 4000 here, which the testbed's file names" in done.stdout + done.stderr
