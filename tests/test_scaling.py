@@ -69,7 +69,7 @@ def test_a_cost_that_every_core_has_alike_is_no_loss() -> None:
 
 def test_a_rate_that_the_cycles_do_not_explain_is_said() -> None:
     table = cycle_table([(1, 0.8, 100, 2e9), (2, 0.8, 100, 2e9)])
-    table.loc[1, "rate_pps"] *= 0.9
+    table["rate_pps"] *= [1.0, 0.9]
     found = contributions(table)
     assert found["unexplained_ratio"][1] == pytest.approx(0.9)
     assert found["unexplained_contribution"][1] == pytest.approx(-0.1)
@@ -103,7 +103,7 @@ def test_a_law_without_errors_is_found_again() -> None:
     found = laws(law_table())[USL]
     assert found.kappa is not None
     assert found.peak_cores is not None
-    assert (found.gamma.value, found.sigma.value) == (pytest.approx(10e6), pytest.approx(0.05))
+    assert [found.gamma.value, found.sigma.value] == pytest.approx([10e6, 0.05])
     assert found.kappa.value == pytest.approx(0.002)
     assert found.peak_cores.value == pytest.approx(math.sqrt(0.95 / 0.002)), "the closed form of N*"
     assert found.rate(7) == pytest.approx(usl(7))
@@ -112,7 +112,8 @@ def test_a_law_without_errors_is_found_again() -> None:
 def test_amdahls_law_is_found_again_and_has_no_peak() -> None:
     table = law_table(kappa=0)
     amdahl, general = laws(table).values()
-    assert (amdahl.sigma.value, amdahl.kappa, amdahl.peak_cores) == (pytest.approx(0.05), None, None)
+    assert amdahl.sigma.value == pytest.approx(0.05)
+    assert (amdahl.kappa, amdahl.peak_cores) == (None, None)
     assert general.kappa is not None
     assert general.kappa.low == 0
     assert general.peak_cores is None
@@ -266,7 +267,7 @@ def test_both_figures_are_drawn() -> None:
         few = draw_laws(points(*paper_tables()["C-T2 same_numa"]), {})
     assert "useful share of cycles" in stacked
     assert USL in drawn
-    assert any(line.get_xdata()[0] == pytest.approx(21.79, abs=0.01) for line in figure.axes[0].lines), "N*"
+    assert any(np.asarray(line.get_xdata())[0] == pytest.approx(21.79, abs=0.01) for line in figure.axes[0].lines), "N*"
     assert "at the limit" in [text.get_text() for text in few.legends[0].get_texts()]
 
 

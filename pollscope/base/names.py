@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pollscope.base.paths import data_folder
 
+# Of a trial.
+Status = Literal["ok", "flagged", "failed"]
 # Organisations in which every core polls every RX queue.
 SHARED_QUEUES = ("locked", "trylock", "corec")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, HostError, PollscopeError
 from pollscope.metrics.judgement import RULES
 from pollscope.plan.plan import Plan
@@ -17,7 +18,7 @@ from pollscope.run.same_place import refuse_other_nodes
 from pollscope.store.results_table import write_table
 from pollscope.store.run_folder import RunFolder
 from pollscope.store.trial_record import TrialRecord
-from pollscope.store.writer import RunWriter, utc_now
+from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Knobs, Testbed
 from pollscope.testbeds.base import Assignment, Opening
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope import __version__
+from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.judgement import RULES
@@ -15,7 +16,7 @@ from pollscope.run.same_place import refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
 from pollscope.store.run_folder import RunFolder, read_run
-from pollscope.store.writer import RunWriter, new_run_id, utc_now
+from pollscope.store.writer import RunWriter, new_run_id
 from pollscope.testbeds import Knobs, Testbed, make_testbed
 
 # Of the reasons why a plan has no point.

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
+from pollscope.base.names import Status
 from pollscope.metrics.ground import judge_ground, standing, trial_labels
-from pollscope.metrics.judgement import Status, judge
+from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
 from pollscope.plan.search import Counts

@@ -34,11 +34,6 @@ def new_run_id(now: datetime | None = None) -> str:
     return f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def utc_now() -> str:
-    """This moment as ISO 8601 in UTC with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class RunWriter:
     """Appends to one run folder; make one with `create` or `resume`.
 
