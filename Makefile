@@ -76,7 +76,7 @@ format: ready-dev ## bring Python and C into the house format
 
 bench: ready programs ## all programs of benchmarks/, one after another
 	@failed=''; for program in $$(find benchmarks -maxdepth 1 -type f -executable | sort); do \
-		echo "# $$program"; PATH="$(CURDIR)/$(VENV):$$PATH" $$program || failed="$$failed $$program"; \
+		echo "# $$program"; PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python benchmarks/alone.py $$program || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "make bench: failed:$$failed" >&2; exit 1; }
 
 figures: ready ## draw the figures of all runs (RUNS=...) into out/figures

@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import hypothesis
 import pytest
 from run_helpers import Cli
 from ssh_host import SshHost, running_sshd
+
+from pollscope.host.lock import HostLock
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
@@ -33,6 +36,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("measure"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(autouse=True)
+def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that measures waits for a run or a benchmark on this host, and these are refused or wait meanwhile.
+
+    What the test starts itself has a state folder, and so a lock, of its own.
+    """
+    if request.node.get_closest_marker("measure") is None:
+        yield
+        return
+    with HostLock(f"test {request.node.name}").wait(lambda text: print(text, file=sys.stderr)):
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

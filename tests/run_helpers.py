@@ -9,6 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from command_line import Done, pollscope
 
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -60,11 +63,12 @@ class Cli:
         pipe = subprocess.PIPE
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, stdout=pipe, stderr=pipe)
 
-    def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
-        assert "Traceback" not in err, err
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    def __call__(self, *arguments: str | Path) -> Done:
+        """The command inside the test's process; `start` makes a process of its own."""
+        with patch.dict(os.environ, self.environment):
+            done = pollscope(*arguments, cwd=self.folder)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
 
     def spec(self, text: str = SPEC, name: str = "spec.yaml") -> Path:
         path = self.folder / name

@@ -15,7 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pollscope.analysis.claims.model import (
+from pollscope.analysis.claims.predicates import JUDGES, judge
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.point_values import Level, PointValues
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.predicates import (
     Crosses,
     Dips,
     EveryTrial,
@@ -32,10 +36,6 @@ from pollscope.analysis.claims.model import (
     TrendOver,
     Within,
 )
-from pollscope.analysis.claims.predicates import JUDGES, judge
-from pollscope.analysis.claims.verdict import VerdictKind
-from pollscope.analysis.point_values import Level, PointValues
-from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE, mean_estimate, relative_half_width
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES

@@ -3,6 +3,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -339,7 +340,7 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     assert (few.to_json()["flagged"], few.to_json()["trials"]) == (2, 6)
     alone = judged(tmp_path / "alone", flagged, claim(**WITHIN))
     assert alone.kind is INCONCLUSIVE
-    assert "6 of 6 trials are flagged, and the verdict (agrees) rests on those alone" in alone.finding.sentence
+    assert "6 of 6 trials disturbed, and the verdict (agrees) rests on those alone" in alone.finding.sentence
     clean = judged(tmp_path / "clean", trials, claim(**WITHIN))
     assert "flagged" not in clean.finding.sentence
     # One side of a comparison that is flagged throughout: nothing is left to compare without it.
@@ -347,7 +348,7 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     worse = [synthetic.disturbed(record) if record["factors"]["queues"] == 512 else record for record in sides]
     verdict = judged(tmp_path / "side", worse, claim(**RATIO))
     assert verdict.kind is INCONCLUSIVE
-    assert "5 of 10 trials are flagged, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
+    assert "5 of 10 trials disturbed, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
 
 
 def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> None:
@@ -356,7 +357,7 @@ def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> Non
     flagged = [synthetic.disturbed(record) | {"trial": f"flagged{number}"} for number, record in enumerate(bad)]
     verdict = judged(tmp_path, [*good, *flagged], claim(**WITHIN))
     assert verdict.kind is INCONCLUSIVE
-    assert verdict.finding.sentence.endswith("21 of 24 trials are flagged; without them: disagrees.")
+    assert verdict.finding.sentence.endswith("21 of 24 trials disturbed; without them: disagrees.")
 
 
 def test_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
@@ -422,7 +423,7 @@ def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:
     wobble = [-0.02, 0.0, 0.02]
     verdict = judged(tmp_path, trials_of(useful, wobble), claim(**TREND))
     assert verdict.kind is INCONCLUSIVE
-    assert "in 1 of 4 groups" in verdict.finding.sentence
+    assert "in 1 of 4 groups (load 25 %), flat or the opposite in 0 (" in verdict.finding.sentence
 
 
 def test_a_rise_is_held_against_that_of_another_metric_in_the_same_trials(tmp_path: Path) -> None:
@@ -513,3 +514,15 @@ def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
     verdict = judged(tmp_path, trials, claim(**WITHIN, row="SANITY", id="SANITY.x"), row="SANITY", rows=["SANITY"])
     assert verdict.kind is AGREES
     assert verdict.finding.flagged == 6
+
+
+def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
+    from pollscope.analysis.claims.model import load_claims
+    from pollscope.analysis.claims.reasons import anchor, known_reasons
+
+    page = (checkout / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    anchors = {heading.lower().replace(".", "").replace(" ", "-") for heading in headings}
+    rows = {claim.row for claim in load_claims() if claim.paper is not None and not claim.row.startswith("I-")}
+    assert rows == set(known_reasons())
+    assert {anchor(row).partition("#")[2] for row in rows} <= anchors

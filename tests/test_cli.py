@@ -32,10 +32,23 @@ def test_every_command_has_help_with_examples(cli: Cli, command: str) -> None:
     assert f"    pollscope {command}" in done.stdout.partition("Examples:")[2]
 
 
-def test_help_imports_no_heavy_library() -> None:
-    code = "import sys; from pollscope.cli import build_app; build_app(None); print([m for m in sys.modules])"
+@pytest.mark.parametrize(
+    ("first", "unwanted"),
+    [
+        (
+            "from pollscope.cli import build_app; build_app(None)",
+            ("pydantic", "numpy", "pandas", "matplotlib", "scipy"),
+        ),
+        ("import pollscope.cli.plan", ("numpy", "pandas", "matplotlib", "scipy")),
+        ("import pollscope.cli.run", ("matplotlib", "scipy.stats")),
+        ("import pollscope.cli.claims", ("matplotlib", "scipy.stats")),
+    ],
+    ids=["help", "plan", "run", "claims"],
+)
+def test_a_command_loads_no_heavy_library_that_it_does_not_need(first: str, unwanted: tuple[str, ...]) -> None:
+    code = f"import sys; {first}; print([m for m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert not [name for name in ("pandas", "numpy", "pydantic", "matplotlib", "scipy") if f"'{name}'" in loaded]
+    assert not [name for name in unwanted if f"'{name}'" in loaded]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +59,7 @@ def test_help_imports_no_heavy_library() -> None:
         (["run"], 2, "give specs to run, or --resume RUN"),
         (["run", "S-F99"], 2, "S-F99: is neither a file, a folder, nor a row or name of a spec (did you mean"),
         (["run", "nowhere.yaml"], 2, "nowhere.yaml: there is no such spec"),
-        (["run", "--resume", "nowhere"], 2, "is not a run folder: it has no run.json"),
+        (["run", "--resume", "nowhere"], 2, "there is no such run"),
         (["run", "S-F5", "--resume", "x"], 2, "give specs to run, or --resume RUN"),
         (["run", "S-F5", "--set", "trial.window"], 2, "--set trial.window: is not KEY=VALUE"),
         (["run", "S-F5", "--set", "trial.window=1"], 2, "--set trial.window=1: trial.window: '1' has no unit"),
@@ -114,8 +127,9 @@ def test_schema_is_json_schema_and_knows_the_keys(cli: Cli) -> None:
 def test_plan_shows_order_time_and_what_is_left_out(cli: Cli) -> None:
     done = cli("plan", cli.spec(SPEC), "--set", "factors.cores=[1, 128]")
     lines = done.stdout.splitlines()
-    assert lines[1].startswith("12 trials, about ")
-    assert lines[2].split() == ["1", "maximum:queues=1,cores=1:0"]
+    assert lines[1].startswith("load: 0 %, 50 % of the maximum, which 2 saturating trials of each configuration")
+    assert lines[2].startswith("12 trials, about ")
+    assert lines[3].split() == ["1", "maximum:queues=1,cores=1:0"]
     assert sum(line.startswith("left out") for line in lines) == 4
 
 

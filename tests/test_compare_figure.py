@@ -12,7 +12,7 @@ from command_line import pollscope
 from test_figures import words
 
 from pollscope.analysis.compare import _adjusted, _difference, compare_knobs, compare_levels, compare_runs
-from pollscope.analysis.figures import save_comparison
+from pollscope.analysis.figures import Target, save_comparison
 from pollscope.analysis.figures.comparison import draw_comparison
 from pollscope.analysis.point_values import PointValues
 from pollscope.analysis.report import report_html
@@ -33,7 +33,7 @@ def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "str
 
 def drawn(run: RunFolder, out: Path) -> str:
     found = compare_levels(run, "iommu", ["rx_pps", "loss_share"])
-    return words(save_comparison(found, [run], "Levels of iommu", out, "sides")[0].read_text(encoding="utf-8"))
+    return words(save_comparison(found, [run], "Levels of iommu", Target(out, "sides"))[0].read_text(encoding="utf-8"))
 
 
 def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
@@ -88,9 +88,11 @@ def test_two_runs_are_drawn(tmp_path: Path) -> None:
     one = iommu_run(tmp_path / "one", run_id="first")
     two = iommu_run(tmp_path / "two", run_id="second")
     text = words(
-        save_comparison(compare_runs(one, two, ["rx_pps"]), [one, two], "t", tmp_path / "out", "x")[0].read_text()
+        save_comparison(compare_runs(one, two, ["rx_pps"]), [one, two], "t", Target(tmp_path / "out", "x"))[
+            0
+        ].read_text()
     )
-    assert "Ratio to first" in text
+    assert "Ratio to run A" in text
     assert "0 of 3 differences are larger than noise" in text
     assert "Run first." in text
     assert "Run second." in text
@@ -100,9 +102,9 @@ def test_the_command_prints_where_the_files_are(tmp_path: Path) -> None:
     run = iommu_run(tmp_path / "run")
     done = pollscope("compare", run.path, "--by", "iommu", "--out", "drawn", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    paths = done.stdout.splitlines()[-3:]
-    assert paths == [f"drawn/compare-iommu-{run.run_id}.{kind}" for kind in ("svg", "pdf", "png")]
-    assert all((tmp_path / path).stat().st_size > 1000 for path in paths)
+    paths = done.stdout.splitlines()[-4:]
+    assert paths == [f"drawn/compare-iommu-{run.run_id}.{kind}" for kind in ("svg", "pdf", "png", "csv")]
+    assert all((tmp_path / path).stat().st_size > 100 for path in paths)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
@@ -130,3 +132,24 @@ def test_a_knob_with_many_levels_is_no_comparison(tmp_path: Path) -> None:
         for repeat in range(2)
     ]
     assert compare_knobs(read_run(synthetic.write_run(tmp_path / "run", trials, row="I-WAYS"))) == {}
+
+
+def test_what_is_the_same_number_everywhere_is_left_out_unless_asked_for(tmp_path: Path) -> None:
+    run = iommu_run(tmp_path / "run")
+    assert "loss_share" not in {each.metric for each in compare_levels(run, "iommu", None)}
+    assert {each.metric for each in compare_levels(run, "iommu", ["loss_share"])} == {"loss_share"}
+
+
+def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
+    one = iommu_run(tmp_path / "one", run_id="first", spec={"parameters": {"burst": 32}})
+    two = iommu_run(tmp_path / "two", run_id="second", spec={"parameters": {"burst": 64}})
+    done = pollscope("compare", one.path, two.path, "--metric", "rx_pps", "--out", "c.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:4] == [
+        f"A: {one.path}",
+        f"B: {two.path}",
+        "What differs between them:",
+        "  parameters.burst: 32 in A, 64 in B",
+    ]
+    assert "intervals leave 1 out; chance alone would give about 0.15." in done.stdout
+    assert done.stdout.split()[-2:] == ["c.svg", "c.csv"]

@@ -11,7 +11,7 @@ import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
 
-from pollscope.analysis.figures import figure_of, figures_of, save_figure
+from pollscope.analysis.figures import Target, figure_of, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.s_f5 import OTHER_DEFINITIONS
@@ -58,7 +58,7 @@ def drawn(row: str) -> PaperFigure:
 
 
 def svg_of(run: RunFolder, row: str, out: Path) -> str:
-    return save_figure(drawn(row), run, out, row)[0].read_text(encoding="utf-8")
+    return save_figure(drawn(row), run, Target(out, row))[0].read_text(encoding="utf-8")
 
 
 def words(svg: str) -> str:
@@ -67,11 +67,11 @@ def words(svg: str) -> str:
     return " ".join(" ".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
 
 
-def test_a_figure_is_svg_pdf_and_png(tmp_path: Path) -> None:
+def test_a_figure_is_svg_pdf_and_png_with_its_numbers(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F5", tax_trials())
-    paths = save_figure(drawn("S-F5"), run, tmp_path / "out", "S-F5")
+    paths = save_figure(drawn("S-F5"), run, Target(tmp_path / "out", "S-F5"))
     heads = [path.read_bytes()[:8] for path in paths]
-    assert [path.name for path in paths] == ["S-F5.svg", "S-F5.pdf", "S-F5.png"]
+    assert [path.name for path in paths] == ["S-F5.svg", "S-F5.pdf", "S-F5.png", "S-F5.csv"]
     assert heads[0].startswith(b"<?xml")
     assert heads[1].startswith(b"%PDF")
     assert heads[2] == b"\x89PNG\r\n\x1a\n"
@@ -206,7 +206,7 @@ def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
 
 def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F8", poll_trials())
-    first, second = (save_figure(drawn("S-F8"), run, tmp_path / name, "f") for name in ("a", "b"))
+    first, second = (save_figure(drawn("S-F8"), run, Target(tmp_path / name, "f")) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
@@ -220,7 +220,7 @@ def test_command_prints_the_files(tmp_path: Path) -> None:
     run = run_of(tmp_path / "results" / "s" / RUN_ID, "S-F8", poll_trials())
     done = pollscope("figures", run.path, "--out", "drawn", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["drawn/S-F8.svg", "drawn/S-F8.pdf", "drawn/S-F8.png"]
+    assert done.stdout.split() == [f"drawn/S-F8.{kind}" for kind in ("svg", "pdf", "png", "csv")]
     # Without a run: the newest of each spec below ./results.
     assert pollscope("figures", "--paper", "socc19", cwd=tmp_path).returncode == 0
     assert (tmp_path / "figures" / "S-F8.svg").exists()
@@ -229,7 +229,7 @@ def test_command_prints_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["figures", "nowhere"], "is not a run folder"),
+        (["figures", "nowhere"], "there is no such run"),
         (["figures"], "holds no run folder"),
         (["figures", "--paper", "nature"], "nature"),
     ],

@@ -11,7 +11,7 @@ from synthetic_run import canary, trial, write_run
 
 from pollscope.analysis.claims import evaluate_run
 from pollscope.analysis.claims.evaluate import _finding
-from pollscope.analysis.claims.model import Claim, Ratio, Within
+from pollscope.analysis.claims.model import Claim
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
 from pollscope.analysis.drift import drift
@@ -21,6 +21,7 @@ from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.metrics.ground import BETWEEN, judge_ground, standing, trial_labels
+from pollscope.spec.predicates import Ratio, Within
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
@@ -205,7 +206,7 @@ def test_a_comparison_across_grounds_is_flagged(tmp_path: Path) -> None:
     assert all(each.footing.same is False for each in apart)
     text = comparison_text(apart)
     assert "2 of 2 compare trials on different ground (marked !)" in text
-    assert f"{on_a.run_id}: A in 3 trials" in text or "first: A in 3 trials; second: B in 3 trials" in text
+    assert "run A: A in 3 trials; run B: B in 3 trials" in text
 
 
 def test_levels_on_uneven_ground_are_flagged(tmp_path: Path) -> None:

@@ -307,7 +307,8 @@ def test_commands_end_to_end(tmp_path: Path) -> None:
     assert "What differs from the paper's experiment:" in pollscope("claims", run, cwd=tmp_path).stdout
     assert "load_of_max 50 %" in pollscope("compare", run, "--by", "load_of_max", cwd=tmp_path).stdout
     assert (tmp_path / f"figures/compare-load_of_max-{read_run(run).run_id}.png").exists()
-    several = pollscope("report", run, run, cwd=tmp_path)
+    other = synthetic.write_run(tmp_path / "other", tax_trials())
+    several = pollscope("report", run, other, cwd=tmp_path)
     assert several.stdout.strip() == "report.html"
 
 

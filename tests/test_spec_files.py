@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pollscope.base.errors import UsageError
-from pollscope.spec import Overrides, SpecError, load_file, load_text
+from pollscope.spec import Overrides, SpecError, find_specs, load_file, load_text
 
 FOLDER = Path(__file__).parent / "specs"
 CHECKOUT = FOLDER.parent.parent
@@ -68,3 +68,51 @@ def test_rows_are_found_and_unique() -> None:
         spec = load_file(path).spec
         for name in (spec.name, *spec.all_rows):
             assert names.setdefault(name, path) == path, f"{name} is in {names[name]} and in {path}"
+
+
+OWN = "format: 1\nname: own\ntitle: t\nparameters: {load_pps: 2 Mpps}\nfactors: {burst: [1, 2, 4, 8, 32]}\n"
+
+
+def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
+    loaded = load_text(OWN, "own.yaml", Overrides(quick=True))
+    assert loaded.spec.levels == {"burst": (1, 4, 32)}
+    assert loaded.spec.trial.window_ns == 200_000_000
+    assert loaded.left_out == (
+        "burst: 3 of 5 levels",
+        "windows of 200 ms instead of 1 s",
+        "3 repeats instead of 5 repeats",
+    )
+    assert load_text(OWN, "own.yaml").left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("parameters.load_pps=5", "did you mean 5 Mpps?"),
+        ("collectors=[{name: kernel-load, interval: 2 s}]", "kernel-load delivers every 2 s, but a window lasts 1 s"),
+    ],
+)
+def test_a_probable_slip_is_said(change: str, sentence: str) -> None:
+    from pollscope.spec.advice import advice
+
+    (said,) = advice(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec)
+    assert sentence in said
+    assert advice(load_text(OWN, "own.yaml").spec) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("parameters.load_pps=0", "load: no packet"),
+        ("parameters.load_pps=5", "load: 5 packets/s"),
+        ("parameters.load_pps=2500000", "load: 2.5 Mpps"),
+    ],
+)
+def test_the_load_is_said_in_words(change: str, text: str) -> None:
+    from pollscope.spec import advice
+
+    assert advice.load_text(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec) == text
+
+
+def test_names_and_rows_are_found_in_any_case() -> None:
+    assert find_specs("s-f5") == find_specs("S-F5") == find_specs("S-F5-POLLING-TAX")

@@ -12,6 +12,7 @@ from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.ground import UNKNOWN_FOOTING, Footing, footing, labelled_together
 from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, level_text, measured
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import KNOB_PREFIX
 from pollscope.stats.estimates import CONFIDENCE, Estimate, difference_p
@@ -46,7 +47,7 @@ class Difference:
     without a unit. `p` is the probability of means so far apart if they are equal, NaN with too few trials; `adjusted`
     is the same among all differences of the comparison (Benjamini & Hochberg 1995). `footing` tells whether both sides
     stand on the same ground; `accounting_apart` names the side whose cycles were accounted in the way of before,
-    where the other's were not.
+    where the other's were not. `flagged` counts the disturbed trials of both sides.
     """
 
     metric: str
@@ -61,6 +62,13 @@ class Difference:
     relative: bool = False
     footing: Footing = UNKNOWN_FOOTING
     accounting_apart: str = ""
+    flagged: tuple[int, int] = (0, 0)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether both sides are one and the same number in every trial, which no comparison needs."""
+        ends = {each for side in (self.first, self.second) for each in (side.low, side.value, side.high)}
+        return len(ends) == 1
 
     @property
     def beyond_noise(self) -> bool:
@@ -77,17 +85,26 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
     runs = (first, second)
     labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
     tables = [measured(table) for table in labelled]
-    names = ("first", "second") if first.run_id == second.run_id else (first.run_id, second.run_id)
+    names = ("run A", "run B")
+    # A factor that has one and the same level everywhere tells nothing; a level that only one run gives is its own.
+    constant = _constants(tables)
     found = []
     for metric in _chosen(metrics):
-        left, right = ({sample.label(): sample for sample in by_point(table, metric)} for table in tables)
+        left, right = ({sample.label(*constant): sample for sample in by_point(table, metric)} for table in tables)
         found += [_difference(metric, label, names, left[label], right[label]) for label in left if label in right]
     if unknown:
         found = [replace(each, footing=Footing(None, unknown)) for each in found]
     old = [name for name, run in zip(names, runs, strict=True) if trials_of_before(run)]
     if len(old) == 1:
         found = [replace(each, accounting_apart=old[0]) if each.metric in TOUCHED else each for each in found]
-    return _not_empty(found, "the runs have no point with a common metric")
+    return _not_empty(found, "the runs have no point with a common metric", metrics)
+
+
+def _constants(tables: Sequence[pd.DataFrame]) -> list[str]:
+    """The factors that have one level, the same wherever they are given."""
+    names = dict.fromkeys(name for table in tables for name in factors(table))
+    columns = {name: [table[f"factor.{name}"] for table in tables if f"factor.{name}" in table] for name in names}
+    return [name for name, found in columns.items() if pd.concat(found).dropna().nunique() == 1]
 
 
 def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
@@ -98,7 +115,7 @@ def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -
     """
     table = measured(current_table(run))
     factor = _swept(factor, factors(table), run)
-    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}")
+    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}", metrics)
 
 
 def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
@@ -138,12 +155,18 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
         raise UsageError("pairs are compared with their own baselines; this run has none", str(run.path), "baseline")
     found = []
     for metric in _chosen(metrics):
-        sides = [{each.label(): each for each in by_point(_relative(table, pair, metric), metric)} for pair in pairs]
+        sides = [{each.label(): each for each in _shares_of_baseline(table, pair, metric)} for pair in pairs]
         for pair, other in zip(pairs[1:], sides[1:], strict=True):
             names = f"pair {pairs[0]}", f"pair {pair}"
             both = [label for label in sides[0] if label in other]
             found += [replace(_difference(metric, at, names, sides[0][at], other[at]), relative=True) for at in both]
-    return _not_empty(found, "no metric was measured on two pairs and in their baselines")
+    return _not_empty(found, "no metric was measured on two pairs and in their baselines", metrics)
+
+
+def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
+    """The samples of a pair, which as ratios to its baselines have not the limits of the metric."""
+    found = by_point(_relative(table, pair, metric), metric)
+    return [replace(each, limits=(each.limits[0], math.inf)) for each in found]
 
 
 def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
@@ -168,10 +191,12 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
     return [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]
 
 
-def _not_empty(found: list[Difference], complaint: str) -> list[Difference]:
+def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] | None) -> list[Difference]:
+    """The differences, adjusted; constants are left out unless their metric was asked for."""
     if not found:
         raise UsageError(complaint, remedy="choose others with --metric")
-    return _adjusted(found)
+    moving = [each for each in found if metrics or not each.is_constant]
+    return _adjusted(moving or found)
 
 
 def _adjusted(found: Sequence[Difference]) -> list[Difference]:
@@ -186,7 +211,9 @@ def _difference(metric: str, point: str, names: tuple[str, str], first: PointVal
     stand = footing([(names[0], first.grounds), (names[1], second.grounds)])
     p = difference_p(first.values, second.values, math.hypot(first.error, second.error))
     ratio = second.over(first)
-    return Difference(metric, point or "all", *names, first.estimate, second.estimate, ratio, p, footing=stand)
+    sides = first.estimate, second.estimate
+    flagged = first.flagged, second.flagged
+    return Difference(metric, point or "all", *names, *sides, ratio, p, footing=stand, flagged=flagged)
 
 
 def comparison_text(differences: Sequence[Difference]) -> str:
@@ -203,10 +230,56 @@ def comparison_text(differences: Sequence[Difference]) -> str:
             *lines,
             f"{count} of {len(differences)} differences exceed noise (marked *; among so many, at most "
             f"{100 * FALSE_DISCOVERIES:g} % of the marked ones by chance, while each interval stands for itself).",
+            *_chance(differences),
+            *_flagged(differences),
             *_ground(differences),
             *_accounting(differences),
         ]
     )
+
+
+def _chance(differences: Sequence[Difference]) -> list[str]:
+    """How many intervals would leave 1 out if nothing at all differed."""
+    known = [each for each in differences if each.ratio.has_interval]
+    apart = sum(not each.ratio.low <= 1 <= each.ratio.high for each in known)
+    if not known:
+        return []
+    return [
+        f"{apart} of {len(known)} intervals leave 1 out; chance alone would give about "
+        f"{human_number((1 - CONFIDENCE) * len(known))}."
+    ]
+
+
+def _flagged(differences: Sequence[Difference]) -> list[str]:
+    """How many trials are flagged, of the metric and point with the most on both sides."""
+    sides = [
+        (each, n, of.n) for each in differences for n, of in zip(each.flagged, (each.first, each.second), strict=True)
+    ]
+    if not any(flagged for _, flagged, _ in sides):
+        return []
+    metric = differences[0].metric
+    own = [(flagged, n) for each, flagged, n in sides if each.metric == metric]
+    return [
+        f"{sum(flagged for flagged, _ in own)} of {sum(n for _, n in own)} trials ({metric}) are flagged as disturbed."
+    ]
+
+
+def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:
+    """The comparison as rows of a table, in base units; what is not known is empty."""
+    return [
+        {"metric": each.metric, "unit": metric_dictionary()[each.metric].unit, "point": each.point}
+        | _side("first", each.first_name, each.first)
+        | _side("second", each.second_name, each.second)
+        | _side("ratio", "", each.ratio)
+        | {"p_adjusted": each.adjusted, "beyond_noise": each.beyond_noise}
+        for each in differences
+    ]
+
+
+def _side(side: str, name: str, estimate: Estimate) -> dict[str, object]:
+    low, high = (end if estimate.has_interval else None for end in (estimate.low, estimate.high))
+    named = {side: name} if name else {}
+    return {**named, f"{side}_value": estimate.value, f"{side}_low": low, f"{side}_high": high, f"{side}_n": estimate.n}
 
 
 def _ground(differences: Sequence[Difference]) -> list[str]:
@@ -245,7 +318,7 @@ def _accounting(differences: Sequence[Difference]) -> list[str]:
 
 def _row(each: Difference) -> tuple[str, ...]:
     metric = metric_dictionary()[each.metric]
-    show = (lambda value: f"{value:.4g} of its baseline") if each.relative else metric.text
+    show = (lambda value: f"{human_number(value, 4)} of its baseline") if each.relative else metric.text
     first = f"{each.first_name}: {show(each.first.value)}"
     second = f"{each.second_name}: {show(each.second.value)}"
     return each.metric, each.point, first, second, _ratio_text(each.ratio), _marks(each)
@@ -259,6 +332,7 @@ def _marks(each: Difference) -> str:
 def _ratio_text(ratio: Estimate) -> str:
     if ratio.value != ratio.value:
         return "no ratio: the first is zero"
+    value, low, high = (human_number(each, 4) for each in (ratio.value, ratio.low, ratio.high))
     if not ratio.has_interval:
-        return f"{ratio.value:.4g} (too few trials for an interval)"
-    return f"{ratio.value:.4g} ({ratio.low:.4g} to {ratio.high:.4g})"
+        return f"{value} ({'too few trials for an interval' if ratio.n < 2 else 'its interval is unbounded'})"
+    return f"{value} ({low} to {high})"

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import special
 
-from pollscope.base.units import human
+from pollscope.base.units import human, human_number, human_share
+from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.spec.model import KNOB_PREFIX, Parameters
-from pollscope.stats.estimates import CONFIDENCE, Estimate, mean_estimate, ratio_estimate
+from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, mean_estimate, ratio_estimate
 
 # Factors whose levels are shares and are shown in percent.
 SHARE_FACTORS = ("load_of_max", "load_of_line", "concentrated_share", "background_probability")
@@ -30,6 +31,8 @@ class PointValues:
     error: float = 0.0  # mean half-width of the 95 % intervals that single trials have by themselves
     grounds: tuple[str, ...] = ()
     beside: tuple[float, ...] = ()  # what a second metric was in the same trials
+    limits: tuple[float, float] = NO_LIMITS  # between which the metric lies by its nature
+    flagged: int = 0  # how many of the trials are flagged
 
     @property
     def estimate(self) -> Estimate:
@@ -38,7 +41,8 @@ class PointValues:
 
     def at(self, confidence: float) -> Estimate:
         """The same with an interval of that level."""
-        return mean_estimate(self.values, confidence).widened(self._own_error(confidence))
+        alone = mean_estimate(self.values, confidence, self.limits)
+        return alone.widened(self._own_error(confidence)).clipped(self.limits)
 
     def over(self, other: "PointValues", confidence: float = CONFIDENCE) -> Estimate:
         """This mean over another's; the interval holds what the trials of both do not know by themselves, too."""
@@ -46,7 +50,8 @@ class PointValues:
         if math.isnan(ratio.value):
             return ratio
         errors = math.hypot(self._own_error(confidence), ratio.value * other._own_error(confidence))
-        return ratio.widened(errors / abs(other.estimate.value))
+        wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
+        return wide.clipped((0.0, math.inf)) if min(self.limits[0], other.limits[0]) >= 0 else wide
 
     def _own_error(self, confidence: float) -> float:
         return self.error * _deviates(confidence) / _deviates(CONFIDENCE)
@@ -134,7 +139,9 @@ def _error(rows: pd.DataFrame, metric: str) -> float:
 def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside: str | None) -> PointValues:
     values = tuple(float(value) for value in rows[f"metric.{metric}"])
     other = () if beside is None else tuple(float(value) for value in rows[f"metric.{beside}"])
-    return PointValues(levels, values, _error(rows, metric), tuple(str(label) for label in rows["ground"]), other)
+    grounds = tuple(str(label) for label in rows["ground"])
+    limits, flagged = metric_dictionary()[metric].limits, int((rows["status"] == "flagged").sum())
+    return PointValues(levels, values, _error(rows, metric), grounds, other, limits, flagged)
 
 
 def _is_missing(level: object) -> bool:
@@ -157,10 +164,10 @@ def groups(found: Sequence[PointValues], factor: str) -> Iterator[tuple[str, lis
         if factor in sample.levels:
             by_rest.setdefault(sample.label(factor), []).append(sample)
     for label, members in by_rest.items():
-        yield label, sorted(members, key=lambda sample: _rank(sample.levels[factor]))
+        yield label, sorted(members, key=lambda sample: level_rank(sample.levels[factor]))
 
 
-def _rank(level: Level) -> tuple[float, str]:
+def level_rank(level: Level) -> tuple[float, str]:
     """Numbers by value, `4 ways` by its number, other text after them."""
     if not isinstance(level, str):
         return float(level), ""
@@ -179,10 +186,10 @@ def absence(table: pd.DataFrame, metric: str) -> str:
 def level_text(factor: str, level: Level) -> str:
     """A level for humans: shares in percent, rates with a prefix."""
     if factor in SHARE_FACTORS:
-        return f"{100 * float(level):g} %"
+        return human_share(float(level), 6)
     if factor == "load_pps":
         return human(float(level), "pps", digits=6)
-    return f"{level:g}" if isinstance(level, float) else str(level)
+    return human_number(level, 6) if isinstance(level, float) else str(level)
 
 
 FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_pps": "load"}

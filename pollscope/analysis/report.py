@@ -18,7 +18,7 @@ from pollscope.analysis.claims import Verdict, evaluate_run
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.collected import Delivery, MeansTable, deliveries, means_tables
 from pollscope.analysis.compare import compare_knobs
-from pollscope.analysis.figures import figures_of, inline_comparison, inline_svg
+from pollscope.analysis.figures import figures_of, inline_comparison, inline_svg, refused_figures
 from pollscope.analysis.figures.files import font_face
 from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
 from pollscope.analysis.ground import GroundTable, ground_table
@@ -88,7 +88,7 @@ TABLES = {"Every point": POINT_METRICS, "Latency": LATENCY_METRICS, "Loss and or
 class DrawnFigure:
     """A figure inside the page."""
 
-    row: str
+    heading: str
     title: str
     svg: Markup
     caption: str
@@ -171,7 +171,7 @@ def _section(run: RunFolder, number: int) -> RunSection:
         title=str(run.meta.get("title") or run.meta["spec_name"]),
         rows=rows_of(run),
         mark=_mark(run, table),
-        cautions=cautions(run, table),
+        cautions=[*cautions(run, table), *(Caution("figure", text) for text in refused_figures(run))],
         verdicts=verdicts,
         differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
         citation="; ".join(citation(paper) for paper in papers),
@@ -201,7 +201,8 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
     for figure in figures_of(run):
         svg, caption = inline_svg(figure, run)
         prefix = f"r{number}-{figure.row.lower()}-"
-        found.append(DrawnFigure(figure.row, figure.title, Markup(_embedded(svg, prefix, figure.title)), caption))
+        drawn = Markup(_embedded(svg, prefix, figure.title))
+        found.append(DrawnFigure(figure.heading, figure.title, drawn, caption))
     return found
 
 
@@ -212,7 +213,7 @@ def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
         title = f"Levels of {knob}, all else equal"
         svg, caption = inline_comparison(differences, run)
         drawn = Markup(_embedded(svg, f"r{number}-compare-{knob}-", title))
-        found.append(DrawnFigure(str(run.meta["row"]), title, drawn, caption))
+        found.append(DrawnFigure(title, title, drawn, caption))
     return found
 
 

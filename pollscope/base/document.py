@@ -120,15 +120,8 @@ def _plain(node: Any) -> Any:
     return node
 
 
-def with_quick(document: Document) -> Document:
-    """Lays the document's `quick` section over it.
-
-    Raises:
-        UsageError: there is no `quick` section.
-    """
-    quick = document.data.get("quick")
-    if not isinstance(quick, dict):
-        raise UsageError("has no `quick:` section, so --quick has no meaning", document.name, "leave --quick away")
+def with_quick(document: Document, quick: Mapping[str, Any]) -> Document:
+    """Lays a `quick` section, the document's own or one made for it, over the document."""
     for key, value in quick.items():
         entries = value.items() if key in _MERGED_BY_KEY and isinstance(value, dict) else [(None, value)]
         for name, entry in entries:
@@ -138,9 +131,10 @@ def with_quick(document: Document) -> Document:
 
 
 def _moved(document: Document, source: Path, target: Path) -> dict[Path, str]:
-    return {
+    found = {
         target + path[len(source) :]: place for path, place in document.origins.items() if path[: len(source)] == source
     }
+    return found or {target: f"{document.name} with --quick"}  # a section that was made has no lines
 
 
 def with_setting(document: Document, setting: str) -> Document:

@@ -5,6 +5,7 @@ PollscopeError
 +-- UsageError       exit 2: bad usage, spec, devargs or result folder
 |   +-- WrongTestbed   a spec is not meant for this kind of testbed
 +-- HostError        exit 3: this host or testbed cannot do it
+|   +-- DiskError      a disk takes no more
 |   +-- CannotHost     it can host no point of a spec, or lacks a collector that the spec requires
 +-- TrialError       exit 1: ran, but a trial failed
 """
@@ -73,6 +74,10 @@ class HostError(PollscopeError):
 
 class CannotHost(HostError):
     """This testbed cannot host a spec; of a list of specs the others run."""
+
+
+class DiskError(HostError):
+    """A disk is full, read-only or broken; what was on it can still be read."""
 
 
 class TrialError(PollscopeError):

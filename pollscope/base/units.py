@@ -5,9 +5,11 @@ Inside the program every number is in the base unit of its dimension (ns, B, pps
 specs and on screens. A unit is never guessed: a bare number is accepted only where the key's own name carries the unit.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -100,32 +102,49 @@ def parse(text: object, dimension: Dimension) -> int | float:
     return parse_quantity(text, dimension).in_base()
 
 
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_IEC_PREFIXES = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+# Units that a prefix is written against: `12.5 Mpps`, but `3.1 M polls/s`.
+_JOINT = ("pps", "bit/s", "B/s", "W", "Hz")
+# Nearer to zero than this, digits say nothing.
+_NEXT_TO_NOTHING = 1e-6
+_SINGULAR = {"packets": "packet", "reads": "read", "ticks": "tick", "clocks": "clock", "cycles": "cycle"}
 
 
-def _significant(value: float, digits: int = 3) -> str:
-    """So many significant digits, all of those before the point; an exponent only far below 1."""
-    text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text else text
+def human_number(value: float, digits: int = 3) -> str:
+    """A number for a reader in plain decimal notation, whatever its size: `0.00012`, `12.5`, `1,234`, `1,550,000`.
 
-
-def _rounded(value: float, digits: int = 3) -> float:
-    """What a reader will see: 999.9 is 1000, and so belongs to the next prefix."""
-    return float(f"{value:.{digits}g}")
-
-
-def human_number(value: float) -> str:
-    """A number for a reader: three significant digits without an exponent below a million."""
-    return f"{value:,.0f}" if abs(_rounded(value)) >= 1000 and abs(value) < 1e6 else f"{value:.3g}"
+    Below a million whole digits are never rounded away. What is no number is called so: `absent`, `unbounded`.
+    """
+    if math.isnan(value):
+        return "absent"
+    if math.isinf(value):
+        return "unbounded"
+    if value != 0 and abs(value) < _NEXT_TO_NOTHING:
+        return "about 0"
+    rounded = value if 10**digits <= abs(value) < 1e6 else float(f"{value:.{digits}g}")
+    if abs(rounded) >= 10 ** (digits - 1):
+        return f"{rounded:,.0f}"
+    return f"{Decimal(f'{rounded:.{digits}g}'):f}"
 
 
 def human(value: float, unit: str, digits: int = 3) -> str:
     """An amount for a reader, with an SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'."""
+    if not math.isfinite(value):
+        return human_number(value)
     for factor, prefix in _PREFIXES:
-        if abs(_rounded(value, digits)) >= factor:
-            joint = "" if unit in ("pps", "bit/s", "B/s", "W") else " "
-            return f"{_significant(value / factor, digits)} {prefix}{joint}{unit}"
-    return f"{_significant(value, digits)} {unit}".rstrip()
+        if abs(float(f"{value:.{digits}g}")) >= factor:
+            joint = "" if unit in _JOINT else " "
+            return f"{human_number(value / factor, digits)} {prefix}{joint}{unit}".rstrip()
+    return with_unit(human_number(value, digits), unit)
+
+
+def with_unit(number: str, unit: str) -> str:
+    """A number and its unit, which stands in the singular behind a one; what is no number has none."""
+    if number in ("absent", "unbounded"):
+        return number
+    head, slash, rest = unit.partition("/")
+    return f"{number} {_SINGULAR.get(head, head) if number == '1' else head}{slash}{rest}".rstrip()
 
 
 def human_rate(pps: float) -> str:
@@ -134,17 +153,17 @@ def human_rate(pps: float) -> str:
 
 
 def human_size(size_bytes: float) -> str:
-    """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits or all of those before the point."""
-    for power, prefix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
-        if round(abs(size_bytes) / 2 ** (power - 10)) >= 2**10:
-            return f"{_significant(size_bytes / 2**power)} {prefix}B"
+    """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits."""
+    for factor, prefix in _IEC_PREFIXES:
+        if abs(float(f"{size_bytes:.3g}")) >= factor:
+            return f"{human_number(size_bytes / factor)} {prefix}B"
     return f"{size_bytes:.0f} B"
 
 
 def human_time(seconds: float) -> str:
     """A duration for a reader: `450 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if round(seconds * 1000) < 1000:
-        return f"{seconds * 1000:.0f} ms"
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 or seconds == 0 else human_ns(seconds * 1e9)
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -156,6 +175,11 @@ def human_time(seconds: float) -> str:
 def human_ns(value_ns: float) -> str:
     """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; three digits, for measured times."""
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if abs(_rounded(value_ns)) >= factor:
-            return f"{_significant(value_ns / factor)} {unit}"
-    return f"{_significant(value_ns)} ns"
+        if math.isfinite(value_ns) and abs(float(f"{value_ns:.3g}")) >= factor:
+            return f"{human_number(value_ns / factor)} {unit}"
+    return with_unit(human_number(value_ns), "ns")
+
+
+def human_share(share: float, digits: int = 3) -> str:
+    """A share in percent: `41.3 %`."""
+    return with_unit(human_number(100 * share, digits), "%")

@@ -7,6 +7,7 @@ A command raises `PollscopeError`; `main` turns it into one line on standard err
 with another code than 0 raises `typer.Exit(code)`.
 """
 
+import errno
 import importlib
 import os
 import signal
@@ -23,6 +24,7 @@ from pollscope.base.errors import ExitCode, PollscopeError, reason_of
 # name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
 COMMANDS = {
     "doctor": "What this host can measure, what not, and why.",
+    "new": "Write a commented spec to start from.",
     "validate": "Check specs; nothing is run.",
     "schema": "Print the JSON Schema of a spec.",
     "plan": "Trials in order, expected time, points left out and why.",
@@ -39,6 +41,9 @@ COMMANDS = {
 
 # A shell sets it when it asks for the words that may follow (pollscope --show-completion).
 COMPLETING = "_POLLSCOPE_COMPLETE"
+
+# What a full, read-only or broken disk answers.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 EXAMPLES = """Examples:
 
@@ -65,10 +70,12 @@ def _run(arguments: list[str]) -> int:
         )
     except PollscopeError as error:
         return _fail(str(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        return _fail(f"{reason_of(error)} (nothing that was on the disk is lost)", ExitCode.HOST)
     except typer.TyperException as error:
         return _fail(error.format_message(), ExitCode.USAGE)
-    except OSError as error:  # a full disk, a folder that went away: no defect of the program
-        return _fail(reason_of(error), ExitCode.HOST)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
     if result == ExitCode.INTERRUPTED:

@@ -3,25 +3,25 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import JsonFlag, PaperName
+from pollscope.cli.words import JsonFlag, PaperName, RunWords
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
 
 EXAMPLES = (
-    "pollscope claims results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
-    "pollscope claims results/*/* --json",
+    "pollscope claims latest",
+    "pollscope claims results/s-f5-polling-tax/20261120T162617Z-1a2b3c --json",
     "pollscope claims --paper intrahost",
 )
 
 
 def claims(
-    runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN...]", help="Run folders.")] = None,
+    runs: RunWords = None,
     paper: PaperName = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -32,11 +32,12 @@ def claims(
     are.
     """
     from pollscope.analysis.claims import evaluate_run, judge_tables
+    from pollscope.store.find import find_runs
     from pollscope.store.run_folder import read_run
 
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
-    places = list(runs or [])
+    places = find_runs(runs or ())
     judged = [evaluate_run(run) for run in [read_run(path) for path in places]]
     verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]
     if paper is not None and (tables := judge_tables(paper)):
@@ -51,7 +52,7 @@ def claims(
 
 def _show(path: Path, verdicts: "list[Verdict]") -> None:
     if not verdicts:
-        typer.echo(f"{path}: no claim is known for the rows of this run")
+        typer.echo(f"{path}: no claim is known for this run; `claims:` in its spec states some (docs/claims.md)")
         return
     for verdict in verdicts:
         typer.echo(verdict.text())

@@ -2,28 +2,36 @@
 """`pollscope compare`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pollscope.base.errors import UsageError
 from pollscope.cli.words import MetricNames
 
+if TYPE_CHECKING:
+    from pollscope.store.run_folder import RunFolder
+
 EXAMPLES = (
-    "pollscope compare results/s-f8-poll-rate/A results/s-f8-poll-rate/B",
-    "pollscope compare results/s-f5-polling-tax/A --by queues --metric tax_share",
-    "pollscope compare results/i-iommu/A --by iommu --out figures",
+    "pollscope compare results/s-f8-poll-rate/20261120T162617Z-1a2b3c latest",
+    "pollscope compare latest --by queues --metric tax_share",
+    "pollscope compare i-iommu --by iommu --out iommu.pdf",
 )
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="A B | RUN", help="Two run folders, or one with --by; names of specs, or `latest`."),
+    ],
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob, or the pairs."),
     ] = None,
     metrics: MetricNames = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the figure goes.")] = Path("figures"),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR|FILE", help="Where the figure goes; x.pdf is this one file.")
+    ] = Path("figures"),
 ) -> None:
     """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
 
@@ -33,25 +41,43 @@ def compare(
     """
     from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
     from pollscope.analysis.figures import save_comparison
+    from pollscope.cli.outputs import figure_out
+    from pollscope.store.find import find_run
     from pollscope.store.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
-    folders = [read_run(path) for path in runs]
+    target = figure_out(out)
+    folders = [read_run(find_run(word)) for word in runs]
     if by is None:
         lines = compare_runs(folders[0], folders[1], metrics)
     elif by == "pair":
         lines = compare_pairs(folders[0], metrics)
     else:
         lines = compare_levels(folders[0], by, metrics)
+    for line in _sides(folders):
+        typer.echo(line)
     typer.echo(comparison_text(lines))
     title, name = _names([folder.run_id for folder in folders], by)
-    for path in save_comparison(lines, folders, title, out, name):
+    for path in save_comparison(lines, folders, title, target.target(name)):
         typer.echo(path)
+
+
+def _sides(runs: "list[RunFolder]") -> list[str]:
+    """Which run is A, which is B, and what differs between them besides the results; empty for one run."""
+    if len(runs) == 1:
+        return []
+    from pollscope.analysis.run_differences import differences_of
+
+    apart = differences_of(*runs)
+    heads = [f"{letter}: {run.path}" for letter, run in zip("AB", runs, strict=True)]
+    if not apart:
+        return [*heads, "Spec, host, build and knobs are the same.", ""]
+    return [*heads, "What differs between them:", *(f"  {line}" for line in apart), ""]
 
 
 def _names(runs: list[str], by: str | None) -> tuple[str, str]:
     """Title and file name of the figure."""
     if by is None:
-        return f"Run {runs[1]} against run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
+        return f"B, run {runs[1]}, against A, run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
     return f"Levels of {by}, all else equal", f"compare-{by}-{runs[0]}"

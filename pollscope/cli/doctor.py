@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pollscope.base.errors import ExitCode
 from pollscope.cli.words import JsonFlag
-from pollscope.run.doctor import Check, can_measure, examine, to_json
+from pollscope.run.doctor import Check, answer, can_measure, examine, to_json
 from pollscope.run.selftest import run_selftest
 
 EXAMPLES = (
@@ -51,6 +51,7 @@ def _show(findings: list[Check], rows: list[dict[str, Any]]) -> None:
         screen.print(table)
     if rows:
         screen.print(_selftest_table(rows))
+    screen.print(answer(findings), markup=False, soft_wrap=True)
 
 
 def _selftest_table(rows: list[dict[str, Any]]) -> Table:

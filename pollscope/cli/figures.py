@@ -1,58 +1,127 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope figures`."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import PaperName
+from pollscope.cli.words import PaperName, RunWords
+
+if TYPE_CHECKING:
+    from pollscope.analysis.figures.figure import PaperFigure
+    from pollscope.cli.outputs import Out
+    from pollscope.store.run_folder import RunFolder
 
 EXAMPLES = (
-    "pollscope figures results/*/* --out figures",
+    "pollscope figures latest",
+    "pollscope figures latest --x burst --y rx_pps,tax_share_running --by queues --log x",
+    "pollscope figures latest --x queues --y poll_rate_hz --ratio-to 1 --width column --out rate.pdf",
     "pollscope figures --paper socc19",
-    "pollscope figures --paper intrahost",
 )
+Words = Annotated[list[str] | None, typer.Option(metavar="NAME")]
+PAGE = "page"
 
 
 def figures(
-    runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN...]", help="Run folders; default: the newest of each spec.")
-    ] = None,
+    runs: RunWords = None,
     paper: PaperName = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("figures"),
+    x: Annotated[str | None, typer.Option("--x", metavar="FACTOR", help="The factor along the x axis.")] = None,
+    y: Annotated[
+        list[str] | None, typer.Option("--y", metavar="METRIC,...", help="Metrics, a panel each (docs/metrics.md).")
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="FACTOR,...", help="Factors whose levels are lines.")
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option("--at", metavar="FACTOR=LEVEL", help="Hold a factor at one of its levels.")
+    ] = None,
+    ratio_to: Annotated[
+        str | None,
+        typer.Option("--ratio-to", metavar="LEVEL", help="Divide by this level of the lines or of x; or FACTOR=LEVEL."),
+    ] = None,
+    log: Annotated[list[str] | None, typer.Option("--log", metavar="x|y", help="Logarithmic axes.")] = None,
+    width: Annotated[
+        Literal["column", "page"], typer.Option("--width", help="One column of a printed page, or both.")
+    ] = "page",
+    no_caption: Annotated[bool, typer.Option("--no-caption", help="Leave the caption away.")] = False,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR|FILE", help="Where the files go; x.pdf is this one file.")
+    ] = Path("figures"),
 ) -> None:
-    """Draws the papers' figures from runs, each as SVG, PDF and PNG, and prints the files' paths.
+    """Draws runs as SVG, PDF and PNG, the numbers beside each as CSV, and prints the files' paths.
 
-    A figure is called after its paper row; when several runs show the same row, the run id is added. With --paper, rows
-    whose numbers are that paper's own table are drawn as well; they need no run.
+    Without further options these are the figures of the papers' rows that the run measures and those of its spec
+    (`show:`); where there are none, the first factor is drawn with a rate and the tax. --x, --y, --by, --at, --ratio-to
+    and --log draw what they say of any run; what is not said is chosen as above. With --paper, rows whose numbers are
+    that paper's own table are drawn as well; they need no run.
     """
-    from pollscope.analysis.figures import figures_of, save_figure, save_table_figure, table_figures
+    from pollscope.analysis.figures import save_figure, save_table_figure, table_figures
+    from pollscope.cli.outputs import figure_out
+    from pollscope.store.find import RESULTS, find_runs
     from pollscope.store.run_folder import read_run
 
-    tables = table_figures(paper)
-    for figure in tables:
-        for path in save_table_figure(figure, out):
-            typer.echo(path)
-    if tables and not runs:
-        return
-    chosen = [read_run(path) for path in runs or _newest_runs(Path("results"))]
-    wanted = [(figure, run) for run in chosen for figure in figures_of(run, paper)]
+    asked = {
+        "x": x,
+        "y": _split(y),
+        "by": _split(by),
+        "at": dict(_level(word) for word in at or ()),
+        "ratio_to": ratio_to,
+        "log": _split(log),
+    }
+    asked = {key: value for key, value in asked.items() if value}
+    target = figure_out(out, not no_caption)
+    tables = [] if asked else table_figures(paper)
+    places = [] if runs is None and tables else find_runs(runs or RESULTS)
+    chosen = [read_run(path) for path in places]
+    wanted = _wanted(chosen, paper, asked, width)
     if not wanted and not tables:
-        raise UsageError("none of these runs measures a row that has a figure", remedy="pollscope plan SPEC shows rows")
-    rows = [drawn.row for drawn, _ in wanted]
-    for drawn, run in wanted:
-        name = drawn.row if rows.count(drawn.row) == 1 else f"{drawn.row}-{run.run_id}"
-        for path in save_figure(drawn, run, out, name):
-            typer.echo(path)
+        raise UsageError("none of these runs has anything to draw", remedy="--x and --y say what to draw")
+    _only_one(target, [*tables, *wanted])
+    for table in tables:
+        _echo(save_table_figure(table, target.target(table.row)))
+    names = [figure.row for figure, _ in wanted]
+    for figure, run in wanted:
+        name = figure.row if names.count(figure.row) == 1 else f"{figure.row}-{run.run_id}"
+        _echo(save_figure(figure, run, target.target(name)))
 
 
-def _newest_runs(results: Path) -> Sequence[Path]:
-    """The newest run of every spec; run ids begin with the time, so names sort by age."""
-    specs = sorted(path for path in results.glob("*") if path.is_dir())
-    newest = [max(runs) for runs in ([run.parent for run in spec.glob("*/run.json")] for spec in specs) if runs]
-    if not newest:
-        raise UsageError("holds no run folder", str(results), "name run folders, or measure with `pollscope run`")
-    return newest
+def _wanted(
+    runs: "list[RunFolder]", paper: str | None, asked: dict[str, Any], width: str
+) -> "list[tuple[PaperFigure, RunFolder]]":
+    from pollscope.analysis.figures import asked_figure, figures_of, refused_figures
+
+    if asked:
+        return [(asked_figure(run, asked, width != PAGE), run) for run in runs]
+    for run in runs:
+        for sentence in refused_figures(run, paper):
+            typer.echo(f"{run.path}: {sentence}", err=True)
+    found = [(figure, run) for run in runs for figure in figures_of(run, paper)]
+    if width != PAGE and any(figure.paper for figure, _ in found):
+        raise UsageError("the papers' figures are as wide as a page", "--width column", "--x and --y draw another one")
+    return [(asked_figure(run, {}, True), run) if width != PAGE else (figure, run) for figure, run in found]
+
+
+def _split(words: list[str] | None) -> tuple[str, ...]:
+    return tuple(part.strip() for word in words or () for part in word.split(",") if part.strip())
+
+
+def _level(word: str) -> tuple[str, str]:
+    factor, equals, level = word.partition("=")
+    if not equals:
+        raise UsageError("is not FACTOR=LEVEL", f"--at {word}", "for instance --at lookups=1")
+    return factor.strip(), level.strip()
+
+
+def _only_one(target: "Out", figures: list[Any]) -> None:
+    if target.name is not None and len(figures) > 1:
+        what = f"{len(figures)} figures do not fit into one file"
+        raise UsageError(
+            what, f"--out {target.name}.{target.formats[0]}", "name a folder, or say which with --x and --y"
+        )
+
+
+def _echo(paths: list[Path]) -> None:
+    for path in paths:
+        typer.echo(path)

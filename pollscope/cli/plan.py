@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from pollscope.base.units import human_time
-from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, specs_of
+from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
-from pollscope.run.run import no_point_left
 from pollscope.spec import Overrides, known_specs, load_file
+from pollscope.spec.advice import load_text
 from pollscope.testbeds import DEFAULT, make_testbed
 
 EXAMPLES = (
@@ -35,6 +35,7 @@ def plan(
     empty, paths = [], specs_of([spec])
     for path in paths:
         loaded = load_file(path, Overrides(quick, tuple(settings or ())))
+        say_of(loaded)
         parts = chosen.parts
         plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in parts])
         shown = [
@@ -48,6 +49,8 @@ def plan(
             for each in shown:
                 _show(*each)
         if not any(made.points for made in plans):
+            from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
+
             empty.append(no_point_left(plans, chosen.name))
     if len(empty) == len(paths):
         raise empty[0]
@@ -82,6 +85,7 @@ def _show(made: Plan, testbed: str) -> None:
     longest = made.seconds_at_most
     at_most = f", at most {human_time(longest)}" if longest > made.seconds else ""
     typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
+    typer.echo(load_text(made.spec))
     typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
     for index, trial in enumerate(made.trials, 1):
         searched = f" (a search: about {trial.search_trials} trials, {human_time(trial.seconds)})"

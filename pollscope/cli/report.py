@@ -6,11 +6,18 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = ("pollscope report results/s-f5-polling-tax/20261120T162617Z-1a2b3c", "pollscope report results/*/*")
+from pollscope.cli.words import RunWords
+from pollscope.store.find import LATEST, find_runs
+
+EXAMPLES = (
+    "pollscope report latest",
+    "pollscope report results --out page.html                 the newest run of each spec",
+    "pollscope report results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
+)
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    runs: RunWords = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE.html", help="Default: report.html in the run folder, or here for several."),
@@ -19,11 +26,13 @@ def report(
     """Writes one self-contained HTML page about runs and prints its path.
 
     It opens with what could mislead a reader, then verdicts, figures, claims with their numbers, every point, and facts
-    of the host.
+    of the host. Without a run it is about the latest one.
     """
     from pollscope.analysis.report import write_report
+    from pollscope.cli.outputs import page_out
     from pollscope.store.run_folder import read_run
 
-    folders = [read_run(path) for path in runs]
-    target = out or (folders[0].path / "report.html" if len(folders) == 1 else Path("report.html"))
+    target = None if out is None else page_out(out)
+    folders = [read_run(path) for path in find_runs(runs or LATEST)]
+    target = target or (folders[0].path / "report.html" if len(folders) == 1 else Path("report.html"))
     typer.echo(write_report(folders, target))

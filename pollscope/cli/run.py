@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
+from pollscope.cli.go_on import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
-from pollscope.cli.words import QuickFlag, Setting, TestbedName, specs_of
+from pollscope.cli.words import QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.run.execution import Outcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
+from pollscope.store.find import find_run
 from pollscope.testbeds import DEFAULT, make_testbed
 
 EXAMPLES = (
@@ -33,7 +35,8 @@ def run(
     testbed: TestbedName = None,
     quick: QuickFlag = False,
     resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="RUN", help="Complete the run folder of an interrupted run.")
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Complete an interrupted run: its folder, or `latest`."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = DEFAULT_OUT,
     settings: Setting = None,
@@ -55,11 +58,13 @@ def run(
     if resume is not None:
         if quick or settings or testbed:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
-        _leave([_report(resume_run(resume, _say, restore_first))])
+        _leave([_resume(find_run(resume), restore_first)])
         return
     # All specs are checked before the first one starts.
     overrides, paths = Overrides(quick, tuple(settings or ())), specs_of(specs or [])
     loaded = {path: load_file(path, overrides) for path in paths}
+    for each in loaded.values():
+        say_of(each)
     place = testbed or DEFAULT
     make_testbed(place)  # a name that means none ends it here
 
@@ -68,10 +73,24 @@ def run(
 
     if len(loaded) == 1:
         (only,) = loaded.values()
-        _leave([run_one(only, new_run_folder(out, only.spec.name))])
+        folder = new_run_folder(out, only.spec.name)
+        with said_how_to_go_on(folder):
+            ended = run_one(only, folder)
+        _leave([ended])
     else:
         options = _options(testbed, quick, out, settings or (), restore_first)
         _leave(run_several(loaded, out, run_one, options))
+
+
+def _resume(folder: Path, restore_first: bool) -> Ended:
+    """Completes a run; one that is complete says so, and nothing is measured."""
+    if complete_already(folder):
+        typer.echo(f"{folder}: is complete; nothing is left to measure", err=True)
+        typer.echo(folder)
+        typer.echo(next_steps(folder), err=True)
+        return Ended(f"was complete: {folder}")
+    with said_how_to_go_on(folder):
+        return _report(resume_run(folder, _say, restore_first))
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:
@@ -89,6 +108,8 @@ def _report(outcome: Outcome) -> Ended:
     """Shows how a run went."""
     show_summary(outcome)
     typer.echo(outcome.folder)
+    if outcome.ok + outcome.flagged:
+        typer.echo(next_steps(outcome.folder), err=True)
     if outcome.nothing_left is not None:
         return Ended(f"skipped, because {outcome.nothing_left.what}: {outcome.folder}", skipped=outcome.nothing_left)
     broken = failed_claims(outcome.folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from pollscope.base.errors import CannotHost, ExitCode, PollscopeError, WrongTestbed
+from pollscope.base.errors import CannotHost, ExitCode, PollscopeError, WrongTestbed, reason_of
 from pollscope.run.run import new_run_folder
 from pollscope.spec import LoadedSpec
 
@@ -64,10 +64,11 @@ def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec
         return run_one(loaded, folder)
     except (WrongTestbed, CannotHost) as error:
         return Ended(f"skipped, because {error}", skipped=error)
-    except PollscopeError as error:
-        typer.echo(f"pollscope: {error}", err=True)
+    except (PollscopeError, OSError) as error:
+        what, code = (str(error), error.exit_code) if isinstance(error, PollscopeError) else (reason_of(error), 3)
+        typer.echo(f"pollscope: {what}", err=True)
         resume = f"; `pollscope run --resume {folder}` goes on" if folder.exists() else ""
-        return Ended(f"failed, because {error}{resume}", ExitCode(error.exit_code))
+        return Ended(f"failed, because {what}{resume}", ExitCode(code))
 
 
 def _show(specs: Mapping[Path, LoadedSpec], texts: Sequence[str]) -> None:

@@ -9,16 +9,18 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from pollscope.analysis.claims.evaluate import evaluate_run, rows_of
+from pollscope.analysis.claims.evaluate import evaluate_run, own_claims, rows_of
 from pollscope.analysis.claims.model import load_claims
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.point_values import PointValues, by_point, factors, level_text, measured
 from pollscope.analysis.quality import steadiness
+from pollscope.analysis.saturation import generator_bound_points
 from pollscope.analysis.searches import throughputs
+from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.run.execution import Outcome
 from pollscope.store.results_table import current_table
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 # Shown when they were measured; the report shows all.
 METRICS = (
@@ -49,8 +51,15 @@ def show_summary(outcome: Outcome, console: Console | None = None) -> None:
     screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     run = read_run(outcome.folder)
     if outcome.ok + outcome.flagged:
-        data = measured(current_table(run))
-        screen.print(_table(data, str(run.meta["title"]), _metrics_of(rows_of(run))))
+        table = current_table(run)
+        unsent = generator_bound_points(table)
+        screen.print(_table(measured(table), str(run.meta["title"]), _metrics_of(run, bool(unsent))))
+        if unsent:
+            worst = max(unsent, key=lambda point: unsent[point])
+            text = (
+                f"the generator left more than 1 % unsent at {len(unsent)} points, at most {human_share(unsent[worst])}"
+            )
+            screen.print(f"warning: {text} ({worst}): compare offered with received", markup=False, soft_wrap=True)
     for each in throughputs(run):
         line = f"search: {each.label}, loss ratio {100 * each.loss_ratio:g} %: {each.text}"
         screen.print(f"{line}; {each.reason}" if each.reason else line, markup=False, soft_wrap=True)
@@ -68,10 +77,17 @@ def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
         screen.print(f"{word}: and {len(lines) - MOST_REASONS} more, see run.json", markup=False)
 
 
-def _metrics_of(rows: Sequence[str]) -> list[str]:
-    """What the table shows of these rows: the usual metrics, with the sent rate first where a row is about that."""
+def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
+    """What the table shows: what the spec asks for, the sent rate where a row is about that, and the usual metrics.
+
+    The offered rate is among them where the generator could not send what was due.
+    """
+    rows = rows_of(run)
     claimed = {claim.metric for claim in load_claims() if claim.row in rows}
-    return [*(name for name in OF_CLAIMS if name in claimed), *METRICS]
+    asked = [name for show in run.meta["spec"].get("show", []) for name in show["y"]]
+    asked += [claim.metric for claim in own_claims(run)]
+    offered = ["offered_pps"] if unsent else []
+    return list(dict.fromkeys([*asked, *offered, *(name for name in OF_CLAIMS if name in claimed), *METRICS]))
 
 
 def _table(data: pd.DataFrame, title: str, wanted: Sequence[str]) -> Table:
@@ -99,16 +115,19 @@ def _cell(metric: str, sample: PointValues | None) -> str:
     if not estimate.has_interval:
         return words.text(estimate.value)
     half = (estimate.high - estimate.low) / 2
+    low, high = words.limits
+    if not low <= estimate.value - half <= estimate.value + half <= high:
+        return f"{words.text(estimate.value)} ({words.text(estimate.low)} to {words.text(estimate.high)})"
     if words.unit == "share":
-        return f"{100 * estimate.value:.3g} ± {100 * half:.2g} %"
+        return f"{human_number(100 * estimate.value)} ± {human_number(100 * half, 2)} %"
     relative = 100 * half / abs(estimate.value) if estimate.value else 0.0
-    digits = f"{relative:.0f}" if relative >= 100 else f"{relative:.2g}"
-    return f"{words.text(estimate.value)} ± {digits} %" if relative else words.text(estimate.value)
+    return f"{words.text(estimate.value)} ± {human_number(relative, 2)} %" if relative else words.text(estimate.value)
 
 
 def _caption(points: int) -> str:
     rest = f"; the first {MOST_ROWS} of {points} points" if points > MOST_ROWS else ""
-    return f"mean ± half of its 95 % interval: points of a share, otherwise per cent of the mean{rest}"
+    ends = "both ends where it meets what is possible"
+    return f"mean ± half of its 95 % interval ({ends}): points of a share, otherwise per cent of the mean{rest}"
 
 
 def failed_claims(folder: Path) -> list[str]:

@@ -4,7 +4,7 @@
 import typer
 
 from pollscope.base.errors import ExitCode, PollscopeError
-from pollscope.cli.words import Setting, SpecWords, specs_of
+from pollscope.cli.words import Setting, SpecWords, say_of, specs_of
 from pollscope.spec import Overrides, SpecError, load_file
 
 EXAMPLES = (
@@ -29,6 +29,7 @@ def validate(
             if loaded.spec.quick is not None:
                 load_file(path, Overrides(quick=True, settings=tuple(settings or ())))
             typer.echo(f"{path}: ok")
+            say_of(loaded)
         except SpecError as error:
             failed = True
             _show(list(error.problems))

@@ -2,12 +2,21 @@
 """Arguments that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pollscope.base.errors import UsageError
 from pollscope.base.names import COLLECTORS, KNOBS, papers
+
+if TYPE_CHECKING:
+    from pollscope.spec import LoadedSpec
+
+
+def _known_runs() -> list[str]:
+    from pollscope.store.find import LATEST, RESULTS
+
+    return [LATEST, *sorted(path.name for path in RESULTS.glob("*") if path.is_dir())]
 
 
 def _known_specs() -> list[str]:
@@ -37,6 +46,8 @@ SpecWords = Annotated[
     list[str],
     typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
 ]
+_RUN_HELP = "Run folders, folders of them (the newest of each spec), names of specs that were run here, or `latest`."
+RunWords = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help=_RUN_HELP, autocompletion=_known_runs)]
 Setting = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the spec; dotted key, value in YAML."),
@@ -60,8 +71,20 @@ PaperName = Annotated[
         help="Of this paper only.",
     ),
 ]
-QuickFlag = Annotated[bool, typer.Option("--quick", help="The spec's shortened form: fewer levels, shorter windows.")]
+QuickFlag = Annotated[
+    bool, typer.Option("--quick", help="Shortened: fewer levels, shorter windows; says what it leaves out.")
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+
+def say_of(loaded: "LoadedSpec") -> None:
+    """Says on standard error what of a spec is probably a slip, and what `--quick` leaves out."""
+    from pollscope.spec.advice import advice
+
+    for sentence in advice(loaded.spec):
+        typer.echo(f"warning: {loaded.name}: {sentence}", err=True)
+    if loaded.left_out:
+        typer.echo(f"quick: {loaded.spec.name} has {'; '.join(loaded.left_out)}", err=True)
 
 
 def specs_of(words: list[str]) -> list[Path]:

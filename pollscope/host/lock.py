@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from .files import make_folder
 
 STATE_VARIABLE = "POLLSCOPE_STATE_DIR"
 _RETRY_S = 0.02
+_ASK_EVERY_S = 0.5
 _DYING_S = 12.0  # longer than any tool that a knob starts may take
 _OWNER_BYTES = 4096
 
@@ -110,6 +112,25 @@ class HostLock:
         self._descriptor = descriptor
         return self
 
+    def wait(self, say: Callable[[str], None]) -> Self:
+        """As `acquire`, but waits for a living owner, too, and says once for which.
+
+        Raises:
+            HostError: the file cannot be opened.
+        """
+        named: Owner | None = None
+        while True:
+            try:
+                return self.acquire()
+            except HostError:
+                holder = owner(self.path)
+                if holder is None or not holder.alive:
+                    raise
+                if holder != named:
+                    say(f"waiting for {holder}")
+                named = holder
+            time.sleep(_ASK_EVERY_S)
+
     def release(self) -> None:
         """Releases the lock; harmless when it is not held."""
         if self._descriptor is not None:
@@ -127,7 +148,7 @@ class HostLock:
             time.sleep(_RETRY_S)
 
     def __enter__(self) -> Self:
-        return self.acquire()
+        return self if self._descriptor is not None else self.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -4,6 +4,7 @@
 `configs/metrics.yaml` is the source; tables, checks, axis labels and (`make tables`) docs/metrics.md are made from it.
 """
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from ruamel.yaml import YAML
 
 from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
-from pollscope.base.units import human, human_ns, human_number
+from pollscope.base.units import human, human_ns, human_number, human_share, with_unit
 
 NOT_SCALED = {
     "share",
@@ -43,6 +44,7 @@ class Metric(BaseModel):
     unit: str
     short_unit: str
     better: Literal["lower", "higher", "neither"]
+    signed: bool = False
     source: str
 
     @property
@@ -54,14 +56,21 @@ class Metric(BaseModel):
     def text(self, value: float) -> str:
         """The value rounded for a human, with its unit: '41.3 %', '12.5 Mpps'. Stored numbers are never rounded."""
         if self.unit == "share":
-            return f"{100 * value:.3g} %"
+            return human_share(value)
         if self.unit == "ns":
             return human_ns(value)
-        if self.type == "int":
-            return f"{value:,.0f} {self.short_unit}".rstrip()
+        if self.type == "int" and math.isfinite(value):
+            return with_unit(f"{value:,.0f}", self.short_unit)
         if self.unit in NOT_SCALED:
-            return f"{human_number(value)} {self.short_unit}".rstrip()
+            return with_unit(human_number(value), self.short_unit)
         return human(value, self.short_unit)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which values the metric lies by its nature: a share from 0 to 1, other amounts from 0 on."""
+        if self.signed:
+            return -math.inf, math.inf
+        return 0.0, 1.0 if self.unit == "share" else math.inf
 
 
 class MetricDictionary(BaseModel):

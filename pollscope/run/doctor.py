@@ -61,6 +61,26 @@ def can_measure(findings: list[Check]) -> bool:
     return all(each.state != "no" for each in needed)
 
 
+# What is missed most when it is missing, gravest first: finding, and what follows.
+_MISSED = (
+    ("hugepages", "hugepages, so TLB misses raise every cost (make setup)"),
+    ("PMU", "a PMU, so IPC and cache misses are absent"),
+    ("isolated CPUs", "isolated CPUs, so trials will be disturbed"),
+    ("virtualisation", "bare metal, so ratios hold better than figures"),
+    ("NIC", "a NIC, so PCIe, DDIO and line rate have no part in it"),
+)
+
+
+def answer(findings: list[Check]) -> str:
+    """One line: whether this host can measure, and what it misses most."""
+    broken = [each for each in findings if each.topic == "loopback testbed" and each.state == "no"]
+    if broken:
+        return f"This host cannot measure yet: {broken[0].name}: {broken[0].text}"
+    states = {each.name: each.state for each in findings}
+    missed = next((text for name, text in _MISSED if states.get(name) in ("no", "note")), "")
+    return f"This host can measure (`pollscope run S-F5 --quick`). Missing most: {missed or 'nothing'}."
+
+
 def _loopback() -> Iterator[Check]:
     topic = "loopback testbed"
     cpus, usable = online_cpus(), allowed_cpus()

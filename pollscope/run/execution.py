@@ -168,7 +168,7 @@ class Execution:
         return planned + [trial for runner in self._runners for trial in runner.trial_ids() if trial not in there]
 
     def _write_table(self, status: str) -> None:
-        self._writer.close()  # all facts are on the disk: what was kept in reserve for them is free for the table
+        self._writer.release()  # all facts are on the disk: what was kept in reserve for them is free for the table
         try:
             write_table(self._writer.folder)
         except HostError:

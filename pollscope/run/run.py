@@ -132,7 +132,7 @@ def _first_meta(
         "rules": RULES,
         "run_id": run_id,
         "spec_name": spec.name,
-        "row": spec.all_rows[0],
+        "row": next(iter(spec.all_rows), None),
         "rows": list(spec.all_rows),
         "paper": spec.paper,
         "title": spec.title,

@@ -17,6 +17,7 @@ from pollscope.spec import expressions
 from pollscope.spec.knob_values import parse_setting
 from pollscope.spec.model import KNOB_PREFIX, LOADS, Factors, Parameters, Spec, knob_levels
 from pollscope.spec.point_checks import contradictions
+from pollscope.spec.predicates import LOAD, OwnClaim
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,11 @@ def _try_all(expression: expressions.Expression, spec: Spec) -> None:
 def _metrics(spec: Spec) -> Iterator[Problem]:
     known = sorted(metric_dictionary().metrics)
     named: list[tuple[Path, str]] = []
+    for index, claim in enumerate(spec.claims):
+        named.append((("claims", index, "metric"), claim.metric))
+        beside = getattr(claim.predicate, "beside", None)
+        named += [(("claims", index, "predicate", "beside"), beside)] if beside is not None else []
+    named += [(("show", index, "y"), name) for index, show in enumerate(spec.show) for name in show.y]
     if spec.repeats.until is not None:
         named.append((("repeats", "until", "metric"), spec.repeats.until.metric))
     if spec.baseline is not None:
@@ -189,6 +195,40 @@ def _metrics(spec: Spec) -> Iterator[Problem]:
             close = get_close_matches(name, known, n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md lists them"
             yield Problem(path, f"'{name}' is not a metric; {hint}")
+
+
+def _claims(spec: Spec) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, claim in enumerate(spec.claims):
+        path: Path = ("claims", index)
+        if claim.id in seen:
+            yield Problem((*path, "id"), f"the claim '{claim.id}' is there twice")
+        seen.add(claim.id)
+        yield from _claimed_factors(spec, claim, path)
+
+
+def _claimed_factors(spec: Spec, claim: OwnClaim, path: Path) -> Iterator[Problem]:
+    loads = {name for name in LOADS if name in spec.levels}
+    swept = [*spec.levels, *([LOAD] if loads else [])]
+    for name in (getattr(claim.predicate, key, None) for key in ("factor", "across")):
+        if name is not None and name not in swept:
+            yield Problem((*path, "predicate"), f"'{name}' is not a factor of this spec{did_you_mean(name, swept)}")
+    known = [*swept, *Parameters.model_fields]
+    for name in claim.where:
+        if name not in known:
+            yield Problem((*path, "where"), f"'{name}' is neither a factor nor a parameter{did_you_mean(name, known)}")
+
+
+def _show(spec: Spec) -> Iterator[Problem]:
+    for index, show in enumerate(spec.show):
+        path: Path = ("show", index)
+        for key, names in {"x": (show.x,), "by": show.by, "at": tuple(show.at)}.items():
+            for name in names:
+                if name not in spec.levels:
+                    what = f"'{name}' is not a factor of this spec{did_you_mean(name, list(spec.levels))}"
+                    yield Problem((*path, key), what)
+        if show.x in (*show.by, *show.at):
+            yield Problem((*path, "x"), f"'{show.x}' is along the x axis, so it is not under by or at")
 
 
 def _baseline(spec: Spec) -> Iterator[Problem]:
@@ -300,6 +340,8 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _zip_groups,
     _constraints,
     _metrics,
+    _claims,
+    _show,
     _baseline,
     _collectors,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds specs by path, by folder, by name, or by paper row ("S-F5")."""
+"""Finds specs by path, by folder, by name, or by paper row ("S-F5"), names and rows in any case."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -28,8 +28,10 @@ def find_specs(word: str) -> list[Path]:
     if path.suffix in SUFFIXES or "/" in word:
         raise UsageError("there is no such spec", word)
     known = known_specs()
+    word = next((name for name in known if name.lower() == word.lower()), word)
     if word not in known:
-        close = get_close_matches(word, known, n=3, cutoff=0.5)
+        by_lower = {name.lower(): name for name in known}
+        close = [by_lower[name] for name in get_close_matches(word.lower(), by_lower, n=3, cutoff=0.5)]
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
         raise UsageError("is neither a file, a folder, nor a row or name of a spec", word, remedy)
     path = known[word]

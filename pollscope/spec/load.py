@@ -13,6 +13,7 @@ from pollscope.base.document import Document
 from pollscope.base.errors import UsageError
 from pollscope.spec.checks import Problem, cross_checks, did_you_mean, plain_message
 from pollscope.spec.model import Model, Spec
+from pollscope.spec.quick import left_out, shortened
 
 
 class SpecError(UsageError):
@@ -44,12 +45,13 @@ class Overrides:
 
 @dataclass(frozen=True)
 class LoadedSpec:
-    """A checked spec with the text that it came from."""
+    """A checked spec with the text that it came from, and what `--quick` left out of it."""
 
     spec: Spec
     text: str
     name: str
     overrides: Overrides = field(default_factory=Overrides)
+    left_out: tuple[str, ...] = ()
 
 
 def load_file(path: FilePath, overrides: Overrides | None = None) -> LoadedSpec:
@@ -66,12 +68,15 @@ def load_text(text: str, name: str, overrides: Overrides | None = None) -> Loade
     """As `load_file`, for text that is already read (a resumed run reads it from run.json)."""
     overrides = overrides or Overrides()
     document = documents.parse(text, name)
+    whole = None
     if overrides.quick:
-        _check(document)  # so that an error in `quick` itself is reported where it stands
-        document = documents.with_quick(document)
+        whole = _check(document)  # so that an error in `quick` itself is reported where it stands
+        quick = document.data["quick"] if whole.quick is not None else shortened(document, whole)
+        document = documents.with_quick(document, quick)
     for setting in overrides.settings:
         document = documents.with_setting(document, setting)
-    return LoadedSpec(_check(document), text, name, overrides)
+    spec = _check(document)
+    return LoadedSpec(spec, text, name, overrides, () if whole is None else tuple(left_out(whole, spec)))
 
 
 def _check(document: Document) -> Spec:

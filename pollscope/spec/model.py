@@ -30,6 +30,7 @@ from pollscope.base.fields import (
 )
 from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.spec.knob_values import parse_setting
+from pollscope.spec.predicates import OwnClaim
 
 FORMAT = 1
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
@@ -53,7 +54,7 @@ class Parameters(Model):
     placement: Placement = Field(
         default="separate", description="CPUs of the DUT's lcores: a policy, or a list of CPUs, workers first"
     )
-    organisation: Literal["scale-out", "scale-up", "locked"] = Field(
+    organisation: Literal["scale-out", "scale-up", "locked", "trylock", "corec"] = Field(
         default="scale-out", description="how cores and queues are joined"
     )
     dispatchers: int | None = Field(
@@ -375,12 +376,35 @@ class Quick(Model):
     baseline: dict[str, Any] | None = None
 
 
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
+
+
+class Show(Model):
+    """A figure of a run: metrics over a factor, a line for each level of others."""
+
+    x: str = Field(description="the factor along the x axis")
+    y: Annotated[Names, Field(min_length=1)] = Field(description="metrics, a panel each")
+    by: Names = Field(default=(), description="factors whose levels are lines; default: all others")
+    at: dict[str, Any] = Field(default={}, description="factors that are held at one level")
+    ratio_to: int | float | str | None = Field(
+        default=None, description="level of `by` or `x`, or FACTOR=LEVEL, that all others are divided by"
+    )
+    log: Annotated[tuple[Literal["x", "y"], ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
+        default=(), description="axes that are logarithmic"
+    )
+    title: str | None = Field(default=None, description="below the figure")
+
+
 class Spec(Model):
-    """One experiment: which row of which paper it measures, what is swept, and how a trial is made."""
+    """One experiment: what is swept, how a trial is made, and which row of which paper it measures, if any."""
 
     format: Literal[1] = Field(description="version of the spec format")
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="folder name of its runs")
-    row: RowId | None = Field(default=None, description="the paper row that it measures")
+    row: RowId | None = Field(default=None, description="the paper row that it measures, if any")
     rows: tuple[RowId, ...] | None = Field(
         default=None, strict=False, min_length=1, description="when it measures several"
     )
@@ -408,20 +432,24 @@ class Spec(Model):
     maximum: Maximum = Maximum()
     noise: Noise = Noise()
     quick: Quick | None = None
+    show: Annotated[tuple[Show, ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
+        default=(), description="figures of its runs: one, or a list"
+    )
+    claims: tuple[OwnClaim, ...] = Field(default=(), strict=False, description="what its author expects of the data")
     must: Literal["claims"] | None = Field(
-        default=None, description="claims: `run` fails when a claim of its rows disagrees"
+        default=None, description="claims: `run` fails when a claim of its rows, or its own, disagrees"
     )
 
     @model_validator(mode="after")
     def _row_or_rows(self) -> Self:
-        if (self.row is None) == (self.rows is None):
-            raise ValueError("exactly one of row and rows is given")
+        if self.row is not None and self.rows is not None:
+            raise ValueError("row and rows are both given; give one of them, or none for a question of your own")
         return self
 
     @property
     def all_rows(self) -> tuple[str, ...]:
-        """The paper rows, main row first."""
-        return self.rows if self.rows is not None else (self.row or "",)
+        """The paper rows, main row first; empty for a question of one's own."""
+        return self.rows or ((self.row,) if self.row is not None else ())
 
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:

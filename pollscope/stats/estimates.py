@@ -6,7 +6,7 @@ A sample is one value per trial of a point. With too few values for an interval,
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ CONFIDENCE = 0.95
 # After repeats that went on until an interval was narrow, an interval of this level covers 95 %: luck stops early
 # (Chow & Robbins 1965). Holds from two repeats on (simulated in tests/test_claim_truths.py).
 STOPPED_CONFIDENCE = 0.985
+NO_LIMITS = (-math.inf, math.inf)
+# Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
+TRANSFORMED_MIN_N = 5
 # Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
 NORMALITY_MIN_N = 10
 NORMALITY_P = 0.01
@@ -60,17 +63,28 @@ class Estimate:
         below, above = math.hypot(self.value - self.low, error), math.hypot(self.high - self.value, error)
         return Estimate(self.value, self.value - below, self.value + above, self.n, self.method)
 
+    def clipped(self, limits: tuple[float, float]) -> "Estimate":
+        """The part of the interval that is possible; a value that missed a limit by its error is at the limit."""
+        value, low, high = (min(max(end, limits[0]), limits[1]) for end in (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high) if self.has_interval else replace(self, value=value)
+
     def scaled(self, factor: float) -> "Estimate":
         """The estimate in another unit; `factor` is positive."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.method)
 
 
-def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def mean_estimate(
+    values: Sequence[float], confidence: float = CONFIDENCE, limits: tuple[float, float] = NO_LIMITS
+) -> Estimate:
     """Mean with Student's t interval, or with a BCa bootstrap interval when the sample is plainly not normal.
+
+    An end that would leave what is possible is taken from the interval on a logit scale (on a log scale where only one
+    limit is finite); with fewer than five values it is the limit, because so few say nothing of a shape.
 
     Args:
         values: one per trial, at least one, all finite.
         confidence: level of the interval.
+        limits: between which the quantity lies by its nature; they do not hold where a value lies outside.
     """
     sample = np.asarray(values, dtype=float)
     mean, n = float(sample.mean()), len(sample)
@@ -81,7 +95,25 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
     if n >= NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < NORMALITY_P:
         return _bootstrap_mean(sample, confidence)
     half = float(special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
-    return Estimate(mean, mean - half, mean + half, n, "Student t")
+    plain = Estimate(mean, mean - half, mean + half, n, "Student t")
+    if not limits[0] <= sample.min() <= sample.max() <= limits[1]:
+        return plain
+    return _inside(plain, half, limits) if n >= TRANSFORMED_MIN_N else plain.clipped(limits)
+
+
+def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estimate:
+    """The interval of a mean that lies strictly inside its limits, on the scale that knows them (delta method)."""
+    low, high = limits
+    if plain.low >= low and plain.high <= high:
+        return plain
+    mean = plain.value
+    if math.isfinite(high):
+        middle = math.log((mean - low) / (high - mean))
+        wide = half * (high - low) / ((mean - low) * (high - mean))
+        ends = [low + (high - low) * float(special.expit(end)) for end in (middle - wide, middle + wide)]
+        return replace(plain, low=ends[0], high=ends[1], method="Student t of logits")
+    least = low + (mean - low) * math.exp(-half / (mean - low))
+    return replace(plain, low=least, method="Student t of logarithms")
 
 
 def _bootstrap_mean(sample: Values, confidence: float) -> Estimate:

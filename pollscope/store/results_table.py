@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from pollscope import __version__
-from pollscope.base.errors import HostError, UsageError
+from pollscope.base.errors import DiskError, UsageError
 from pollscope.base.paths import PACKAGE, data_folder
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
@@ -60,6 +60,8 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     kinds = {f"metric.{name}": "float64" for name in metrics} | {f"absent.{name}": "str" for name in metrics}
     words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
     table = table.astype(kinds | dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    if run.meta["row"] is None:  # in words it would be "None"
+        table["row"] = pd.Series(None, index=table.index, dtype="str")
     table.attrs.update(pollscope=__version__, rules=RULES)
     return table
 
@@ -174,7 +176,7 @@ def write_table(run_folder: Path) -> Path:
 
     Raises:
         UsageError: no run folder, or one that contradicts the formats.
-        HostError: it cannot be written.
+        DiskError: the disk is full or read-only.
     """
     table = derive_table(read_run(run_folder))
     path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
@@ -182,8 +184,9 @@ def write_table(run_folder: Path) -> Path:
         table.to_parquet(new, index=False)
         new.replace(path)
     except OSError as error:
-        new.unlink(missing_ok=True)
-        raise HostError(f"cannot be written: {os.strerror(error.errno or 0)}", str(path)) from error
+        with suppress(OSError):
+            new.unlink()
+        raise DiskError(f"cannot be written: {error.strerror or error}", str(path)) from error
     return path
 
 
@@ -199,7 +202,7 @@ def read_table(run_folders: Sequence[Path]) -> pd.DataFrame:
 def current_table(run: RunFolder) -> pd.DataFrame:
     """The table of a run, derived anew when it is missing or out of date.
 
-    A run folder that cannot be written to (an archive) is derived in memory.
+    A run folder that cannot be written to (an archive, a full disk) is derived in memory.
 
     Raises:
         UsageError: a trial contradicts the protocol.
@@ -212,7 +215,10 @@ def current_table(run: RunFolder) -> pd.DataFrame:
             return table
     if not os.access(run.path, os.W_OK):
         return derive_table(run)
-    return pd.read_parquet(write_table(run.path))
+    try:
+        return pd.read_parquet(write_table(run.path))
+    except DiskError:  # a full disk: what is on it can still be read
+        return derive_table(run)
 
 
 def _is_current(table: Path, facts: Sequence[Path]) -> bool:

@@ -12,14 +12,15 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pollscope.base.errors import HostError, UsageError
-from pollscope.host.files import make_folder, sync_folder, write_through
+from pollscope.base.errors import DiskError, UsageError
+from pollscope.host.files import make_folder, sync_folder
 from pollscope.stats.histogram import stored_form
 
 FORMAT = 1
@@ -43,7 +44,7 @@ class RunWriter:
     """Appends to one run folder; make one with `create` or `resume`.
 
     Some space of the disk is kept in reserve while it is open, so that a run on a disk that fills can still be closed.
-    Every method raises HostError when the disk is full or the folder is gone; then the file is what it was.
+    Every method raises DiskError when the disk takes no more; then the file is what it was.
 
     Attributes:
         folder: the run folder.
@@ -53,7 +54,9 @@ class RunWriter:
 
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
-        sync_folder(folder)
+        with _written(folder / TRIALS_FILE):
+            self._trials = (folder / TRIALS_FILE).open("ab", buffering=0)
+            sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
@@ -63,21 +66,20 @@ class RunWriter:
 
         Raises:
             UsageError: the folder is already there.
-            HostError: it cannot be made.
+            DiskError: it cannot be made.
         """
-        whole = {"format": FORMAT, **meta}
         try:
             make_folder(folder, exist_ok=False)
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
-            raise HostError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
+            raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
+        whole = {"format": FORMAT, **meta}
         try:
             _reserve(folder)
-            (folder / TRIALS_FILE).touch()
             _replace(folder / META_FILE, whole)
-        except HostError:
-            shutil.rmtree(folder, ignore_errors=True)
+        except DiskError:
+            shutil.rmtree(folder, ignore_errors=True)  # nobody could do anything with it
             raise
         return cls(folder, whole, torn=False)
 
@@ -85,9 +87,8 @@ class RunWriter:
     def resume(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
         """Opens a folder that a reader has checked; drops a last line that was cut off."""
         _reserve(folder)
-        with _writing(folder):
-            _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
-            return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
+        _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
+        return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
 
     @property
     def log(self) -> Path:
@@ -96,16 +97,21 @@ class RunWriter:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
-        with self._one:
-            _append(self.folder / TRIALS_FILE, stored_form(record))
+        line = json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with self._one, _written(self.folder / TRIALS_FILE):
+            _append(self._trials, line)
 
     def append_canary(self, canary: Mapping[str, Any]) -> dict[str, Any]:
         """Adds one line to ground.jsonl; returns it with its number, `canary`."""
         with self._one:
             numbered = {"canary": self._canaries, **canary}
-            _append(self.folder / GROUND_FILE, numbered)
-            if self._canaries == 0:
-                sync_folder(self.folder)
+            line = json.dumps(numbered, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+            path = self.folder / GROUND_FILE
+            with _written(path):
+                with path.open("ab", buffering=0) as file:
+                    _append(file, line)
+                if self._canaries == 0:
+                    sync_folder(self.folder)
             self._canaries += 1
         return numbered
 
@@ -114,13 +120,19 @@ class RunWriter:
         self.meta.update(changes)
         try:
             _replace(self.folder / META_FILE, self.meta)
-        except HostError:
-            self.close()  # the reserve is for this
+        except DiskError:
+            self.release()  # the reserve is for this
             _replace(self.folder / META_FILE, self.meta)
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Gives the reserve back."""
-        (self.folder / RESERVE_FILE).unlink(missing_ok=True)
+        with suppress(OSError):
+            (self.folder / RESERVE_FILE).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Closes trials.jsonl and gives the reserve back."""
+        self._trials.close()
+        self.release()
 
     def __enter__(self) -> Self:
         return self
@@ -132,36 +144,36 @@ class RunWriter:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """What the system refuses, in one line."""
+def _written(path: Path) -> Iterator[None]:
+    """Raises DiskError for what the system says of a full or read-only disk; what was on it before stays readable."""
     try:
         yield
     except OSError as error:
-        remedy = "free some of it, then pollscope run --resume" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        raise HostError(f"cannot be written: {error.strerror}", str(path), remedy) from error
+        raise DiskError(f"cannot be written: {error.strerror}", str(path)) from error
 
 
 def _reserve(folder: Path) -> None:
     path = folder / RESERVE_FILE
-    with _writing(path), path.open("ab") as file:
+    with _written(path), path.open("ab") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:  # some file systems cannot; then there is no reserve
+            if error.errno not in (errno.EOPNOTSUPP, errno.EFBIG):  # where it cannot be had, there is none
                 raise
 
 
-def _append(path: Path, content: Mapping[str, Any]) -> None:
-    line = memoryview(json.dumps(content, separators=(",", ":"), allow_nan=False).encode() + b"\n")
-    with _writing(path), path.open("ab", buffering=0) as file:
-        whole_bytes = file.tell()
-        try:
-            while line:
-                line = line[file.write(line) :]
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(whole_bytes)
-            raise
+def _append(file: FileIO, line: bytes) -> None:
+    """Adds a whole line or none: what a full disk took of it is taken back."""
+    length = file.seek(0, os.SEEK_END)
+    try:
+        written = file.write(line)
+        while written < len(line):  # a disk that is nearly full takes a part, and then says why
+            written += file.write(line[written:])
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(length)
+        raise
 
 
 def _whole_lines(path: Path) -> tuple[int, bool]:
@@ -186,6 +198,17 @@ def _lines(path: Path) -> int:
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    with _writing(path):
-        write_through(path, text)
+    temporary = path.with_suffix(".tmp")
+    try:
+        with _written(path):
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1, allow_nan=False)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync_folder(path.parent)
+    except DiskError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

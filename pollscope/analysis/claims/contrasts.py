@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pollscope.analysis.claims.model import Across, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
@@ -24,6 +23,7 @@ from pollscope.analysis.claims.numbers import (
 from pollscope.analysis.claims.verdict import Finding, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
 from pollscope.metrics.dictionary import Metric, metric_dictionary
+from pollscope.spec.predicates import Across, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.stats.estimates import (
     Estimate,
     product_estimate,

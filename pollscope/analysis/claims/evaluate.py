@@ -6,18 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
+from pydantic import ValidationError
 
-from pollscope.analysis.claims.model import (
-    LOAD,
-    Claim,
-    EveryTrial,
-    Need,
-    Range,
-    Where,
-    Within,
-    is_load,
-    load_claims,
-)
+from pollscope.analysis.claims.model import Claim, is_load, load_claims, own_claim
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.ground import counts_text, of_samples, whole_mix
@@ -25,12 +16,16 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import differences
 from pollscope.analysis.point_values import PointValues, absence, by_point, data_of, factors, level_text
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
+from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import Parameters
+from pollscope.spec.predicates import LOAD, EveryTrial, Need, OwnClaim, Range, Where, Within
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
+# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance.
+MOST_FLAGGED = 0.5
 # Of the reasons why points were left out.
 MOST_REASONS = 2
 # All other predicates compare points with each other.
@@ -44,7 +39,7 @@ SANITY = "SANITY"
 
 
 def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[Verdict]:
-    """A verdict for every claim of the rows that the run measures.
+    """A verdict for every claim of the rows that the run measures, and for those that its spec states itself.
 
     Raises:
         UsageError: the run folder contradicts its formats.
@@ -52,6 +47,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     table = current_table(run)
     rows = rows_of(run)
     chosen = [claim for claim in (load_claims() if claims is None else claims) if claim.row in rows]
+    chosen += own_claims(run) if claims is None else []
     return [
         Verdict(claim, run.run_id, _finding(claim, run, table), differences(claim.paper, claim.row, run))
         for claim in chosen
@@ -59,9 +55,24 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
 
 
 def rows_of(run: RunFolder) -> list[str]:
-    """The paper rows that a run measures."""
-    rows = run.meta.get("rows")
-    return [str(row) for row in rows] if isinstance(rows, list) and rows else [str(run.meta["row"])]
+    """The paper rows that a run measures; none where its spec asks a question of its own."""
+    rows = run.meta.get("rows") or [run.meta["row"]]
+    return [str(row) for row in rows if row is not None]
+
+
+def own_claims(run: RunFolder) -> list[Claim]:
+    """The claims that the run's spec states itself.
+
+    Raises:
+        UsageError: run.json holds one that no spec could state.
+    """
+    stated = run.meta.get("spec", {}).get("claims", [])
+    try:
+        return [own_claim(str(run.meta["spec_name"]), OwnClaim.model_validate(each)) for each in stated]
+    except ValidationError as error:
+        raise UsageError(
+            f"cannot be read: {error.errors()[0]['msg']}", f"{run.path / 'run.json'}: spec.claims"
+        ) from None
 
 
 def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
@@ -141,7 +152,11 @@ def _flagged_text(finding: Finding) -> str:
 def _without_flagged(finding: Finding, others: Finding) -> Finding:
     """The finding, unless flagged trials alone make it: others have to be there, and must not say the opposite."""
     if others.kind is VerdictKind.NOT_MEASURABLE:
-        text = f"{_flagged_text(finding)}, and the verdict ({finding.kind.value}) rests on those alone"
+        disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
+        text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
+        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
+    if finding.flagged > MOST_FLAGGED * finding.trials:
+        text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
     kind = VerdictKind.INCONCLUSIVE if others.kind in DECIDED and others.kind is not finding.kind else finding.kind

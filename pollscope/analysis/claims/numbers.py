@@ -4,9 +4,10 @@
 import math
 from collections.abc import Callable, Sequence
 
-from pollscope.analysis.claims.model import StatedBounds
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import Level, PointValues, level_text
+from pollscope.base.units import human_number, human_share
+from pollscope.spec.predicates import StatedBounds
 from pollscope.stats.estimates import Estimate, together_confidence
 
 Text = Callable[[float], str]
@@ -64,7 +65,8 @@ def at_level(members: Sequence[PointValues], factor: str, level: Level) -> Point
 def number(label: str, estimate: Estimate, text: Text) -> Number:
     """An estimate as a number of a verdict."""
     if not estimate.has_interval:
-        return Number(label, estimate.value, None, None, estimate.n, f"{text(estimate.value)} (one value, no interval)")
+        why = "one value, no interval" if estimate.n < 2 else "its interval is unbounded"
+        return Number(label, estimate.value, None, None, estimate.n, f"{text(estimate.value)} ({why})")
     written = text(estimate.value)
     if estimate.low != estimate.high:
         written += f" ({text(estimate.low)} to {text(estimate.high)})"
@@ -92,12 +94,12 @@ def spread(numbers: Sequence[Number]) -> str:
 
 def percent(value: float) -> str:
     """A share in percent."""
-    return f"{100 * value:.3g} %"
+    return human_share(value)
 
 
 def times(value: float) -> str:
     """A ratio."""
-    return f"{value:.3f}"
+    return f"{value:.3f}" if math.isfinite(value) else human_number(value)
 
 
 def placed(label: str, place: str) -> str:

@@ -8,23 +8,6 @@ from functools import partial
 from typing import Any
 
 from pollscope.analysis.claims import contrasts, sweeps
-from pollscope.analysis.claims.model import (
-    Crosses,
-    Dips,
-    EveryTrial,
-    Growth,
-    LargestFall,
-    Linear,
-    Peak,
-    Predicate,
-    Ratio,
-    RatioOfRatios,
-    RisesAbove,
-    RiseShare,
-    SteeperKnee,
-    TrendOver,
-    Within,
-)
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
@@ -43,6 +26,23 @@ from pollscope.analysis.claims.numbers import (
 from pollscope.analysis.claims.verdict import Finding
 from pollscope.analysis.point_values import PointValues, groups
 from pollscope.metrics.dictionary import Metric
+from pollscope.spec.predicates import (
+    Crosses,
+    Dips,
+    EveryTrial,
+    Growth,
+    LargestFall,
+    Linear,
+    Peak,
+    Predicate,
+    Ratio,
+    RatioOfRatios,
+    RisesAbove,
+    RiseShare,
+    SteeperKnee,
+    TrendOver,
+    Within,
+)
 from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
 
 

@@ -2,10 +2,9 @@
 """Predicates on the course of a metric over a factor: trends, lines, rises, peaks, dips."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pollscope.analysis.claims.model import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
@@ -22,6 +21,7 @@ from pollscope.analysis.claims.numbers import (
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
 from pollscope.metrics.dictionary import Metric
+from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import (
     CONFIDENCE,
     Estimate,
@@ -32,6 +32,9 @@ from pollscope.stats.estimates import (
     together_confidence,
     trend,
 )
+
+# Of groups, in a sentence.
+MOST_NAMED = 4
 
 
 def _xy(members: Sequence[PointValues], factor: str) -> tuple[list[float], list[float]]:
@@ -46,23 +49,37 @@ def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metri
         return none_of(f"fewer than two levels of {predicate.factor} to compare")
     wanted = 1 if predicate.direction == "rises" else -1
     numbers, kinds = [], []
+    told: dict[VerdictKind, list[str]] = {AGREES: [], DISAGREES: []}
     for label, members in swept.items():
         change = _shifted(members[-1].over(members[0], confidence), -1.0)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
         kinds.append(_trend_kind(predicate, trend([_xy(members, predicate.factor)]), change, wanted))
+        told.get(kinds[-1], []).append(label)
     whole = trend([_xy(members, predicate.factor) for members in swept.values()])
-    sentence = _trend_sentence(predicate, metric, numbers, kinds, whole)
+    sentence = _trend_sentence(predicate, metric, numbers, told, whole)
     return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers)
 
 
 def _trend_sentence(
-    predicate: TrendOver, metric: Metric, numbers: Sequence[Number], kinds: Sequence[VerdictKind], whole: Trend
+    predicate: TrendOver,
+    metric: Metric,
+    numbers: Sequence[Number],
+    told: Mapping[VerdictKind, Sequence[str]],
+    whole: Trend,
 ) -> str:
     test = f"Mann-Kendall z = {whole.z:.1f}, p = {whole.p:.2g}, {whole.n} trials"
-    if len(kinds) == 1:
+    if len(numbers) == 1:
         return f"{metric.title}: {numbers[0].text} ({numbers[0].label}; {test})."
-    counts = f"{kinds.count(AGREES)} of {len(kinds)} groups, flat or the opposite in {kinds.count(DISAGREES)}"
+    shown, against = told[AGREES], told[DISAGREES]
+    counts = f"{len(shown)} of {len(numbers)} groups{_named(shown)}"
+    counts += f", flat or the opposite in {len(against)}{_named(against)}"
     return f"{metric.title} {predicate.direction} with {predicate.factor} in {counts} (all groups: {test})."
+
+
+def _named(labels: Sequence[str]) -> str:
+    """Groups by name, in brackets: the first few."""
+    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+    return f" ({'; '.join(labels[:MOST_NAMED])}{more})" if labels else ""
 
 
 def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int) -> VerdictKind:

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pollscope.analysis.claims.model import Claim, TableClaim
+from pollscope.analysis.claims.model import OWN, Claim, TableClaim
+from pollscope.analysis.claims.reasons import reason
 
 
 class VerdictKind(StrEnum):
@@ -54,13 +55,20 @@ class Verdict:
         """The verdict."""
         return self.finding.kind
 
+    @property
+    def why(self) -> str:
+        """Of a claim that disagrees, the cause as far as an experiment has shown it, and where that stands."""
+        return reason(self.claim.row) if self.kind is VerdictKind.DISAGREES else ""
+
     def text(self) -> str:
-        """For a terminal: verdict, statement, sentence, numbers."""
+        """For a terminal: verdict, statement, sentence, how many trials are behind it, numbers."""
         lines = [f"{self.kind.value.upper():20} {self.claim.id}  ({self.run_id})", f"  claim:   {self.claim.statement}"]
         lines += [
             f"  source:  {self.claim.paper or 'pollscope'}, {self.claim.source}",
             f"  finding: {self.finding.sentence}",
         ]
+        lines += [f"  why:     {self.why}"] if self.why else []
+        lines += [f"  trials:  {self.finding.trials}, {self.finding.flagged} flagged"] if self.finding.trials else []
         lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.finding.numbers]
         return "\n".join(lines) + "\n"
 
@@ -68,7 +76,7 @@ class Verdict:
         """As printed by `pollscope claims --json`."""
         return {
             "claim": self.claim.id,
-            "row": self.claim.row,
+            "row": None if self.claim.source == OWN else self.claim.row,
             "paper": self.claim.paper,
             "statement": self.claim.statement,
             "source": self.claim.source,
@@ -79,5 +87,6 @@ class Verdict:
             "numbers": [asdict(number) for number in self.finding.numbers],
             "trials": self.finding.trials,
             "flagged": self.finding.flagged,
+            "why": self.why,
             "differs": self.differs,
         }

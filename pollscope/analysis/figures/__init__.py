@@ -1,18 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of the papers, drawn from run folders."""
+"""The figures of the papers and of one's own questions, drawn from run folders."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from pollscope.analysis.claims.evaluate import rows_of
-from pollscope.analysis.compare import Difference
+from pollscope.analysis.compare import Difference, difference_rows
 from pollscope.analysis.figures import files
 from pollscope.analysis.figures.comparison import draw_comparison
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
+from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.style import look
+from pollscope.analysis.figures.sweep import asked_figure, default_figure, shown_figures
+from pollscope.analysis.point_values import factors, measured
 from pollscope.base.names import FIGURES, load
+from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
+
+__all__ = [
+    "Target",
+    "asked_figure",
+    "figure_of",
+    "figures_of",
+    "inline_comparison",
+    "inline_svg",
+    "refused_figures",
+    "save_comparison",
+    "save_figure",
+    "save_table_figure",
+    "table_figures",
+]
 
 
 def figure_of(row: str) -> PaperFigure | TableFigure:
@@ -22,9 +40,37 @@ def figure_of(row: str) -> PaperFigure | TableFigure:
 
 
 def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
-    """The figures that a run has data for, of one paper or of all."""
+    """The figures of a run: those of its rows that fit it, of one paper or of all, and those that its spec asks for.
+
+    Where there are none of either and no paper is named, one is chosen: the first factor with a rate and the tax.
+    """
+    swept = _swept(run)
+    fitting = [each for each in _row_figures(run, paper) if not each.misfit(swept)]
+    if paper is not None:
+        return fitting
+    found = [*fitting, *shown_figures(run)]
+    chosen = None if found else default_figure(run)
+    return found if chosen is None else [chosen]
+
+
+def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
+    """A sentence for each figure of the run's rows that would show this run empty or wrong."""
+    swept = _swept(run)
+    reasons = {each.row: each.misfit(swept) for each in _row_figures(run, paper)}
+    return [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
+
+
+def _row_figures(run: RunFolder, paper: str | None) -> list[PaperFigure]:
     known = [figure_of(row) for row in rows_of(run) if row in FIGURES]
     return [each for each in known if isinstance(each, PaperFigure) and paper in (None, each.paper)]
+
+
+def _swept(run: RunFolder) -> dict[str, int]:
+    """Factor -> its number of levels; without zipped ones that another stands for, and without data as planned."""
+    data = measured(current_table(run))
+    if data.empty:
+        return {name: len(levels) for name, levels in run.meta.get("spec", {}).get("factors", {}).items()}
+    return {name: data[f"factor.{name}"].nunique() for name in factors(data)}
 
 
 def table_figures(paper: str | None) -> list[TableFigure]:
@@ -32,21 +78,22 @@ def table_figures(paper: str | None) -> list[TableFigure]:
     return [each for each in map(figure_of, FIGURES) if isinstance(each, TableFigure) and each.paper == paper]
 
 
-def save_table_figure(figure: TableFigure, folder: Path) -> list[Path]:
-    """Draw a figure that needs no run into SVG, PDF and PNG files."""
+def save_table_figure(figure: TableFigure, target: Target) -> list[Path]:
+    """Draw a figure that needs no run into files, with its numbers as CSV beside them."""
     with look():
-        return files.save(figure.draw(), f"{figure.row}. {figure.title}.\n{figure.caption()}", folder, figure.row)
+        return files.save(figure.draw(), f"{figure.row}. {figure.title}.\n{figure.caption()}", figure.rows(), target)
 
 
-def save_figure(figure: PaperFigure, run: RunFolder, folder: Path, name: str) -> list[Path]:
-    """Draw one figure of a run into SVG, PDF and PNG files.
+def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Path]:
+    """Draw one figure of a run into files, with its numbers as CSV beside them; returns the paths.
 
     Raises:
-        UsageError: the run folder contradicts its formats.
+        UsageError: the run folder contradicts its formats, or what is asked for is not there.
     """
     data = figure_data(figure.row, run, figure.leaves_out_interruptions)
     with look():
-        return files.save(figure.draw(data), f"{figure.row}. {figure.title}.\n{data.caption}", folder, name)
+        drawn = figure.draw(data)
+        return files.save(drawn, f"{figure.heading}.\n{data.caption}", data.drawn, target)
 
 
 def inline_svg(figure: PaperFigure, run: RunFolder) -> tuple[str, str]:
@@ -61,20 +108,19 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> tuple[str, str]:
 
 
 def save_comparison(
-    differences: Sequence[Difference], runs: Sequence[RunFolder], title: str, folder: Path, name: str
+    differences: Sequence[Difference], runs: Sequence[RunFolder], title: str, target: Target
 ) -> list[Path]:
-    """Draw a comparison into SVG, PDF and PNG files.
+    """Draw a comparison into files, with its numbers as CSV beside them.
 
     Args:
         differences: at least one.
         runs: the run, or the two, that they are from.
         title: what is compared.
-        folder: for the files.
-        name: of the files, without their endings.
+        target: where the files go.
     """
     with look():
         words = f"{title}.\n{comparison_caption(differences, runs)}"
-        return files.save(draw_comparison(differences), words, folder, name)
+        return files.save(draw_comparison(differences), words, difference_rows(differences), target)
 
 
 def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> tuple[str, str]:
@@ -87,5 +133,5 @@ def comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFold
     """How many differences are larger than noise, and what was measured where."""
     count = sum(each.beyond_noise for each in differences)
     verdict = f"{count} of {len(differences)} differences are larger than noise"
-    about = [figure_data(str(run.meta["row"]), run, leaves_out_interruptions=False).caption for run in runs]
+    about = [figure_data(str(run.meta["spec_name"]), run, leaves_out_interruptions=False).caption for run in runs]
     return " ".join([f"{verdict} among so many (false discovery rate 5 %).", *dict.fromkeys(about)])

@@ -2,8 +2,9 @@
 """What a figure is drawn from: the measured rows of one run, and what its caption has to say."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -11,6 +12,8 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import load_paper
 from pollscope.analysis.point_values import PAIR, PointValues, absence, by_point, measured, several_pairs
 from pollscope.analysis.saturation import unsaturated_points
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
@@ -45,13 +48,26 @@ class FigureData:
     rows: pd.DataFrame
     leaves_out_interruptions: bool = True
     pairs: str = ""  # which of several pairs is drawn
+    drawn: list[dict[str, Any]] = field(default_factory=list)  # what the figure asked for, for the file beside it
     _samples: dict[str, list[PointValues]] = field(default_factory=dict)
 
     def by_point(self, metric: str) -> list[PointValues]:
         """Samples of a metric by point."""
         if metric not in self._samples:
-            self._samples[metric] = by_point(self.rows, metric)
+            self._samples[metric] = self._noted(metric, by_point(self.rows, metric))
         return self._samples[metric]
+
+    def _noted(self, name: str, samples: list[PointValues]) -> list[PointValues]:
+        unit = metric_dictionary()[name.partition(" ")[0]].unit
+        for sample in samples:
+            self.note(name, unit, sample.levels, sample.estimate)
+        return samples
+
+    def note(self, name: str, unit: str, levels: Mapping[str, Any], estimate: Estimate) -> None:
+        """Keeps a number that is drawn for the file beside the figure; ends of an unknown interval are left empty."""
+        low, high = (end if estimate.has_interval else None for end in (estimate.low, estimate.high))
+        numbers = {"value": estimate.value, "low": low, "high": high, "n": estimate.n}
+        self.drawn.append({"metric": name, "unit": unit, **levels, **numbers})
 
     def running(self, metric: str) -> list[PointValues]:
         """Samples of a share of all cycles, turned into a share of the cycles in which the DUT's lcores ran."""
@@ -59,7 +75,8 @@ class FigureData:
         if away.isna().all():
             return self.by_point(metric)
         counted = share - away if metric in HOLDS_INTERRUPTIONS else share
-        return by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
+        found = by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
+        return self._noted(f"{metric} of the time in which the DUT ran", found)
 
     @property
     def interrupted(self) -> str:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a figure of a paper is: its row, its paper, its title, and how it is drawn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -19,6 +20,8 @@ class PaperFigure:
         title: below the figure.
         draw: makes the figure from the data of a run.
         leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work.
+        along: factors of which the figure needs one, because its x axis or its bars stand for it; empty: none.
+        beside: further factors that it has a place for; None: any, each level is a line of its own.
     """
 
     row: str
@@ -26,14 +29,33 @@ class PaperFigure:
     title: str
     draw: Callable[[FigureData], Figure]
     leaves_out_interruptions: bool = False
+    along: tuple[str, ...] = ()
+    beside: tuple[str, ...] | None = None
+
+    @property
+    def heading(self) -> str:
+        """The title, behind the row where a paper has one."""
+        return self.title if self.paper is None else f"{self.row}. {self.title}"
+
+    def misfit(self, swept: Mapping[str, int]) -> str:
+        """Why the figure cannot show a run, whose factors have so many levels; empty when it can."""
+        if self.along and not set(self.along) & swept.keys():
+            return f"it shows {' or '.join(self.along)}, which this run does not have as a factor"
+        strange = [
+            name for name, levels in swept.items() if levels > 1 and name not in (*self.along, *(self.beside or ()))
+        ]
+        if self.beside is not None and strange:
+            return f"it has no place for the factor {strange[0]}, so its lines would mix levels"
+        return ""
 
 
 @dataclass(frozen=True)
 class TableFigure:
-    """How a row is drawn that needs no run, because its numbers are a paper's table."""
+    """How a row is drawn that needs no run, because its numbers are a paper's table; `rows` are those numbers."""
 
     row: str
     paper: str
     title: str
     draw: Callable[[], Figure]
     caption: Callable[[], str]
+    rows: Callable[[], Sequence[Mapping[str, Any]]] = tuple

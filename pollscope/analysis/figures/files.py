@@ -4,10 +4,14 @@
 import base64
 import io
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import matplotlib.font_manager as fonts
+import pandas as pd
 from fontTools import subset
 from fontTools.ttLib import TTFont
 from matplotlib.figure import Figure
@@ -22,18 +26,41 @@ WEIGHTS = ("normal", "bold")
 LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100)])
 
 
-def save(figure: Figure, words: str, folder: Path, name: str) -> list[Path]:
-    """Write a figure with its caption in every format; returns the paths, SVG first.
+@dataclass(frozen=True)
+class Target:
+    """Where a figure goes.
+
+    Attributes:
+        folder: of the files.
+        name: of the files, without their endings.
+        formats: endings, of FORMATS.
+        with_caption: whether the caption stands below the figure.
+    """
+
+    folder: Path
+    name: str
+    formats: tuple[str, ...] = FORMATS
+    with_caption: bool = True
+
+
+def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: Target) -> list[Path]:
+    """Write a figure with its caption in every format, and what it shows as CSV; returns the paths.
 
     Raises:
         HostError: a file cannot be written.
     """
-    caption(figure, words)
-    paths = [folder / f"{name}.{kind}" for kind in FORMATS]
+    if target.with_caption:
+        caption(figure, words)
+    folder = target.folder
+    paths = [folder / f"{target.name}.{kind}" for kind in target.formats]
+    data = folder / f"{target.name}.csv"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        paths[0].write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
-        for path in paths[1:]:
+        pd.DataFrame(list(rows)).to_csv(data, index=False)
+        for path in paths:
+            if path.suffix == ".svg":
+                path.write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
+                continue
             # No date: the same data give the same file.
             extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
             figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
@@ -41,7 +68,7 @@ def save(figure: Figure, words: str, folder: Path, name: str) -> list[Path]:
         raise HostError(
             f"cannot be written: {error.strerror}", str(folder), "choose another folder with --out"
         ) from None
-    return paths
+    return [*paths, data]
 
 
 def svg_text(figure: Figure, *, opaque: bool) -> str:

@@ -132,6 +132,9 @@ def draw_distribution(data: FigureData) -> Figure:
         return figure
     for rank, (queues, histogram) in enumerate(found.items()):
         curve = histogram.cumulative()
+        for value, share in curve:
+            known = Estimate(value, value, value, 1, "histogram")
+            data.note("latency_sent", "ns", {"queues": queues, "share_of_packets_at_most": share}, known)
         x = [value * US_PER_NS for value, _ in curve]
         y = [100 * share for _, share in curve]
         axes.step(x, y, where="post", color=LINES[rank], label=f"{queues} queue{'s' if queues > 1 else ''}")
@@ -177,13 +180,22 @@ H_F3A = PaperFigure(
     "hyperplane",
     "Maximum throughput of packet encapsulation on one core against the number of queues, by traffic shape",
     draw_shapes,
+    along=("queues",),
+    beside=("shape",),
 )
 H_F3B = PaperFigure(
     "H-F3b",
     "hyperplane",
     "Mean and 99th percentile of the forwarding latency against the number of queues",
     draw_growth,
+    along=("queues",),
+    beside=(),
 )
 H_F3C = PaperFigure(
-    "H-F3c", "hyperplane", "Distribution of the forwarding latency at three numbers of queues", draw_distribution
+    "H-F3c",
+    "hyperplane",
+    "Distribution of the forwarding latency at three numbers of queues",
+    draw_distribution,
+    along=("queues",),
+    beside=(),
 )

@@ -165,23 +165,42 @@ def _number(level: Level) -> float:
     return float(str(level).partition(" ")[0])
 
 
-I_F4 = PaperFigure("I-F4", "intrahost", "Sending rate against the number of sending cores", draw_rate)
+I_F4 = PaperFigure("I-F4", "intrahost", "Sending rate against the number of sending cores", draw_rate, along=("cores",))
 I_F5 = PaperFigure(
     "I-F5",
     "intrahost",
     "Rate, IOTLB misses, memory reads, LLC misses of PCIe reads, PCIe latency and MTT misses by sending cores",
     draw_key,
+    along=("cores",),
 )
 I_F6 = PaperFigure(
-    "I-F6", "intrahost", "All counters of the sending host against the number of sending cores", draw_all
+    "I-F6",
+    "intrahost",
+    "All counters of the sending host against the number of sending cores",
+    draw_all,
+    along=("cores",),
 )
 I_WAYS = PaperFigure(
-    "I-WAYS", "intrahost", "What the receiving host counts against the LLC ways that are open to DDIO", draw_ways
+    "I-WAYS",
+    "intrahost",
+    "What the receiving host counts against the LLC ways that are open to DDIO",
+    draw_ways,
+    along=("knob.ddio_ways",),
 )
 I_T1 = PaperFigure(
-    "I-T1", "intrahost", "Rate, PCIe, IOTLB and outstanding reads three ways by sending cores", draw_scaling
+    "I-T1",
+    "intrahost",
+    "Rate, PCIe, IOTLB and outstanding reads three ways by sending cores",
+    draw_scaling,
+    along=("cores",),
 )
 I_IOMMU = PaperFigure(
-    "I-IOMMU", "intrahost", "Rate, latency and IOTLB look-ups by sending cores and mode of the IOMMU", draw_iommu
+    "I-IOMMU",
+    "intrahost",
+    "Rate, latency and IOTLB look-ups by sending cores and mode of the IOMMU",
+    draw_iommu,
+    along=("cores",),
 )
-I_F7 = PaperFigure("I-F7", "intrahost", "DRAM traffic of both hosts per packet with DDIO on and off", draw_ddio)
+I_F7 = PaperFigure(
+    "I-F7", "intrahost", "DRAM traffic of both hosts per packet with DDIO on and off", draw_ddio, along=("knob.ddio",)
+)

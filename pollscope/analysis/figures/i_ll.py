@@ -2,6 +2,7 @@
 """I-T1 and I-LL: TX scaling of one NIC, and Little's law on it; from a table, not from a run."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -108,8 +109,27 @@ def _draw_paper_law() -> Figure:
     return draw_law(paper_scaling(), stated("intrahost", "I-LL")["tag_limit"])
 
 
+def _table_rows() -> list[dict[str, Any]]:
+    table = stated("intrahost", "I-T1")
+    return [{"metric": name, "with_1_core": table[name][0], "with_2_cores": table[name][1]} for name in TABLE]
+
+
+def _law_rows() -> list[dict[str, Any]]:
+    names = ("reads", "tag_share", "rate_ratio", "latency_growth")
+    return [
+        {"tx_cores": each.point.tx_cores, "tx_rate_pps": each.point.tx_rate_pps, "latency_ns": each.point.latency_ns}
+        | {name: getattr(each, name) for name in names}
+        for each in paper_scaling()
+    ]
+
+
 I_T1 = TableFigure(
-    "I-T1-table", "intrahost", "TX scaling, every metric with two sending cores relative to one", draw_table, caption
+    "I-T1-table",
+    "intrahost",
+    "TX scaling, every metric with two sending cores relative to one",
+    draw_table,
+    caption,
+    _table_rows,
 )
 I_LL = TableFigure(
     "I-LL",
@@ -117,4 +137,5 @@ I_LL = TableFigure(
     "Outstanding reads of the NIC by Little's law, packet rate and latency against the number of sending cores",
     _draw_paper_law,
     caption,
+    _law_rows,
 )

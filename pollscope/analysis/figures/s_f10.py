@@ -142,10 +142,14 @@ S_F10A = PaperFigure(
     "socc19",
     "Maximum throughput of one core with all traffic in one queue against the number of RX queues",
     draw_single,
+    along=("queues",),
+    beside=("shape", "feed"),
 )
 S_F10B = PaperFigure(
     "S-F10b",
     "socc19",
     "Maximum throughput of one core with traffic in all queues against the number of RX queues",
     draw_multi,
+    along=("queues",),
+    beside=("shape", "feed"),
 )

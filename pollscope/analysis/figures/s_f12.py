@@ -98,4 +98,6 @@ FIGURE = PaperFigure(
     "socc19",
     "Maximum rate of a core that only sends and of a core that only receives, against the packet size",
     draw,
+    along=("frame",),
+    beside=("workload", "feed"),
 )

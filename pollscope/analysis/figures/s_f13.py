@@ -92,5 +92,10 @@ def _plateau(axes: Axes) -> None:
 
 
 FIGURE = PaperFigure(
-    "S-F13", "socc19", "Receive and transmit throughput against the number of core-queue pairs, by packet size", draw
+    "S-F13",
+    "socc19",
+    "Receive and transmit throughput against the number of core-queue pairs, by packet size",
+    draw,
+    along=("cores",),
+    beside=("queues", "frame", "feed"),
 )

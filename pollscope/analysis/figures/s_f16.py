@@ -195,22 +195,30 @@ S_F16 = PaperFigure(
     "socc19",
     "Maximum throughput with a queue a core and with one shared queue against the number of cores",
     draw_cores,
+    along=("cores",),
+    beside=("dispatchers", "queues", "organisation", "ring_sync", "feed"),
 )
 S_F17A = PaperFigure(
     "S-F17a",
     "socc19",
     "Average round-trip latency against load, a queue a core and one shared queue, no hiccups",
     draw_latency,
+    along=("load_pps", "load_of_max", "load_of_line"),
+    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "hiccup_probability"),
 )
 S_F17B = PaperFigure(
     "S-F17b",
     "socc19",
     "Average round-trip latency against load, a queue a core and one shared queue, with hiccups",
     draw_latency,
+    along=("load_pps", "load_of_max", "load_of_line"),
+    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "hiccup_probability"),
 )
 S_F18 = PaperFigure(
     "S-F18",
     "socc19",
     "Maximum throughput of separate physical cores and of SMT pairs, a queue a core and one shared queue",
     draw_smt,
+    along=("placement",),
+    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "feed"),
 )

@@ -181,5 +181,7 @@ FIGURE = PaperFigure(
     "socc19",
     "Useful cycles and polling tax of one core against offered load",
     draw,
+    along=("load_of_max",),
+    beside=("queues", "lookups"),
     leaves_out_interruptions=True,
 )

@@ -80,5 +80,6 @@ FIGURE = PaperFigure(
     "socc19",
     "Instructions per cycle of one polling core against offered load",
     draw,
+    along=("load_of_max",),
     leaves_out_interruptions=True,
 )

@@ -143,8 +143,15 @@ S_F7A = PaperFigure(
     "socc19",
     "Matrix multiplication beside a router, relative to beside an idle core",
     draw_corunner,
+    along=("dut_core",),
+    beside=("corunner_place", "feed", "corunner"),
     leaves_out_interruptions=True,
 )
 S_F7B = PaperFigure(
-    "S-F7b", "socc19", "Router at full load beside a matrix multiplication, relative to alone", draw_router
+    "S-F7b",
+    "socc19",
+    "Router at full load beside a matrix multiplication, relative to alone",
+    draw_router,
+    along=("corunner",),
+    beside=("corunner_place", "feed"),
 )

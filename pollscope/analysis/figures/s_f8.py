@@ -178,5 +178,7 @@ FIGURE = PaperFigure(
     "socc19",
     "Poll rate of one core without traffic against the number of RX queues",
     draw,
+    along=("queues",),
+    beside=("rx_desc",),
     leaves_out_interruptions=True,
 )

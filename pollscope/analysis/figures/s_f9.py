@@ -107,5 +107,10 @@ def _stated(axes: Axes) -> None:
 
 
 FIGURE = PaperFigure(
-    "S-F9", "socc19", "Latency at light load against the number of RX queues, traffic in one queue and in all", draw
+    "S-F9",
+    "socc19",
+    "Latency at light load against the number of RX queues, traffic in one queue and in all",
+    draw,
+    along=("queues",),
+    beside=("shape",),
 )

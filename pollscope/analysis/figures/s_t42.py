@@ -108,5 +108,7 @@ FIGURE = PaperFigure(
     "socc19",
     "Frequency of a core that multiplies matrices, by number of spinning cores",
     draw,
+    along=("dut_core", "spinning_cores"),
+    beside=("cores", "queues"),
     leaves_out_interruptions=True,
 )

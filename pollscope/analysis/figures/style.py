@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from pollscope.stats.estimates import Estimate
 
 WIDTH_INCH = 7.2  # two columns of a printed page
+COLUMN_INCH = 3.5  # one of them
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
 CAPTION_CHARACTERS = 122
 # Of the height of axes in a figure of 3 inches, one line of a legend.
@@ -173,7 +174,8 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
 
 def caption(figure: Figure, text: str) -> None:
     """Text below the figure, wrapped to its width; a file is cropped to what is drawn, so it grows by the text."""
-    wrapped = "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, CAPTION_CHARACTERS))
+    characters = round(CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
+    wrapped = "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, characters))
     figure.text(0.012, -0.01, wrapped, ha="left", va="top", fontsize=7, color=MUTED, linespacing=1.45)
 
 

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Why a row comes out differently here than in its paper, as far as experiments tell (data/reproductions.yaml)."""
+
+from functools import cache
+
+from ruamel.yaml import YAML
+
+from pollscope.base.paths import data_folder
+
+PAGE = "docs/reproductions.md"
+
+
+@cache
+def known_reasons() -> dict[str, str | None]:
+    """Row -> the reason in a sentence; None where no experiment has shown one."""
+    text = (data_folder("data") / "reproductions.yaml").read_text(encoding="utf-8")
+    return dict(YAML(typ="safe").load(text))
+
+
+def anchor(row: str) -> str:
+    """Where the page speaks of a row: `docs/reproductions.md#s-t42`."""
+    return f"{PAGE}#{row.lower().replace('.', '')}"
+
+
+def reason(row: str) -> str:
+    """Why a claim of a row may disagree here, with the place of the experiments; empty for rows of no paper."""
+    if row not in known_reasons():
+        return ""
+    return f"{known_reasons()[row] or 'no experiment has shown a cause yet.'} ({anchor(row)})"

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A figure for any run: metrics over a factor, a line for each level of others (`show:`, `pollscope figures`)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from pydantic import ValidationError
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import COLUMN_INCH, LINES, MARKERS, MUTED, absent_panel, interval_line, new_figure
+from pollscope.analysis.figures.sweep_lines import Line, default_show, factor_word, lines_of, title_of
+from pollscope.analysis.point_values import Level, factors, level_rank, level_text, measured
+from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import Metric, metric_dictionary
+from pollscope.spec.model import Show
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+PANEL_INCH, AROUND_INCH = 1.8, 0.5
+MOST_TICKS = {False: 12, True: 6}
+NAMES_IN_A_ROW = {False: 4, True: 2}
+# What stands behind a factor on its axis.
+UNITS = {"load_of_max": "share of the maximum", "load_of_line": "share of line rate", "frame": "B", "burst": "packets"}
+
+
+def shown_figures(run: RunFolder) -> list[PaperFigure]:
+    """The figures that the run's spec asks for by `show:`.
+
+    Raises:
+        UsageError: run.json holds one that no spec could ask for.
+    """
+    try:
+        asked = [Show.model_validate(each) for each in run.meta.get("spec", {}).get("show", [])]
+    except ValidationError as error:
+        place = f"{run.path / 'run.json'}: spec.show"
+        raise UsageError(f"cannot be read: {error.errors()[0]['msg']}", place) from None
+    return [sweep_figure(show, run) for show in asked]
+
+
+def default_figure(run: RunFolder) -> PaperFigure | None:
+    """What is drawn of a run when nothing is asked for; None when it has no factor with two levels."""
+    show = default_show(run)
+    return None if show is None else sweep_figure(show, run)
+
+
+def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> PaperFigure:
+    """A figure as the command line asks for it.
+
+    Args:
+        run: whose data are drawn.
+        asked: keys of `Show`; what is missing is chosen.
+        narrow: it fits a column of a page.
+
+    Raises:
+        UsageError: there is nothing to choose from, or what is asked for is not there.
+    """
+    try:
+        show = default_show(run, asked)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise UsageError(problem["msg"], f"--{problem['loc'][0]}", "pollscope figures --help") from None
+    if show is None:
+        raise UsageError("the run swept no factor", str(run.path), "--x and --y say what to draw")
+    return sweep_figure(show, run, narrow)
+
+
+def sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigure:
+    """A figure of a run; `narrow` fits a column of a page.
+
+    Raises:
+        UsageError: a factor that the run did not sweep, or a metric that there is none of.
+    """
+    data = measured(current_table(run))
+    swept = factors(data)
+    for name in (show.x, *show.by, *show.at):
+        if name not in swept and not data.empty:
+            raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept)}")
+    for name in show.y:
+        metric_dictionary()[name]
+    by = f"{'-'.join(show.y)}-by-{show.x}" + (f"-over-{show.ratio_to}" if show.ratio_to is not None else "")
+    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in by)
+    running = all("running" in metric for metric in show.y)
+    return PaperFigure(name, None, title_of(show), partial(_draw, show, narrow), leaves_out_interruptions=running)
+
+
+def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
+    """A panel for each metric, one above the other over the same x axis."""
+    lines = {metric: lines_of(show, metric, data) for metric in show.y}
+    names = list(dict.fromkeys(line.name for found in lines.values() for line in found))
+    figure = new_figure(AROUND_INCH + PANEL_INCH * len(show.y))
+    if narrow:
+        figure.set_figwidth(COLUMN_INCH)
+    panels = figure.subplots(len(show.y), 1, squeeze=False)[:, 0]
+    for axes, (metric, found) in zip(panels, lines.items(), strict=True):
+        _panel(axes, show, metric_dictionary()[metric], found, names, narrow)
+        if not found:
+            absent_panel(axes, data.absence(metric))
+    if len(names) > 1:
+        handles = [
+            Line2D([], [], color=LINES[rank], marker=MARKERS[rank], ms=4.2, label=name)
+            for rank, name in enumerate(names)
+        ]
+        figure.legend(handles=handles, loc="outside upper left", ncols=NAMES_IN_A_ROW[narrow])
+    return figure
+
+
+def _panel(axes: Axes, show: Show, metric: Metric, lines: Sequence[Line], names: Sequence[str], narrow: bool) -> None:
+    axes.set_title(metric.title if show.ratio_to is None else f"{metric.title}, relative to {show.ratio_to}")
+    if not lines:
+        return
+    levels = sorted({level for line in lines for level in line.x}, key=level_rank)
+    places = _places(levels)
+    for line in lines:
+        rank = names.index(line.name)
+        interval_line(axes, [places[level] for level in line.x], line.y, LINES[rank], MARKERS[rank])
+    _x_axis(axes, show, places, narrow)
+    _y_axis(axes, show, metric)
+
+
+def _places(levels: Sequence[Level]) -> dict[Level, float]:
+    """Where levels stand: numbers by value, words side by side."""
+    numbers = not any(isinstance(level, str | bool) for level in levels)
+    return {level: float(level) if numbers else float(index) for index, level in enumerate(levels)}
+
+
+def _x_axis(axes: Axes, show: Show, places: Mapping[Level, float], narrow: bool) -> None:
+    if "x" in show.log and min(places.values()) > 0:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+    if len(places) <= MOST_TICKS[narrow] or any(isinstance(level, str) for level in places):
+        axes.set_xticks(list(places.values()), [level_text(show.x, level) for level in places])
+    else:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: level_text(show.x, value)))
+        if axes.get_xscale() == "linear":
+            axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS[narrow]))
+    word = factor_word(show.x)
+    unit = f" ({UNITS[show.x]})" if show.x in UNITS else ""
+    axes.set_xlabel(f"{word[0].upper()}{word[1:]}{unit}")
+
+
+def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
+    if "y" in show.log:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    if show.ratio_to is not None:
+        axes.axhline(1, color=MUTED, lw=0.8, zorder=1)
+        axes.set_ylabel("Ratio")
+    else:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: metric.text(value)))

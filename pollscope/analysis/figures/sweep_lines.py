@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lines of a figure that was asked for (`Show`): which samples are on which, and what they are divided by."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.point_values import (
+    Level,
+    PointValues,
+    by_point,
+    factors,
+    level_rank,
+    level_text,
+    levels_text,
+    measured,
+)
+from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.model import Show
+from pollscope.stats.estimates import Estimate
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# More cannot be told apart, in colour or without (style.LINES, style.MARKERS).
+MOST_LINES = 8
+# With nothing asked for: a rate and the tax, those first that leave out time taken away from the DUT.
+RATES = ("rx_pps", "tx_pps", "poll_rate_running_hz", "poll_rate_hz")
+TAXES = ("tax_share_running", "tax_share")
+# From so much between the first and the last level on, levels crowd on a linear axis.
+CROWDED = 16
+Samples = Sequence[PointValues]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a panel: its name, its places along x by rising level, and what is drawn there."""
+
+    name: str
+    x: list[Level]
+    y: list[Estimate]
+
+
+def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show | None:
+    """What is drawn when nothing is asked for, or what is missing in `asked` (keys of `Show`).
+
+    The first factor lies along x; a rate and the tax are the panels; further factors are lines while these are few, and
+    are held at their first level from there on.
+
+    Returns:
+        None when the run has no factor with two levels or none of the metrics.
+    """
+    given = dict(asked or {})
+    data = measured(current_table(run))
+    swept = [name for name in _in_order_of_spec(run, factors(data)) if data[f"factor.{name}"].nunique() > 1]
+    swept = [name for name in swept if name not in given.get("at", {})]
+    x = given.get("x") or next((name for name in swept if name not in given.get("by", ())), None)
+    y = given.get("y") or _present(data)
+    if x is None or not y:
+        return None
+    by = tuple(given["by"]) if given.get("by") else _few(data, [name for name in swept if name != x])
+    at = {name: _levels(data[f"factor.{name}"])[0] for name in swept if name not in (x, *by)}
+    crowded = f"factor.{x}" in data and _is_crowded(_levels(data[f"factor.{x}"]))
+    log = given.get("log") or (("x",) if crowded else ())
+    whole = {"x": x, "y": y, "by": by, "at": at | given.get("at", {}), "ratio_to": given.get("ratio_to"), "log": log}
+    return Show.model_validate(whole)
+
+
+def _present(data: pd.DataFrame) -> tuple[str, ...]:
+    """A rate that is not zero everywhere, and the tax."""
+    rates = (name for name in RATES if data[f"metric.{name}"].fillna(0).any())
+    taxes = (name for name in TAXES if data[f"metric.{name}"].notna().any())
+    return tuple(name for name in (next(rates, None), next(taxes, None)) if name is not None)
+
+
+def _few(data: pd.DataFrame, others: Sequence[str]) -> tuple[str, ...]:
+    """The first of these factors that together have no more levels than lines can be told apart."""
+    by: list[str] = []
+    lines = 1
+    for name in others:
+        lines *= data[f"factor.{name}"].nunique()
+        if lines > MOST_LINES:
+            break
+        by.append(name)
+    return tuple(by)
+
+
+def _in_order_of_spec(run: RunFolder, names: Sequence[str]) -> list[str]:
+    """The factors in the order in which the spec's author wrote them; of zipped ones the first stands for all."""
+    try:
+        written = list(YAML(typ="safe").load(str(run.meta.get("spec_text", "")))["factors"])
+    except (YAMLError, TypeError, KeyError):
+        written = []
+    zipped = {name for group in _zips(run) for name in group[1:]}
+    ranked = sorted(names, key=lambda name: written.index(name) if name in written else len(written))
+    return [name for name in ranked if name not in zipped]
+
+
+def _zips(run: RunFolder) -> list[list[str]]:
+    return [list(group) for group in run.meta.get("spec", {}).get("zip", [])]
+
+
+def _levels(column: "pd.Series[Any]") -> list[Level]:
+    found = [each.item() if hasattr(each, "item") else each for each in column.dropna().unique()]
+    return sorted(found, key=level_rank)
+
+
+def _is_crowded(levels: Sequence[Level]) -> bool:
+    if any(isinstance(level, str) for level in levels):
+        return False
+    first, last = float(levels[0]), float(levels[-1])
+    return len(levels) > 2 and first > 0 and last / first >= CROWDED
+
+
+def lines_of(show: Show, metric: str, data: FigureData) -> list[Line]:
+    """The lines of one panel.
+
+    Raises:
+        UsageError: a factor that is left over, more lines than can be told apart, or a level that there is none of.
+    """
+    held = {name: _level_of(data, name, level) for name, level in show.at.items()}
+    samples = [
+        sample
+        for sample in by_point(data.rows, metric)
+        if show.x in sample.levels and all(sample.levels.get(name) == level for name, level in held.items())
+    ]
+    by = _line_factors(show, samples, data.run)
+    lines: dict[str, list[PointValues]] = {}
+    for sample in sorted(samples, key=lambda each: level_rank(each.levels[show.x])):
+        levels = {name: sample.levels[name] for name in by if name in sample.levels}
+        lines.setdefault(levels_text(levels), []).append(sample)
+    if len(lines) > MOST_LINES:
+        what = f"{len(lines)} lines cannot be told apart, {MOST_LINES} can"
+        raise UsageError(what, "--by", f"hold a factor at one level: --at {by[0]}=LEVEL")
+    base = _base(show, samples)
+    return [_line(name, found, show, metric, base, data) for name, found in lines.items()]
+
+
+def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
+    """The factors whose levels are lines."""
+    # What moves together with the x axis, or with a factor that has lines, is told by the name of that.
+    named = {show.x, *show.by}
+    told = {name for group in _zips(run) if named & set(group) for name in group if name not in named}
+    every = dict.fromkeys(name for sample in samples for name in sample.levels)
+    several = [
+        name
+        for name in every
+        if name not in (show.x, *show.at, *told) and len({sample.levels.get(name) for sample in samples}) > 1
+    ]
+    left = [name for name in several if show.by and name not in show.by]
+    if left:
+        raise UsageError(f"'{left[0]}' has several levels, too", "--by", f"--by {left[0]} or --at {left[0]}=LEVEL")
+    return several
+
+
+def _line(name: str, found: Samples, show: Show, metric: str, base: "_Base | None", data: FigureData) -> Line:
+    for each in found:
+        data.note(metric, metric_dictionary()[metric].unit, each.levels, each.estimate)
+    if base is None:
+        return Line(name, [each.levels[show.x] for each in found], [each.estimate for each in found])
+    pairs = [(each, of) for each in found if (of := base.of(each)) is not None]
+    y = [one_by_definition(each) if each is of else each.over(of) for each, of in pairs]
+    for (each, _), ratio in zip(pairs, y, strict=True):
+        data.note(f"{metric} over that at {base.factor} {base.level}", "ratio", each.levels, ratio)
+    return Line(name, [each.levels[show.x] for each, _ in pairs], y)
+
+
+def one_by_definition(sample: PointValues) -> Estimate:
+    """The ratio of a sample to itself."""
+    return Estimate(1.0, 1.0, 1.0, len(sample.values), "by definition")
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What all others are divided by: the samples at one level of a factor."""
+
+    factor: str
+    level: Level
+    samples: Samples
+
+    def of(self, sample: PointValues) -> PointValues | None:
+        """The sample at the base's level that is equal in all else."""
+        wanted = {**sample.levels, self.factor: self.level}
+        return next((each for each in self.samples if each.levels == wanted), None)
+
+
+def _base(show: Show, samples: Samples) -> _Base | None:
+    if show.ratio_to is None:
+        return None
+    factor, equals, word = str(show.ratio_to).partition("=")
+    names = [factor] if equals else [*show.by, show.x]
+    word = word if equals else factor
+    fitting = [(name, level) for name in names if (level := _find(samples, name, word)) is not None]
+    if not fitting:
+        offered = "; ".join(f"{name}: {_offered(samples, name)}" for name in names)
+        raise UsageError(f"no point is at '{word}'", "--ratio-to", f"levels of {offered}")
+    if len(fitting) > 1:
+        both = " and ".join(name for name, _ in fitting)
+        raise UsageError(f"{word} is a level of {both}", "--ratio-to", f"say of which: {fitting[0][0]}={word}")
+    return _Base(*fitting[0], samples)
+
+
+def _offered(samples: Samples, factor: str) -> str:
+    levels = sorted({each.levels[factor] for each in samples if factor in each.levels}, key=level_rank)
+    return ", ".join(level_text(factor, level) for level in levels) or "none"
+
+
+def _level_of(data: FigureData, factor: str, word: Any) -> Level:
+    samples = [PointValues({factor: level}, ()) for level in _levels(data.rows[f"factor.{factor}"])]
+    found = _find(samples, factor, word)
+    if found is None:
+        remedy = f"its levels: {_offered(samples, factor)}"
+        raise UsageError(f"{factor} has no level '{word}'", str(data.run.path), remedy)
+    return found
+
+
+def _find(samples: Samples, factor: str, word: Any) -> Level | None:
+    """The level that a word or a number means: `8`, `0.5`, `50%`, `3 Mpps`."""
+    text = str(word).replace(" ", "").lower()
+    for level in (sample.levels[factor] for sample in samples if factor in sample.levels):
+        if level == word or text in (str(level).lower(), level_text(factor, level).replace(" ", "").lower()):
+            return level
+    return None
+
+
+def title_of(show: Show) -> str:
+    """What the figure shows, in a sentence without a full stop."""
+    first, *others = (metric_dictionary()[name].title for name in show.y)
+    titles = [first, *(title if title[1:2].isupper() else title[0].lower() + title[1:] for title in others)]
+    by = f", by {' and '.join(map(factor_word, show.by))}" if show.by else ""
+    at = f", at {levels_text(show.at)}" if show.at else ""
+    ratio = f", relative to {show.ratio_to}" if show.ratio_to is not None else ""
+    return show.title or f"{' and '.join(titles)} against {factor_word(show.x)}{by}{at}{ratio}"
+
+
+def factor_word(factor: str) -> str:
+    """A factor in words."""
+    if factor.startswith("load_"):
+        return "offered load"
+    return factor.removeprefix("knob.").replace("_", " ")

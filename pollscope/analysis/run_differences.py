@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What differs between two runs besides their results: spec, host, build, knobs."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pollscope.store.run_folder import RunFolder
+
+# Parts of run.json that decide what is measured; `host` holds what changes by itself, too.
+PARTS = ("spec", "testbed", "host", "build", "knobs_before")
+# Of the host and the spec: moves from run to run and decides nothing, or is told by other lines.
+MOVING = ("boot_id", "uptime_s", "load_average", "free_bytes", "name", "title", "notes", "source", "show", "claims")
+MOST_LINES = 12
+
+
+def differences_of(first: RunFolder, second: RunFolder) -> list[str]:
+    """A line for each thing that differs, `parameters.burst: 32 in A, 64 in B`; the first few and how many more."""
+    lines = [
+        f"{path}: {_text(left)} in A, {_text(right)} in B"
+        for part in PARTS
+        for path, left, right in _apart(part, first.meta.get(part), second.meta.get(part))
+    ]
+    versions = [each.meta.get("pollscope") for each in (first, second)]
+    if versions[0] != versions[1]:
+        lines.append(f"pollscope: {_text(versions[0])} in A, {_text(versions[1])} in B")
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"and {more} more, see run.json of both"] if more > 0 else [])]
+
+
+def _apart(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        for key in dict.fromkeys([*left, *right]):
+            if key not in MOVING:
+                yield from _apart(f"{path}.{key}", left.get(key), right.get(key))
+    elif left != right:
+        yield path.removeprefix("spec."), left, right
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a user does next: after a run, after Ctrl-C, and after a disk that took no more."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from pollscope.base.errors import DiskError, reason_of
+from pollscope.store.results_table import last_attempts
+from pollscope.store.run_folder import read_run
+
+
+def next_steps(folder: Path) -> str:
+    """The page of a run, and the command that makes it."""
+    return f"next: pollscope report {folder}   (writes {folder}/report.html)"
+
+
+def complete_already(folder: Path) -> bool:
+    """Whether a run has nothing left to measure: complete, and all that was planned is there and did not fail.
+
+    Raises:
+        UsageError: no run folder, or a damaged one.
+    """
+    run = read_run(folder)
+    made = {str(trial["trial"]) for trial in last_attempts(run.trials) if trial["status"] != "failed"}
+    return run.meta.get("status") == "complete" and made >= set(run.meta.get("plan", []))
+
+
+@contextmanager
+def said_how_to_go_on(folder: Path) -> Iterator[None]:
+    """When what is inside ends early, says what is kept and the command that goes on.
+
+    Raises:
+        DiskError: with what is kept; also in place of an error of the system, for instance of a full disk.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(_kept(folder), err=True)
+        raise
+    except OSError as error:
+        raise DiskError(reason_of(error), str(folder), _kept(folder)) from error
+    except DiskError as error:
+        raise DiskError(error.what, error.where, _kept(folder)) from error
+
+
+def _is_begun(folder: Path) -> bool:
+    return (folder / "run.json").exists()
+
+
+def _kept(folder: Path) -> str:
+    if not _is_begun(folder):
+        return "nothing was measured yet"
+    try:
+        with (folder / "trials.jsonl").open("rb") as file:
+            kept = sum(line.endswith(b"\n") for line in file)
+    except OSError:
+        kept = 0
+    trials = f"{kept} trial{'s are' if kept != 1 else ' is'} kept"
+    return f"{trials}; `pollscope run --resume {folder}` goes on"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope new`."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.base.document import read_text
+from pollscope.base.errors import HostError, UsageError
+from pollscope.base.paths import data_folder
+from pollscope.spec import find_specs, known_specs, load_text
+
+EXAMPLES = ("pollscope new bursts", "pollscope new deeper-rings --like S-F8")
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# What makes a spec that of a paper; a question of one's own has none of it.
+OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the spec and its runs: lower case, digits, dashes.")],
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like", metavar="ROW", help="Start from this spec: file, name or paper row.", autocompletion=known_specs
+        ),
+    ] = None,
+) -> None:
+    """Writes NAME.yaml, a commented spec to change: it is valid, and `pollscope run NAME.yaml` measures it at once.
+
+    With --like it is that spec without its row, so that its figures and claims are its own. Nothing is overwritten.
+    """
+    stem = name.removesuffix(".yaml")
+    if not NAME.fullmatch(stem):
+        raise UsageError("is no name of a spec", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
+    path = Path(f"{stem}.yaml")
+    text = _like(like, stem) if like is not None else _template(stem)
+    load_text(text, str(path))  # what is written is valid
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError("is already there", str(path), "another name, or change that file") from None
+    except OSError as error:
+        raise HostError(f"cannot be written: {error.strerror}", str(path)) from None
+    typer.echo(path)
+    typer.echo(f"next: pollscope plan {path}", err=True)
+
+
+def _template(name: str) -> str:
+    return read_text(data_folder("configs") / "new-spec.yaml").replace("NAME", name)
+
+
+def _like(word: str, name: str) -> str:
+    found = find_specs(word)
+    if len(found) > 1:
+        raise UsageError(f"are {len(found)} specs", f"--like {word}", "name one of them")
+    blocks = _blocks(read_text(found[0]))
+    kept = [text for key, text in blocks if key not in (*OF_THE_PAPER, "name", "format", "")]
+    origin = f"# Begun as {found[0].name}; change what is asked."
+    head = ["# SPDX-License-Identifier: BSD-3-Clause", origin, "format: 1", f"name: {name}"]
+    return "\n".join([*head, "".join(kept)])
+
+
+def _blocks(text: str) -> list[tuple[str, str]]:
+    """The top-level keys of a YAML file with their lines, comments above a key with it; what stands first under ''."""
+    blocks: list[tuple[str, str]] = [("", "")]
+    pending = ""
+    for line in text.splitlines(keepends=True):
+        key = re.match(r"([a-z_]+):", line)
+        if key:
+            blocks.append((key.group(1), pending + line))
+            pending = ""
+        elif not line.strip() or line.startswith("#"):
+            pending += line
+        else:
+            blocks[-1] = (blocks[-1][0], blocks[-1][1] + pending + line)
+            pending = ""
+    return [*blocks, ("", pending)] if pending.strip() else blocks

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where a command's files go: a folder, or one file whose ending says of which kind."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pollscope.analysis.figures.files import FORMATS, Target
+from pollscope.base.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Out:
+    """`--out` of a command that draws figures.
+
+    Attributes:
+        folder: of the files.
+        name: of the only figure, when a file was named.
+        formats: endings.
+        with_caption: whether captions stand below the figures.
+    """
+
+    folder: Path
+    name: str | None
+    formats: tuple[str, ...]
+    with_caption: bool = True
+
+    def target(self, name: str) -> Target:
+        """The files of a figure, which is called `name` where the user named none."""
+        return Target(self.folder, self.name or name, self.formats, self.with_caption)
+
+
+def figure_out(path: Path, with_caption: bool = True) -> Out:
+    """Reads `--out`: `x.pdf` is one PDF, anything without an ending of a picture a folder.
+
+    Raises:
+        UsageError: an ending of another kind of file.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    if kind in FORMATS:
+        return Out(path.parent, path.stem, (kind,), with_caption)
+    if kind in ("jpg", "jpeg", "gif", "eps", "ps", "tif", "tiff", "webp", "html", "htm", "csv"):
+        raise UsageError(f"figures are not written as {kind.upper()}", f"--out {path}", f"one of: {', '.join(FORMATS)}")
+    return Out(path, None, FORMATS, with_caption)
+
+
+def page_out(path: Path) -> Path:
+    """Reads `--out` of a page.
+
+    Raises:
+        UsageError: it names a folder, or a file that is no HTML.
+    """
+    if path.suffix.lower() not in (".html", ".htm"):
+        remedy = "name a file that ends in .html; a browser prints it as a PDF"
+        raise UsageError("the report is one HTML page", f"--out {path}", remedy)
+    return path

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`--quick` of a spec without a `quick` section, and what a shortened run leaves out, in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pollscope.base.document import Document
+from pollscope.base.fields import expand_levels
+from pollscope.base.units import human_time
+from pollscope.spec.model import Spec
+
+# What a quick look needs: both ends and the middle of a sweep, intervals, and windows of many packets.
+LEVELS = 3
+REPEATS = 3
+WARMUP_NS, WINDOW_NS = 50_000_000, 200_000_000
+
+
+def shortened(document: Document, spec: Spec) -> dict[str, Any]:
+    """A `quick` section for a spec that has none: three levels of a factor, short windows, three repeats."""
+    given = document.data.get("factors") or {}
+    written = {name: expand_levels(levels) for name, levels in given.items()}
+    factors = {name: _ends_and_middle(levels) for name, levels in written.items() if isinstance(levels, list)}
+    trial = {
+        "warmup": f"{min(spec.trial.warmup_ns, WARMUP_NS)} ns",
+        "window": f"{min(spec.trial.window_ns, WINDOW_NS)} ns",
+    }
+    return {"factors": factors, "trial": trial, "repeats": {"count": min(spec.repeats.at_least, REPEATS)}}
+
+
+def _ends_and_middle(levels: list[Any]) -> list[Any]:
+    if len(levels) <= LEVELS:
+        return levels
+    return [levels[0], levels[len(levels) // 2], levels[-1]]
+
+
+def left_out(whole: Spec, quick: Spec) -> list[str]:
+    """What the quick form leaves out of a spec, one sentence part each."""
+    said = [_levels_text(name, levels, quick.levels) for name, levels in whole.levels.items()]
+    if quick.trial.window_ns < whole.trial.window_ns:
+        windows = (human_time(each.trial.window_ns / 1e9) for each in (quick, whole))
+        said.append("windows of {} instead of {}".format(*windows))
+    if (quick.repeats.at_least, quick.repeats.until) != (whole.repeats.at_least, whole.repeats.until):
+        said.append(f"{_repeats_text(quick)} instead of {_repeats_text(whole)}")
+    return [each for each in said if each]
+
+
+def _levels_text(name: str, levels: tuple[Any, ...], quick: Mapping[str, tuple[Any, ...]]) -> str:
+    kept = quick.get(name, ())
+    return f"{name}: {len(kept)} of {len(levels)} levels" if len(kept) < len(levels) else ""
+
+
+def _repeats_text(spec: Spec) -> str:
+    until = spec.repeats.until
+    if until is not None:
+        return f"{until.at_least} to {until.at_most} repeats"
+    return f"{spec.repeats.at_least} repeat{'s' if spec.repeats.at_least > 1 else ''}"

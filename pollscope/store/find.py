@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds run folders: by path, by what holds them (`results`, `results/SPEC`), by a spec's name, or as `latest`."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from pollscope.base.errors import UsageError
+from pollscope.store.run_folder import REMEDY
+
+LATEST = "latest"
+RESULTS = Path("results")
+
+
+def find_run(word: str | Path) -> Path:
+    """The one run that a word means: a run folder, or the newest of those below a folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    return max(find_runs(word), key=_age)
+
+
+def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The runs that words mean, each once: a run folder, or of a folder that holds some the newest of each spec.
+
+    Raises:
+        UsageError: a word means no run.
+    """
+    every = [words] if isinstance(words, str | Path) else words
+    return list(dict.fromkeys(path for word in every for path in _runs_of(Path(word))))
+
+
+def _runs_of(path: Path) -> list[Path]:
+    if path.exists() or path == RESULTS:
+        return [path] if is_run(path) or path.is_file() else _newest_below(path)
+    if str(path).lower() == LATEST:
+        return [max(_newest_below(RESULTS), key=_age)]
+    by_name = {folder.name.lower(): folder for folder in _folders(RESULTS)}
+    named = by_name.get(str(path).lower())
+    if named is not None:
+        return _newest_below(named)
+    close = get_close_matches(str(path).lower(), [*by_name, LATEST], n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise UsageError("there is no such run", str(path), f"{hint}{REMEDY}, a spec that was run here, or `{LATEST}`")
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return (path / "run.json").exists()
+
+
+def _newest_below(folder: Path) -> list[Path]:
+    """The newest run of each spec below `results`, or the newest of a spec's folder."""
+    found = _newest(folder) or [run for spec in _folders(folder) for run in _newest(spec)]
+    if not found:
+        raise UsageError("holds no run folder", str(folder), "measure with `pollscope run`")
+    return found
+
+
+def _newest(spec: Path) -> list[Path]:
+    runs = [run for run in _folders(spec) if is_run(run)]
+    return [max(runs, key=_age)] if runs else []
+
+
+def _age(run: Path) -> tuple[str, int]:
+    """Run ids begin with the time, so names sort by age."""
+    return run.name, (run / "run.json").stat().st_mtime_ns
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if path.is_dir()) if folder.is_dir() else []

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/first-experiment.md: its commands in order, as test_docs_commands.py finds them, then its Python."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli
+from test_docs_commands import commands, words
+
+PAGE = "docs/first-experiment.md"
+# The fake node measures nothing: what this test asks is whether each step works at the first try.
+MOST_LINES = 80
+
+
+def test_the_page_is_short(checkout: Path) -> None:
+    assert len((checkout / PAGE).read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.timeout(600)
+def test_every_step_works_at_the_first_try(checkout: Path, tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    for command in commands(checkout / PAGE):
+        done = cli(*words(command, tmp_path))
+        assert done.returncode == 0, f"$ {command}\n{done.stderr}"
+    assert (tmp_path / "bursts.yaml").exists()
+    assert len(cli.run_folders()) == 2
+    assert any((folder / "report.html").exists() for folder in cli.run_folders())
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"gain.pdf", "gain.csv"} <= names
+    assert {f"rx_pps-tax_share_running-by-burst.{kind}" for kind in ("svg", "pdf", "png", "csv")} <= names
+    (code,) = re.findall(r"^```python\n(.*?)^```$", (checkout / PAGE).read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=cli.environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "metric.rx_pps" in done.stdout

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope new`: what it writes is valid, commented, its own, and never in the way of what is there."""
+
+from pathlib import Path
+
+import pytest
+from command_line import pollscope
+
+from pollscope.base.paths import data_folder
+from pollscope.spec import load_file
+
+SHIPPED = sorted(data_folder("experiments").rglob("*.yaml"))
+
+
+def test_the_template_is_valid_commented_and_borrows_no_row(tmp_path: Path) -> None:
+    done = pollscope("new", "bursts", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "bursts.yaml\n", "next: pollscope plan bursts.yaml\n")
+    spec = load_file(tmp_path / "bursts.yaml").spec
+    assert (spec.name, spec.all_rows, len(spec.show), len(spec.claims)) == ("bursts", (), 1, 1)
+    assert (tmp_path / "bursts.yaml").read_text().count("#") > 10
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_any_shipped_spec_is_a_start(tmp_path: Path, path: Path) -> None:
+    assert pollscope("new", "mine", "--like", path, cwd=tmp_path).returncode == 0
+    mine, theirs = load_file(tmp_path / "mine.yaml").spec, load_file(path).spec
+    assert (mine.name, mine.all_rows, mine.paper) == ("mine", (), None)
+    assert (mine.levels, mine.parameters, mine.quick) == (theirs.levels, theirs.parameters, theirs.quick)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["new", "My Spec"], "is no name of a spec"),
+        (["new", "there"], "is already there"),
+        (["new", "x", "--like", "S-F99"], "is neither a file"),
+        (["new", "x", "--like", "experiments"], "name one of them"),
+    ],
+)
+def test_a_slip_is_answered_and_nothing_is_written(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    (tmp_path / "there.yaml").write_text("mine\n")
+    (tmp_path / "experiments").symlink_to(data_folder("experiments"))
+    done = pollscope(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert (tmp_path / "there.yaml").read_text() == "mine\n"
+    assert not (tmp_path / "x.yaml").exists()

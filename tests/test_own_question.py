@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A run without a paper row: its figures, its own claims, and how it is named on the command line."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+from command_line import pollscope
+
+from pollscope.analysis.claims import VerdictKind, evaluate_run
+from pollscope.analysis.figures import figure_of, figures_of, refused_figures
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.base.names import FIGURES
+from pollscope.base.paths import data_folder
+from pollscope.spec import load_file
+from pollscope.store.find import find_run, find_runs
+from pollscope.store.run_folder import RunFolder, read_run
+
+SPEC_TEXT = "factors: {burst: [1, 8, 32], queues: [1, 2]}\n"
+RISES = {
+    "id": "rises",
+    "statement": "Larger bursts carry more.",
+    "metric": "rx_pps",
+    "predicate": {"kind": "trend", "factor": "burst", "direction": "rises"},
+}
+
+
+def burst_trials(bursts: Sequence[int] = (1, 8, 32), queues: Sequence[int] = (1, 2)) -> list[dict[str, Any]]:
+    return [
+        synthetic.trial(
+            f"{burst}-{count}-{repeat}",
+            f"{burst}-{count}",
+            repeat,
+            {"queues": count, "burst": burst},
+            pps=1e5 * burst * count + 100 * repeat,
+            queues=count,
+        )
+        for burst in bursts
+        for count in queues
+        for repeat in range(4)
+    ]
+
+
+def own_run(folder: Path, row: str | None = None, claims: Sequence[Any] = (), **meta: Any) -> RunFolder:
+    spec = {"name": "bursts", "claims": list(claims), **meta.pop("spec", {})}
+    rows = [] if row is None else [row]
+    described = {"row": row, "rows": rows, "paper": None, "spec": spec, "spec_name": "bursts", "spec_text": SPEC_TEXT}
+    return read_run(synthetic.write_run(folder, burst_trials(), **{**described, **meta}))
+
+
+def numbers(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_without_a_row_has_a_figure_of_its_first_factor(tmp_path: Path) -> None:
+    (figure,) = figures_of(own_run(tmp_path))
+    assert figure.row == "rx_pps-tax_share_running-by-burst"
+    assert figure.title == "Received by the DUT and polling tax while running against burst, by queues"
+
+
+def test_the_spec_says_what_is_shown(tmp_path: Path) -> None:
+    show = [{"x": "queues", "y": ["rx_pps"], "by": ["burst"], "title": "Mine"}]
+    assert [figure.title for figure in figures_of(own_run(tmp_path, spec={"show": show}))] == ["Mine"]
+
+
+def test_a_borrowed_row_refuses_a_figure_that_does_not_fit(tmp_path: Path) -> None:
+    run = own_run(tmp_path, "S-F8")
+    assert [figure.paper for figure in figures_of(run)] == [None]
+    assert refused_figures(run) == [
+        "The figure of S-F8 is not drawn: it has no place for the factor burst, so its lines would mix levels."
+    ]
+    (sentence,) = refused_figures(own_run(tmp_path / "load", "S-F5"))
+    assert "it shows load_of_max, which this run does not have as a factor" in sentence
+
+
+@pytest.mark.parametrize("path", sorted(data_folder("experiments").rglob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_spec_fits_the_figure_of_its_row(path: Path) -> None:
+    spec = load_file(path).spec
+    swept = {name: len(levels) for name, levels in spec.levels.items()}
+    figures = [figure_of(row) for row in spec.all_rows if row in FIGURES]
+    assert [each.misfit(swept) for each in figures if isinstance(each, PaperFigure)] == [""] * len(figures)
+
+
+def test_the_command_draws_what_is_asked_for_with_its_numbers(tmp_path: Path) -> None:
+    own_run(tmp_path / "results" / "bursts" / "20260101T000000Z-abcdef")
+    done = pollscope(
+        "figures", "latest", "--x", "burst", "--y", "rx_pps", "--by", "queues", "--ratio-to", "1", "--out", "o.pdf",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, "pollscope: --ratio-to: 1 is a level of queues and burst "
+                                                 "(say of which: queues=1)\n")  # fmt: skip
+    arguments = ["--x", "burst", "--y", "rx_pps,tax_share", "--ratio-to", "burst=8", "--log", "x", "--width", "column"]
+    done = pollscope("figures", "bursts", *arguments, "--no-caption", "--out", "o.pdf", cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["o.pdf", "o.csv"])
+    assert (tmp_path / "o.pdf").read_bytes().startswith(b"%PDF")
+    ratios = [row for row in numbers(tmp_path / "o.csv") if row["metric"] == "rx_pps over that at burst 8"]
+    by_levels = {(row["queues"], row["burst"]): float(row["value"]) for row in ratios}
+    assert by_levels[("1", "32")] == pytest.approx(4, rel=0.01)
+    assert by_levels[("2", "8")] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--x", "bursts"], "'bursts' is no factor of this run"),
+        (["--y", "rx_speed"], "no metric is called 'rx_speed'"),
+        (["--at", "queues"], "--at queues: is not FACTOR=LEVEL"),
+        (["--at", "queues=7"], "queues has no level '7' (its levels: 1, 2)"),
+        (["--ratio-to", "99"], "no point is at '99'"),
+        (["--log", "z"], "--log"),
+        (["--out", "x.jpg"], "figures are not written as JPG (one of: svg, pdf, png)"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said_in_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    run = own_run(tmp_path / "run")
+    done = pollscope("figures", run.path, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_claims_of_the_spec_are_judged(tmp_path: Path) -> None:
+    falls = {**RISES, "id": "falls", "predicate": {**RISES["predicate"], "direction": "falls"}}  # type: ignore[dict-item]
+    found = {each.claim.id: each.kind for each in evaluate_run(own_run(tmp_path, claims=[RISES, falls]))}
+    assert found == {"bursts.rises": VerdictKind.AGREES, "bursts.falls": VerdictKind.DISAGREES}
+
+
+def test_a_report_shows_own_figure_and_claims(tmp_path: Path) -> None:
+    run = own_run(tmp_path / "run", claims=[RISES])
+    done = pollscope("report", run.path, "--out", "page.html", cwd=tmp_path)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert done.returncode == 0
+    assert "Received by the DUT and polling tax while running against burst, by queues" in page
+    assert "Larger bursts carry more." in page
+    assert "None" not in page.replace("NoneType", "").split("<h2>Host")[0]
+
+
+def test_a_table_without_a_row_has_none(tmp_path: Path) -> None:
+    from pollscope.store.results_table import current_table
+
+    own_run(tmp_path / "run")
+    assert current_table(read_run(tmp_path / "run"))["row"].isna().all()
+
+
+def test_runs_are_found_by_latest_folder_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = own_run(tmp_path / "results" / "bursts" / "20260101T000000Z-aaaaaa").path
+    newest = own_run(tmp_path / "results" / "bursts" / "20260102T000000Z-aaaaaa").path
+    other = own_run(tmp_path / "results" / "other" / "20260101T120000Z-aaaaaa").path
+    monkeypatch.chdir(tmp_path)
+    assert find_run("latest").resolve() == newest
+    assert find_run("results/bursts").resolve() == newest
+    assert find_run("BURSTS").resolve() == newest
+    assert [path.resolve() for path in find_runs("results")] == [newest, other]
+    assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]
+
+
+@pytest.mark.parametrize(
+    ("word", "complaint"),
+    [("burst", "did you mean bursts?"), ("latest", "holds no run folder"), ("empty", "holds no run folder")],
+)
+def test_a_word_that_means_no_run_is_answered(tmp_path: Path, word: str, complaint: str) -> None:
+    if word == "burst":
+        own_run(tmp_path / "results" / "bursts" / "20260101T000000Z-aaaaaa")
+    (tmp_path / "empty").mkdir()
+    done = pollscope("report", word, cwd=tmp_path)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+
+
+def test_a_claim_in_run_json_that_no_spec_could_state_is_an_error(tmp_path: Path) -> None:
+    run = own_run(tmp_path / "run", claims=[{"id": "x"}])
+    done = pollscope("claims", run.path, "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "run.json: spec.claims: cannot be read" in done.stderr
+
+
+def test_claims_as_json_name_the_claim(tmp_path: Path) -> None:
+    run = own_run(tmp_path / "run", claims=[RISES])
+    (found,) = json.loads(pollscope("claims", run.path, "--json", cwd=tmp_path).stdout)
+    assert (found["claim"], found["row"], found["verdict"]) == ("bursts.rises", None, "agrees")

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""No number that a reader sees is impossible or unreadable, over the whole range of each unit."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pollscope.analysis.point_values import PointValues
+from pollscope.base import units
+from pollscope.metrics.dictionary import Metric, metric_dictionary
+from pollscope.stats.estimates import mean_estimate
+
+AMOUNTS = st.floats(min_value=-1e21, max_value=1e21, allow_nan=False)
+UNITS = ("pps", "bit/s", "B/s", "W", "Hz", "polls/s", "misses/s", "")
+# One metric of each unit and type says how all of them are written.
+KINDS = list({(metric.unit, metric.type): metric for metric in metric_dictionary().metrics.values()}.values())
+PLAIN = re.compile(r"(about 0|-?\d{1,3}(,\d{3})*|-?\d+\.\d+|-?0)( [^\d\s].*)?")
+
+
+def magnitude(text: str) -> float:
+    """The number that a text shows, back in the base unit."""
+    number, _, unit = text.partition(" ")
+    prefixes = {"E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3}
+    return float(number.replace(",", "")) * prefixes.get(unit[:1], 1.0)
+
+
+@given(value=AMOUNTS, unit=st.sampled_from(UNITS))
+def test_amounts_are_plain_and_true(value: float, unit: str) -> None:
+    text = units.human(value, unit)
+    assert PLAIN.fullmatch(text), text
+    if "about" not in text and not (unit.startswith("p") and abs(value) < 1000):
+        assert magnitude(text) == pytest.approx(value, rel=0.006)
+
+
+@given(value=AMOUNTS, metric=st.sampled_from(KINDS))
+def test_every_kind_of_metric_is_plain(value: float, metric: Metric) -> None:
+    text = metric.text(value)
+    assert PLAIN.fullmatch(text), text
+    assert not re.search(r"\d[eE][+-]?\d", text)
+    assert not re.match(r"1 (packets|reads|ticks|clocks|cycles)\b", text)
+
+
+@pytest.mark.parametrize("metric", KINDS, ids=lambda metric: f"{metric.unit}-{metric.type}")
+@pytest.mark.parametrize(("value", "text"), [(math.nan, "absent"), (math.inf, "unbounded"), (-math.inf, "unbounded")])
+def test_what_is_no_number_is_called_so(metric: Metric, value: float, text: str) -> None:
+    assert metric.text(value) == text
+
+
+@given(seconds=st.floats(min_value=0, max_value=1e9), size=st.floats(min_value=0, max_value=2.0**70))
+def test_times_and_sizes_are_plain(seconds: float, size: float) -> None:
+    assert re.fullmatch(r"\d+(\.\d+)? (ns|us|ms|s)|about 0 ns|\d+ (min|h) \d+ (s|min)", units.human_time(seconds))
+    assert re.fullmatch(r"[\d,]+(\.\d+)? ([KMGTPE]i)?B", units.human_size(size))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.55e12, "bit/s", "1.55 Tbit/s"),
+        (999.9996, "pps", "1 kpps"),
+        (12_500_000, "pps", "12.5 Mpps"),
+        (1, "packets", "1 packet"),
+        (0.000012, "W", "0.000012 W"),
+        (1e-12, "W", "about 0 W"),
+    ],
+)
+def test_amounts_as_a_reader_would_write_them(value: float, unit: str, text: str) -> None:
+    assert units.human(value, unit) == text
+
+
+SHARES = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=12)
+TIMES = st.lists(st.floats(min_value=0, max_value=1e12), min_size=1, max_size=9)
+
+
+@given(values=SHARES, error=st.floats(min_value=0, max_value=1))
+def test_intervals_of_shares_stay_shares(values: list[float], error: float) -> None:
+    estimate = PointValues({}, tuple(values), error, limits=metric_dictionary()["tax_share"].limits).estimate
+    if estimate.has_interval:
+        assert 0 <= estimate.low <= estimate.value + 1e-12
+        assert estimate.value - 1e-12 <= estimate.high <= 1
+
+
+def test_shares_that_missed_zero_by_their_error_are_zero_together() -> None:
+    estimate = PointValues({}, (-0.001, 0.0005, -0.0002), limits=(0.0, 1.0)).estimate
+    assert (estimate.value, estimate.low) == (0.0, 0.0)
+    assert 0 < estimate.high < 0.01
+
+
+@given(values=TIMES)
+def test_intervals_of_latencies_are_not_negative(values: list[float]) -> None:
+    estimate = mean_estimate(values, limits=metric_dictionary()["latency_p99_ns"].limits)
+    if estimate.has_interval:
+        assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
+
+
+def test_an_interval_inside_its_limits_is_students() -> None:
+    values = (0.40, 0.42, 0.44, 0.41, 0.43)
+    assert mean_estimate(values, limits=(0.0, 1.0)) == mean_estimate(values)
+
+
+def test_what_is_signed_keeps_its_negative_end() -> None:
+    assert metric_dictionary()["rate_error"].limits == (-math.inf, math.inf)
+    assert mean_estimate((0.001, -0.001, 0.002, 0.0, 0.001), limits=(-math.inf, math.inf)).low < 0
