@@ -23,12 +23,13 @@ class Done:
 def pollscope(*arguments: str | Path, cwd: Path) -> Done:
     """One command in a folder; only SystemExit may come out of it."""
     out, err = io.StringIO(), io.StringIO()
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
             main([os.fspath(argument) for argument in arguments])
     except SystemExit as end:
         return Done(int(end.code or 0), out.getvalue(), err.getvalue())
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     raise AssertionError("main() returned")

@@ -9,6 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from command_line import Done, pollscope
 
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -38,11 +41,13 @@ class Cli:
         folder: working directory; run folders are made in `folder/results`.
         node: the node program.
         faults: what the fake node does wrong (see fake_node.py).
+        apart: every command has a process of its own, whose connections to other hosts end with it.
     """
 
     folder: Path
     node: Path = FAKE_NODE
     faults: dict[str, Any] | None = None
+    apart: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -60,11 +65,17 @@ class Cli:
         pipe = subprocess.PIPE
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, stdout=pipe, stderr=pipe)
 
-    def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
-        assert "Traceback" not in err, err
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    def __call__(self, *arguments: str | Path) -> Done:
+        """Runs a command to its end: inside the test's process, or in one of its own."""
+        if self.apart:
+            process = self.start(*arguments)
+            out, err = process.communicate(timeout=120)
+            assert "Traceback" not in err, err
+            return Done(process.returncode, out, err)
+        with patch.dict(os.environ, self.environment):
+            done = pollscope(*arguments, cwd=self.folder)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
 
     def spec(self, text: str = SPEC, name: str = "spec.yaml") -> Path:
         path = self.folder / name

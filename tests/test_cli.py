@@ -32,10 +32,23 @@ def test_every_command_has_help_with_examples(cli: Cli, command: str) -> None:
     assert f"    pollscope {command}" in done.stdout.partition("Examples:")[2]
 
 
-def test_help_imports_no_heavy_library() -> None:
-    code = "import sys; from pollscope.cli import build_app; build_app(None); print([m for m in sys.modules])"
+@pytest.mark.parametrize(
+    ("first", "unwanted"),
+    [
+        (
+            "from pollscope.cli import build_app; build_app(None)",
+            ("pydantic", "numpy", "pandas", "matplotlib", "scipy"),
+        ),
+        ("import pollscope.cli.plan", ("pandas", "matplotlib", "scipy.stats")),
+        ("import pollscope.cli.run", ("matplotlib", "scipy.stats")),
+        ("import pollscope.cli.claims", ("matplotlib", "scipy.stats")),
+    ],
+    ids=["help", "plan", "run", "claims"],
+)
+def test_a_command_loads_no_heavy_library_that_it_does_not_need(first: str, unwanted: tuple[str, ...]) -> None:
+    code = f"import sys; {first}; print([m for m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert not [name for name in ("pandas", "numpy", "pydantic", "matplotlib", "scipy") if f"'{name}'" in loaded]
+    assert not [name for name in unwanted if f"'{name}'" in loaded]
 
 
 @pytest.mark.parametrize(

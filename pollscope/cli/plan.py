@@ -9,7 +9,6 @@ import typer
 from pollscope.base.units import human_time
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
-from pollscope.run.run import no_point_left
 from pollscope.spec import Overrides, known_specs, load_file
 from pollscope.spec.advice import load_text
 from pollscope.testbeds import DEFAULT, make_testbed
@@ -50,6 +49,8 @@ def plan(
             for each in shown:
                 _show(*each)
         if not any(made.points for made in plans):
+            from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
+
             empty.append(no_point_left(plans, chosen.name))
     if len(empty) == len(paths):
         raise empty[0]

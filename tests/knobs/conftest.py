@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from command_line import pollscope
 from knob_tree import Command, Tree
 
 
@@ -16,9 +16,4 @@ def tree(tmp_path: Path) -> Tree:
 def knob(tmp_path: Path) -> Command:
     """Runs `pollscope knob` on the tree, as a user would."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        program = "from pollscope.cli import main; main()"
-        command = [sys.executable, "-c", program, "knob", "--root", str(tmp_path), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-    return run
+    return partial(pollscope, "knob", "--root", tmp_path, cwd=tmp_path)

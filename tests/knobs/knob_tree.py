@@ -3,7 +3,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+
+from command_line import Done
 
 from pollscope.knobs import KnobHost
 
@@ -19,7 +20,7 @@ SKYLAKE, ICELAKE = 85, 106
 EMULATED_PORT = "1b36:000c"  # QEMU's pcie-root-port
 
 # The fixture `knob`: runs `pollscope knob` on the tree.
-Command = Callable[..., CompletedProcess[str]]
+Command = Callable[..., Done]
 
 
 class Tree:

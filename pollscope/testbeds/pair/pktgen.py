@@ -5,6 +5,7 @@ Written against its public documentation (the Lua interface and the TCP control 
 the real program. The socket is reached through SSH (`ssh -W`), so that it may listen on the loopback interface alone.
 """
 
+import contextlib
 import os
 import re
 import select
@@ -146,6 +147,10 @@ class Control:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):  # what was left unsent is of no use any more
+                    pipe.close()
 
 
 class Pktgen:
