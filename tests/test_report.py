@@ -360,3 +360,12 @@ def test_an_unwritable_target_is_one_line(tmp_path: Path) -> None:
     done = pollscope("report", run, "--out", tmp_path / "nowhere" / "x.html", cwd=tmp_path)
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
+
+
+def test_levels_that_are_partly_words_are_words_all(tmp_path: Path) -> None:
+    levels: tuple[int | str, ...] = (64, "imix")
+    trials = [synthetic.trial(f"t{level}", f"p{level}", 0, {"frame": level}) for level in levels]
+    folder = synthetic.write_run(tmp_path / "run", trials)
+    assert list(current_table(read_run(folder))["factor.frame"]) == ["64", "imix"]
+    assert report_html([read_run(folder)]).startswith("<!DOCTYPE html>")
+    assert (folder / "results.parquet").exists()
