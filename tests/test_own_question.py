@@ -212,7 +212,7 @@ def zipped_run(folder: Path, **spec: Any) -> RunFolder:
         for record in burst_trials(queues=(1,))
     ]
     described = {"name": "bursts", "zip": [["burst", "rx_desc"]], **spec}
-    meta = {"row": None, "rows": [], "paper": None, "spec": described, "spec_text": SPEC_TEXT}
+    meta: dict[str, Any] = {"row": None, "rows": [], "paper": None, "spec": described, "spec_text": SPEC_TEXT}
     return read_run(synthetic.write_run(folder, trials, **meta))
 
 

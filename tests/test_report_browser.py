@@ -3,6 +3,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import synthetic_run as synthetic
@@ -59,7 +60,7 @@ def _runs(folder: Path, count: int) -> list[RunFolder]:
     for number in range(count):
         row = ("S-F5", "S-F8")[number % 2]
         trials = (tax_trials, poll_trials)[number % 2]()
-        meta = {
+        meta: dict[str, Any] = {
             "run_id": f"run-{number}",
             "row": row,
             "rows": [row],
