@@ -31,8 +31,9 @@ HEAD = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Mi
 WRITES = range(1000, 7000, 1000)
 PCM = "".join(f"{HEAD}Socket0,IIO Stack 1 - PCIe1,Part0,{writes},2,3,4,50,6\n" for writes in WRITES)
 COUNTER = '{"interval": 0.1, "cpu": "0", "counter-value": "5.0", "unit": "", "event": "page-faults"}'
+SHEBANG = "#!/bin/sh"
 DYING_PERF = f"""\
-#!/bin/sh
+{SHEBANG}
 for _ in 1 2 3; do echo '{COUNTER}'; done
 echo "perf: the counters are gone" >&2
 exit 1
