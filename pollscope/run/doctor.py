@@ -63,7 +63,7 @@ def can_measure(findings: list[Check]) -> bool:
 
 # What is missed most when it is missing, gravest first: finding, and what follows.
 _MISSED = (
-    ("hugepages", "hugepages, so TLB misses raise every cost (make setup)"),
+    ("hugepages", "hugepages, so TLB misses raise every cost (make run reserves them)"),
     ("PMU", "a PMU, so IPC and cache misses are absent"),
     ("isolated CPUs", "isolated CPUs, so trials will be disturbed"),
     ("virtualisation", "bare metal, so ratios hold better than figures"),
