@@ -29,7 +29,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_hello_describes_process_and_ports(node: Node, build_dir: Path) -> None:
     hello = node.hello
     assert hello["event"] == "hello"
-    assert hello["protocol"] == 1
+    assert hello["protocol"] == 2
     assert hello["pid"] == node.process.pid
     assert hello["hugepages"] is False
     assert hello["tsc_hz"] > 10**8
@@ -79,7 +79,7 @@ REFUSED: list[tuple[tuple[Any, ...], Any, str]] = [
     (("dut", "lcores"), [2, 3], "dut.lcores"),
     (("dut", "rx_port"), "net_nowhere", "dut.rx_port"),
     (("dut", "tx_port"), None, "dut.tx_port"),
-    (("dut", "organisation"), "corec", "dut.organisation"),
+    (("dut", "organisation"), "single", "dut.organisation"),
     (("dut", "notification"), "umwait", "dut.notification"),
     (("dut", "workload"), "mining", "dut.workload"),
     (("dut", "accounting"), "creative", "dut.accounting"),
