@@ -149,6 +149,8 @@ def test_the_mode_that_is_gone_is_refused(node: Node) -> None:
     "dut",
     [
         {"organisation": "locked"},
+        {"organisation": "trylock"},
+        {"organisation": "corec"},
         {"organisation": "scale-up", "lcores": [2], "dispatchers": [3]},
         {"lcores": [2], "dispatchers": [3]},
         {"extra_cycles": 1},
@@ -160,7 +162,7 @@ def test_the_mode_that_is_gone_is_refused(node: Node) -> None:
 def test_only_mode_sampled_goes_with_everything(node: Node, mode: str, dut: dict[str, Any]) -> None:
     reply = node.ask("configure", **configuration(accounting=mode, **dut))
     assert (reply["ok"], reply["where"]) == (False, "dut.accounting")
-    assert reply["error"] == f"{mode} goes with neither rings, locks, delays nor further look-ups; use sampled"
+    assert reply["error"] == f"{mode} goes with neither rings, shared queues, delays nor further look-ups; use sampled"
     assert node.ask("configure", **configuration(accounting="sampled", **dut))["ok"]
 
 

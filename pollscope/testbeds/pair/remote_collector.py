@@ -62,9 +62,9 @@ class RemoteCollector(Collector):
         return raw
 
     def _on_our_clock(self, pace: str) -> str:
-        """The pace (see collectors/recording.py) with its times on this host's clock."""
-        head, *lines = pace.splitlines(keepends=True)
-        return head + "".join(self._line(line) for line in lines)
+        """The pace (see collectors/recording.py) with its times on this host's clock; a full disk may leave it empty."""
+        lines = pace.splitlines(keepends=True)
+        return "".join(lines[:1] + [self._line(line) for line in lines[1:]])
 
     def _line(self, line: str) -> str:
         offset, t_ns, label = line.split(" ", 2)
