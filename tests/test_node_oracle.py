@@ -140,7 +140,7 @@ def test_slices_leave_the_sums_that_follow_from_them(ready: Node) -> None:
 
 
 def test_a_script_without_packets_costs_empty_polls_only(ready: Node) -> None:
-    reply = ready.get("oracle", burst=[0] * 64, queues=QUEUES, passes=20)
+    reply = ready.get("oracle", burst=[0] * 4096, queues=QUEUES, passes=20)
     assert reply["lcore"]["rx_packets"] == 0
     found = classes(reply["lcore"])
     assert isinstance(found, Classes)
