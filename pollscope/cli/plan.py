@@ -2,6 +2,7 @@
 """`pollscope plan`."""
 
 import json
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -9,9 +10,9 @@ import typer
 from pollscope.base.units import human_time
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
-from pollscope.spec import Overrides, known_specs, load_file
+from pollscope.spec import Overrides, Spec, known_specs, load_file
 from pollscope.spec.advice import load_text
-from pollscope.testbeds import DEFAULT, make_testbed
+from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 EXAMPLES = (
     "pollscope plan S-F5",
@@ -31,29 +32,34 @@ def plan(
 
     Nothing is started. Exit code 3 when no point of any spec is left.
     """
-    chosen = make_testbed(testbed or DEFAULT)
     empty, paths = [], specs_of([spec])
-    for path in paths:
-        loaded = load_file(path, Overrides(quick, tuple(settings or ())))
-        say_of(loaded)
-        parts = chosen.parts
-        plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in parts])
-        shown = [
-            (made, chosen.name if len(parts) == 1 else f"{chosen.name} {part.name}")
-            for part, made in zip(parts, plans, strict=True)
-        ]
-        if as_json:
-            found = [_as_json(*each) for each in shown]
-            typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))
-        else:
-            for each in shown:
-                _show(*each)
-        if not any(made.points for made in plans):
-            from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
+    with closing(make_testbed(testbed or DEFAULT)) as chosen:
+        for path in paths:
+            loaded = load_file(path, Overrides(quick, tuple(settings or ())))
+            say_of(loaded)
+            plans = _show_plans(loaded.spec, chosen, as_json)
+            if not any(made.points for made in plans):
+                from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
 
-            empty.append(no_point_left(plans, chosen.name))
+                empty.append(no_point_left(plans, chosen.name))
     if len(empty) == len(paths):
         raise empty[0]
+
+
+def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:
+    parts = testbed.parts
+    plans = plan_parts(spec, [(part.name, part.refusal) for part in parts])
+    shown = [
+        (made, testbed.name if len(parts) == 1 else f"{testbed.name} {part.name}")
+        for part, made in zip(parts, plans, strict=True)
+    ]
+    if as_json:
+        found = [_as_json(*each) for each in shown]
+        typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))
+    else:
+        for each in shown:
+            _show(*each)
+    return plans
 
 
 def _as_json(made: Plan, testbed: str) -> dict[str, Any]:

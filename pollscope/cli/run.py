@@ -2,6 +2,7 @@
 """`pollscope run`."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -69,7 +70,8 @@ def run(
     make_testbed(place)  # a name that means none ends it here
 
     def run_one(each: LoadedSpec, folder: Path) -> Ended:
-        return _report(start_run(each, make_testbed(place), folder, _say, restore_first))
+        with closing(make_testbed(place)) as chosen:
+            return _report(start_run(each, chosen, folder, _say, restore_first))
 
     if len(loaded) == 1:
         (only,) = loaded.values()

@@ -2,6 +2,7 @@
 """One run: from a loaded spec to a finished run folder, and from an interrupted run folder to the same."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,14 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
     """
     stored = read_run(path)
     loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
-    testbed = make_testbed(stored.meta["testbed"]["file"])
+    with closing(make_testbed(stored.meta["testbed"]["file"])) as testbed:
+        return _resumed(stored, loaded, testbed, say, restore_first)
+
+
+def _resumed(
+    stored: RunFolder, loaded: LoadedSpec, testbed: Testbed, say: Callable[[str], None], restore_first: bool
+) -> Outcome:
+    path = stored.path
     testbed.check()
     parts = testbed.parts
     plans = plan_parts(

@@ -243,6 +243,9 @@ class Testbed(ABC):
     def end(self) -> None:  # noqa: B027
         """The run ends, perhaps before it began: programs are ended. Knobs are restored after it."""
 
+    def close(self) -> None:  # noqa: B027
+        """Nothing more is asked: what was opened to answer is closed. A second time does nothing."""
+
     def up(self) -> State:
         """Prepares the testbed."""
         return self.status()

@@ -85,6 +85,11 @@ class PairsTestbed(Testbed):
         """Handed on to its pair."""
         return next(part for part in self.parts if part.name == trial.pair).measure(trial, attempt)
 
+    def close(self) -> None:
+        """As each pair's."""
+        for part in self.parts:
+            part.close()
+
     def status(self) -> State:
         """Whether all hosts answer."""
         states = [(part.name, part.status()) for part in self.parts]

@@ -219,7 +219,6 @@ def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_restores
 
 def test_without_the_inventory_modes_are_left_out(bench: Bench) -> None:
     written(bench.testbed, {key: value for key, value in bench.config.items() if key != "inventory"})
-    # In a process of its own, whose end is that of the agent which it asks.
     cli = Cli(bench.folder)
     done = cli("plan", cli.spec(SWEEP), "--testbed", bench.testbed)
     assert done.returncode == 3

@@ -135,6 +135,11 @@ class PairTestbed(NodeTestbed):
         if shutil.which("ssh") is None:
             raise HostError("ssh is not installed", remedy="apt-get install openssh-client")
 
+    def close(self) -> None:
+        """Ends the agents in order."""
+        for end in self.ends:
+            end.close()
+
     def open(self, params: Parameters, log: Path) -> PairSession:
         """Starts both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
 

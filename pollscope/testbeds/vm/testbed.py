@@ -107,6 +107,11 @@ class VmPairTestbed(NodeTestbed):
         del restore_first
         return self._pair.own_knobs(what, restore_first=True)
 
+    def close(self) -> None:
+        """As a pair's."""
+        if "_pair" in self.__dict__:
+            self._pair.close()
+
     def describe(self) -> dict[str, Any]:
         """For run.json."""
         return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
