@@ -8,7 +8,7 @@ import pytest
 from pollscope.metrics.accounting import Classes, classes
 
 MODES = ("none", "count", "sampled", "full")
-BLOCKS, PRODUCTS, QUIET_PRODUCTS = 16, 21, 6
+BLOCKS, PRODUCTS, QUIET_PRODUCTS = 16, 28, 6
 TIMED = ("receive_cycles", "process_cycles", "transmit_cycles")
 
 

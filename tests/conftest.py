@@ -20,9 +20,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
 
 # A developer's run tries new examples; CI the same ones for the same code, so that it judges the change, not the draw.
-hypothesis.settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
+# How long an example takes is the machine's business.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("developer", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 
 def pytest_configure() -> None:
@@ -53,6 +54,7 @@ def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of single tests."""
+    parser.addoption("--crossings", type=int, default=0, help="test_crossings: further faults to draw for each row")
     parser.addoption("--sequences", type=int, default=20_000, help="test_reordering: generated sequences to compare")
 
 

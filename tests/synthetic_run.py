@@ -38,7 +38,7 @@ def _histogram_json(values: tuple[int, ...], unit: str, highest: int) -> str:
 
 STAMP_CYCLES = 20.0
 BLOCKS = 16  # of slices in a window, as the node keeps them
-Slice = tuple[float, ...]  # polls, visits, switches, packets, cycles
+Slice = tuple[float, ...]  # polls, visits, switches, packets, cycles, and lost polls where there were any
 
 
 class Costs(NamedTuple):
@@ -60,13 +60,14 @@ def slices_part(blocks: Sequence[Sequence[Slice]]) -> dict[str, Any]:
     """The object `slices` of a result: for each block the weighted sums of products (apps/lib/accounting.h)."""
     rows, quiet = [], []
     for block in blocks:
-        table = np.array(block, dtype=float).reshape(-1, 5)
-        polls, visits, switches, packets, spent = table.T
+        table = np.array([(*one, 0)[:6] for one in block], dtype=float).reshape(-1, 6)
+        polls, visits, switches, packets, spent, lost = table.T
         weight = 1 / (1 + polls / 256 + 8 * visits)
-        one, none = np.ones(len(table)), visits == 0
-        rows.append([len(table), *_products([one, polls - visits, switches, visits, packets, spent], weight)])
+        one, none = np.ones(len(table)), visits + lost == 0
+        empty = polls - visits - lost
+        rows.append([len(table), *_products([one, empty, switches, visits, packets, spent, lost], weight)])
         quiet.append([int(none.sum()), *_products([one[none], polls[none], spent[none]], weight[none])])
-    total = sum(one[-1] for block in blocks for one in block)
+    total = sum(one[4] for block in blocks for one in block)
     return {"blocks": rows, "quiet": quiet, "cycles": round(total), "left_out": 0, "left_out_cycles": 0}
 
 

@@ -55,7 +55,13 @@ def lcore(blocks: Sequence[Sequence[Slice]], counts: Counts, total: float, **cha
     return {
         "accounting": "sampled",
         "cycles": {"total": total},
-        "polls": {"empty": counts.polls - counts.visits, "partial": counts.visits, "full": 0, "refill_failed": 0},
+        "polls": {
+            "empty": counts.polls - counts.visits,
+            "partial": counts.visits,
+            "full": 0,
+            "race_lost": 0,
+            "refill_failed": 0,
+        },
         "switches": counts.switches,
         "rx_packets": counts.packets,
         "waited_cycles": 0,
@@ -125,6 +131,59 @@ TRUE_COSTS = st.builds(
     st.floats(5, 5000),
     st.floats(1, 3000),
 )
+
+
+LOST_CYCLES = 400.0
+
+
+def losing(counts: Counts, lost: int, share: float = 0.1) -> dict[str, Any]:
+    """An lcore that loses polls of LOST_CYCLES each to another one."""
+    rng = np.random.default_rng(3)
+    events = runs_of_polls(rng, 3000)
+    losses = rng.binomial(events[:, 0] - events[:, 1], share) * (rng.random(len(events)) < 0.5)
+    spent = timed(events, COSTS) + losses * (LOST_CYCLES - COSTS.empty_poll)
+    left = iter(losses)
+    blocks = [[(*one, float(next(left))) for one in block] for block in in_blocks(events, spent)]
+    polls = {
+        "empty": counts.polls - counts.visits - lost,
+        "partial": counts.visits,
+        "full": 0,
+        "race_lost": lost,
+        "refill_failed": 0,
+    }
+    return lcore(blocks, counts, window(COSTS, counts) + lost * (LOST_CYCLES - COSTS.empty_poll), polls=polls)
+
+
+def test_lost_polls_are_no_empty_ones() -> None:
+    """They cost what slices say, belong to the loop, and leave the cost of an empty poll and of the packets alone."""
+    counts, lost = Counts(), 500_000
+    found, alone = (
+        told(classes(losing(counts, lost))),
+        told(classes(lcore(exact(COSTS), counts, window(COSTS, counts)))),
+    )
+    assert found.empty_poll_cycles == pytest.approx(COSTS.empty_poll, rel=1e-6)
+    assert found.loop == pytest.approx(alone.loop + lost * LOST_CYCLES, rel=1e-6)
+    assert found.packets.value == pytest.approx(alone.packets.value, rel=1e-6)
+    assert found.empty_poll.value == pytest.approx((counts.polls - counts.visits - lost) * COSTS.empty_poll, rel=1e-6)
+    add_up(found)
+
+
+def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
+    """Unless they are so few that no cost would matter."""
+    counts = Counts()
+    reason = classes(losing(counts, 500_000, share=0.0))
+    assert isinstance(reason, str) and "lost to another core" in reason
+    few = told(classes(losing(counts, 3, share=0.0)))
+    assert few.loop < LOOP + 10 * accounting.MOST_LOST_POLL_CYCLES
+
+
+def test_slices_without_lost_polls_are_read_as_before() -> None:
+    """Rows of an earlier node have one variable less."""
+    counts = Counts()
+    now = lcore(exact(COSTS), counts, window(COSTS, counts))
+    upper = [i for i, (a, b) in enumerate(zip(*np.triu_indices(7), strict=True)) if a < 6 and b < 6]
+    rows = [[row[0], *(row[1 + i] for i in upper)] for row in now["slices"]["blocks"]]
+    assert classes(now | {"slices": now["slices"] | {"blocks": rows}}) == classes(now)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intervals cover what they promise, trends are found and not invented, warnings speak when they should."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -12,6 +13,8 @@ from scipy import stats
 
 from pollscope.stats.estimates import (
     Estimate,
+    _kendall_score,
+    _kendall_variance,
     bimodality_warning,
     mean_estimate,
     median_estimate,
@@ -101,6 +104,21 @@ def test_trend_is_kendalls_and_adds_groups() -> None:
     # A second group on another level rises too: the sum is surer, though all values together would look noisy.
     two = trend([(x, y), (x, [value - 100 for value in y])])
     assert two.z > one.z
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_the_variance_of_kendalls_score_is_that_of_all_orders(n: int) -> None:
+    """Ties in both; two values say little, but not nothing."""
+    for x, y in itertools.product([range(n), [0, *range(n - 1)]], [range(n), [1] * (n - 1) + [0]]):
+        scores = [_kendall_score(np.array(x, float), np.array(order, float)) for order in itertools.permutations(y)]
+        assert _kendall_variance(x, y) == pytest.approx(np.var(scores))
+
+
+def test_many_groups_of_two_show_a_trend_together() -> None:
+    """Nine of nine groups rise: one in 512 by chance, or falling as one in 256."""
+    found = trend([([0.0, 1.0], [5.0, 6.0])] * 9)
+    assert found.direction == 1
+    assert found.z == pytest.approx((9 - 1) / 3)
 
 
 def test_trend_of_noise_is_none_in_95_of_100() -> None:

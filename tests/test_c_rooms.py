@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from pollscope.base.names import SHARED_QUEUES
 from pollscope.spec.lcores import dispatchers
 from pollscope.spec.load import load_file
 from pollscope.spec.model import Parameters
@@ -128,7 +129,8 @@ def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> Non
 def loop_of(params: Parameters) -> str:
     """The name of the poll loop that a worker runs at a point."""
     workload = {"rx": "drop"}.get(params.workload, params.workload.replace("-", "_"))
-    source = "_ring" if dispatchers(params) else "_locked" if params.organisation == "locked" else "_alone"
+    organisation = params.organisation
+    source = "_ring" if dispatchers(params) else f"_{organisation}" if organisation in SHARED_QUEUES else "_alone"
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
     return f"loops_{workload}{'' if workload == 'tx' else source}{'_delays' if delays else ''}_{params.accounting}"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A warm-up that reaches into the window is found and cut, and none is invented."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +110,41 @@ def test_rates_are_cut_and_it_is_said_what_was_done() -> None:
     assert flag["name"] == "warm-up"
     assert "in the first 93.8 ms of the window packets received a second were 50 % below the rest" in flag["text"]
     assert "rates leave that part out, cycle shares and latency still contain it" in flag["text"]
+
+
+def test_every_rate_of_packets_is_cut_alike() -> None:
+    """Packets a second, bits a second and bits on the line are one rate in three units."""
+    record = warming(12, 0.5)
+    lcore = record["result"]["dut"]["lcores"][0]
+    lcore["series"]["tx_packets"] = lcore["series"]["rx_packets"]
+    lcore |= {"tx_packets": lcore["rx_packets"], "rx_bytes": 60 * lcore["rx_packets"]}
+    lcore["tx_bytes"] = lcore["rx_bytes"]
+    metrics, _ = derive_trial(record)
+    assert metrics["warmup_left_ns"] > 0
+    for side in ("rx", "tx"):
+        assert metrics[f"{side}_bps"] == pytest.approx(8 * 60 * metrics[f"{side}_pps"])
+        assert metrics[f"{side}_line_bps"] == pytest.approx(8 * 84 * metrics[f"{side}_pps"])
+    assert metrics["moved_pps"] == pytest.approx(metrics["tx_pps"])
+
+
+def test_a_sender_that_warms_up_has_the_rate_that_it_moves_cut_by_what_it_sends() -> None:
+    """What is moved are packets sent, unless the workload sends none: the rate that arrives says nothing of it."""
+    record = warming(12, 0.5)
+    metrics, _ = derive_trial(record)
+    assert metrics["tx_pps"] == pytest.approx(1e6, rel=1e-4), "it was sent steadily"
+    assert metrics["moved_pps"] == pytest.approx(metrics["tx_pps"])
+
+
+def test_packets_out_of_a_ring_do_not_count_for_the_rate_at_the_ports() -> None:
+    """A dispatcher's warm-up is that of the rate received; its worker took from the ring at another rate."""
+    record = warming(12, 0.5)
+    lcores = record["result"]["dut"]["lcores"]
+    worker = copy.deepcopy(synthetic.trial()["result"]["dut"]["lcores"][0])
+    lcores[0] |= {"role": "dispatcher", "ring_full": 0}
+    lcores.append(worker | {"source": "ring", "role": "worker", "lcore": 3})
+    metrics, _ = derive_trial(record)
+    assert metrics["rx_pps"] == pytest.approx(1e6, rel=0.002)
+    assert metrics["tx_pps"] == pytest.approx(1e6, rel=1e-4)
 
 
 def test_a_steady_trial_keeps_its_rates_to_the_last_digit() -> None:

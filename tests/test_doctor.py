@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -152,3 +154,17 @@ def test_testbed_status(cli: Cli) -> None:
         done = cli("testbed", command, "loopback")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("loopback: ready\n")
+
+
+def test_make_targets_in_messages_are_there(checkout: Path) -> None:
+    """What a message tells a user to call."""
+    targets = set(re.findall(r"^([a-z-]+):", (checkout / "Makefile").read_text(), re.MULTILINE))
+    told: dict[str, Path] = {}
+    for path in (checkout / "pollscope").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Expr):
+                node.value = ast.Constant(None)  # a docstring
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                told |= dict.fromkeys(re.findall(r"(?:^|[(`])make ([a-z][a-z-]*)", node.value), path)
+    assert "build" in told
+    assert {word: path for word, path in told.items() if word not in targets} == {}

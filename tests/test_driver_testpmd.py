@@ -214,3 +214,15 @@ def test_secondary_process_sends_and_receives(build_dir: Path, file_prefix: str)
         second.tell("set fwd io")
         assert totals(second.forward(SHORT_S, "start tx_first"))["RX-packets"] > 0
         assert_accounts(second, 0, 1)
+
+
+@pytest.mark.parametrize("dma", ["copy", "swap"])
+def test_corec_queues_work_under_a_program_that_knows_nothing_of_them(build_dir: Path, dma: str) -> None:
+    options = ["--rxq=4", "--txq=4", "--rxd=256", "--total-num-mbufs=16384"]
+    with running_testpmd(build_dir, f"net_crossover0,rx=corec,dma={dma}", options) as testpmd:
+        assert "rx=corec" in testpmd.tell("show rxq info 0 0")
+        testpmd.tell("set fwd macswap")
+        assert totals(testpmd.forward(SHORT_S, "start tx_first"))["RX-packets"] > 1000
+        assert_accounts(testpmd, 0, 1)
+        assert_accounts(testpmd, 1, 0)
+        assert number(testpmd.tell("show port xstats 1"), "rx_race_lost") == 0

@@ -174,7 +174,7 @@ def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
 @of("A figure with its claims")
 def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
     _, drawn, judged = walk.outputs()
-    assert drawn.split() == [f"drawn/Q-SWEEP.{kind}" for kind in ("svg", "pdf", "png")]
+    assert drawn.split() == [f"drawn/Q-SWEEP.{kind}" for kind in ("svg", "pdf", "png", "csv")]
     assert "Q-SWEEP.longer-with-queues" in judged
     # the fake node says nothing of sweeps; a recorded run does
     shutil.copytree(walk.tree / "data/runs/s-f8-poll-rate", walk.tree / "recorded")

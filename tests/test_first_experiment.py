@@ -32,8 +32,8 @@ def test_every_step_works_at_the_first_try(checkout: Path, tmp_path: Path) -> No
     assert {"gain.pdf", "gain.csv"} <= names
     assert {f"rx_pps-tax_share_running-by-burst.{kind}" for kind in ("svg", "pdf", "png", "csv")} <= names
     (code,) = re.findall(r"^```python\n(.*?)^```$", (checkout / PAGE).read_text(), re.MULTILINE | re.DOTALL)
-    ended = subprocess.run(
+    table = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=cli.environment, capture_output=True, text=True, check=False
     )
-    assert ended.returncode == 0, ended.stderr
-    assert "metric.rx_pps" in ended.stdout
+    assert table.returncode == 0, table.stderr
+    assert "metric.rx_pps" in table.stdout

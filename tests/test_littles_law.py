@@ -12,8 +12,13 @@ from test_figures import words
 
 from pollscope.analysis.littles_law import (
     TxPoint,
+    in_flight,
+    limit_shares,
     paper_scaling,
+    paper_walk_share,
     scaling,
+    three_ways,
+    walk_share,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.tables import law_table
@@ -79,6 +84,61 @@ def test_a_table_without_a_start_is_refused() -> None:
         scaling([TxPoint(1, 0, 1, 1)], 64, 256)
     with pytest.raises(ValueError, match="latency_ns is 0"):
         achievable_bits_per_s(1, 0, 64)
+
+
+def test_three_ways_stand_side_by_side() -> None:
+    found = three_ways().pivot(index="way", columns="tx_cores", values="outstanding_reads").round()
+    assert {way: list(reads) for way, reads in found.T.items()} == {
+        "NIC bandwidth / read size": [51, 96],
+        "IOTLB look-ups": [51, 97],
+        "pcm-iio bytes / read size": [38, 71],
+    }
+    rates = three_ways().set_index(["way", "tx_cores"])["reads_per_s"]
+    assert rates["IOTLB look-ups", 1] == pytest.approx(31.55e6)
+    assert rates["NIC bandwidth / read size", 1] == pytest.approx(31.2e6, rel=0.002)
+    last = three_ways().iloc[1]
+    assert (last["tags_share"], last["wqes_share"]) == (
+        pytest.approx(0.376, abs=0.001),
+        pytest.approx(0.753, abs=0.001),
+    )
+
+
+@given(st.floats(1, 1e12), st.floats(1, 1e9), st.integers(1, 4096))
+def test_counts_and_bytes_agree(rate: float, time_ns: float, size: int) -> None:
+    assert in_flight(rate, time_ns) == pytest.approx(outstanding_requests(8 * size * rate, time_ns, size))
+
+
+def test_shares_of_limits() -> None:
+    assert limit_shares(96, {"tags": 256, "wqes": 128, "credits": 96}) == {"tags": 0.375, "wqes": 0.75, "credits": 1.0}
+    with pytest.raises(ValueError, match="the limit of tags is 0"):
+        limit_shares(1, {"tags": 0})
+    with pytest.raises(ValueError, match="the limit of wqes is nan"):
+        limit_shares(1, {"wqes": math.nan})
+    with pytest.raises(ValueError, match="outstanding is -1"):
+        limit_shares(-1, {"tags": 1})
+
+
+def test_walks_explain_what_they_can() -> None:
+    # Half of 10 M reads a second miss, then all of 20 M: walks of 100 ns are 0.5 and 2 in flight, 50 and 100 ns a read.
+    found = walk_share((5e6, 20e6), (10e6, 20e6), (1000, 1200), walk_ns=100)
+    assert [*found.in_flight, *found.latency_ns] == pytest.approx([0.5, 2, 50, 100])
+    assert [found.growth_share, found.walk_ns_needed] == pytest.approx([0.25, 250])
+
+
+def test_walks_as_long_as_before_do_not_explain_the_texts_841_ns() -> None:
+    found = paper_walk_share(walk_ns=330)
+    assert found.in_flight == pytest.approx((3.71, 4.66), abs=0.01)
+    assert found.growth_share < 0.001, "the share of reads that miss hardly grew, 35.65 to 35.82 %"
+    assert found.walk_ns_needed == pytest.approx((841 + 330 * 0.3566) / 0.3582, rel=0.001)
+
+
+def test_walks_without_quantities_are_refused() -> None:
+    with pytest.raises(ValueError, match="latency did not grow: 2 and 1 ns"):
+        walk_share((1, 1), (1, 1), (2, 1), 1)
+    with pytest.raises(ValueError, match="numbers above 0"):
+        walk_share((0, 1), (1, 1), (1, 2), 1)
+    with pytest.raises(ValueError, match="latency_ns is -1"):
+        walk_share((1, 1), (1, 1), (1, 2), -1)
 
 
 def test_the_command_draws_the_table_without_a_run(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from accounted import check_cycles
 from dut_node import DUT_RX, DUT_TX, Node, configuration, running_node
 
+from pollscope.base.names import SHARED_QUEUES
 from pollscope.metrics.accounting import Classes
 
 pytestmark = pytest.mark.measure
@@ -26,6 +27,8 @@ ORGANISATIONS: dict[str, dict[str, Any]] = {
     "scale-up-hts": {"organisation": "scale-up", "ring_sync": "hts", "lcores": [2, 3], "dispatchers": [4, 5]},
     "scale-up-uneven": {"organisation": "scale-up", "lcores": [2, 3, 4, 5], "dispatchers": [6]},
     "locked": {"organisation": "locked", "lcores": [2, 3, 4]},
+    "trylock": {"organisation": "trylock", "lcores": [2, 3, 4]},
+    "corec": {"organisation": "corec", "lcores": [2, 3, 4]},
 }
 KEEPS_ORDER = ("scale-out", "scale-out-dispatchers")
 QUEUES = 5
@@ -82,7 +85,7 @@ def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str) 
         assert dispatcher["source"] == "rx-queues"
     for lcore in workers + dispatchers:
         check_cycles(lcore, "sampled")
-        polls = sum(lcore["polls"][one] for one in ("empty", "partial", "full"))
+        polls = sum(lcore["polls"][one] for one in ("empty", "partial", "full", "race_lost"))
         assert polls <= lcore["iterations"] * lcore["queues"]
     check_queues(name, workers, dispatchers)
 
@@ -90,7 +93,7 @@ def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str) 
 def check_queues(name: str, workers: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> None:
     """RX queues are dealt to those who poll them; a ring is one queue; locked queues are polled by all."""
     readers = dispatchers or workers
-    if name == "locked":
+    if name in SHARED_QUEUES:
         assert [one["queues"] for one in workers] == [QUEUES] * len(workers)
         return
     assert sum(one["queues"] for one in readers) == QUEUES
@@ -281,3 +284,36 @@ def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
     assert dispatcher["ring_full"] == 0
     assert result["ports"][DUT_RX]["stats"]["rx_nombuf"] == 0
     assert dispatcher["polls"]["refill_failed"] == 0
+
+
+def test_corec_is_refused_where_the_ring_cannot(node: Node) -> None:
+    odd = node.ask("configure", **configuration(queues=1, rx_desc=192, organisation="corec", lcores=[2, 3]))
+    assert odd["ok"] is False and "dispatchers" not in odd["error"], odd
+    crowd = node.ask("configure", **configuration(organisation="corec", lcores=[2], dispatchers=[3]))
+    assert crowd["ok"] is False and "corec has none" in str(crowd["error"]), crowd
+    # and the next one is as if nothing had been
+    assert by_role(whole_trial(node, organisation="corec", lcores=[2, 3]))[0]
+
+
+@pytest.mark.parametrize("organisation", ["corec", "trylock"])
+def test_lost_polls_are_counted_apart(node: Node, organisation: str) -> None:
+    """All workers at one queue: polls that another one was quicker at are no empty ones, and none is both."""
+    result = whole_trial(node, queues=1, organisation=organisation, lcores=[2, 3, 4, 5], pps=100_000)
+    workers, _ = by_role(result)
+    for worker in workers:
+        polls = worker["polls"]
+        assert "several lcores poll each" in polls["refill_failed"]["absent"]
+        outcomes = sum(polls[one] for one in ("empty", "partial", "full", "race_lost"))
+        assert outcomes == pytest.approx(worker["iterations"] * worker["queues"], abs=1)
+    if organisation == "corec":
+        told = result["ports"][DUT_RX]["xstats"].get("rx_race_lost", 0)
+        assert sum(worker["polls"]["race_lost"] for worker in workers) <= told
+
+
+def test_a_node_leaves_corec_again(node: Node) -> None:
+    """The port is set up anew for the mode and out of it."""
+    for organisation in ("corec", "scale-out", "corec", "locked"):
+        result = whole_trial(node, queues=2, organisation=organisation, lcores=[2, 3])
+        (generator,) = result["gen"]["lcores"]
+        assert generator["sequence"]["duplicated"] == 0
+        assert generator["total"]["rx_packets"] > 0

@@ -36,7 +36,7 @@ def execute(path: Path, out: Path, **parameters: Any) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert {path.stem for path in NOTEBOOKS} >= {"polling_tax", "queue_scaling", "littles_law"}
+    assert {path.stem for path in NOTEBOOKS} >= {"polling_tax", "queue_scaling", "littles_law", "core_scaling"}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -55,7 +55,8 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     [
         ("polling_tax", ("tax_share_running", "S-F5.tax-at-full-load", "Testbed loopback", "<svg")),
         ("queue_scaling", ("poll_rate_running_hz", "S-F8.poll-rate-falls", "S-F10a.falls-from-64", "<svg")),
-        ("littles_law", ("50.8", "96.3", "From the paper's table", "256 tags")),
+        ("littles_law", ("50.8", "96.3", "From the paper's table", "256 tags", "IOTLB look-ups", "walk_ns_needed")),
+        ("core_scaling", ("C-T2 same_numa: no law is fitted: 3 free points and 1 at the limit of 37 Mpps", "<svg")),
     ],
 )
 def test_a_notebook_runs_on_what_is_recorded(tmp_path: Path, name: str, wanted: tuple[str, ...]) -> None:
@@ -80,6 +81,14 @@ def test_littles_law_takes_another_table(tmp_path: Path) -> None:
     assert "From the given columns." in shown
     assert "limit: 32 tags" in shown
     assert "31 % of the tags" in shown
+
+
+def test_core_scaling_takes_a_table(tmp_path: Path) -> None:
+    # Amdahl's law with a serial share of 0.1 and 2 GHz; all that is lost is lost by cycles per packet.
+    rows = [[n, 10e6 * n / (1 + 0.1 * (n - 1)), 1.0, 200 * (1 + 0.1 * (n - 1)), 2e9] for n in (1, 2, 3, 4, 6, 8)]
+    shown = execute(FOLDER / "core_scaling.ipynb", tmp_path, rows=rows)
+    for word in ("cycles per useful packet", "Universal Scalability Law", "kappa may be 0", "0.588235"):
+        assert word in shown
 
 
 @pytest.mark.parametrize("folder", sorted(path for path in RUNS.iterdir() if path.is_dir()), ids=lambda path: path.name)

@@ -121,3 +121,24 @@ def test_frames() -> None:
 )
 def test_times_for_readers(seconds: float, text: str) -> None:
     assert units.human_time(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.human_rate(999_999), "1 Mpps"),
+        (units.human_rate(999_499), "999 kpps"),
+        (units.human_rate(999.9), "1 kpps"),
+        (units.human(1.2e13, "cycles"), "12 T cycles"),
+        (units.human_size(1023.9 * 2**10), "1 MiB"),
+        (units.human_size(1001 * 2**20), "1,001 MiB"),
+        (units.human_size(1023.7), "1 KiB"),
+        (units.human_ns(999_999), "1 ms"),
+        (units.human_ns(999.9), "1 us"),
+        (units.human_number(999.9), "1,000"),
+        (units.human_time(0.9999), "1 s"),
+        (units.human_time(3599.7), "1 h 0 min"),
+    ],
+)
+def test_numbers_that_are_rounded_up_get_the_next_prefix(text: str, expected: str) -> None:
+    assert text == expected

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from command_line import Done
 from run_helpers import Cli, assert_complete
 
 KINDS = '''\
@@ -100,6 +101,13 @@ class OwnCli(Cli):
         words = [sys.executable, "-c", REGISTERED.format(folder=str(self.folder)), *map(str, arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+    def __call__(self, *arguments: str | Path) -> Done:
+        """In a process of its own, which knows the two kinds."""
+        process = self.start(*arguments)
+        out, err = process.communicate()
+        assert "Traceback" not in err, err
+        return Done(process.returncode, out, err)
 
     def testbed(self, **keys: object) -> Path:
         path = self.folder / "own.yaml"

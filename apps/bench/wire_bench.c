@@ -85,7 +85,7 @@ static const struct loop {
 	const char *name, *devargs; /* no devargs: no pair */
 	bench_step step;
 	uint16_t rx_queues, tx_queues;
-	bool fill, at_home, one_pool;
+	bool fill, at_home, one_pool, shared;
 } loops[] = {
         {"drop", "dma=copy", drop_step, 1, 2, .fill = false},
         {"infinite", "feed=infinite", forward_step, 2, 2, .fill = false},
@@ -93,6 +93,10 @@ static const struct loop {
         {"home", "dma=copy", forward_step, 2, 2, .fill = true, .at_home = true},
         {"mixed", "dma=copy", forward_step, 2, 2, .fill = true},
         {"cross", "dma=copy", cross_step, 1, 1, .fill = false},
+        {"standard", "dma=copy", bench_share_step, 1, 2, .shared = true},
+        {"corec", "dma=copy,rx=corec", bench_share_step, 1, 2, .shared = true},
+        {"locked", "dma=copy", bench_share_locked_step, 1, 2, .shared = true},
+        {"trylock", "dma=copy", bench_share_trylock_step, 1, 2, .shared = true},
         {.name = "bare", .step = bench_bare_step},
 };
 
@@ -161,6 +165,14 @@ static void run_workers(bench_step step, uint64_t window_ms, unsigned int worker
 	rte_eal_mp_wait_lcore();
 }
 
+/* Half of what a ring holds: it never overflows, and bursts are full. */
+static bool fill_rings(const struct loop *loop, unsigned int workers)
+{
+	if (loop->shared)
+		return bench_share_init() && bench_fill_first_queues(BENCH_RING / 2);
+	return !loop->fill || bench_fill_rings(workers, loop->at_home);
+}
+
 static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int workers)
 {
 	struct rte_mempool *own = bench_pools[1];
@@ -176,12 +188,14 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 	if (loop->one_pool)
 		bench_pools[1] = bench_pools[0];
 	if (bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
-		done = !loop->fill || bench_fill_rings(workers, loop->at_home);
+		done = fill_rings(loop, workers);
 		if (done)
 			run_workers(loop->step, window_ms, workers);
 		else
 			fprintf(stderr, "wire-bench: %s: the rings cannot be filled\n", loop->name);
 		bench_remove_pair();
+		if (loop->shared)
+			bench_share_exit();
 	}
 	bench_pools[1] = own;
 	return done;
@@ -214,9 +228,9 @@ static int answer(const char *line)
 
 	if (sscanf(line, "%15s %" SCNu64 " %3s", name, &window_ms, text) != 3 ||
 	    (loop = find_loop(name)) == NULL || (workers = parse_workers(text)) == 0) {
-		fprintf(stderr,
-		        "wire-bench: expected: drop|infinite|one-pool|home|mixed|cross|bare MILLISECONDS "
-		        "0|1|01\n");
+		fprintf(stderr, "wire-bench: expected: "
+		                "drop|infinite|one-pool|home|mixed|cross|standard|corec|locked|trylock|bare "
+		                "MILLISECONDS 0|1|01\n");
 		return -1;
 	}
 	if (!do_loop(loop, window_ms, workers))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `wire-bench [EAL OPTIONS]`: loops around net_crossover, and one without it, for benchmarks/two_senders.py and
- * benchmarks/line_limit.py. The lcores of the process (main lcore included) are the workers, there is no other thread that
+ * `wire-bench [EAL OPTIONS]`: loops around net_crossover, and one without it, for benchmarks/two_senders.py,
+ * benchmarks/corec.py and benchmarks/line_limit.py. The lcores of the process (main lcore included) are the workers, there is no other thread that
  * computes. It reads lines `LOOP MILLISECONDS WORKERS` from stdin, where WORKERS is `0`, `1` or `01`: who works. It
  * answers each with `FRAMES NANOSECONDS`, a pair for each of them: what it did within the window, and the CPU time that
  * it had for that. Whoever works, the pair of a loop has the same queues, all started.
@@ -33,6 +33,29 @@ extern struct rte_mempool *bench_pools[BENCH_QUEUES];
  * the queue that they are sent from, if its worker forwards them. False: not enough of them were found.
  */
 bool bench_fill_rings(unsigned int workers, bool at_home);
+
+/* Leaves `frames` frames with destinations 0, 1, ... below BENCH_ROUTES in RX queue 0 of each port, of pool 0. */
+bool bench_fill_first_queues(unsigned int frames);
+
+/*
+ * RX queue 0 of both ports is polled by all workers; each routes what it gets (longest prefix, MAC addresses, TTL) and sends it
+ * back on its own TX queue. By how they keep out of each other's way: not at all (one worker), rx=corec, a spin lock that is
+ * waited for, or one that is not.
+ */
+#define BENCH_ROUTES     4096
+#define BENCH_ROUTE_BITS 24
+
+/* Network address of route i, host byte order. */
+static inline uint32_t bench_route(uint32_t i)
+{
+	return UINT32_C(10) << 24 | i << 8;
+}
+
+bool bench_share_init(void);
+void bench_share_exit(void);
+uint32_t bench_share_step(unsigned int worker);
+uint32_t bench_share_locked_step(unsigned int worker);
+uint32_t bench_share_trylock_step(unsigned int worker);
 
 /*
  * What must move between two cores in any case: worker 0 writes BENCH_FRAME_BYTES into each posted buffer and then

@@ -128,3 +128,25 @@ bool bench_fill_rings(unsigned int workers, bool at_home)
 				return false;
 	return full == BENCH_QUEUES;
 }
+
+static struct rte_mbuf *make_routed_frame(uint32_t route)
+{
+	struct rte_mbuf *m = make_frame(bench_pools[0], route);
+
+	if (m != NULL)
+		rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr))->dst_addr =
+		        rte_cpu_to_be_32(bench_route(route % BENCH_ROUTES) | 1);
+	return m;
+}
+
+bool bench_fill_first_queues(unsigned int frames)
+{
+	for (unsigned int side = 0; side < 2; side++)
+		for (unsigned int i = 0; i < frames; i++) {
+			struct rte_mbuf *m = make_routed_frame(i);
+
+			if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
+				return false;
+		}
+	return true;
+}

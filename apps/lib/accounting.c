@@ -63,11 +63,12 @@ static void add_products(double sums[], const double x[], int n, double weight)
 void account_add_slice(struct account *a, unsigned int block, const struct account_slice *slice)
 {
 	const double x[ACCOUNT_VARIABLES] = {1,
-	                                     slice->polls - slice->visits,
+	                                     slice->polls - slice->visits - slice->lost,
 	                                     slice->switches,
 	                                     slice->visits,
 	                                     slice->packets,
-	                                     (double)slice->cycles};
+	                                     (double)slice->cycles,
+	                                     slice->lost};
 	const double quiet[] = {1, slice->polls, (double)slice->cycles};
 	const double weight = account_slice_weight(slice);
 	struct account_block *b = &a->blocks[block];
@@ -75,7 +76,7 @@ void account_add_slice(struct account *a, unsigned int block, const struct accou
 	b->slices++;
 	a->sampled_cycles += slice->cycles;
 	add_products(b->products, x, ACCOUNT_VARIABLES, weight);
-	if (slice->visits == 0) {
+	if (slice->visits == 0 && slice->lost == 0) {
 		b->quiet_slices++;
 		add_products(b->quiet, quiet, 3, weight);
 	}

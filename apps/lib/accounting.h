@@ -3,7 +3,8 @@
  * Where the cycles of a polling lcore go: what is recorded in the loop. What the classes are and how they are estimated
  * from these records stands in docs/accounting.md; the estimate itself is made from the report, in pollscope/metrics/accounting.py.
  *
- * A poll is one call for packets; one that returned packets is a visit, any other an empty poll. A sweep (iteration) is one
+ * A poll is one call for packets; one that returned packets is a visit, one that another lcore kept from it is lost, any other is
+ * an empty poll. A sweep (iteration) is one
  * pass over all queues of the lcore. A switch is a visit whose poll came right behind an empty one.
  *
  *   counted   sweeps, and visits by burst size n. Empty polls are the difference: nothing is counted on an empty poll.
@@ -43,7 +44,7 @@
 #define ACCOUNT_SLICE_POLLS 512 /* polls of the longest slice */
 #define ACCOUNT_BLOCKS                                                                                       \
 	16 /* parts of the window with sums of their own: neighbouring slices are not independent */
-#define ACCOUNT_VARIABLES         6 /* of a slice: 1, empty polls, switches, visits, packets, cycles */
+#define ACCOUNT_VARIABLES         7 /* of a slice: 1, empty polls, switches, visits, packets, cycles, lost polls */
 #define ACCOUNT_PRODUCTS          (ACCOUNT_VARIABLES * (ACCOUNT_VARIABLES + 1) / 2)
 #define ACCOUNT_QUIET_PRODUCTS    6
 #define ACCOUNT_TIMED_POLLS       16 /* polls that a visit to be timed is waited for */
@@ -67,12 +68,13 @@ struct account_slice {
 	uint32_t visits;
 	uint32_t switches;
 	uint32_t packets;
+	uint32_t lost;   /* polls */
 	uint64_t cycles; /* with one stamp, and less of what overlaps with what came before and after */
 };
 
 /*
  * Sums over the slices of a block. products[] is the upper triangle of the outer product of the variables, weighted with
- * account_slice_weight(). quiet[]: the same of those without a visit, of 1, polls and cycles: they give the cost of an empty
+ * account_slice_weight(). quiet[]: the same of those without a visit and without a lost poll, of 1, polls and cycles: they give the cost of an empty
  * poll among empty polls.
  */
 struct account_block {
@@ -161,7 +163,7 @@ void account_add_slice(struct account *a, unsigned int block, const struct accou
  */
 void account_add_visit(struct account *a, uint16_t n, uint32_t gap, const uint64_t stamp[4]);
 
-/* Empty polls of the stage: all polls less the visits. */
+/* Polls of the stage that returned nothing: empty and lost ones. */
 uint64_t account_empty_polls(const struct account *a, uint32_t queues);
 
 uint64_t account_busy_visits(const struct account *a);

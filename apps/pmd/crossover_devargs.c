@@ -10,9 +10,9 @@
 #include "crossover_devargs.h"
 #include "crossover_log.h"
 
-enum key { KEY_DMA, KEY_FEED, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
+enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
 
-static const char *const key_names[KEYS] = {"dma", "feed", "size", "flows", "mac_a", "mac_b"};
+static const char *const key_names[KEYS] = {"dma", "feed", "rx", "size", "flows", "mac_a", "mac_b"};
 
 #define DEFAULT_FRAME_BYTES 64
 #define DEFAULT_FLOWS       256
@@ -63,6 +63,17 @@ static int parse_feed(const char *value, struct crossover_options *options)
 	return 0;
 }
 
+static int parse_rx(const char *value, struct crossover_options *options)
+{
+	if (strcmp(value, "standard") == 0)
+		options->rx = CROSSOVER_RX_STANDARD;
+	else if (strcmp(value, "corec") == 0)
+		options->rx = CROSSOVER_RX_COREC;
+	else
+		return bad_value("rx", value, "standard, corec");
+	return 0;
+}
+
 /* Six pairs of hexadecimal digits with colons between them, and nothing else; of DPDK's own parser more is taken. */
 static int parse_mac(const char *key, const char *value, struct rte_ether_addr *mac)
 {
@@ -84,6 +95,8 @@ static int parse_pair(enum key key, const char *value, struct crossover_options 
 		return parse_dma(value, options);
 	case KEY_FEED:
 		return parse_feed(value, options);
+	case KEY_RX:
+		return parse_rx(value, options);
 	case KEY_SIZE:
 		return parse_number(key_names[key], value, 64, CROSSOVER_MAX_MTU, &options->frame_bytes);
 	case KEY_FLOWS:
@@ -133,6 +146,11 @@ static int check_conflicts(const struct crossover_options *options, const bool g
 	if (options->feed == CROSSOVER_FEED_INFINITE && given[KEY_DMA]) {
 		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=infinite' exclude each other: "
 		                   "nothing crosses the wire; leave 'dma' out");
+		return -EINVAL;
+	}
+	if (options->feed == CROSSOVER_FEED_INFINITE && options->rx == CROSSOVER_RX_COREC) {
+		CROSSOVER_LOG(ERR, "device arguments 'rx=corec' and 'feed=infinite' exclude each other: "
+		                   "the poller fills the ring itself; leave one out");
 		return -EINVAL;
 	}
 	if (given[KEY_MAC_A] && given[KEY_MAC_B] &&

@@ -7,6 +7,7 @@
 #define CROSSOVER_DEVARGS_HELP                                                                               \
 	"dma=copy|swap "                                                                                     \
 	"feed=wire|infinite "                                                                                \
+	"rx=standard|corec "                                                                                 \
 	"size=<64..9000> "                                                                                   \
 	"flows=<1..65535> "                                                                                  \
 	"mac_a=<xx:xx:xx:xx:xx:xx> "                                                                         \

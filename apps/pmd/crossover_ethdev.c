@@ -45,6 +45,8 @@ static int infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_tx_queues = RTE_MAX_QUEUES_PER_PORT;
 	info->max_mac_addrs = CROSSOVER_MAX_MACS;
 	info->rx_offload_capa = RX_OFFLOADS;
+	if (port_of(dev)->rx_mode == CROSSOVER_RX_COREC)
+		info->rx_offload_capa &= ~(uint64_t)RTE_ETH_RX_OFFLOAD_SCATTER;
 	info->tx_offload_capa = TX_OFFLOADS;
 	info->tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	info->dev_capa = RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP | RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
@@ -174,13 +176,14 @@ static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 	return ret;
 }
 
-static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode, const char *more)
+static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode, const char *rx,
+                      const char *more)
 {
 	const struct crossover_options *options = &port_of(dev)->pair->options;
 
-	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s%s",
+	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s%s%s",
 	         options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy",
-	         options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire", more);
+	         options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire", rx, more);
 	return 0;
 }
 
@@ -188,14 +191,15 @@ static int rx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused
                          struct rte_eth_burst_mode *mode)
 {
 	bool described = dev->rx_pkt_burst == crossover_rx_burst(port_of(dev), true);
+	bool corec = port_of(dev)->rx_mode == CROSSOVER_RX_COREC;
 
-	return burst_mode(dev, mode, described ? ", types and checksums" : "");
+	return burst_mode(dev, mode, corec ? ", rx=corec" : "", described ? ", types and checksums" : "");
 }
 
 static int tx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
                          struct rte_eth_burst_mode *mode)
 {
-	return burst_mode(dev, mode, "");
+	return burst_mode(dev, mode, "", "");
 }
 
 static crossover_queue_count rx_queue_count(void *queue)

@@ -49,10 +49,12 @@ _Static_assert(CROSSOVER_MAX_QUEUES >= RTE_MAX_QUEUES_PER_PORT, "ethdev allows m
 
 enum crossover_dma { CROSSOVER_DMA_COPY, CROSSOVER_DMA_SWAP };
 enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE };
+enum crossover_rx_mode { CROSSOVER_RX_STANDARD, CROSSOVER_RX_COREC };
 
 struct crossover_options {
 	enum crossover_dma dma;
 	enum crossover_feed feed;
+	enum crossover_rx_mode rx;     /* of both ports at first */
 	uint16_t frame_bytes;          /* with FCS, as RFC 2544 counts; feed=infinite */
 	uint16_t flows;                /* feed=infinite */
 	struct rte_ether_addr macs[2]; /* of port a and b; all zero: a random one */
@@ -74,6 +76,7 @@ struct crossover_rx_counts {
 	uint64_t nombuf;          /* buffers asked of the mempool and not got */
 	uint64_t refill_failures; /* polls whose refill failed */
 	uint64_t flushed;         /* frames thrown away by a stop before they were polled */
+	uint64_t race_lost;       /* rx=corec: polls that lost their claim to another core */
 };
 
 struct crossover_tx_counts {
@@ -92,6 +95,7 @@ struct crossover_tx_counts {
 };
 
 struct crossover_port;
+struct crossover_corec;
 
 struct crossover_rx_queue {
 	struct crossover_rx_ring ring;
@@ -113,9 +117,10 @@ struct crossover_rx_queue {
 	uint32_t visits_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
-	uint64_t nombuf;      /* buffers asked for and not got */
-	uint64_t flushed;     /* frames thrown away by a stop before they were polled */
-	uint64_t fed_packets; /* feed=infinite: frames handed out */
+	struct crossover_corec *corec; /* NULL: the standard path; only changed while the queue is stopped */
+	uint64_t nombuf;               /* buffers asked for and not got */
+	uint64_t flushed;              /* frames thrown away by a stop before they were polled */
+	uint64_t fed_packets;          /* feed=infinite: frames handed out */
 	uint64_t fed_bytes;
 	struct crossover_template *templates; /* feed=infinite */
 	uint16_t nb_templates;
@@ -126,6 +131,7 @@ struct crossover_rx_queue {
 	double gap_scale;        /* cold: 1 / ln(1 - probability) */
 	uint64_t random_state;   /* cold */
 	uint64_t carried_missed; /* by TX queues of the peer that are gone */
+	uint64_t race_lost;      /* before the last stop */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;
 	struct crossover_rx_desc descriptors[] __rte_aligned(CROSSOVER_LINE_BYTES);
@@ -195,6 +201,7 @@ struct crossover_port {
 	uint8_t admin_down; /* rte_eth_dev_set_link_down() */
 	uint8_t rss_on;
 	uint8_t types_set; /* by rte_eth_dev_set_ptypes(), which has the last word */
+	uint8_t rx_mode;   /* enum crossover_rx_mode: of queues that start from now on */
 	struct crossover_tx_counts
 	        carried; /* peer_* counts of the peer's TX queues that were released since the reset */
 	struct rte_ether_addr mac_addrs[CROSSOVER_MAX_MACS];

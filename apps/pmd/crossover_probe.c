@@ -9,6 +9,8 @@
 #include "crossover_classify.h"
 #include "crossover_compat.h"
 #include "crossover_control.h"
+#include "crossover_corec.h"
+#include "crossover_describe.h"
 #include "crossover_devargs.h"
 #include "crossover_ethdev.h"
 #include "crossover_feed.h"
@@ -39,6 +41,7 @@ static void init_port(struct crossover_pair *pair, unsigned int side)
 	port->pair = pair;
 	port->peer = &pair->ports[!side];
 	port->reta_mask = CROSSOVER_RETA_SIZE - 1;
+	port->rx_mode = (uint8_t)pair->options.rx;
 	crossover_hash_init(&port->hash[0], crossover_default_rss_key, 0);
 	port->mac_addrs[0] = pair->options.macs[side];
 	if (rte_is_zero_ether_addr(&port->mac_addrs[0]))
@@ -187,15 +190,23 @@ static struct rte_vdev_driver net_crossover_driver = {
 RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
 
-static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
+static bool is_ours(uint16_t port_id)
 {
 	const struct rte_eth_dev *dev;
 
 	if (!rte_eth_dev_is_valid_port(port_id))
+		return false;
+	dev = &rte_eth_devices[port_id];
+	return dev->rx_pkt_burst != NULL && strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) == 0;
+}
+
+static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
+{
+	const struct rte_eth_dev *dev;
+
+	if (!is_ours(port_id))
 		return -ENODEV;
 	dev = &rte_eth_devices[port_id];
-	if (dev->rx_pkt_burst == NULL || strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) != 0)
-		return -ENODEV;
 	if (queue_id >= dev->data->nb_rx_queues)
 		return -EINVAL;
 	*rxq = dev->data->rx_queues[queue_id];
@@ -227,4 +238,42 @@ int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probab
 	ret = crossover_feed_set_visits(rxq, probability, seed);
 	crossover_control_unlock(rxq->port->pair);
 	return ret;
+}
+
+int net_crossover_rx_corec(uint16_t port_id, bool on)
+{
+	struct crossover_port *port;
+	struct rte_eth_dev *dev;
+	int ret;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	dev = &rte_eth_devices[port_id];
+	port = dev->data->dev_private;
+	if (on && port->pair->options.feed == CROSSOVER_FEED_INFINITE)
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	if (port->started) {
+		ret = -EBUSY;
+	} else {
+		port->rx_mode = on ? CROSSOVER_RX_COREC : CROSSOVER_RX_STANDARD;
+		crossover_describe_select(dev);
+	}
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
+int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
+{
+	struct crossover_rx_queue *rxq;
+	int ret = find_rx_queue(port_id, queue_id, &rxq);
+
+	if (ret != 0)
+		return ret;
+	if (rxq->corec == NULL)
+		return -ENOTSUP;
+	*counter = crossover_corec_race_lost(rxq, lcore);
+	return 0;
 }

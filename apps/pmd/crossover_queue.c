@@ -4,6 +4,7 @@
 #include <rte_malloc.h>
 
 #include "crossover_control.h"
+#include "crossover_corec.h"
 #include "crossover_feed.h"
 #include "crossover_log.h"
 #include "crossover_queue.h"
@@ -93,6 +94,8 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	int ret;
 
 	if (check_size(port, "RX", queue_id, nb_desc) != 0 ||
+	    (port->rx_mode == CROSSOVER_RX_COREC &&
+	     crossover_corec_check_size(port, queue_id, nb_desc) != 0) ||
 	    check_threshold(port, "rx_free_thresh", queue_id, conf->rx_free_thresh, nb_desc / 2) != 0)
 		return -EINVAL;
 	rxq = allocate_queue(port, "crossover_rxq",
@@ -187,6 +190,11 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 		              rxq->port_id, queue_id, rxq->size, rxq->pool->name, rte_strerror(-ret));
 		return ret;
 	}
+	ret = rxq->port->rx_mode == CROSSOVER_RX_COREC ? crossover_corec_init(rxq, dev) : 0;
+	if (ret != 0) {
+		crossover_rx_drain(rxq);
+		return ret;
+	}
 	rxq->started = 1;
 	__atomic_store_n(&rxq->ring.nic.running, 1, __ATOMIC_RELEASE);
 	dev->data->rx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
@@ -210,6 +218,7 @@ static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 {
 	if (!rxq->started)
 		return;
+	crossover_corec_release(rxq);
 	crossover_rx_drain(rxq);
 	crossover_feed_release(rxq);
 	rxq->started = 0;

@@ -7,20 +7,12 @@
 #include <rte_prefetch.h>
 
 #include "crossover_compat.h"
+#include "crossover_corec.h"
 #include "crossover_feed.h"
 #include "crossover_rx.h"
+#include "crossover_take.h"
 
 #define PREFETCH_AHEAD 4
-
-static inline struct rte_mbuf *posted_mbuf(const struct crossover_rx_desc *desc)
-{
-	return (struct rte_mbuf *)(uintptr_t)desc->buffer;
-}
-
-static inline uint64_t read_writeback(const struct crossover_rx_desc *desc)
-{
-	return __atomic_load_n(&desc->writeback, __ATOMIC_ACQUIRE);
-}
 
 /* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
 static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first,
@@ -64,51 +56,6 @@ static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 		rxq->refill_failures++;
 	if (likely(rxq->tail != tail)) /* or senders would fetch TAIL's line for nothing */
 		crossover_ring_post(&rxq->ring, rxq->tail);
-}
-
-/* Bits of the write-back become RTE_MBUF_F_RX_* without a branch. */
-static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
-{
-	uint16_t length = (uint16_t)writeback;
-
-	m->ol_flags = (writeback & CROSSOVER_WB_HASH) ? RTE_MBUF_F_RX_RSS_HASH : 0;
-	m->packet_type = 0;
-	m->pkt_len = length;
-	m->data_len = length;
-	m->vlan_tci = 0;
-	m->hash.rss = (uint32_t)(writeback >> CROSSOVER_WB_HASH_SHIFT);
-}
-
-static __rte_always_inline void fill_description(const struct crossover_port *port, struct rte_mbuf *m,
-                                                 uint64_t writeback)
-{
-	uint32_t type = (uint32_t)writeback >> CROSSOVER_WB_TYPE_SHIFT;
-
-	m->packet_type = type & port->types;
-	m->ol_flags |= (writeback & CROSSOVER_WB_L4_GOOD) ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : 0;
-	if ((type & RTE_PTYPE_L3_IPV4) && (port->checks & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM))
-		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
-}
-
-/* data_off, refcnt, nb_segs and port are neighbours and written in one store, as vector drivers do. */
-static inline void rearm(struct rte_mbuf *m, uint64_t word)
-{
-	uint64_t *at = (uint64_t *)(uintptr_t)&m->rearm_data;
-
-	*at = word;
-}
-
-/* dma=swap: the sender left a whole mbuf with its own data_off; only what the receiver owns is set. */
-static __rte_always_inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m,
-                                          uint64_t writeback, const bool described)
-{
-	if (rxq->swap)
-		m->port = rxq->port_id;
-	else
-		rearm(m, rxq->rearm);
-	fill_header(m, writeback);
-	if (described)
-		fill_description(rxq->port, m, writeback);
 }
 
 /*
@@ -215,15 +162,29 @@ static uint16_t burst_fed_described(void *queue, struct rte_mbuf **pkts, uint16_
 
 eth_rx_burst_t crossover_rx_burst(const struct crossover_port *port, bool described)
 {
+	if (port->rx_mode == CROSSOVER_RX_COREC)
+		return crossover_corec_burst(described);
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return described ? burst_fed_described : burst_fed;
 	return described ? burst_described : burst;
 }
 
+/* The next descriptor to be taken, and how many are posted from there on. */
+static void find_place(const struct crossover_rx_queue *rxq, uint32_t *position, uint32_t *posted)
+{
+	if (rxq->corec != NULL) {
+		crossover_corec_place(rxq, position, posted);
+		return;
+	}
+	*position = rxq->position;
+	*posted = rxq->size - rxq->unposted;
+}
+
 uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq)
 {
-	uint32_t posted = rxq->size - rxq->unposted, filled = 0, position = rxq->position;
+	uint32_t posted, filled = 0, position;
 
+	find_place(rxq, &position, &posted);
 	while (filled < posted && (read_writeback(&rxq->desc[position]) & CROSSOVER_WB_DD)) {
 		filled++;
 		position = crossover_ring_advance(position, 1, rxq->size);
@@ -234,13 +195,14 @@ uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq)
 int crossover_rx_descriptor_status(void *queue, uint16_t offset)
 {
 	const struct crossover_rx_queue *rxq = queue;
+	uint32_t position, posted;
 
 	if (offset >= rxq->size)
 		return -EINVAL;
-	if (offset >= rxq->size - rxq->unposted)
+	find_place(rxq, &position, &posted);
+	if (offset >= posted)
 		return RTE_ETH_RX_DESC_UNAVAIL;
-	if (read_writeback(&rxq->desc[crossover_ring_advance(rxq->position, offset, rxq->size)]) &
-	    CROSSOVER_WB_DD)
+	if (read_writeback(&rxq->desc[crossover_ring_advance(position, offset, rxq->size)]) & CROSSOVER_WB_DD)
 		return RTE_ETH_RX_DESC_DONE;
 	return RTE_ETH_RX_DESC_AVAIL;
 }
@@ -253,8 +215,10 @@ static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONI
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition)
 {
 	struct crossover_rx_queue *rxq = queue;
+	uint32_t position, posted;
 
-	condition->addr = &rxq->desc[rxq->position].writeback;
+	find_place(rxq, &position, &posted);
+	condition->addr = &rxq->desc[position].writeback;
 	condition->size = sizeof(uint64_t);
 	condition->fn = wake_on_dd;
 	return 0;

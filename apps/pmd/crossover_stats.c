@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "crossover_control.h"
+#include "crossover_corec.h"
 #include "crossover_stats.h"
 
 struct counter {
@@ -15,13 +16,18 @@ struct counter {
 
 /* Of the whole port: sums over its RX queues, over its TX queues, over the peer's TX queues. */
 static const struct counter port_rx[] = {RX("rx_flushed_packets", flushed),
-                                         RX("rx_refill_failures", refill_failures)};
+                                         RX("rx_refill_failures", refill_failures),
+                                         RX("rx_race_lost", race_lost)};
 static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped)};
 static const struct counter port_peer[] = {TX("rx_filtered_packets", peer_filtered),
                                            TX("rx_oversize_errors", peer_oversize)};
 /* Of each queue, behind "rx_q<N>_" and "tx_q<N>_". */
-static const struct counter queue_rx[] = {RX("packets", packets), RX("bytes", bytes), RX("missed", missed),
-                                          RX("nombuf", nombuf), RX("refill_failures", refill_failures)};
+static const struct counter queue_rx[] = {RX("packets", packets),
+                                          RX("bytes", bytes),
+                                          RX("missed", missed),
+                                          RX("nombuf", nombuf),
+                                          RX("refill_failures", refill_failures),
+                                          RX("race_lost", race_lost)};
 static const struct counter queue_tx[] = {TX("packets", packets),
                                           TX("bytes", bytes),
                                           TX("errors", errors),
@@ -68,15 +74,18 @@ static uint64_t missed_by_senders(const struct crossover_rx_queue *rxq)
 static struct crossover_rx_counts collect_rx(const struct crossover_rx_queue *rxq)
 {
 	const struct crossover_rx_nic *nic = &rxq->ring.nic;
-
-	return (struct crossover_rx_counts){
+	struct crossover_rx_counts counts = {
 	        .packets = load(&nic->packets) + load(&rxq->fed_packets),
 	        .bytes = load(&nic->bytes) + load(&rxq->fed_bytes),
 	        .missed = missed_by_senders(rxq),
 	        .nombuf = load(&rxq->nombuf),
 	        .refill_failures = load(&rxq->refill_failures),
 	        .flushed = load(&rxq->flushed),
+	        .race_lost = load(&rxq->race_lost),
 	};
+
+	crossover_corec_count(rxq, &counts);
+	return counts;
 }
 
 static void add_rx(struct crossover_rx_counts *sum, const struct crossover_rx_queue *rxq)

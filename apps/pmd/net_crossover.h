@@ -8,6 +8,7 @@
 #ifndef NET_CROSSOVER_H
 #define NET_CROSSOVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NET_CROSSOVER_DRIVER_NAME "net_crossover"
@@ -30,5 +31,24 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
  * probability is none, -ENOTSUP if the pair has feed=wire, -EBUSY if another control thread keeps the pair.
  */
 int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed);
+
+/*
+ * RX queues that several lcores may poll at once (device argument rx=corec), or one lcore each again: holds for all queues of
+ * the port that start from now on. Nobody may poll the port during the call. A secondary process that is there already must
+ * be attached again before it polls.
+ *
+ * Returns 0, or -ENODEV if the port is none of this driver's, -EBUSY if it is started or another control thread keeps the
+ * pair, -ENOTSUP if the pair has feed=infinite.
+ */
+int net_crossover_rx_corec(uint16_t port_id, bool on);
+
+/*
+ * rx=corec: counter of polls of this lcore, of this queue, that returned nothing because another core was quicker. Valid while
+ * the queue is started.
+ *
+ * Returns 0, or -ENODEV, -EINVAL as above, -ENOTSUP if the queue is not in this mode or not started.
+ */
+int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore,
+                            const uint64_t **counter);
 
 #endif

@@ -20,3 +20,19 @@ int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probab
 	(void)seed;
 	return -ENODEV;
 }
+
+int net_crossover_rx_corec(uint16_t port_id, bool on)
+{
+	(void)port_id;
+	(void)on;
+	return -ENODEV;
+}
+
+int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
+{
+	(void)port_id;
+	(void)queue_id;
+	(void)lcore;
+	(void)counter;
+	return -ENODEV;
+}

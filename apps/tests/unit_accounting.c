@@ -28,9 +28,10 @@ static void slices_leave_their_weighted_products(void)
 	                                   .visits = 3,
 	                                   .switches = 2,
 	                                   .packets = 40,
+	                                   .lost = 1,
 	                                   .cycles = 5000},
 	                           quiet = {.polls = 16, .cycles = 160};
-	const double x[] = {1, 5, 2, 3, 40, 5000}, y[] = {1, 16, 0, 0, 0, 160};
+	const double x[] = {1, 4, 2, 3, 40, 5000, 1}, y[] = {1, 16, 0, 0, 0, 160, 0};
 	struct account *a = new_account();
 	int product = 0;
 

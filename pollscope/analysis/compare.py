@@ -47,7 +47,7 @@ class Difference:
     without a unit. `p` is the probability of means so far apart if they are equal, NaN with too few trials; `adjusted`
     is the same among all differences of the comparison (Benjamini & Hochberg 1995). `footing` tells whether both sides
     stand on the same ground; `accounting_apart` names the side whose cycles were accounted in the way of before,
-    where the other's were not. `flagged` counts the disturbed trials of both sides.
+    where the other's were not. `flagged` counts the disturbed trials of both sides; `samples` are their values.
     """
 
     metric: str
@@ -63,6 +63,12 @@ class Difference:
     footing: Footing = UNKNOWN_FOOTING
     accounting_apart: str = ""
     flagged: tuple[int, int] = (0, 0)
+    samples: tuple[PointValues, ...] = ()
+
+    def ratio_at(self, confidence: float) -> Estimate:
+        """Second over first with an interval of that level."""
+        first, second = self.samples
+        return second.over(first, confidence)
 
     @property
     def is_constant(self) -> bool:
@@ -213,7 +219,9 @@ def _difference(metric: str, point: str, names: tuple[str, str], first: PointVal
     ratio = second.over(first)
     sides = first.estimate, second.estimate
     flagged = first.flagged, second.flagged
-    return Difference(metric, point or "all", *names, *sides, ratio, p, footing=stand, flagged=flagged)
+    return Difference(
+        metric, point or "all", *names, *sides, ratio, p, footing=stand, flagged=flagged, samples=(first, second)
+    )
 
 
 def comparison_text(differences: Sequence[Difference]) -> str:

@@ -6,11 +6,14 @@ whether the NIC could ask for more (intra-host text, section 4.1; PCI Express Ba
 8-bit extended tags).
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from pollscope.analysis.papers import stated
-from pollscope.stats.littles_law import outstanding_requests
+from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
 
 @dataclass(frozen=True)
@@ -92,3 +95,113 @@ def paper_scaling() -> list[Outstanding]:
     """Little's law on the intra-host text's table, with the request size and tag limit that it states (section 4.1)."""
     given = stated("intrahost", "I-LL")
     return scaling(paper_points(), given["request_bytes"], given["tag_limit"])
+
+
+def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, float]:
+    """The share of each limit that is in use: of the tags of a PCIe function, of the NIC's WQEs, of credits.
+
+    Args:
+        outstanding: requests under way, each of which takes one of everything.
+        limits: how many there are of each, by name.
+
+    Raises:
+        ValueError: a limit below 1, or a number that is no quantity.
+    """
+    if not (math.isfinite(outstanding) and outstanding >= 0):
+        raise ValueError(f"outstanding is {outstanding}; it has to be a number from 0 on")
+    for name, limit in limits.items():
+        if not limit >= 1:
+            raise ValueError(f"the limit of {name} is {limit}; it has to be at least 1")
+    return {name: outstanding / limit for name, limit in limits.items()}
+
+
+def three_ways() -> pd.DataFrame:
+    """Outstanding reads of the intra-host text's table 1 from three rates of reads, side by side.
+
+    The NIC's bandwidth and the bytes of pcm-iio are divided by the size of a read; an IOTLB look-up is a read. Look-ups
+    agree with the NIC and bytes do not: pcm-iio counts about 47 bytes a look-up. Why is open: the text does not say
+    which transactions the tool leaves out.
+
+    Returns:
+        One row per way and number of sending cores: `way`, `tx_cores`, `reads_per_s`, `latency_ns`,
+        `outstanding_reads`, and the share in use of the limits that the text states, `tags_share` and `wqes_share`.
+    """
+    table, given = stated("intrahost", "I-T1"), stated("intrahost", "I-LL")
+    size = given["request_bytes"]
+    counted = zip(table["iotlb_hits_per_s"], table["iotlb_misses_per_s"], strict=True)
+    ways = {
+        "NIC bandwidth / read size": [rate / BITS_PER_BYTE / size for rate in table["pcie_inbound_bits_per_s"]],
+        "IOTLB look-ups": [hits + misses for hits, misses in counted],
+        "pcm-iio bytes / read size": [rate / size for rate in table["ib_read_bytes_per_s"]],
+    }
+    limits = {"tags": given["tag_limit"], "wqes": table["log_max_outstanding_wqe"]}
+    lines = []
+    for way, rates in ways.items():
+        for cores, rate, latency_ns in zip(table["tx_cores"], rates, table["pcie_latency_mean_ns"], strict=True):
+            reads = in_flight(rate, latency_ns)
+            shares = {f"{name}_share": share for name, share in limit_shares(reads, limits).items()}
+            known = {"way": way, "tx_cores": cores, "reads_per_s": rate, "latency_ns": latency_ns}
+            lines.append({**known, "outstanding_reads": reads, **shares})
+    return pd.DataFrame(lines)
+
+
+def in_flight(rate_per_s: float, time_ns: float) -> float:
+    """Little's law for what is counted one by one: walks in flight = misses a second x time of a walk.
+
+    Raises:
+        ValueError: a value is negative or no number.
+    """
+    return outstanding_requests(rate_per_s * BITS_PER_BYTE, time_ns, 1)
+
+
+@dataclass(frozen=True)
+class WalkShare:
+    """What page walks of a given length would make of a read's latency at two points.
+
+    Attributes:
+        in_flight: walks under way at both points.
+        latency_ns: what walks add to the mean read at both points.
+        growth_share: the share of the growth of latency that they explain.
+        walk_ns_needed: how long a walk would have to be at the second point to explain all of it.
+    """
+
+    in_flight: tuple[float, float]
+    latency_ns: tuple[float, float]
+    growth_share: float
+    walk_ns_needed: float
+
+
+def walk_share(
+    misses_per_s: tuple[float, float],
+    reads_per_s: tuple[float, float],
+    latency_ns: tuple[float, float],
+    walk_ns: float,
+) -> WalkShare:
+    """How much of a grown latency page walks of one length can explain: more reads that miss, each as long as before.
+
+    Args:
+        misses_per_s: walks begun at both points.
+        reads_per_s: reads at both points, of which those walks delay one each.
+        latency_ns: mean latency of a read at both points; the second is the higher one.
+        walk_ns: time of a walk.
+
+    Raises:
+        ValueError: a value is no quantity, no read or no miss, or latency that did not grow.
+    """
+    if not all(math.isfinite(rate) and rate > 0 for rate in (*misses_per_s, *reads_per_s)):
+        raise ValueError("misses and reads a second have to be numbers above 0")
+    flying = in_flight(misses_per_s[0], walk_ns), in_flight(misses_per_s[1], walk_ns)
+    added = walk_ns * misses_per_s[0] / reads_per_s[0], walk_ns * misses_per_s[1] / reads_per_s[1]
+    growth = latency_ns[1] - latency_ns[0]
+    if not growth > 0:
+        raise ValueError(f"latency did not grow: {latency_ns[0]:g} and {latency_ns[1]:g} ns")
+    needed = (growth + added[0]) * reads_per_s[1] / misses_per_s[1]
+    return WalkShare(flying, added, (added[1] - added[0]) / growth, needed)
+
+
+def paper_walk_share(walk_ns: float) -> WalkShare:
+    """walk_share() of the intra-host text's table 1, in which look-ups are the reads."""
+    table = stated("intrahost", "I-T1")
+    (one, two), hits = table["iotlb_misses_per_s"], table["iotlb_hits_per_s"]
+    first, second = table["pcie_latency_mean_ns"]
+    return walk_share((one, two), (one + hits[0], two + hits[1]), (first, second), walk_ns)

@@ -10,9 +10,14 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pollscope.base.paths import data_folder
+
+# Of a trial.
+Status = Literal["ok", "flagged", "failed"]
+# Organisations in which every core polls every RX queue.
+SHARED_QUEUES = ("locked", "trylock", "corec")
 
 KNOBS: Mapping[str, str] = MappingProxyType(
     {
@@ -97,6 +102,8 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "S-F17a": "pollscope.analysis.figures.s_f16:S_F17A",
         "S-F17b": "pollscope.analysis.figures.s_f16:S_F17B",
         "S-F18": "pollscope.analysis.figures.s_f16:S_F18",
+        "C-T2": "pollscope.analysis.figures.c_t2:C_T2",
+        "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
         "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",

@@ -155,7 +155,7 @@ def human_rate(pps: float) -> str:
 def human_size(size_bytes: float) -> str:
     """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits."""
     for factor, prefix in _IEC_PREFIXES:
-        if abs(float(f"{size_bytes:.3g}")) >= factor:
+        if round(abs(size_bytes) / (factor / 2**10)) >= 2**10:
             return f"{human_number(size_bytes / factor)} {prefix}B"
     return f"{size_bytes:.0f} B"
 

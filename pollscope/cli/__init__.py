@@ -70,12 +70,11 @@ def _run(arguments: list[str]) -> int:
         )
     except PollscopeError as error:
         return _fail(str(error), error.exit_code)
-    except OSError as error:
-        if error.errno not in DISK_ERRORS:
-            raise
-        return _fail(f"{reason_of(error)} (nothing that was on the disk is lost)", ExitCode.HOST)
     except typer.TyperException as error:
         return _fail(error.format_message(), ExitCode.USAGE)
+    except OSError as error:  # a full disk, a folder that went away: no defect of the program
+        kept = " (nothing that was on the disk is lost)" if error.errno in DISK_ERRORS else ""
+        return _fail(f"{reason_of(error)}{kept}", ExitCode.HOST)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
     if result == ExitCode.INTERRUPTED:

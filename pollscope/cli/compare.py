@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pollscope.base.errors import UsageError
+from pollscope.base.errors import ExitCode, UsageError
 from pollscope.cli.words import MetricNames
 
 if TYPE_CHECKING:
+    from pollscope.analysis.compare import Difference
     from pollscope.store.run_folder import RunFolder
 
 EXAMPLES = (
     "pollscope compare results/s-f8-poll-rate/20261120T162617Z-1a2b3c latest",
     "pollscope compare latest --by queues --metric tax_share",
     "pollscope compare i-iommu --by iommu --out iommu.pdf",
+    "pollscope compare results/s-f13/A results/s-f13/B --fail-if 'rx_pps < -2 %'",
 )
 
 
@@ -32,35 +34,57 @@ def compare(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR|FILE", help="Where the figure goes; x.pdf is this one file.")
     ] = Path("figures"),
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if",
+            metavar="'METRIC < NUMBER %'",
+            help="End with 1 where the change from the first to the second is below (<) or above (>) the bound, by its "
+            "whole interval; may be given again.",
+        ),
+    ] = None,
 ) -> None:
     """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
 
     A difference counts when it stands out among all that are compared (false discovery rate 5 %); each interval stands
     for itself. The same is drawn as SVG, PDF and PNG; the files'
-    paths are the last lines.
+    paths follow. With --fail-if the conditions come last: one that holds at any point ends the command with 1, one that
+    can be told at no point with 2.
     """
-    from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
+    from pollscope.analysis.compare import comparison_text
     from pollscope.analysis.figures import save_comparison
+    from pollscope.analysis.gate import condition, judge
     from pollscope.cli.outputs import figure_out
     from pollscope.store.find import find_run
     from pollscope.store.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
+    conditions = [condition(text) for text in fail_if or []]
     target = figure_out(out)
     folders = [read_run(find_run(word)) for word in runs]
-    if by is None:
-        lines = compare_runs(folders[0], folders[1], metrics)
-    elif by == "pair":
-        lines = compare_pairs(folders[0], metrics)
-    else:
-        lines = compare_levels(folders[0], by, metrics)
+    lines = _differences(folders, by, metrics)
+    wanted = list(dict.fromkeys(each.metric for each in conditions))
+    judged = judge(conditions, _differences(folders, by, wanted)) if wanted else []
     for line in _sides(folders):
         typer.echo(line)
     typer.echo(comparison_text(lines))
     title, name = _names([folder.run_id for folder in folders], by)
     for path in save_comparison(lines, folders, title, target.target(name)):
         typer.echo(path)
+    for verdict in judged:
+        for line in verdict.lines():
+            typer.echo(line)
+    if any(verdict.holds for verdict in judged):
+        raise typer.Exit(ExitCode.TRIALS_FAILED)
+
+
+def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] | None) -> "list[Difference]":
+    from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs
+
+    if by is None:
+        return compare_runs(folders[0], folders[1], metrics)
+    return compare_pairs(folders[0], metrics) if by == "pair" else compare_levels(folders[0], by, metrics)
 
 
 def _sides(runs: "list[RunFolder]") -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from pollscope.base.errors import DiskError, reason_of
-from pollscope.store.results_table import last_attempts
+from pollscope.store.results_table import TABLE_FILE, last_attempts
 from pollscope.store.run_folder import read_run
 
 
@@ -18,14 +18,15 @@ def next_steps(folder: Path) -> str:
 
 
 def complete_already(folder: Path) -> bool:
-    """Whether a run has nothing left to measure: complete, and all that was planned is there and did not fail.
+    """Whether a run has nothing left to do: complete, with its table, and all that was planned did not fail.
 
     Raises:
         UsageError: no run folder, or a damaged one.
     """
     run = read_run(folder)
     made = {str(trial["trial"]) for trial in last_attempts(run.trials) if trial["status"] != "failed"}
-    return run.meta.get("status") == "complete" and made >= set(run.meta.get("plan", []))
+    ended = run.meta.get("status") == "complete" and (folder / TABLE_FILE).exists()
+    return ended and made >= set(run.meta.get("plan", []))
 
 
 @contextmanager

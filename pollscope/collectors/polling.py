@@ -104,4 +104,6 @@ class PollingCollector(Collector):
             outcome.status, outcome.reason = Status.HUNG, f"a read has not come back for {_PATIENCE_S:.0f} s"
         elif self._trouble and (empty or self._trouble.startswith("gave up")):
             outcome.status, outcome.reason = Status.FAILED, self._trouble
+        elif self._recorder.trouble:
+            outcome.status, outcome.reason = Status.FAILED, self._recorder.trouble
         return outcome

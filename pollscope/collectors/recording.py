@@ -12,6 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -34,10 +35,14 @@ class Piece(NamedTuple):
 
 
 class Recorder:
-    """Writes a recording; every piece is stamped with the run's monotonic clock (CLOCK_MONOTONIC) as it comes."""
+    """Writes a recording; every piece is stamped with the run's monotonic clock (CLOCK_MONOTONIC) as it comes.
+
+    Attributes:
+        trouble: why not all of it is on the disk; empty when it is.
+    """
 
     def __init__(self, folder: Path, source: str, kind: RecordingKind) -> None:
-        self.path = folder / f"{source}.raw"
+        self.path, self.trouble = folder / f"{source}.raw", ""
         self._raw = self.path.open("wb")
         self._pace = self.path.with_suffix(".pace").open("w", encoding="utf-8")
         self._pace.write(json.dumps({"format": FORMAT, "source": source, "kind": kind}) + "\n")
@@ -45,8 +50,8 @@ class Recorder:
         self.last_ns = 0
 
     def write(self, data: bytes, label: str = "") -> None:
-        """Adds a piece; after `close` a late piece is dropped."""
-        with self._lock:
+        """Adds a piece; after `close`, and when the disk is full, it is dropped."""
+        with self._lock, self._noting_trouble():
             if self._raw.closed:
                 return
             self.last_ns = time.monotonic_ns()
@@ -60,8 +65,16 @@ class Recorder:
 
     def close(self) -> None:
         with self._lock:
-            self._raw.close()
-            self._pace.close()
+            for file in (self._raw, self._pace):
+                with self._noting_trouble():
+                    file.close()
+
+    @contextmanager
+    def _noting_trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.trouble = f"the recording cannot be written: {error.strerror}"
 
 
 @dataclass(frozen=True)

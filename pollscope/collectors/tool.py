@@ -99,6 +99,8 @@ class ToolCollector(Collector):
             outcome.status, outcome.reason = Status.HUNG, f"{self.binary} gave nothing for {silence_ns / 1e9:.1f} s"
         elif recorder.size_bytes == 0:
             outcome.status, outcome.reason = Status.FAILED, f"{self.binary} gave nothing{self._last_words()}"
+        elif recorder.trouble:
+            outcome.status, outcome.reason = Status.FAILED, recorder.trouble
         self._process = None
         return outcome
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Facts of this host and of the build that every run keeps, so that results can be compared later."""
 
+import hashlib
 import json
 import platform
 import shutil
@@ -137,16 +138,25 @@ def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
 
 
 def build_facts(program: Path) -> dict[str, Fact]:
-    """How the node was compiled, from meson's record beside it."""
-    folder = program.parent / "meson-info"
+    """Which node program it is, and how it was compiled, from meson's record beside it."""
+    folder, own = program.parent / "meson-info", {"program": program.name, "sha256": _sha256(program)}
     try:
         compilers = json.loads((folder / "intro-compilers.json").read_text())["host"]["c"]
         options = json.loads((folder / "intro-buildoptions.json").read_text())
     except (OSError, ValueError, KeyError):
-        return {"program": program.name, "compiler": absent("the build folder with meson's record is not there")}
+        return {**own, "compiler": absent("the build folder with meson's record is not there")}
     wanted = {option["name"]: option["value"] for option in options}
     flags = {name: wanted.get(name) for name in ("buildtype", "optimization", "b_lto", "b_sanitize", "c_args")}
-    return {"program": program.name, "compiler": compilers.get("full_version", compilers["version"]), "flags": flags}
+    return {**own, "compiler": compilers.get("full_version", compilers["version"]), "flags": flags}
+
+
+def _sha256(program: Path) -> Fact:
+    """By which two builds are told apart, whatever they call themselves."""
+    try:
+        with program.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return absent(f"cannot be read: {error.strerror}")
 
 
 def _fact(path: Path, reason: str) -> Fact:

@@ -18,10 +18,15 @@ from numpy.typing import NDArray
 from scipy import special  # not scipy.stats, which takes a second to load
 
 # Order of the sums in the node's report (apps/lib/accounting.h).
-ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES = range(6)
-VARIABLES, QUIET_VARIABLES = 6, 3
+ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES, LOST = range(7)
+VARIABLES, QUIET_VARIABLES = 7, 3
+# Of runs whose node knew of no lost polls.
+VARIABLES_OF_BEFORE = 6
 # Fewer slices or blocks than these give no interval that means anything.
 MIN_SLICES, MIN_BLOCKS = 64, 6
+# Lost polls so few that at this cost they are NEGLIGIBLE_SHARE at most need no measured one: a claim of 32 descriptors
+# whose lines lie with another core, and lost.
+MOST_LOST_POLL_CYCLES = 20_000.0
 # Fewer slices of a block than these have no slope of their own.
 MIN_BLOCK_SLICES = 16
 # By weight, so about; fewer say nothing of what a visit costs.
@@ -67,8 +72,8 @@ class Classes:
     Attributes:
         total: cycles of the window.
         empty_poll: the empty polls by themselves.
-        loop: looks at the TSC, decisions of the loop, waits for locks, and time in which something else had the CPU;
-            where slices know better what packets cost, all that is left.
+        loop: looks at the TSC, decisions of the loop, waits for locks, lost polls, and time in which something else had
+            the CPU; where slices know better what packets cost, all that is left.
         instrumentation: stamps and bookkeeping of what was sampled.
         packets: visits by themselves, and the interaction: all that is left of the window, or by the slices, whichever
             is known better (the slices at light load).
@@ -113,10 +118,14 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     waited = float(lcore.get("waited_cycles", 0))
     locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
     loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked
+    lost = _lost_polls(lcore, counts, cost.value)
+    if isinstance(lost, str):
+        return lost
+    loop += lost.value
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
     if counts[VISITS] == 0:
         return _idle(total, polls, loop, instrumentation)
-    packets = MeasuredCycles(total - empty.value - loop - instrumentation, empty.error)
+    packets = MeasuredCycles(total - empty.value - loop - instrumentation, float(np.hypot(empty.error, lost.error)))
     if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
         return (
             f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
@@ -151,12 +160,20 @@ def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Cl
 
 
 def _counts(lcore: Mapping[str, Any]) -> Sums:
-    """Empty polls, switches, visits and packets of the window, at their places among the variables."""
+    """Empty polls, switches, visits, packets and lost polls of the window, at their places among the variables."""
     polls = lcore["polls"]
     failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
     visits = polls["partial"] + polls["full"]
     return np.array(
-        [0, polls["empty"] + failed, lcore["switches"], visits, lcore.get("packets", lcore["rx_packets"]), 0],
+        [
+            0,
+            polls["empty"] + failed,
+            lcore["switches"],
+            visits,
+            lcore.get("packets", lcore["rx_packets"]),
+            0,
+            polls["race_lost"],
+        ],
         dtype=float,
     )
 
@@ -169,6 +186,15 @@ def _blocks(rows: Sequence[Sequence[float]], variables: int) -> tuple[Sums, Sums
     matrices[:, upper[0], upper[1]] = table[:, 1:]
     matrices[:, upper[1], upper[0]] = table[:, 1:]
     return table[:, 0], matrices
+
+
+def _slices(lcore: Mapping[str, Any]) -> tuple[Sums, Sums]:
+    """As _blocks(), of all variables: those of a run of before are padded with no lost polls."""
+    rows = lcore["slices"]["blocks"]
+    of_before = len(rows[0]) == 1 + VARIABLES_OF_BEFORE * (VARIABLES_OF_BEFORE + 1) // 2
+    slices, sums = _blocks(rows, VARIABLES_OF_BEFORE if of_before else VARIABLES)
+    missing = VARIABLES - sums.shape[1]
+    return slices, np.pad(sums, ((0, 0), (0, missing), (0, missing)))
 
 
 def _half_width(replicates: Sums) -> float:
@@ -257,7 +283,7 @@ class _Visits:
 def _visits(
     lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
 ) -> "_Visits":
-    slices, sums = _blocks(lcore["slices"]["blocks"], VARIABLES)
+    slices, sums = _slices(lcore)
     used, whole = slices > 0, sums.sum(0)
     if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
         few = f"only {slices.sum():.0f} slices were timed: the window is too short"
@@ -284,6 +310,21 @@ def _visits(
     return _Visits(everything, reason, switch)
 
 
+def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float) -> MeasuredCycles | str:
+    """Polls that another core kept from their packets, by the slices: neither empty polls nor visits."""
+    lost, total = float(counts[LOST]), float(lcore["cycles"]["total"])
+    if lost * MOST_LOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
+        return MeasuredCycles(lost * MOST_LOST_POLL_CYCLES / 2, lost * MOST_LOST_POLL_CYCLES / 2)
+    slices, sums = _slices(lcore)
+    used, whole = slices > 0, sums.sum(0)
+    met = float(slices.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
+    if np.count_nonzero(used) < MIN_BLOCKS or met < MIN_VISITS:
+        return f"slices met some {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
+    replicates = np.array([_coefficients(whole - block, empty_poll_cycles)[LOST] for block in sums[used]])
+    cycles = max(0.0, float(_coefficients(whole, empty_poll_cycles)[LOST]))
+    return MeasuredCycles(lost * cycles, lost * _half_width(replicates))
+
+
 def _fitted(coefficients: Sums, counts: Sums) -> Any:
     """Cycles of all that has to do with packets, by the slices."""
     return coefficients[..., SWITCHES : PACKETS + 1] @ counts[SWITCHES : PACKETS + 1]
@@ -305,8 +346,8 @@ def _of_visits(coefficients: Sums, counts: Sums) -> Any:
 
 
 def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
-    """Least squares of cycles, less those of the empty polls, over 1, switches, visits and packets."""
-    kept = [ONE, SWITCHES, VISITS, PACKETS]
+    """Least squares of cycles, less those of the empty polls, over 1, switches, visits, packets and lost polls."""
+    kept = [ONE, SWITCHES, VISITS, PACKETS, LOST]
     normal = sums[np.ix_(kept, kept)]
     target = sums[kept, CYCLES] - empty_poll_cycles * sums[kept, EMPTY]
     scale = np.sqrt(np.diag(normal))

@@ -14,7 +14,7 @@ from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.corunner import CORUNNER
 from pollscope.metrics.formulas.distributions import DISTRIBUTIONS
-from pollscope.metrics.formulas.dut import DUT, ERRORS
+from pollscope.metrics.formulas.dut import DUT, ERRORS, moved_counter
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NotMeasured, TrialFacts
@@ -27,17 +27,14 @@ SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
 SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
 COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
-# Rates that leave out a warm-up which reached into the window: counter of the parts, and of which time it is a rate.
+# Rates that leave out a warm-up which reached into the window: counter of the parts.
 CUT = {
-    "rx_pps": ("rx_packets", "all"),
-    "moved_pps": ("rx_packets", "all"),
-    "rx_bps": ("rx_packets", "all"),
-    "tx_pps": ("tx_packets", "all"),
-    "poll_rate_hz": ("sweeps", "all"),
-    "poll_rate_per_queue_hz": ("sweeps", "all"),
-    "iteration_rate_hz": ("sweeps", "all"),
-    "poll_rate_running_hz": ("sweeps", "running"),
+    **dict.fromkeys(("rx_pps", "rx_bps", "rx_line_bps"), "rx_packets"),
+    **dict.fromkeys(("tx_pps", "tx_bps", "tx_line_bps"), "tx_packets"),
+    **dict.fromkeys(("poll_rate_hz", "poll_rate_per_queue_hz", "iteration_rate_hz", "poll_rate_running_hz"), "sweeps"),
 }
+# The one that is a rate of the time in which the lcores ran.
+OF_RUNNING_TIME = "poll_rate_running_hz"
 
 
 def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
@@ -45,9 +42,12 @@ def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
     if not metrics.get("warmup_left_ns"):
         return
     parts = warm_up(trial).parts
-    for name, (counter, time) in CUT.items():
+    # Rates at the ports: a ring between lcores is none.
+    of = {"rx_packets": trial.readers, "tx_packets": trial.workers, "sweeps": trial.lcores}
+    moved = {"moved_pps": moved_counter(trial)} if "moved_pps" in metrics else {}
+    for name, counter in (CUT | moved).items():
         if name in metrics:
-            metrics[name] *= rate_after_cut(trial, parts, counter, time == "running")
+            metrics[name] *= rate_after_cut(trial, parts, counter, name == OF_RUNNING_TIME, of[counter])
     if "sweep_time_ns" in metrics:
         metrics["sweep_time_ns"] /= rate_after_cut(trial, parts, "sweeps", running=True)
 

@@ -7,17 +7,17 @@ every reader, so a better test judges old runs anew. Only that a trial failed is
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from pollscope.base.names import Status
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
 from pollscope.metrics.record import Flag
 from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
-Status = Literal["ok", "flagged", "failed"]
 # Counts up when a rule changes that can change a verdict; docs/store-format.md lists what changed.
-RULES = 2
+RULES = 3
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TypedDict, TypeVar
 
 from pollscope.base.errors import UsageError
-from pollscope.metrics.accounting import QUIET_VARIABLES, VARIABLES, MeasuredCycles, classes
+from pollscope.metrics.accounting import QUIET_VARIABLES, VARIABLES, VARIABLES_OF_BEFORE, MeasuredCycles, classes
 from pollscope.stats.histogram import Histogram, merged, parse_histogram
 
 Told = TypeVar("Told")
@@ -164,14 +164,23 @@ class TrialFacts:
 
     def received(self, key: str) -> float:
         """Sum of a number over the lcores that read RX queues: what is taken from a ring was counted before."""
-        readers = [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
-        if not readers:
+        if not self.readers:
             raise NotMeasured("the DUT only sends (workload tx)")
-        return sum(lcore[key].number() for lcore in readers)
+        return sum(lcore[key].number() for lcore in self.readers)
 
     def sent(self, key: str) -> float:
         """Sum of a number over the workers: dispatchers send nothing."""
-        return sum(lcore[key].number() for lcore in self.lcores if _role(lcore) == "worker")
+        return sum(lcore[key].number() for lcore in self.workers)
+
+    @cached_property
+    def readers(self) -> list[Part]:
+        """The lcores that read RX queues."""
+        return [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
+
+    @cached_property
+    def workers(self) -> list[Part]:
+        """The lcores that send."""
+        return [lcore for lcore in self.lcores if _role(lcore) == "worker"]
 
     @cached_property
     def dispatchers(self) -> list[Part]:
@@ -391,12 +400,13 @@ def _recorded(lcore: Part) -> dict[str, object]:
             "empty": lcore["polls"]["empty"].number(),
             "partial": lcore["polls"]["partial"].number(),
             "full": lcore["polls"]["full"].number(),
+            "race_lost": lcore["polls"]["race_lost"].number(),
             "refill_failed": _or_absent(lcore["polls"], "refill_failed"),
         },
         "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
         "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
         "slices": {
-            "blocks": _sums(lcore["slices"]["blocks"], VARIABLES),
+            "blocks": _sums(lcore["slices"]["blocks"], VARIABLES, VARIABLES_OF_BEFORE),
             "quiet": _sums(lcore["slices"]["quiet"], QUIET_VARIABLES),
         },
     }
@@ -417,12 +427,13 @@ def _series(lcore: Part) -> dict[str, list[float]]:
     return {name: [value.number() for value in lcore["series"][name].items()] for name in ("cycles", "sweeps")}
 
 
-def _sums(blocks: Part, variables: int) -> list[list[float]]:
-    """A number of slices and sums of products for each block of the window."""
+def _sums(blocks: Part, *variables: int) -> list[list[float]]:
+    """A number of slices and sums of products, of one of these numbers of variables, for each block of the window."""
     rows = [[value.number() for value in block.items()] for block in blocks.items()]
-    columns = 1 + variables * (variables + 1) // 2
-    if not rows or any(len(row) != columns for row in rows):
-        raise UsageError(f"is no list of blocks with {columns} numbers each", blocks.path)
+    columns = [1 + one * (one + 1) // 2 for one in variables]
+    if not rows or any(len(row) != len(rows[0]) for row in rows) or len(rows[0]) not in columns:
+        numbers = " or ".join(map(str, columns))
+        raise UsageError(f"is no list of blocks with {numbers} numbers each", blocks.path)
     return rows
 
 

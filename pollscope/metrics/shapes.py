@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_rate, human_time
 from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
 
@@ -100,7 +101,7 @@ def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
     """The lcores that poll RX queues, each with its queues: they are dealt out in turn, unless all poll all."""
     queues = int(trial.rx_queues)
     readers = [lcore for lcore in trial.lcores if lcore["source"].text() == "rx-queues"]
-    if trial.part("params", "organisation").text() == "locked":
+    if trial.part("params", "organisation").text() in SHARED_QUEUES:
         yield from ((lcore, range(queues)) for lcore in readers)
     else:
         yield from ((lcore, range(each, queues, len(readers))) for each, lcore in enumerate(readers))

@@ -105,7 +105,7 @@ def rates(lcores: Sequence[Columns], name: str) -> npt.NDArray[np.float64]:
     return np.asarray(total)
 
 
-def rate_after_cut(trial: TrialFacts, parts: int, name: str, running: bool) -> float:
+def rate_after_cut(trial: TrialFacts, parts: int, name: str, running: bool, of: Sequence[Part] | None = None) -> float:
     """A rate behind the first parts of the window as a multiple of that over the whole window.
 
     Args:
@@ -113,9 +113,10 @@ def rate_after_cut(trial: TrialFacts, parts: int, name: str, running: bool) -> f
         parts: how many are left out, fewer than there are.
         name: of the counter.
         running: a rate of the time in which the lcores ran, instead of all time.
+        of: the lcores that the rate is of; default: all.
     """
     whole = behind = 0.0
-    for columns in series_of(trial):
+    for columns in [_columns(at(lcore, ("series",))) for lcore in (trial.lcores if of is None else of)]:
         cycles = columns["cycles"] - columns["interrupted_cycles"] if running else columns["cycles"]
         whole += columns[name].sum() / max(1.0, cycles.sum())
         behind += columns[name][parts:].sum() / max(1.0, cycles[parts:].sum())

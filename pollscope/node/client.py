@@ -202,12 +202,17 @@ class NodeClient:
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
-            message = json.loads(line)
+            message = json.loads(line, parse_constant=_refuse)
         except ValueError as error:
             raise NodeLost(f"{self._who} wrote something that is not JSON: {line[:60]!r}") from error
         if not isinstance(message, dict):
             raise NodeLost(f"{self._who} wrote something that is not an object: {line[:60]!r}")
         return message
+
+
+def _refuse(constant: str) -> Any:
+    """NaN and infinities, which Python reads and no other JSON parser; a store that held one could not be read."""
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _ends_a_trial(message: dict[str, Any]) -> bool:

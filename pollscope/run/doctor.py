@@ -110,7 +110,7 @@ def _memory(topic: str) -> Iterator[Check]:
     yield Check(topic, "memory", state, f"{human_size(total)}; points that need more than is free are left out")
     pages = [each for each in hugepages() if each.total]
     if not pages:
-        text = "none reserved: ordinary memory is used, and TLB misses raise every cost (make setup reserves them)"
+        text = "none reserved: ordinary memory is used, and TLB misses raise every cost (make run reserves them)"
         yield Check(topic, "hugepages", "note", text)
     for each in pages:
         size = human_size(each.page_bytes)

@@ -8,15 +8,17 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, HostError, PollscopeError
 from pollscope.metrics.judgement import RULES
 from pollscope.plan.plan import Plan
 from pollscope.run.progress import Progress
 from pollscope.run.runner import Runner
+from pollscope.run.same_place import refuse_other_nodes
 from pollscope.store.results_table import write_table
 from pollscope.store.run_folder import RunFolder
 from pollscope.store.trial_record import TrialRecord
-from pollscope.store.writer import RunWriter, utc_now
+from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Knobs, Testbed
 from pollscope.testbeds.base import Assignment, Opening
 
@@ -88,7 +90,7 @@ class Execution:
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
-        except PollscopeError:
+        except (PollscopeError, OSError):
             self._finish("failed")
             raise
         return self._finish("failed" if any(runner.failures() for runner in self._runners) else "complete")
@@ -118,6 +120,8 @@ class Execution:
             for each in opening.noise
         ]
         hello = None if first.hello is None else {**first.hello, **pairs}
+        if self._stored is not None:
+            refuse_other_nodes(self._stored.meta, hello or {}, noise, str(self._writer.folder))
         collectors = {"collectors": first.collectors} if first.collectors else {}
         self._writer.update(node_hello=hello, noise=noise, status="running", finished_utc=None, **collectors)
         for opening in openings.values():
@@ -145,7 +149,7 @@ class Execution:
             status=status,
             rules=RULES,
             finished_utc=utc_now(),
-            plan=[trial for runner in self._runners for trial in runner.trial_ids()],
+            plan=self._trial_ids(),
             maxima=self._maxima(),
             warnings=warnings,
             knobs_after=knobs_after(self._knobs),
@@ -154,9 +158,23 @@ class Execution:
             sum(runner.count(status) for runner in self._runners) for status in ("ok", "flagged", "failed")
         )
         if ok + flagged:
-            write_table(self._writer.folder)
+            self._write_table(status)
         failures = {trial: reason for runner in self._runners for trial, reason in runner.failures().items()}
         return Outcome(self._writer.folder, ok, flagged, failed, failures, warnings)
+
+    def _trial_ids(self) -> list[str]:
+        """The plan of all pairs, and behind it what each added to its own."""
+        planned = [trial.id for runner in self._runners for trial in runner.plan.trials]
+        there = set(planned)
+        return planned + [trial for runner in self._runners for trial in runner.trial_ids() if trial not in there]
+
+    def _write_table(self, status: str) -> None:
+        self._writer.close()  # all facts are on the disk: what was kept in reserve for them is free for the table
+        try:
+            write_table(self._writer.folder)
+        except HostError:
+            if status == "complete":  # else there is a graver error to tell; the table is made anew when it is read
+                raise
 
     def _warnings(self, not_restored: Sequence[str]) -> list[str]:
         # What an earlier part of the run left was tried again before this part began.
@@ -168,8 +186,12 @@ class Execution:
         return list(dict.fromkeys([*before, *found, *not_restored]))
 
     def _maxima(self) -> dict[str, dict[str, Any]]:
-        """Point -> its maximum; of several pairs POINT@PAIR, for each has its own."""
-        return {
+        """Point -> its maximum; of several pairs POINT@PAIR, for each has its own.
+
+        Those that only an interrupted part of the run needed are kept.
+        """
+        before: dict[str, dict[str, Any]] = self._writer.meta["maxima"]
+        return before | {
             f"{point}@{runner.testbed.name}" if len(self._runners) > 1 else point: maximum
             for runner in self._runners
             for point, maximum in runner.testbed.maxima.items()

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from pollscope import __version__
+from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.judgement import RULES
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, Outcome
+from pollscope.run.same_place import refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
 from pollscope.store.run_folder import RunFolder, read_run
-from pollscope.store.writer import RunWriter, new_run_id, utc_now
+from pollscope.store.writer import RunWriter, new_run_id
 from pollscope.testbeds import Knobs, Testbed, make_testbed
 
 # Of the reasons why a plan has no point.
@@ -57,6 +59,7 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
 
     Raises:
         UsageError: not a run folder, or one of another format.
+        HostError: it was begun on another machine, kernel or build, or on other CPUs.
     """
     stored = read_run(path)
     loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
@@ -67,7 +70,8 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
         loaded.spec, [(part.name, _same_left_out(stored, part.name if parts[1:] else None)) for part in parts]
     )
     trials = [trial.id for plan in plans for trial in plan.trials]
-    if trials != stored.meta["plan"][: len(trials)]:
+    # What a run adds to its plan stands behind it; in runs of before with several pairs, behind the part of each.
+    if trials != [trial for trial in stored.meta["plan"] if trial in set(trials)]:
         raise UsageError(
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
         )
@@ -76,6 +80,7 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
         RunWriter.resume(path, stored.meta) as writer,
     ):
         _say_restored(knobs, say)
+        refuse_another_machine(stored.meta, testbed.machine(), str(path))
         if writer.torn:
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
         return _execute(plans, testbed, writer, knobs, stored)

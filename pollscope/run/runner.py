@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
+from pollscope.base.names import Status
 from pollscope.metrics.ground import judge_ground, standing, trial_labels
-from pollscope.metrics.judgement import Status, judge
+from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
 from pollscope.plan.search import Counts
@@ -122,8 +123,6 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
-        if self._stop is not None and self._stop.is_set():
-            raise KeyboardInterrupt
         if trial.search_trials:
             self._search(trial)
         else:
@@ -132,6 +131,8 @@ class Runner:
 
     def _measure(self, trial: Trial) -> None:
         for _again in range(1 + self.plan.spec.noise.repeat_flagged):
+            if self._stop is not None and self._stop.is_set():  # also between the trials of a search
+                raise KeyboardInterrupt
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
             self._watch_losses(record)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many DUT lcores a point has, and what they do: dispatchers poll RX queues, workers process packets."""
 
-from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.spec.model import Parameters
 
 
@@ -13,10 +13,10 @@ def dispatchers(params: Parameters) -> int:
 
 
 def pollers(params: Parameters) -> int:
-    """Lcores that share the RX queues out among themselves; with `locked` all of them poll every queue."""
+    """Lcores that share the RX queues out among themselves; or one, where all of them poll every queue."""
     if params.workload in RECEIVE_NOTHING:
         return 0
-    return dispatchers(params) or (1 if params.organisation == "locked" else params.cores)
+    return dispatchers(params) or (1 if params.organisation in SHARED_QUEUES else params.cores)
 
 
 def dut_lcores(params: Parameters) -> int:

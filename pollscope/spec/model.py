@@ -54,7 +54,7 @@ class Parameters(Model):
     placement: Placement = Field(
         default="separate", description="CPUs of the DUT's lcores: a policy, or a list of CPUs, workers first"
     )
-    organisation: Literal["scale-out", "scale-up", "locked"] = Field(
+    organisation: Literal["scale-out", "scale-up", "locked", "trylock", "corec"] = Field(
         default="scale-out", description="how cores and queues are joined"
     )
     dispatchers: int | None = Field(

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator
 
 from pollscope.base.fields import delays_ns, listed_cpus
-from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_time
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters, Spec
@@ -32,10 +32,10 @@ def contradictions(spec: Spec) -> Iterator[Contradiction]:
 
 def _dispatchers(params: Parameters, _spec: Spec) -> Contradiction | None:
     organisation, cores, count = params.organisation, params.cores, lcores.dispatchers(params)
-    if organisation == "locked" and count:
+    if organisation in SHARED_QUEUES and count:
         return (
             "dispatchers",
-            f"locked: all cores poll the RX queues themselves, without dispatchers, not with {count}",
+            f"{organisation}: all cores poll the RX queues themselves, without dispatchers, not with {count}",
         )
     if organisation == "scale-up" and not count:
         return "dispatchers", "scale-up: the ring is filled by at least one dispatcher"
@@ -56,14 +56,25 @@ def _rings(params: Parameters, spec: Spec) -> Contradiction | None:
     return None
 
 
+def _corec(params: Parameters, _spec: Spec) -> Contradiction | None:
+    """What the receive ring of several cores cannot do (docs/corec.md)."""
+    if params.organisation != "corec":
+        return None
+    if params.feed != "wire":
+        return "feed", f"corec: cores share what the wire brings, not {params.feed}"
+    if params.rx_desc & (params.rx_desc - 1):
+        return "rx_desc", f"corec: an RX queue has a power of two of descriptors, not {params.rx_desc}"
+    return None
+
+
 def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
     """The node has a loop for each of these only where it reads RX queues of its own (apps/node/loop/loop.h)."""
     mode = params.accounting
     if mode == "sampled":
         return None
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
-    if delays or params.organisation == "locked" or lcores.dispatchers(params) or params.lookups > 1:
-        what = "neither dispatchers, locked queues, delays nor further look-ups"
+    if delays or params.organisation in SHARED_QUEUES or lcores.dispatchers(params) or params.lookups > 1:
+        what = "neither dispatchers, shared queues, delays nor further look-ups"
         return "accounting", f"{mode} goes with {what}; use sampled"
     return None
 
@@ -125,6 +136,7 @@ def _sends_itself(params: Parameters, _spec: Spec) -> Contradiction | None:
 _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _dispatchers,
     _rings,
+    _corec,
     _accounting,
     _workload_keys,
     _hiccup,

@@ -305,7 +305,7 @@ def _kendall_score(x: Values, y: Values) -> float:
 def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
     """Variance of Kendall's S under independence with ties in both variables (Kendall 1970, chapter 4)."""
     n = len(x)
-    if n < 3:
+    if n < 2:
         return 0.0
     ties_x, ties_y = (np.unique(np.asarray(v), return_counts=True)[1].astype(np.float64) for v in (x, y))
 
@@ -319,7 +319,8 @@ def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
         return float((ties * (ties - 1)).sum())
 
     variance = (n * (n - 1) * (2 * n + 5) - first(ties_x) - first(ties_y)) / 18
-    variance += second(ties_x) * second(ties_y) / (9 * n * (n - 1) * (n - 2))
+    if n > 2:  # of two values no three can be tied
+        variance += second(ties_x) * second(ties_y) / (9 * n * (n - 1) * (n - 2))
     variance += third(ties_x) * third(ties_y) / (2 * n * (n - 1))
     return max(0.0, variance)
 

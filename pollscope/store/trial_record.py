@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pollscope.base.errors import UsageError
-from pollscope.metrics.judgement import Status
+from pollscope.base.names import Status
 from pollscope.plan.plan import Kind
 
 # What a node, a co-runner or a collector said, as it came.

@@ -5,24 +5,27 @@ Every trial is on the disk before the next one starts. `run.json` is only ever r
 never sees half of it, whatever kills the writer.
 """
 
+import errno
 import json
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from pollscope.base.errors import DiskError, UsageError
-from pollscope.host.files import make_folder, sync_folder
+from pollscope.host.files import make_folder, sync_folder, write_through
 from pollscope.stats.histogram import stored_form
 
 FORMAT = 1
 META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
+# Enough for a further run.json, of which there are two while one replaces the other.
+RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -31,13 +34,11 @@ def new_run_id(now: datetime | None = None) -> str:
     return f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def utc_now() -> str:
-    """This moment as ISO 8601 in UTC with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class RunWriter:
     """Appends to one run folder; make one with `create` or `resume`.
+
+    Some space of the disk is kept in reserve while it is open, so that a run on a disk that fills can still be closed.
+    Every method raises DiskError when the disk is full or the folder is gone; then the file is what it was.
 
     Attributes:
         folder: the run folder.
@@ -47,9 +48,7 @@ class RunWriter:
 
     def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
-        with _written(folder / TRIALS_FILE):
-            self._trials = (folder / TRIALS_FILE).open("ab", buffering=0)
-            sync_folder(folder)
+        sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
@@ -61,21 +60,29 @@ class RunWriter:
             UsageError: the folder is already there.
             DiskError: it cannot be made.
         """
+        whole = {"format": FORMAT, **meta}
         try:
             make_folder(folder, exist_ok=False)
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
             raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
-        whole = {"format": FORMAT, **meta}
-        _replace(folder / META_FILE, whole)
+        try:
+            _reserve(folder)
+            (folder / TRIALS_FILE).touch()
+            _replace(folder / META_FILE, whole)
+        except DiskError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return cls(folder, whole, torn=False)
 
     @classmethod
     def resume(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
         """Opens a folder that a reader has checked; drops a last line that was cut off."""
-        _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
-        return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
+        _reserve(folder)
+        with _writing(folder):
+            _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
+            return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
 
     @property
     def log(self) -> Path:
@@ -84,32 +91,31 @@ class RunWriter:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
-        line = json.dumps(stored_form(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        with self._one, _written(self.folder / TRIALS_FILE):
-            _append(self._trials, line)
+        with self._one:
+            _append(self.folder / TRIALS_FILE, stored_form(record))
 
     def append_canary(self, canary: Mapping[str, Any]) -> dict[str, Any]:
         """Adds one line to ground.jsonl; returns it with its number, `canary`."""
         with self._one:
             numbered = {"canary": self._canaries, **canary}
-            line = json.dumps(numbered, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-            path = self.folder / GROUND_FILE
-            with _written(path):
-                with path.open("ab", buffering=0) as file:
-                    _append(file, line)
-                if self._canaries == 0:
-                    sync_folder(self.folder)
+            _append(self.folder / GROUND_FILE, numbered)
+            if self._canaries == 0:
+                sync_folder(self.folder)
             self._canaries += 1
         return numbered
 
     def update(self, **changes: Any) -> None:
         """Replaces keys of run.json, atomically."""
         self.meta.update(changes)
-        _replace(self.folder / META_FILE, self.meta)
+        try:
+            _replace(self.folder / META_FILE, self.meta)
+        except DiskError:
+            self.close()  # the reserve is for this
+            _replace(self.folder / META_FILE, self.meta)
 
     def close(self) -> None:
-        """Closes trials.jsonl."""
-        self._trials.close()
+        """Gives the reserve back."""
+        (self.folder / RESERVE_FILE).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -121,26 +127,36 @@ class RunWriter:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Raises DiskError for what the system says of a full or read-only disk; what was on it before stays readable."""
+def _writing(path: Path) -> Iterator[None]:
+    """What the system refuses, in one line."""
     try:
         yield
     except OSError as error:
-        raise DiskError(f"cannot be written: {error.strerror}", str(path)) from error
+        remedy = "free some of it, then pollscope run --resume" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        raise DiskError(f"cannot be written: {error.strerror}", str(path), remedy) from error
 
 
-def _append(file: FileIO, line: bytes) -> None:
-    """Adds a whole line or none: what a full disk took of it is taken back."""
-    length = file.seek(0, os.SEEK_END)
-    try:
-        written = file.write(line)
-        while written < len(line):  # a disk that is nearly full takes a part, and then says why
-            written += file.write(line[written:])
-        os.fsync(file.fileno())
-    except OSError:
-        with suppress(OSError):
-            file.truncate(length)
-        raise
+def _reserve(folder: Path) -> None:
+    path = folder / RESERVE_FILE
+    with _writing(path), path.open("ab") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:  # some file systems cannot; then there is no reserve
+                raise
+
+
+def _append(path: Path, content: Mapping[str, Any]) -> None:
+    line = memoryview(json.dumps(content, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+    with _writing(path), path.open("ab", buffering=0) as file:
+        whole_bytes = file.tell()
+        try:
+            while line:
+                line = line[file.write(line) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(whole_bytes)
+            raise
 
 
 def _whole_lines(path: Path) -> tuple[int, bool]:
@@ -165,17 +181,6 @@ def _lines(path: Path) -> int:
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    temporary = path.with_suffix(".tmp")
-    try:
-        with _written(path):
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(content, file, indent=1, allow_nan=False)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            sync_folder(path.parent)
-    except DiskError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    with _writing(path):
+        write_through(path, text)

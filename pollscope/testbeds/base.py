@@ -7,18 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from pollscope.base.clock import utc_now
 from pollscope.base.errors import HostError
 from pollscope.host.facts import host_facts
 from pollscope.knobs import RestoreResult
-from pollscope.metrics.ground import Canary
 from pollscope.plan.plan import Plan, Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.store.writer import utc_now
+
+if TYPE_CHECKING:
+    from pollscope.metrics.ground import Canary
 
 
 class TestbedConfig(BaseModel):
@@ -107,8 +109,8 @@ class Assignment:
     plan: Plan
     folder: Path
     log: Path
-    append_canary: Callable[[Canary], dict[str, Any]]
-    canaries: Sequence[Canary] = ()
+    append_canary: Callable[["Canary"], dict[str, Any]]
+    canaries: Sequence["Canary"] = ()
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ class Testbed(ABC):
         return {}
 
     @property
-    def canaries(self) -> Sequence[Canary]:
+    def canaries(self) -> "Sequence[Canary]":
         """The looks at the ground under the trials so far; none where there is no host."""
         return ()
 

@@ -339,7 +339,8 @@ def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any])
 
 
 def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
-    new = path.with_name(".new.parquet")
+    # Its own name: pairs that share a run write at the same time.
+    new = path.with_name(f".{path.stem}.new.parquet")
     try:
         make_folder(path.parent)
         write_samples(new, samples)
@@ -347,6 +348,9 @@ def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
             os.fsync(file.fileno())
         new.replace(path)
         sync_folder(path.parent)
+    except HostError:
+        new.unlink(missing_ok=True)
+        raise
     except OSError as error:
         raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
     return path

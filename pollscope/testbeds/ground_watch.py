@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pollscope.base.clock import utc_now
 from pollscope.metrics.ground import UNKNOWN, Canary, judge_ground
 from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
-from pollscope.store.writer import utc_now
 
 # A block of many trials may take minutes, and the ground was seen to change within seconds.
 EVERY_S = 5.0

@@ -357,6 +357,8 @@ class LoopbackSession:
     ) -> None:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
         self._memory, self._at_start = memory, first.only(start_parameters(first))
+        # Without hugepages EAL takes no more than at its start.
+        self._taken_bytes = None if memory.huge else _no_huge_mib(first) << 20
         self._configured: dict[str, Any] = {}
         self._take(first)
 
@@ -402,6 +404,8 @@ class LoopbackSession:
     def suits(self, params: Parameters) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""
         wanted = params.only(start_parameters(params))
+        if self._taken_bytes is not None and needed_bytes(params) > self._taken_bytes:
+            return False
         return wanted == self._at_start and set(self._roles_of(params).measuring) <= set(self._places.by_cpu)
 
     def watch(self) -> "LocalWatch":

@@ -2,7 +2,7 @@
 """A testbed on which `pollscope-node` runs: keeps a session that suits, and turns whatever happens into a record."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from pollscope.testbeds.base import Assignment, HostAway, Knobs, NoKnobs, Openin
 from pollscope.testbeds.corunner import Beside, CorunnerLost, workers
 from pollscope.testbeds.ground_watch import GroundWatch
 from pollscope.testbeds.maxima import Maxima
-from pollscope.testbeds.path_floor import PathFloors
+from pollscope.testbeds.path_floor import PathFloors, not_measured
 from pollscope.testbeds.session import Session, TrialRequest
 
 if TYPE_CHECKING:
@@ -110,11 +110,12 @@ class NodeTestbed(Testbed):
         except HostError as error:
             return self.begun(trial, attempt).failed(f"its knobs could not be set: {error}")
         ground = self._ground.before(trial, settings)
+        floor = self._floor(trial.point)
         session = self._suitable_session(trial.point.params)
         record = self.begun(trial, attempt).having(ground=ground)
         self._left = {}
         try:
-            return record.having(**self._measured(session, record, trial, maximum_pps))
+            return record.having(**self._measured(session, record, trial, maximum_pps), floor=floor)
         except NodeLost as error:
             self._end_session()
             return record.failed(str(error), lost=True, **self._left)
@@ -177,10 +178,20 @@ class NodeTestbed(Testbed):
         except TrialError as error:
             return {"absent": str(error)}
 
+    def _floor(self, point: Point) -> Parts:
+        """The path's floor at a point; a node that is lost over it costs no trial."""
+        if not runs_dut(point.params):
+            return {}
+        session = self._suitable_session(point.params)
+        try:
+            return self._floors.of(session, point.params, knob_settings(point.factors))
+        except NodeLost as error:
+            self._end_session()
+            return {"absent": not_measured(error)}
+
     def _measured(self, session: Session, record: TrialRecord, trial: Trial, maximum_pps: float | None) -> Parts:
         self._count += 1
         params = trial.point.params
-        floor = self._floors.of(session, params) if runs_dut(params) else {}
         config, calibration = self._configured(session, trial)
         watch = session.watch()
         rate = rate_request(params, maximum_pps)
@@ -193,7 +204,6 @@ class NodeTestbed(Testbed):
             "start": request.to_json(),
             "result": result,
             "calibration": calibration,
-            "floor": floor,
             "host": watch.record(),
             **collected,
         }
@@ -216,14 +226,14 @@ class NodeTestbed(Testbed):
         """The result of one measurement with the collectors around it, and the other parts of the record."""
         company = session.company(params) if has_company(params) else Company()
         if self.collectors is None:
-            return self._accompanied(session, params, company, request)
+            return self._accompanied(session, params, company, request, lambda: None)
         # Those of a pair are on the DUT's host.
         busy = () if session.ends else (*session.measuring_cpus, *company.cpus)
         options = _collector_options(session, params)
         collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.ends)
         try:
-            collection.mark(request)
-            result, beside = self._accompanied(session, params, company, request)
+            begin = lambda: collection.mark(request)  # noqa: E731
+            result, beside = self._accompanied(session, params, company, request, begin)
         except TrialError:
             collection.stop()
             self._left = collection.record_lost()
@@ -235,18 +245,24 @@ class NodeTestbed(Testbed):
         return result, {**beside, **collection.record(result)}
 
     def _accompanied(
-        self, session: Session, params: Parameters, company: Company, request: TrialRequest
+        self, session: Session, params: Parameters, company: Company, request: TrialRequest, begin: Callable[[], None]
     ) -> tuple[Parts, Parts]:
-        """The result of one measurement with the DUT's company at work, and what the company did."""
+        """The result of one measurement with the DUT's company at work, and what the company did.
+
+        `begin` is called right before the nodes are started.
+        """
         if not has_company(params):
+            begin()
             return session.measure(request), {}
         if self._beside is None:
             self._beside = Beside(lambda: session.open_corunner(self._log))
         with self._beside.present(workers(params, company)) as present:
             if not runs_dut(params):
+                begin()
                 found = present.alone(request)
                 return {"state": "done", "window": found["result"]["window"]}, {"corunner": found}
             present.start()
+            begin()
             result = session.measure(request)
             return result, {"corunner": present.record(result["window"])}
 

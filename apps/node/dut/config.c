@@ -18,7 +18,7 @@
 
 const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NULL};
 
-static const char *const organisations[] = {"scale-out", "scale-up", "locked", NULL};
+static const char *const organisations[] = {"scale-out", "scale-up", "locked", "trylock", "corec", NULL};
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL}; /* as in enum handoff_sync */
 static const char *const notifications[] = {"spin", NULL};
 static const char *const encapsulations[] = {"gre-ipv6", "ipip", NULL};
@@ -150,6 +150,13 @@ unsigned int dut_config_rings(const struct dut_config *config)
 	return config->organisation == SCALE_UP ? 1 : config->dispatchers.n;
 }
 
+/* All workers poll all RX queues. */
+static bool shares_queues(const struct dut_config *config)
+{
+	return config->organisation == LOCKED || config->organisation == TRYLOCK ||
+	       config->organisation == COREC;
+}
+
 static int check_organisation(const struct dut_config *config, struct node_error *err)
 {
 	const unsigned int workers = config->workers.n, dispatchers = config->dispatchers.n;
@@ -160,9 +167,10 @@ static int check_organisation(const struct dut_config *config, struct node_error
 		                 dispatchers);
 	if (config->organisation == SCALE_UP && !dispatchers)
 		return node_fail(err, "dut.dispatchers", "scale-up needs at least one");
-	if (config->organisation == LOCKED && dispatchers)
+	if (shares_queues(config) && dispatchers)
 		return node_fail(err, "dut.dispatchers",
-		                 "locked has none: all lcores poll the RX queues themselves");
+		                 "%s has none: all lcores poll the RX queues themselves",
+		                 organisations[config->organisation]);
 	if (config->organisation != SCALE_UP && config->ring_sync != HANDOFF_DEFAULT)
 		return node_fail(err, "dut.ring_sync",
 		                 "is for the shared ring of scale-up; leave it out with %s",
@@ -199,10 +207,13 @@ static int check_workload(const json_t *object, const struct dut_config *config,
 
 static enum poller_source source_of(const struct dut_config *config)
 {
+	static const enum poller_source shared_sources[ORGANISATIONS] = {
+	        [LOCKED] = SOURCE_LOCKED, [TRYLOCK] = SOURCE_TRYLOCK, [COREC] = SOURCE_COREC};
+
 	if (!workloads[config->workload]->receives)
 		return SOURCE_MADE;
-	if (config->organisation == LOCKED)
-		return SOURCE_LOCKED;
+	if (shares_queues(config))
+		return shared_sources[config->organisation];
 	return config->dispatchers.n ? SOURCE_RING : SOURCE_RX_QUEUES;
 }
 
@@ -224,9 +235,10 @@ static int check_loop(const struct dut_config *config, struct node_error *err)
 {
 	if (dut_config_loop(config))
 		return 0;
-	return node_fail(err, "dut.accounting",
-	                 "%s goes with neither rings, locks, delays nor further look-ups; use sampled",
-	                 accounting_names[config->accounting]);
+	return node_fail(
+	        err, "dut.accounting",
+	        "%s goes with neither rings, shared queues, delays nor further look-ups; use sampled",
+	        accounting_names[config->accounting]);
 }
 
 static int check_frames(const struct dut_config *config, const struct ports_plan *plan,
@@ -252,7 +264,7 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 	const unsigned int workers = config->workers.n,
 	                   readers = dispatched ? config->dispatchers.n : workers;
 
-	if (config->rx_port != NO_PORT && config->organisation != LOCKED &&
+	if (config->rx_port != NO_PORT && !shares_queues(config) &&
 	    plan->ports[config->rx_port].spec.rx_queues < readers)
 		return node_fail(err, dispatched ? "dut.dispatchers" : "dut.lcores",
 		                 "%u lcores need as many RX queues; the port has %u", readers,
@@ -299,6 +311,8 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 	    ports_plan_find(plan, config->tx_name, "dut.tx_port", &config->tx_port, err) ||
 	    check_frames(config, plan, err) || check_queues(config, plan, err))
 		return -1;
+	if (config->organisation == COREC && config->rx_port != NO_PORT)
+		plan->ports[config->rx_port].spec.corec = true;
 	plan->held_port = config->rx_port;
 	plan->held_mbufs = config->ring_slots * dut_config_rings(config);
 	return 0;

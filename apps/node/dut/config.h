@@ -15,7 +15,7 @@
 #include "node_error.h"
 #include "ports/plan.h"
 
-enum organisation { SCALE_OUT, SCALE_UP, LOCKED };
+enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, ORGANISATIONS };
 enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
 
 extern const char *const handoff_sync_names[]; /* by enum handoff_sync */

@@ -76,7 +76,7 @@ static int make_locks(const struct dut_config *config, struct node_error *err)
 {
 	rte_free(dut.locks);
 	dut.locks = NULL;
-	if (config->organisation != LOCKED)
+	if (config->organisation != LOCKED && config->organisation != TRYLOCK)
 		return 0;
 	dut.locks = rte_zmalloc_socket("locks", ports_rx_queues(config->rx_port) * sizeof(*dut.locks),
 	                               RTE_CACHE_LINE_SIZE, rte_eth_dev_socket_id(config->rx_port));
@@ -95,7 +95,16 @@ static int32_t packets_per_event(const struct dut_config *config)
 
 static bool reads_rx_queues(const struct poller *p)
 {
-	return p->source == SOURCE_RX_QUEUES || p->source == SOURCE_LOCKED;
+	return source_reads_rx_queues(p->source);
+}
+
+/* The driver counts lost claims by lcore and queue. */
+static int find_race_counters(struct poller *p, struct node_error *err)
+{
+	for (uint16_t q = 0; p->source == SOURCE_COREC && q < p->queues; q++)
+		if (net_crossover_race_lost(p->rx_port, q, p->lcore, &p->race_counters[q]))
+			return node_fail(err, "dut.organisation", "queue %u is not in mode corec", q);
+	return 0;
 }
 
 /* Counters of a queue that several lcores read do not say whose refill failed. */
@@ -150,6 +159,8 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
 		break;
 	case SOURCE_LOCKED:
+	case SOURCE_TRYLOCK:
+	case SOURCE_COREC:
 		deal_queues(p, 0, 1, ports_rx_queues(config->rx_port));
 		p->sweep_begin = (uint16_t)(i * p->queues / config->workers.n);
 		break;
@@ -194,7 +205,7 @@ static int set_up(const struct dut_config *config, struct node_error *err)
 		return -1;
 	for (unsigned int i = 0; i < config->workers.n; i++) {
 		assign_worker(dut.pollers[i], i, config);
-		if (prepare_workload(config, dut.pollers[i], err))
+		if (find_race_counters(dut.pollers[i], err) || prepare_workload(config, dut.pollers[i], err))
 			return -1;
 	}
 	for (unsigned int i = 0; i < config->dispatchers.n; i++)

@@ -78,22 +78,25 @@ static json_t *full_json(const struct account *a, double stamp_cycles)
 
 static json_t *refill_absent(const struct poller *p)
 {
-	return absent(p->source == SOURCE_LOCKED
+	return absent(source_is_shared(p->source)
 	                      ? "the driver counts failed refills by queue, and several lcores poll each"
 	                      : "this driver does not count failed refills by queue");
 }
 
 /*
- * Polls by outcome. An empty poll whose refill failed looks empty and is counted by the driver. Nobody returns empty from a lost race:
- * an RX queue has one reader or is locked, and who loses the race for the head of a ring tries again until it has packets or
- * finds the ring empty.
+ * Polls by outcome. An empty poll whose refill failed looks empty and is counted by the driver. So is one that lost the race for packets to
+ * another lcore (corec); with trylock the loop counts those that found the lock taken. Elsewhere nobody returns empty from a
+ * lost race: an RX queue has one reader or its lock is waited for, and who loses the race for the head of a ring tries again
+ * until it has packets or finds the ring empty.
  */
 static json_t *polls_json(const struct poller *p, const struct account *a)
 {
-	const uint64_t empty = account_empty_polls(a, p->queues), full = a->visits[p->burst];
+	const uint64_t nothing = account_empty_polls(a, p->queues), full = a->visits[p->burst];
+	const uint64_t lost = RTE_MIN(p->edges[1].lost_polls - p->edges[0].lost_polls, nothing),
+	               empty = nothing - lost;
 	const uint64_t refills = p->edges[1].refill_failures - p->edges[0].refill_failures;
 	json_t *object = json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_visits(a) - full),
-	                           "full", (json_int_t)full, "race_lost", (json_int_t)0);
+	                           "full", (json_int_t)full, "race_lost", (json_int_t)lost);
 
 	if (p->refill_counted || p->source == SOURCE_RING || p->source == SOURCE_MADE) {
 		json_object_set_new(object, "refill_failed", integer(RTE_MIN(refills, empty)));
@@ -265,10 +268,9 @@ static bool is_dispatcher(const struct poller *p)
 
 static json_t *traffic_json(const struct poller *p, const struct account *a)
 {
-	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues",
-	                                      [SOURCE_LOCKED] = "rx-queues",
-	                                      [SOURCE_RING] = "ring",
-	                                      [SOURCE_MADE] = "made"};
+	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues", [SOURCE_LOCKED] = "rx-queues",
+	                                      [SOURCE_TRYLOCK] = "rx-queues",   [SOURCE_COREC] = "rx-queues",
+	                                      [SOURCE_RING] = "ring",           [SOURCE_MADE] = "made"};
 	const bool receives = p->source != SOURCE_MADE; /* what is made counts as received inside */
 	json_t *object = json_pack(
 	        "{s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",

@@ -15,7 +15,7 @@
 
 static bool polls(const struct poller *p, uint16_t port)
 {
-	return (p->source == SOURCE_RX_QUEUES || p->source == SOURCE_LOCKED) && p->rx_port == port;
+	return source_reads_rx_queues(p->source) && p->rx_port == port;
 }
 
 static uint64_t sweeps_of(const struct poller *p)

@@ -51,6 +51,10 @@ static __rte_always_inline uint16_t poll_once(struct poller *p, enum poller_sour
 		n = receive_ring(p, (uint16_t)queue, packets);
 	else if (source == SOURCE_LOCKED)
 		n = receive_locked(p, (uint16_t)queue, packets);
+	else if (source == SOURCE_TRYLOCK)
+		n = receive_trylock(p, (uint16_t)queue, packets);
+	else if (source == SOURCE_COREC)
+		n = receive_corec(p, (uint16_t)queue, packets);
 	else
 		n = receive_alone(p, (uint16_t)queue, packets);
 	if (unlikely(n))
@@ -91,6 +95,10 @@ static __rte_always_inline uint32_t sweeps_between(const struct job *job, enum b
 		return sweeps_of(job, SOURCE_RING, between, sweeps);
 	case SOURCE_LOCKED:
 		return sweeps_of(job, SOURCE_LOCKED, between, sweeps);
+	case SOURCE_TRYLOCK:
+		return sweeps_of(job, SOURCE_TRYLOCK, between, sweeps);
+	case SOURCE_COREC:
+		return sweeps_of(job, SOURCE_COREC, between, sweeps);
 	default:
 		return sweeps_of(job, SOURCE_RX_QUEUES, between, sweeps);
 	}
@@ -282,8 +290,8 @@ void calibrate_stamps(struct poller *const *pollers, unsigned int n)
 		jobs[i] = (struct job){
 		        .poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
 		rte_eal_remote_launch(run_stamp_job, &jobs[i], pollers[i]->lcore);
-		/* one after another where they would wait for each other's locks */
-		if (pollers[i]->source == SOURCE_LOCKED)
+		/* one after another where they would meet at the same queues */
+		if (source_is_shared(pollers[i]->source))
 			lcore_wait_all();
 	}
 	lcore_wait_all();

@@ -21,6 +21,7 @@ static void read_edge(struct poller *p, struct poller_edge *edge)
 	edge->refill_failures = 0;
 	for (uint16_t i = 0; p->refill_counted && i < p->queues; i++)
 		edge->refill_failures += *p->refill_counters[i];
+	edge->lost_polls = poller_lost_polls(p);
 	pmu_read(&p->pmu, &edge->pmu);
 }
 

@@ -283,7 +283,9 @@ static __rte_always_inline void sample_slice(struct poller *p, const struct loop
 {
 	const struct account *a = p->account;
 	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->slice_lengths);
+	const bool loses = source_loses_polls(kind.source);
 	struct account_slice slice;
+	const uint64_t lost = loses ? poller_lost_polls(p) : 0;
 	const uint64_t visits = account_visits_up_to(a, p->burst), switches = a->switches,
 	               received = a->rx_packets;
 	const uint64_t start = own_stamp(p, kind);
@@ -293,6 +295,7 @@ static __rte_always_inline void sample_slice(struct poller *p, const struct loop
 	slice.visits = (uint32_t)(account_visits_up_to(a, p->burst) - visits);
 	slice.switches = (uint32_t)(a->switches - switches);
 	slice.packets = (uint32_t)(a->rx_packets - received);
+	slice.lost = loses ? (uint32_t)(poller_lost_polls(p) - lost) : 0;
 	if (likely(a == p->account))
 		poll_slice(p, &slice);
 }
@@ -516,14 +519,19 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 	[source][false] = {BY_MODE(name)}, [source][true][ACCOUNTING_SAMPLED] = name##_delays_sampled
 /* clang-format on */
 
+/* clang-format off */
 /* Defines the loops of a workload that receives, and the loop_table `name` of them; `alone`: ALL or SAMPLED. */
 #define LOOPS_OF_WORKLOAD(alone, name, process, resizes)                                                     \
 	alone##_LOOPS(name##_alone, SOURCE_RX_QUEUES, receive_alone, process, resizes, send_port)            \
-	        SAMPLED_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes,                \
-	                      send_port) SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process,      \
-	                                               resizes, send_port) static const loop_table name = {  \
-	                alone##_OF(name##_alone, SOURCE_RX_QUEUES),                                          \
-	                SAMPLED_OF(name##_locked, SOURCE_LOCKED), SAMPLED_OF(name##_ring, SOURCE_RING)}
+	SAMPLED_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes, send_port)             \
+	SAMPLED_LOOPS(name##_trylock, SOURCE_TRYLOCK, receive_trylock, process, resizes, send_port)          \
+	SAMPLED_LOOPS(name##_corec, SOURCE_COREC, receive_corec, process, resizes, send_port)                \
+	SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process, resizes, send_port)                   \
+	static const loop_table name = {                                                                     \
+		alone##_OF(name##_alone, SOURCE_RX_QUEUES), SAMPLED_OF(name##_locked, SOURCE_LOCKED),        \
+		SAMPLED_OF(name##_trylock, SOURCE_TRYLOCK), SAMPLED_OF(name##_corec, SOURCE_COREC),          \
+		SAMPLED_OF(name##_ring, SOURCE_RING)}
+/* clang-format on */
 
 #define WORKLOAD_LOOPS(...)         LOOPS_OF_WORKLOAD(ALL, __VA_ARGS__)
 #define WORKLOAD_SAMPLED_LOOPS(...) LOOPS_OF_WORKLOAD(SAMPLED, __VA_ARGS__)

@@ -26,6 +26,7 @@ enum poller_stage { STAGE_WARMUP, STAGE_WINDOW, STAGE_DRAIN, STAGES };
 struct poller_edge {
 	struct pmu_reading pmu;
 	uint64_t refill_failures;
+	uint64_t lost_polls;
 	long voluntary_switches;
 	long involuntary_switches;
 	long minor_faults;
@@ -36,7 +37,9 @@ enum poller_role { POLLER_WORKER, POLLER_DISPATCHER };
 /* Where its packets come from. */
 enum poller_source {
 	SOURCE_RX_QUEUES, /* RX queues that it alone reads */
-	SOURCE_LOCKED,    /* RX queues that others read too */
+	SOURCE_LOCKED,    /* RX queues that others read too, one at a time */
+	SOURCE_TRYLOCK,   /* the same, but nobody waits */
+	SOURCE_COREC,     /* RX queues that others read at the same time */
 	SOURCE_RING,      /* a ring that dispatchers fill */
 	SOURCE_MADE,      /* nowhere: it makes them */
 	POLLER_SOURCES
@@ -64,13 +67,14 @@ struct poller {
 	uint16_t end_queue;
 	uint16_t queue_step;
 	uint16_t queues;
-	uint16_t sweep_begin; /* SOURCE_LOCKED: the queue that a sweep begins at; it wraps */
+	uint16_t sweep_begin; /* queues that others read too: the one that a sweep begins at; it wraps */
 	uint16_t burst;
 	uint16_t tx_port;
 	uint16_t tx_queue;
 	struct rte_ring *ring;    /* SOURCE_RING: to take from; dispatcher: to put into */
-	struct queue_lock *locks; /* SOURCE_LOCKED: by queue */
+	struct queue_lock *locks; /* SOURCE_LOCKED, SOURCE_TRYLOCK: by queue */
 	struct sender *sender;    /* SOURCE_MADE */
+	uint64_t locks_missed;    /* SOURCE_TRYLOCK: polls that found the lock taken; grows only */
 	uint64_t aside_cycles;    /* waited since the trial began, on purpose or for locks; grows only */
 	int64_t owed_cycles;      /* delay drawn and not waited for yet; negative: waited too long */
 	int64_t wait_cost_cycles; /* calibrated: what a wait costs beyond the time between its stamps */
@@ -130,6 +134,7 @@ struct poller {
 	bool pmu_opened;
 	const uint64_t **refill_counters; /* by queue of this poller */
 	bool refill_counted;              /* the driver has these counters */
+	const uint64_t **race_counters;   /* SOURCE_COREC: polls that lost their claim, by queue */
 } __rte_cache_aligned;
 
 /*
@@ -140,6 +145,33 @@ struct poller {
 static inline bool poller_by_range(const struct poller *p)
 {
 	return p->queues >= POLLER_RANGE_QUEUES;
+}
+
+/* Several lcores read its RX queues. */
+static inline bool source_is_shared(enum poller_source source)
+{
+	return source == SOURCE_LOCKED || source == SOURCE_TRYLOCK || source == SOURCE_COREC;
+}
+
+static inline bool source_reads_rx_queues(enum poller_source source)
+{
+	return source == SOURCE_RX_QUEUES || source_is_shared(source);
+}
+
+/* A poll of it may return nothing because another lcore was there. */
+static inline bool source_loses_polls(enum poller_source source)
+{
+	return source == SOURCE_TRYLOCK || source == SOURCE_COREC;
+}
+
+/* Polls that were lost so far. Other lcores write none of what is read. */
+static inline uint64_t poller_lost_polls(const struct poller *p)
+{
+	uint64_t lost = p->locks_missed;
+
+	for (uint16_t i = 0; p->source == SOURCE_COREC && i < p->queues; i++)
+		lost += *p->race_counters[i];
+	return lost;
 }
 
 /* Slices are multiples of so many polls. */

@@ -26,8 +26,8 @@ static __rte_always_inline uint16_t receive_alone(struct poller *p, uint16_t que
 	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
 }
 
-/* Sweeps of several lcores begin at different queues, or each would queue up behind the one before it. */
-static __rte_always_inline uint16_t locked_queue(const struct poller *p, uint16_t place)
+/* Sweeps of several lcores begin at different queues, or each would run into the one before it. */
+static __rte_always_inline uint16_t shared_queue(const struct poller *p, uint16_t place)
 {
 	const uint32_t queue = (uint32_t)p->sweep_begin + place;
 
@@ -38,7 +38,7 @@ static __rte_always_inline uint16_t locked_queue(const struct poller *p, uint16_
 static __rte_always_inline uint16_t receive_locked(struct poller *p, uint16_t place,
                                                    struct rte_mbuf **packets)
 {
-	const uint16_t queue = locked_queue(p, place);
+	const uint16_t queue = shared_queue(p, place);
 	rte_spinlock_t *lock = &p->locks[queue].lock;
 
 	wait_for_lock(p, lock);
@@ -46,6 +46,29 @@ static __rte_always_inline uint16_t receive_locked(struct poller *p, uint16_t pl
 
 	rte_spinlock_unlock(lock);
 	return n;
+}
+
+/* The same, but who finds another lcore there goes on to the next queue. */
+static __rte_always_inline uint16_t receive_trylock(struct poller *p, uint16_t place,
+                                                    struct rte_mbuf **packets)
+{
+	const uint16_t queue = shared_queue(p, place);
+	rte_spinlock_t *lock = &p->locks[queue].lock;
+
+	if (!rte_spinlock_trylock(lock)) {
+		p->locks_missed++;
+		return 0;
+	}
+	const uint16_t n = rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
+
+	rte_spinlock_unlock(lock);
+	return n;
+}
+
+/* Several lcores read the queue at this place of the sweep at once; the driver sees to it. */
+static __rte_always_inline uint16_t receive_corec(struct poller *p, uint16_t place, struct rte_mbuf **packets)
+{
+	return rte_eth_rx_burst(p->rx_port, shared_queue(p, place), packets, p->burst);
 }
 
 static __rte_always_inline uint16_t receive_ring(struct poller *p, uint16_t queue, struct rte_mbuf **packets)

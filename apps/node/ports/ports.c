@@ -14,6 +14,7 @@
 
 #include "accounting.h"
 #include "counters.h"
+#include "net_crossover.h"
 #include "pools.h"
 #include "spec.h"
 
@@ -138,6 +139,22 @@ static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_erro
 	return 0;
 }
 
+/* Before the device is configured: the mode decides what it offers. */
+static int set_rx_mode(uint16_t port, struct node_error *err)
+{
+	const bool corec = plan.ports[port].spec.corec;
+	const int status = net_crossover_rx_corec(port, corec);
+
+	if (status == 0 || (status == -ENODEV && !corec))
+		return 0;
+	if (status == -ENODEV)
+		return node_fail(err, "dut.organisation", "corec needs a port of %s",
+		                 NET_CROSSOVER_DRIVER_NAME);
+	return node_fail(err, "dut.organisation", "corec: %s",
+	                 status == -ENOTSUP ? "the port feeds itself (feed=infinite)"
+	                                    : rte_strerror(-status));
+}
+
 static int setup_device(uint16_t port, struct node_error *err)
 {
 	const struct port_spec *next = &plan.ports[port].spec;
@@ -232,8 +249,9 @@ static int setup_port(uint16_t port, struct node_error *err)
 	if (ensure_pool(port, &old, err) < 0)
 		return -1;
 	p->configured = false;
-	const int status = setup_device(port, err) || setup_queues(port, err) || start_port(port, err) ||
-	                   set_reta(port, err) || port_counters_learn(port, plan.ports[port].at, err);
+	const int status = set_rx_mode(port, err) || setup_device(port, err) || setup_queues(port, err) ||
+	                   start_port(port, err) || set_reta(port, err) ||
+	                   port_counters_learn(port, plan.ports[port].at, err);
 
 	pool_retire(old);
 	if (status)

@@ -113,6 +113,6 @@ int port_spec_read(const json_t *object, const char *at, uint16_t *port, struct 
 bool port_spec_same(const struct port_spec *a, const struct port_spec *b)
 {
 	return a->rx_queues == b->rx_queues && a->tx_queues == b->tx_queues && a->rx_desc == b->rx_desc &&
-	       a->tx_desc == b->tx_desc && a->mtu == b->mtu && a->key_bytes == b->key_bytes &&
-	       memcmp(a->key, b->key, a->key_bytes) == 0;
+	       a->tx_desc == b->tx_desc && a->mtu == b->mtu && a->corec == b->corec &&
+	       a->key_bytes == b->key_bytes && memcmp(a->key, b->key, a->key_bytes) == 0;
 }

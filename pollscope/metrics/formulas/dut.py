@@ -24,6 +24,12 @@ def _poll_fraction(outcome: str) -> Compute:
     return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
 
 
+def _claim_lost_fraction(trial: TrialFacts) -> float:
+    lost = trial.dut_sum("polls", "race_lost")
+    claims = lost + trial.dut_sum("polls", "partial") + trial.dut_sum("polls", "full")
+    return lost / nonzero(claims, "no poll found packets")
+
+
 def _rx_bits(overhead_bytes: int) -> Compute:
     return lambda trial: (
         8 * (trial.received("rx_bytes") + overhead_bytes * trial.received("rx_packets")) / trial.window_s
@@ -115,9 +121,14 @@ def _tax_share_running(trial: TrialFacts) -> float:
     return tax / trial.running_cycles
 
 
+def moved_counter(trial: TrialFacts) -> str:
+    """Which packets count as moved: those sent, unless the workload sends none."""
+    return "rx_packets" if trial.part("config", "dut", "workload").text() in SEND_NOTHING else "tx_packets"
+
+
 def _moved_pps(trial: TrialFacts) -> float:
-    sends = trial.part("config", "dut", "workload").text() not in SEND_NOTHING
-    return (trial.sent("tx_packets") if sends else trial.received("rx_packets")) / trial.window_s
+    counter = moved_counter(trial)
+    return (trial.sent(counter) if counter == "tx_packets" else trial.received(counter)) / trial.window_s
 
 
 def _llc_hits_per_s(trial: TrialFacts) -> float:
@@ -171,6 +182,7 @@ DUT: dict[str, Compute] = {
     "empty_poll_fraction": _poll_fraction("empty"),
     "full_poll_fraction": _poll_fraction("full"),
     "race_lost_fraction": _poll_fraction("race_lost"),
+    "claim_lost_fraction": _claim_lost_fraction,
     "refill_failed_fraction": _poll_fraction("refill_failed"),
     "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
     "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,

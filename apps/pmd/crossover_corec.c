@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+#include <rte_prefetch.h>
+
+#include "crossover_compat.h"
+#include "crossover_corec.h"
+#include "crossover_log.h"
+#include "crossover_take.h"
+
+typedef struct rte_mbuf *corec_frame;
+typedef bool corec_how; /* types and checksums are told, too */
+
+#include "corec_protocol.h"
+
+#define PREFETCH_AHEAD 4
+
+/* What one lcore counts of its own polls. A poll that finds a frame, or none, touches nothing of it. */
+struct consumer {
+	alignas(CROSSOVER_LINE_BYTES) uint64_t race_lost;
+	uint64_t nombuf;
+	uint64_t refill_failures;
+};
+
+/* The last one is shared by threads that are no lcores. */
+#define CONSUMERS (RTE_MAX_LCORE + 1)
+
+struct crossover_corec {
+	struct crossover_rx_queue *rxq; /* its first line is only read here */
+	struct corec_queue queue;
+	alignas(COREC_APART_BYTES) struct consumer consumers[CONSUMERS];
+	alignas(COREC_APART_BYTES) corec_u16 done[];
+};
+
+_Static_assert(offsetof(struct corec_queue, counts) >= CROSSOVER_LINE_BYTES,
+               "what polls read only is apart from what they write");
+
+static inline const struct crossover_rx_queue *rxq_of(const struct corec_queue *q)
+{
+	return container_of(q, const struct crossover_corec, queue)->rxq;
+}
+
+static void count(uint64_t *counter, uint64_t steps, unsigned int lcore)
+{
+	if (likely(lcore < RTE_MAX_LCORE))
+		*counter += steps;
+	else
+		__atomic_fetch_add(counter, steps, __ATOMIC_RELAXED);
+}
+
+static struct consumer *consumer_of(struct corec_queue *q, unsigned int lcore)
+{
+	return &container_of(q, struct crossover_corec, queue)->consumers[RTE_MIN(lcore, RTE_MAX_LCORE)];
+}
+
+static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+{
+	return (read_writeback(&rxq_of(q)->desc[place]) & CROSSOVER_WB_DD) != 0;
+}
+
+static __rte_noinline uint32_t supply_fewer(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	const unsigned int lcore = rte_lcore_id();
+	struct consumer *consumer = consumer_of(q, lcore);
+
+	count(&consumer->nombuf, n, lcore);
+	while (n /= 2, n > 0)
+		if (rte_mempool_get_bulk(rxq_of(q)->pool, (void **)buffers, n) == 0)
+			return n;
+	count(&consumer->refill_failures, 1, lcore);
+	return 0;
+}
+
+static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	if (likely(rte_mempool_get_bulk(rxq_of(q)->pool, (void **)buffers, n) == 0))
+		return n;
+	return supply_fewer(q, buffers, n);
+}
+
+static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	const unsigned int lcore = rte_lcore_id();
+
+	rte_mempool_put_bulk(rxq_of(q)->pool, (void **)buffers, n);
+	count(&consumer_of(q, lcore)->race_lost, 1, lcore);
+}
+
+static __rte_always_inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at,
+                                           corec_how described)
+{
+	const struct crossover_rx_queue *rxq = rxq_of(q);
+	struct crossover_rx_desc *desc = &rxq->desc[place];
+	const uint64_t writeback = desc->writeback;
+	struct rte_mbuf *m = posted_mbuf(desc);
+
+	rte_prefetch0(posted_mbuf(&rxq->desc[(place + PREFETCH_AHEAD) & q->mask]));
+	desc->buffer = (uintptr_t)*at;
+	/* Pollers that come too late still look at it: they lose their claim, whatever they see. */
+	__atomic_store_n(&desc->writeback, 0, __ATOMIC_RELAXED);
+	take_mbuf(rxq, m, writeback, described);
+	*at = m;
+}
+
+static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
+{
+	crossover_ring_post(&container_of(q, struct crossover_corec, queue)->rxq->ring, (uint32_t)tail);
+}
+
+static uint16_t burst_corec(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	struct crossover_rx_queue *rxq = queue;
+
+	return (uint16_t)corec_poll(&rxq->corec->queue, pkts, nb_pkts, false);
+}
+
+static uint16_t burst_corec_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+{
+	struct crossover_rx_queue *rxq = queue;
+
+	return (uint16_t)corec_poll(&rxq->corec->queue, pkts, nb_pkts, true);
+}
+
+eth_rx_burst_t crossover_corec_burst(bool described)
+{
+	return described ? burst_corec_described : burst_corec;
+}
+
+int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue_id, uint32_t size)
+{
+	if ((size & (size - 1)) == 0)
+		return 0;
+	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors; with rx=corec a power of two",
+	              port->port_id, queue_id, size);
+	return -EINVAL;
+}
+
+static int check_scatter(const struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev)
+{
+	if (((dev->data->dev_conf.rxmode.offloads | rxq->conf.offloads) & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
+		return 0;
+	CROSSOVER_LOG(ERR,
+	              "port %u: RX queue %u: rx=corec takes frames of one buffer; leave "
+	              "RTE_ETH_RX_OFFLOAD_SCATTER out and use mbufs of the MTU's size",
+	              rxq->port_id, rxq->queue_id);
+	return -EINVAL;
+}
+
+int crossover_corec_init(struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev)
+{
+	struct crossover_corec *corec;
+
+	if (crossover_corec_check_size(rxq->port, rxq->queue_id, rxq->size) != 0 ||
+	    check_scatter(rxq, dev) != 0)
+		return -EINVAL;
+	corec = rte_zmalloc_socket("crossover_corec", sizeof(*corec) + rxq->size * sizeof(corec->done[0]),
+	                           COREC_APART_BYTES, rxq->port->pair->socket_id);
+	if (corec == NULL)
+		return -ENOMEM;
+	corec->rxq = rxq;
+	corec->queue.done = corec->done;
+	corec->queue.mask = rxq->size - 1;
+	corec->queue.counts.tail = rxq->tail;
+	rxq->corec = corec;
+	return 0;
+}
+
+void crossover_corec_count(const struct crossover_rx_queue *rxq, struct crossover_rx_counts *sum)
+{
+	for (unsigned int i = 0; rxq->corec != NULL && i < CONSUMERS; i++) {
+		const struct consumer *consumer = &rxq->corec->consumers[i];
+
+		sum->race_lost += __atomic_load_n(&consumer->race_lost, __ATOMIC_RELAXED);
+		sum->nombuf += __atomic_load_n(&consumer->nombuf, __ATOMIC_RELAXED);
+		sum->refill_failures += __atomic_load_n(&consumer->refill_failures, __ATOMIC_RELAXED);
+	}
+}
+
+void crossover_corec_place(const struct crossover_rx_queue *rxq, uint32_t *position, uint32_t *posted)
+{
+	const struct corec_queue *q = &rxq->corec->queue;
+	const uint64_t taken = __atomic_load_n(&q->counts.taken, __ATOMIC_RELAXED);
+	const int64_t credits = corec_distance(taken, __atomic_load_n(&q->counts.tail, __ATOMIC_ACQUIRE));
+
+	*position = (uint32_t)taken & q->mask;
+	*posted = (uint32_t)RTE_MIN(RTE_MAX(credits, 0), (int64_t)rxq->size);
+}
+
+const uint64_t *crossover_corec_race_lost(const struct crossover_rx_queue *rxq, unsigned int lcore)
+{
+	return &rxq->corec->consumers[RTE_MIN(lcore, RTE_MAX_LCORE)].race_lost;
+}
+
+void crossover_corec_release(struct crossover_rx_queue *rxq)
+{
+	struct crossover_rx_counts counts = {0};
+	struct crossover_corec *corec = rxq->corec;
+
+	if (corec == NULL)
+		return;
+	crossover_corec_count(rxq, &counts);
+	rxq->race_lost += counts.race_lost;
+	rxq->nombuf += counts.nombuf;
+	rxq->refill_failures += counts.refill_failures;
+	/* All descriptors have a buffer: those not posted yet, too. */
+	crossover_corec_place(rxq, &rxq->position, &rxq->unposted);
+	rxq->unposted = 0;
+	rxq->corec = NULL;
+	rte_free(corec);
+}

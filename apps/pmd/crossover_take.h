@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a filled descriptor becomes an mbuf. Inlined into the burst functions. */
+#ifndef CROSSOVER_TAKE_H
+#define CROSSOVER_TAKE_H
+
+#include <rte_branch_prediction.h>
+
+#include "crossover_port.h"
+
+static inline struct rte_mbuf *posted_mbuf(const struct crossover_rx_desc *desc)
+{
+	return (struct rte_mbuf *)(uintptr_t)desc->buffer;
+}
+
+static inline uint64_t read_writeback(const struct crossover_rx_desc *desc)
+{
+	return __atomic_load_n(&desc->writeback, __ATOMIC_ACQUIRE);
+}
+
+/* Bits of the write-back become RTE_MBUF_F_RX_* without a branch. */
+static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
+{
+	uint16_t length = (uint16_t)writeback;
+
+	m->ol_flags = (writeback & CROSSOVER_WB_HASH) ? RTE_MBUF_F_RX_RSS_HASH : 0;
+	m->packet_type = 0;
+	m->pkt_len = length;
+	m->data_len = length;
+	m->vlan_tci = 0;
+	m->hash.rss = (uint32_t)(writeback >> CROSSOVER_WB_HASH_SHIFT);
+}
+
+static __rte_always_inline void fill_description(const struct crossover_port *port, struct rte_mbuf *m,
+                                                 uint64_t writeback)
+{
+	uint32_t type = (uint32_t)writeback >> CROSSOVER_WB_TYPE_SHIFT;
+
+	m->packet_type = type & port->types;
+	m->ol_flags |= (writeback & CROSSOVER_WB_L4_GOOD) ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : 0;
+	if ((type & RTE_PTYPE_L3_IPV4) && (port->checks & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM))
+		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+}
+
+/* data_off, refcnt, nb_segs and port are neighbours and written in one store, as vector drivers do. */
+static inline void rearm(struct rte_mbuf *m, uint64_t word)
+{
+	uint64_t *at = (uint64_t *)(uintptr_t)&m->rearm_data;
+
+	*at = word;
+}
+
+/* dma=swap: the sender left a whole mbuf with its own data_off; only what the receiver owns is set. */
+static __rte_always_inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m,
+                                          uint64_t writeback, const bool described)
+{
+	if (rxq->swap)
+		m->port = rxq->port_id;
+	else
+		rearm(m, rxq->rearm);
+	fill_header(m, writeback);
+	if (described)
+		fill_description(rxq->port, m, writeback);
+}
+
+#endif

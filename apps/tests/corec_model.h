@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A small world round corec_protocol.h for the model checks, in what C and C++ have in common: a ring of PLACES descriptors, a NIC
+ * that fills it in order, and consumers that poll a few times each. Every access to what several threads share is one of
+ *   corec_load_..., corec_store_..., corec_exchange_..., corec_compare_exchange_...      atomics
+ *   plain_get(x), plain_set(x, v) on a plain_int                                         what must never be raced for
+ * which the includer defines, as well as WRONG(text): this must not happen.
+ *
+ * Frames are numbered 1, 2, ... in the order in which the NIC fills descriptors. A consumer expects those of a batch to follow
+ * each other; after all threads the rest is polled by one, every frame must have come once, TAIL must be as far from what was
+ * taken as the ring is long, and never has it moved back, nor further than to that.
+ */
+#ifndef COREC_MODEL_H
+#define COREC_MODEL_H
+
+#ifndef PLACES
+#define PLACES 2 /* a power of two */
+#endif
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef FRAMES
+#define FRAMES 4
+#endif
+#ifndef ATTEMPTS
+#define ATTEMPTS (FRAMES + 1) /* of the NIC to deliver a frame */
+#endif
+#ifndef POLLS
+#define POLLS 2 /* of each consumer */
+#endif
+#ifndef BURST
+#define BURST 2
+#endif
+
+#define BUFFERS (PLACES + (CONSUMERS + 1) * BURST)
+
+typedef int corec_frame; /* a buffer's number */
+typedef int corec_how;   /* the consumer */
+
+#include "../pmd/corec_protocol.h"
+
+struct model_descriptor {
+	corec_u32 filled; /* DD */
+	plain_int buffer;
+};
+
+/* The last consumer polls what the others left, after them. */
+struct model {
+	struct corec_queue queue; /* first: the hooks find the model by it */
+	struct model_descriptor descriptors[PLACES];
+	plain_int frame_in[BUFFERS]; /* the DMA's part of a buffer */
+	corec_u16 done[PLACES];
+	corec_u32 doorbell;
+	uint32_t rung; /* doorbell as last rung; by whoever holds `returning` */
+	int head;      /* the NIC's */
+	int spare[CONSUMERS + 1][BURST], spares[CONSUMERS + 1];
+	int came[CONSUMERS + 1][FRAMES + 1]; /* by frame */
+	int losses;
+};
+
+/* Every poller has its buffers: which, is told by the array that it polls into. */
+struct model_poll {
+	corec_frame frames[BURST];
+	int consumer;
+};
+
+static struct model *model_of(const struct corec_queue *q)
+{
+	return (struct model *)(uintptr_t)q;
+}
+
+/* The array is the first field of a poll. */
+static int consumer_of(const corec_frame *frames)
+{
+	return ((const struct model_poll *)(const void *)frames)->consumer;
+}
+
+static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+{
+	return corec_load_acquire(&model_of(q)->descriptors[place].filled) != 0;
+}
+
+static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	struct model *m = model_of(q);
+	const int consumer = consumer_of(buffers);
+
+	for (uint32_t i = 0; i < n; i++)
+		buffers[i] = m->spare[consumer][--m->spares[consumer]];
+	return n;
+}
+
+static void put_back(struct model *m, int consumer, int buffer)
+{
+	m->spare[consumer][m->spares[consumer]++] = buffer;
+}
+
+static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		put_back(model_of(q), consumer_of(buffers), buffers[i]);
+}
+
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how)
+{
+	struct model_descriptor *descriptor = &model_of(q)->descriptors[place];
+	const corec_frame buffer = *at;
+
+	(void)how;
+	*at = plain_get(descriptor->buffer);
+	plain_set(descriptor->buffer, buffer);
+	corec_store_relaxed(&descriptor->filled, 0);
+}
+
+static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
+{
+	struct model *m = model_of(q);
+
+	if (corec_distance(m->rung, tail) <= 0 || corec_distance(m->rung, tail) > PLACES)
+		WRONG("TAIL does not move forward by at most a ring");
+	m->rung = (uint32_t)tail;
+	corec_store_release(&m->doorbell, (uint32_t)tail);
+}
+
+static void model_begin(struct model *m)
+{
+	int buffer = 0;
+
+	corec_store_relaxed(&m->queue.counts.taken, 0);
+	corec_store_relaxed(&m->queue.counts.tail, PLACES);
+	corec_store_relaxed(&m->queue.counts.returning, 0);
+	corec_store_relaxed(&m->doorbell, PLACES);
+	m->queue.done = m->done;
+	m->queue.mask = PLACES - 1;
+	m->rung = PLACES;
+	m->head = m->losses = 0;
+	for (int i = 0; i < BUFFERS; i++)
+		plain_set(m->frame_in[i], 0);
+	for (int i = 0; i < PLACES; i++) {
+		corec_store_relaxed(&m->done[i], 0);
+		corec_store_relaxed(&m->descriptors[i].filled, 0);
+		plain_set(m->descriptors[i].buffer, buffer++);
+	}
+	for (int c = 0; c <= CONSUMERS; c++) {
+		m->spares[c] = 0;
+		for (int i = 0; i < BURST; i++)
+			put_back(m, c, buffer++);
+		for (int i = 0; i <= FRAMES; i++)
+			m->came[c][i] = 0;
+	}
+}
+
+/* One attempt to deliver the next frame. */
+static void model_deliver(struct model *m)
+{
+	struct model_descriptor *descriptor = &m->descriptors[m->head & (PLACES - 1)];
+
+	if (m->head == FRAMES || corec_distance((uint64_t)m->head, corec_load_acquire(&m->doorbell)) <= 0)
+		return;
+	plain_set(m->frame_in[plain_get(descriptor->buffer)], ++m->head);
+	corec_store_release(&descriptor->filled, 1);
+}
+
+static uint32_t model_poll(struct model *m, int consumer)
+{
+	struct model_poll poll;
+	uint32_t n;
+	int before = 0;
+
+	poll.consumer = consumer;
+	n = corec_poll(&m->queue, poll.frames, BURST, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		const int frame = plain_get(m->frame_in[poll.frames[i]]);
+
+		if (frame < 1 || frame > FRAMES || (i > 0 && frame != before + 1))
+			WRONG("a buffer without a frame, or frames of a batch that do not follow each other");
+		else if (m->came[consumer][frame]++ > 0)
+			WRONG("a frame came twice");
+		before = frame;
+		put_back(m, consumer, poll.frames[i]);
+	}
+	return n;
+}
+
+/* All threads are through. */
+static void model_end(struct model *m)
+{
+	while (model_poll(m, CONSUMERS) > 0)
+		;
+	for (int frame = 1; frame <= m->head; frame++) {
+		int times = 0;
+
+		for (int c = 0; c <= CONSUMERS; c++)
+			times += m->came[c][frame];
+		if (times != 1)
+			WRONG(times == 0 ? "a frame was lost" : "a frame came twice");
+	}
+	if (corec_distance(corec_load_relaxed(&m->queue.counts.taken), corec_load_relaxed(&m->doorbell)) !=
+	    PLACES)
+		WRONG("descriptors are lost: TAIL stands still");
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * corec_protocol.h under Relacy (Debian's relacy-dev): C11 memory orders, with data races of everything that is no atomic. It
+ * explores schedules up to a number of preemptions, and at random beyond; each load of an atomic may return any value that
+ * C11 allows it.
+ *
+ * usage: tests-corec-relacy-VARIANT preemptions N     all schedules with at most N preemptions
+ *        tests-corec-relacy-VARIANT random N          N schedules
+ * exit codes: 0 nothing found, 1 found; what, on standard output
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <relacy/relacy.hpp>
+
+#define COREC_ATOMICS_H
+typedef rl::atomic<uint64_t> corec_u64;
+typedef rl::atomic<uint32_t> corec_u32;
+typedef rl::atomic<uint16_t> corec_u16;
+typedef rl::var<int> plain_int;
+
+#define corec_load_relaxed(at)          ((*(at))($).load(rl::mo_relaxed))
+#define corec_load_acquire(at)          ((*(at))($).load(rl::mo_acquire))
+#define corec_store_relaxed(at, value)  ((*(at))($).store(value, rl::mo_relaxed))
+#ifndef COREC_WEAK /* for a test: all stores are relaxed */
+#define corec_store_release(at, value)  ((*(at))($).store(value, rl::mo_release))
+#else
+#define corec_store_release(at, value)  corec_store_relaxed(at, value)
+#endif
+#define corec_exchange_acquire(at, new) ((*(at))($).exchange(new, rl::mo_acquire))
+#define plain_get(x)                    ((int)VAR(x))
+#define plain_set(x, value)             (VAR(x) = (value))
+#define WRONG(text)                     RL_ASSERT(!text)
+
+static inline bool corec_compare_exchange_relaxed(corec_u64 *at, uint64_t expected, uint64_t desired)
+{
+	return (*at)($).compare_exchange_strong(expected, desired, rl::mo_relaxed);
+}
+
+#include "corec_model.h"
+
+struct suite : rl::test_suite<suite, CONSUMERS + 1> {
+	model world;
+
+	void before()
+	{
+		model_begin(&world);
+	}
+
+	void thread(unsigned int index)
+	{
+		if (index == CONSUMERS) {
+			for (int i = 0; i < ATTEMPTS; i++)
+				model_deliver(&world);
+		} else {
+			for (int i = 0; i < POLLS; i++)
+				model_poll(&world, (int)index);
+		}
+	}
+
+	void after()
+	{
+		model_end(&world);
+	}
+};
+
+int main(int argc, char **argv)
+{
+	rl::test_params params;
+	const bool bound = argc == 3 && strcmp(argv[1], "preemptions") == 0;
+
+	if (!bound && (argc != 3 || strcmp(argv[1], "random") != 0)) {
+		fprintf(stderr, "usage: %s preemptions N|random N\n", argv[0]);
+		return 2;
+	}
+	params.search_type = bound ? rl::sched_bound : rl::sched_random;
+	if (bound)
+		params.context_bound = (unsigned int)strtoul(argv[2], NULL, 10);
+	else
+		params.iteration_count = strtoull(argv[2], NULL, 10);
+	params.execution_depth_limit = 100000;
+	return !rl::simulate<suite>(params);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * corec_protocol.h with threads: one plays the NIC, the others poll one ring. They are more than the processors, so they are
+ * preempted anywhere; besides, any atomic access may be preceded by a stall of up to a millisecond. A buffer is memory of its own, got and freed
+ * by whoever has it, so that sanitizers see one that is delivered twice or touched by two.
+ *
+ * usage: tests-corec-stress [FRAMES [THREADS [PLACES [SEED]]]]
+ * The last line is `FRAMES frames, THREADS threads, LOST lost claims`. Exit codes: 0 right, 1 wrong (what, on standard
+ * error), 2 bad usage.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BURST         32
+#define THREADS_MAX   64
+#define PLACES_MAX    4096
+#define STALL_ODDS    (UINT32_C(1) << 17) /* one access in so many sleeps ... */
+#define STALL_NS      1000000
+#define YIELD_ODDS    (UINT32_C(1) << 10)  /* ... one in so many gives its processor away */
+#define STANDSTILL_NS UINT64_C(2000000000) /* of CPU time without a frame */
+#define SHORT_ODDS    64                   /* one supply in so many fails, or serves but one */
+
+static _Thread_local uint32_t draws;
+
+/* xorshift32 (Marsaglia, 2003) */
+static uint32_t draw(void)
+{
+	draws ^= draws << 13;
+	draws ^= draws >> 17;
+	draws ^= draws << 5;
+	return draws;
+}
+
+/* Between any two steps. */
+static void maybe_stall(void)
+{
+	const uint32_t drawn = draw();
+
+	if (drawn % STALL_ODDS == 0)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(draw() % STALL_NS)}, NULL);
+	else if (drawn % YIELD_ODDS == 0)
+		sched_yield();
+}
+
+#define COREC_ATOMICS_H
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint64_t corec_u64;
+typedef uint32_t corec_u32;
+typedef uint16_t corec_u16;
+
+#define corec_load_relaxed(at)          (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
+#define corec_load_acquire(at)          (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
+#define corec_store_relaxed(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
+#define corec_store_release(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
+#define corec_exchange_acquire(at, new) (maybe_stall(), __atomic_exchange_n(at, new, __ATOMIC_ACQUIRE))
+
+static inline bool corec_compare_exchange_relaxed(corec_u64 *at, uint64_t expected, uint64_t desired)
+{
+	maybe_stall();
+	return __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* What a frame is made of: its number, twice. */
+struct buffer {
+	uint64_t number, again;
+};
+
+struct poller {
+	uint64_t frames, lost;
+};
+
+typedef struct buffer *corec_frame;
+typedef struct poller *corec_how;
+
+#include "../pmd/corec_protocol.h"
+
+struct descriptor {
+	uint64_t filled;
+	struct buffer *buffer;
+};
+
+static struct world {
+	struct corec_queue queue; /* first: the hooks find the world by it */
+	uint64_t frames;
+	uint32_t threads, places, seed;
+	uint64_t delivered;
+	uint64_t doorbell;
+	uint64_t rung; /* by whoever moves TAIL */
+	uint8_t *seen; /* a bit for each frame */
+	struct descriptor descriptors[PLACES_MAX];
+	corec_u16 done[PLACES_MAX];
+} world;
+
+static _Thread_local struct poller *self;
+
+static void wrong(const char *what, uint64_t number)
+{
+	fprintf(stderr, "corec-stress: %s (frame or count %" PRIu64 ", seed %" PRIu32 ")\n", what, number,
+	        world.seed);
+	_Exit(EXIT_FAILURE);
+}
+
+static struct buffer *new_buffer(void)
+{
+	struct buffer *buffer = malloc(sizeof(*buffer));
+
+	if (buffer == NULL)
+		wrong("no memory", 0);
+	buffer->number = buffer->again = 0;
+	return buffer;
+}
+
+static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+{
+	(void)q;
+	return corec_load_acquire(&world.descriptors[place].filled) != 0;
+}
+
+static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	const uint32_t drawn = draw();
+
+	(void)q;
+	if (drawn % SHORT_ODDS == 0)
+		n = drawn / SHORT_ODDS % 2;
+	for (uint32_t i = 0; i < n; i++)
+		buffers[i] = new_buffer();
+	return n;
+}
+
+static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+{
+	(void)q;
+	for (uint32_t i = 0; i < n; i++)
+		free(buffers[i]);
+	self->lost++;
+}
+
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how)
+{
+	struct descriptor *descriptor = &world.descriptors[place];
+	struct buffer *frame = descriptor->buffer;
+
+	(void)q;
+	(void)how;
+	descriptor->buffer = *at;
+	corec_store_relaxed(&descriptor->filled, 0);
+	*at = frame;
+}
+
+static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
+{
+	(void)q;
+	if (corec_distance(world.rung, tail) <= 0 || corec_distance(world.rung, tail) > world.places)
+		wrong("TAIL does not move forward by at most a ring", tail);
+	for (uint64_t i = world.rung; i != tail; i = corec_later(i, 1))
+		if (world.descriptors[i & world.queue.mask].filled != 0)
+			wrong("TAIL moves over a descriptor that was not swapped", i);
+	world.rung = tail;
+	corec_store_release(&world.doorbell, tail);
+}
+
+static void take(const struct buffer *frame, uint64_t *before)
+{
+	const uint64_t number = frame->number;
+
+	if (number == 0 || number > world.frames || frame->again != number)
+		wrong("a buffer holds no frame", number);
+	if (*before != 0 && number != *before + 1)
+		wrong("frames of a batch do not follow each other", number);
+	*before = number;
+	if (__atomic_fetch_or(&world.seen[number / 8], 1 << number % 8, __ATOMIC_RELAXED) & 1 << number % 8)
+		wrong("a frame came twice", number);
+}
+
+static uint32_t poll(void)
+{
+	struct buffer *frames[BURST];
+	const uint32_t n = corec_poll(&world.queue, frames, 1 + draw() % BURST, self);
+	uint64_t before = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		take(frames[i], &before);
+		free(frames[i]);
+	}
+	if (n > 0)
+		__atomic_fetch_add(&world.delivered, n, __ATOMIC_RELAXED);
+	return n;
+}
+
+static void *poll_on(void *argument)
+{
+	self = argument;
+	draws = (world.seed + (uint32_t)(uintptr_t)argument * 2654435761u) | 1;
+	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.frames)
+		self->frames += poll();
+	return NULL;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* By CPU time, because a machine may do something else for long. */
+static void check_progress(void)
+{
+	static uint64_t delivered, since_ns;
+	const uint64_t now = __atomic_load_n(&world.delivered, __ATOMIC_RELAXED);
+
+	if (since_ns == 0 || now != delivered) {
+		since_ns = cpu_ns();
+		delivered = now;
+	} else if (cpu_ns() - since_ns > STANDSTILL_NS) {
+		wrong("the queue stands still", now);
+	}
+}
+
+/* Fills descriptors in order, as far as TAIL allows. */
+static void *deliver(void *argument)
+{
+	uint64_t head = 0;
+
+	draws = world.seed | 1;
+	while (head < world.frames) {
+		struct descriptor *descriptor = &world.descriptors[head & world.queue.mask];
+
+		if (corec_distance(head, __atomic_load_n(&world.doorbell, __ATOMIC_ACQUIRE)) <= 0) {
+			check_progress();
+			sched_yield();
+			continue;
+		}
+		if (descriptor->filled != 0)
+			wrong("a posted descriptor shows DD", head);
+		head++;
+		descriptor->buffer->number = descriptor->buffer->again = head;
+		__atomic_store_n(&descriptor->filled, 1, __ATOMIC_RELEASE);
+	}
+	return argument;
+}
+
+static void begin(void)
+{
+	world.queue.done = world.done;
+	world.queue.mask = world.places - 1;
+	world.queue.counts.tail = world.doorbell = world.rung = world.places;
+	world.seen = calloc(world.frames / 8 + 1, 1);
+	if (world.seen == NULL)
+		wrong("no memory", world.frames);
+	for (uint32_t i = 0; i < world.places; i++)
+		world.descriptors[i].buffer = new_buffer();
+}
+
+static void end(void)
+{
+	while (poll() > 0)
+		;
+	for (uint64_t i = 1; i <= world.frames; i++)
+		if (!(world.seen[i / 8] & 1 << i % 8))
+			wrong("a frame was lost", i);
+	if (world.rung != corec_later(world.frames, world.places))
+		wrong("descriptors are lost: TAIL stands still", world.rung);
+	for (uint32_t i = 0; i < world.places; i++)
+		free(world.descriptors[i].buffer);
+	free(world.seen);
+}
+
+static uint64_t run(void)
+{
+	static struct poller pollers[THREADS_MAX];
+	pthread_t nic, threads[THREADS_MAX];
+	uint64_t lost = 0;
+
+	begin();
+	if (pthread_create(&nic, NULL, deliver, NULL) != 0)
+		wrong("no thread", 0);
+	for (uint32_t i = 0; i < world.threads; i++)
+		if (pthread_create(&threads[i], NULL, poll_on, &pollers[i]) != 0)
+			wrong("no thread", i);
+	pthread_join(nic, NULL);
+	for (uint32_t i = 0; i < world.threads; i++) {
+		pthread_join(threads[i], NULL);
+		lost += pollers[i].lost;
+	}
+	self = &pollers[0];
+	draws = 1;
+	end();
+	return lost;
+}
+
+static bool number(int argc, char **argv, int i, uint64_t low, uint64_t high, uint64_t *value)
+{
+	char *rest = NULL;
+
+	if (i >= argc)
+		return true;
+	errno = 0;
+	*value = strtoull(argv[i], &rest, 10);
+	return argv[i][0] >= '0' && argv[i][0] <= '9' && *rest == '\0' && errno == 0 && *value >= low &&
+	       *value <= high;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t frames = 300000, threads = 8, places = 128, seed = 1;
+
+	if (argc > 5 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &frames) ||
+	    !number(argc, argv, 2, 1, THREADS_MAX, &threads) ||
+	    !number(argc, argv, 3, 1, PLACES_MAX, &places) || (places & (places - 1)) != 0 ||
+	    !number(argc, argv, 4, 0, UINT32_MAX, &seed)) {
+		fprintf(stderr,
+		        "usage: %s [FRAMES [THREADS (1..%d) [PLACES (a power of two, 1..%d) [SEED]]]]\n",
+		        argv[0], THREADS_MAX, PLACES_MAX);
+		return 2;
+	}
+	world.frames = frames;
+	world.threads = (uint32_t)threads;
+	world.places = (uint32_t)places;
+	world.seed = (uint32_t)seed;
+	const uint64_t lost = run();
+
+	printf("%" PRIu64 " frames, %" PRIu64 " threads, %" PRIu64 " lost claims\n", frames, threads, lost);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RX queue mode corec through ethdev: one lcore, several lcores on one queue, empty mempools, changes of the mode. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_pause.h>
+
+#include "net_crossover.h"
+#include "driver_suite.h"
+
+#define FRAMES     200000u
+#define LIMIT_S    60
+#define RING       128
+#define STOPS      30u
+#define MAX_FRAMES (1u << 24)
+
+static void frames_arrive_in_order(void)
+{
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
+	CHECK_SO_FAR();
+	for (unsigned int round = 0; round < 50; round++) {
+		const unsigned int count = 1 + round * 7 % 100;
+
+		CHECK(send_frames(port_a, 0, count, 60 + round), "not sent");
+		CHECK_EQUAL(rte_eth_rx_queue_count(port_b, 0), count);
+		CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, (uint16_t)(count - 1)),
+		            RTE_ETH_RX_DESC_DONE);
+		CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, (uint16_t)count), RTE_ETH_RX_DESC_AVAIL);
+		for (uint32_t flow = 0; flow < count; flow++) {
+			struct rte_mbuf *m = receive_one(port_b, 0);
+
+			CHECK(m != NULL && frame_is(m, 60 + round, flow), "round %u: frame %u", round, flow);
+			rte_pktmbuf_free(m);
+		}
+		CHECK(receive_one(port_b, 0) == NULL, "a frame from nowhere");
+	}
+	CHECK_EQUAL(stats_of(port_b).imissed, 0);
+	CHECK_EQUAL(xstat_of(port_b, "rx_race_lost"), 0);
+}
+
+static void a_full_ring_misses_frames(void)
+{
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
+	CHECK_SO_FAR();
+	for (unsigned int round = 0; round < 10; round++) {
+		CHECK(send_frames(port_a, 0, RING + 5, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(receive_all(port_b, 0), RING);
+	}
+	CHECK_EQUAL(stats_of(port_b).imissed, 50);
+}
+
+/* All mbufs are outside: nothing is received, nothing lost, and all goes on with the first that comes back. */
+static void an_empty_mempool_loses_nothing(void)
+{
+	static struct rte_mbuf *taken[POOL_MBUFS];
+	const uint64_t *lost;
+	unsigned int count = 0;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
+	CHECK_SO_FAR();
+	while ((taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
+		count++;
+	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
+	for (unsigned int poll = 0; poll < 3; poll++)
+		CHECK(receive_one(port_b, 0) == NULL, "a frame without a buffer in exchange");
+	CHECK_EQUAL(xstat_of(port_b, "rx_refill_failures"), 3);
+	CHECK_EQUAL(stats_of(port_b).rx_nombuf, 3);
+	rte_pktmbuf_free(taken[--count]); /* one buffer: a burst gets one frame, again and again */
+	for (uint32_t flow = 0; flow < 64; flow++) {
+		struct rte_mbuf *burst[BURST];
+
+		CHECK_EQUAL(rte_eth_rx_burst(port_b, 0, burst, BURST), 1);
+		CHECK(frame_is(burst[0], FRAME_BYTES, flow), "frame %u", flow);
+		rte_pktmbuf_free(burst[0]);
+	}
+	CHECK_EQUAL(stats_of(port_b).imissed, 6);
+	CHECK_EQUAL(net_crossover_race_lost(port_b, 0, rte_lcore_id(), &lost), 0);
+	CHECK_EQUAL(*lost, 0);
+	rte_pktmbuf_free_bulk(taken, count);
+	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 64);
+}
+
+static void what_it_cannot_is_refused(void)
+{
+	struct rte_eth_dev_info info;
+	const uint64_t *lost;
+
+	CHECK_EQUAL(rte_eth_dev_info_get(port_b, &info), 0);
+	CHECK_EQUAL(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER, 0);
+	log_begin();
+	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 192}), -EINVAL);
+	CHECK(strstr(log_end(), "192 descriptors; with rx=corec a power of two") != NULL, "no reason");
+	CHECK_EQUAL(port_up(port_b, NULL), 0);
+	CHECK_EQUAL(net_crossover_race_lost(port_b, 0, 0, &lost), 0);
+	CHECK_EQUAL(net_crossover_race_lost(port_b, 1, 0, &lost), -EINVAL);
+	CHECK_EQUAL(net_crossover_race_lost(RTE_MAX_ETHPORTS - 1, 0, 0, &lost), -ENODEV);
+	CHECK_EQUAL(net_crossover_rx_corec(port_b, false), -EBUSY);
+	CHECK_EQUAL(net_crossover_rx_corec(RTE_MAX_ETHPORTS - 1, true), -ENODEV);
+}
+
+/* What was set up for the standard path and cannot be in the mode does not start in it. */
+static void a_start_checks_what_was_set_up_before(void)
+{
+	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 192, .leave_stopped = true}), 0);
+	CHECK_EQUAL(net_crossover_rx_corec(port_b, true), 0);
+	log_begin();
+	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
+	CHECK(strstr(log_end(), "192 descriptors") != NULL, "no reason");
+	CHECK_EQUAL(net_crossover_rx_corec(port_b, false), 0);
+	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER,
+	                                                 .leave_stopped = true}),
+	            0);
+	CHECK_EQUAL(net_crossover_rx_corec(port_b, true), 0);
+	log_begin();
+	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
+	CHECK(strstr(log_end(), "RTE_ETH_RX_OFFLOAD_SCATTER") != NULL, "no reason");
+}
+
+static void a_fed_pair_has_no_corec(void)
+{
+	CHECK_EQUAL(net_crossover_rx_corec(port_b, true), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_rx_corec(port_b, false), 0);
+}
+
+static bool corec_runs(uint16_t port)
+{
+	struct rte_eth_burst_mode mode = {0};
+
+	return rte_eth_rx_burst_mode_get(port, 0, &mode) == 0 && strstr(mode.info, "rx=corec") != NULL;
+}
+
+static void the_mode_changes_between_starts(void)
+{
+	unsigned int received = 0;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	for (unsigned int round = 0; round < 6; round++) {
+		const bool corec = round % 2 == 0;
+
+		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+		CHECK_EQUAL(net_crossover_rx_corec(port_b, corec), 0);
+		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+		CHECK_EQUAL(corec_runs(port_b), corec);
+		CHECK(send_frames(port_a, 0, 300, FRAME_BYTES), "not sent");
+		for (unsigned int i = 0; i < 200; i++) {
+			struct rte_mbuf *m = receive_one(port_b, 0);
+
+			CHECK(m != NULL && frame_is(m, FRAME_BYTES, i), "round %u: frame %u", round, i);
+			rte_pktmbuf_free(m);
+			received++;
+		}
+	}
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(stats_of(port_b).ipackets, received + xstat_of(port_b, "rx_flushed_packets"));
+}
+
+/* How often each number came; written by all pollers. */
+static _Atomic uint8_t *seen;
+static atomic_uint received_total, damaged_total;
+static atomic_bool stop_polling;
+
+static void number_frame(struct rte_mbuf *m, uint32_t n)
+{
+	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);
+
+	for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
+		data[word] = n;
+}
+
+static bool note_frame(const struct rte_mbuf *m)
+{
+	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
+	bool right = data[0] < MAX_FRAMES && m->pkt_len == FRAME_BYTES && m->nb_segs == 1;
+
+	for (unsigned int word = 1; word < FRAME_BYTES / 4; word++)
+		right = right && data[word] == data[0];
+	return right && atomic_fetch_add(&seen[data[0]], 1) == 0;
+}
+
+static unsigned int poll_once(void)
+{
+	struct rte_mbuf *burst[BURST];
+	uint16_t got = rte_eth_rx_burst(port_b, 0, burst, BURST);
+	unsigned int wrong = 0;
+
+	for (uint16_t i = 0; i < got; i++)
+		wrong += !note_frame(burst[i]);
+	rte_pktmbuf_free_bulk(burst, got);
+	atomic_fetch_add(&received_total, got);
+	atomic_fetch_add(&damaged_total, wrong);
+	return got;
+}
+
+static int poller(void *argument __rte_unused)
+{
+	while (!atomic_load(&stop_polling))
+		poll_once();
+	return 0;
+}
+
+static void begin_polling(void)
+{
+	seen = calloc(MAX_FRAMES, sizeof(*seen));
+	atomic_store(&received_total, 0);
+	atomic_store(&damaged_total, 0);
+	atomic_store(&stop_polling, false);
+	rte_eal_mp_remote_launch(poller, NULL, SKIP_MAIN);
+}
+
+static void end_polling(void)
+{
+	atomic_store(&stop_polling, true);
+	rte_eal_mp_wait_lcore();
+}
+
+/* The frames numbered from 'from' on; returns how many were sent. */
+static uint32_t send_numbered(uint32_t from, uint32_t count)
+{
+	const uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
+	uint32_t n = 0;
+
+	while (n < count && rte_get_tsc_cycles() < limit) {
+		struct rte_mbuf *burst[8];
+		uint16_t sent;
+
+		if (rte_pktmbuf_alloc_bulk(pool, burst, RTE_DIM(burst)) != 0) {
+			rte_pause();
+			continue;
+		}
+		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
+			number_frame(burst[i], from + n + i);
+		sent = rte_eth_tx_burst(port_a, 0, burst, RTE_DIM(burst));
+		rte_pktmbuf_free_bulk(burst + sent, RTE_DIM(burst) - sent);
+		n += sent;
+	}
+	return n;
+}
+
+static void check_seen(uint32_t numbers, uint64_t expected)
+{
+	uint64_t once = 0, more = 0;
+
+	for (uint32_t i = 0; i < numbers; i++) {
+		once += seen[i] == 1;
+		more += seen[i] > 1;
+	}
+	free(seen);
+	CHECK_EQUAL(atomic_load(&damaged_total), 0);
+	CHECK_EQUAL(more, 0);
+	CHECK_EQUAL(once, expected);
+	CHECK_EQUAL(atomic_load(&received_total), expected);
+}
+
+/* Three lcores poll one queue while the fourth sends; all share the processors there are, so they are preempted, too. */
+static void lcores_share_a_queue(void)
+{
+	uint64_t lost = 0;
+	unsigned int lcore;
+	uint32_t sent;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
+	CHECK_SO_FAR();
+	begin_polling();
+	sent = send_numbered(0, FRAMES);
+	end_polling();
+	while (poll_once() > 0)
+		;
+	CHECK_EQUAL(sent, FRAMES);
+	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, RING - 1), RTE_ETH_RX_DESC_AVAIL);
+	check_seen(sent, sent - stats_of(port_b).imissed);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed, sent);
+	RTE_LCORE_FOREACH (lcore) {
+		const uint64_t *counter;
+
+		CHECK_EQUAL(net_crossover_race_lost(port_b, 0, lcore, &counter), 0);
+		lost += *counter;
+	}
+	CHECK_EQUAL(xstat_of(port_b, "rx_race_lost"), lost);
+	CHECK_EQUAL(xstat_of(port_b, "rx_q0_race_lost"), lost);
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(xstat_of(port_b, "rx_race_lost"), lost);
+	rte_eth_xstats_reset(port_b);
+	CHECK_EQUAL(xstat_of(port_b, "rx_race_lost"), 0);
+}
+
+/* The pool serves the ring and little more, so pollers fail again and again. */
+static void lcores_share_a_queue_and_few_buffers(void)
+{
+	static struct rte_mbuf *taken[POOL_MBUFS];
+	unsigned int count = 0;
+	uint32_t sent;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING, .rx_pool = other_pool});
+	CHECK_SO_FAR();
+	while ((taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
+		count++;
+	rte_pktmbuf_free_bulk(taken + count - 40, 40);
+	count -= 40;
+	begin_polling();
+	sent = send_numbered(0, FRAMES);
+	end_polling();
+	rte_pktmbuf_free_bulk(taken, count);
+	while (poll_once() > 0)
+		;
+	CHECK_EQUAL(sent, FRAMES);
+	check_seen(sent, sent - stats_of(port_b).imissed);
+}
+
+static void a_port_stops_between_polls(void)
+{
+	uint32_t sent = 0;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
+	CHECK_SO_FAR();
+	begin_polling();
+	for (unsigned int i = 0; i < STOPS; i++) {
+		sent += send_numbered(sent, FRAMES / STOPS);
+		end_polling();
+		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+		atomic_store(&stop_polling, false);
+		rte_eal_mp_remote_launch(poller, NULL, SKIP_MAIN);
+	}
+	end_polling();
+	while (poll_once() > 0)
+		;
+	check_seen(sent, sent - stats_of(port_b).imissed - xstat_of(port_b, "rx_flushed_packets"));
+}
+
+const struct driver_case driver_corec_cases[] = {
+        {"corec: frames arrive in order", "rx=corec", frames_arrive_in_order},
+        {"corec: frames arrive in order", "rx=corec,dma=swap", frames_arrive_in_order},
+        {"corec: a full ring misses frames", "rx=corec", a_full_ring_misses_frames},
+        {"corec: an empty mempool loses nothing", "rx=corec", an_empty_mempool_loses_nothing},
+        {"corec: what it cannot is refused", "rx=corec", what_it_cannot_is_refused},
+        {"corec: a start checks what was set up before", "", a_start_checks_what_was_set_up_before},
+        {"corec: a fed pair has no corec", "feed=infinite", a_fed_pair_has_no_corec},
+        {"corec: the mode changes between starts", "", the_mode_changes_between_starts},
+        {"corec: lcores share a queue", "rx=corec", lcores_share_a_queue},
+        {"corec: lcores share a queue", "rx=corec,dma=swap", lcores_share_a_queue},
+        {"corec: lcores share a queue and few buffers", "rx=corec", lcores_share_a_queue_and_few_buffers},
+        {"corec: a port stops between polls", "rx=corec,dma=swap", a_port_stops_between_polls},
+        {NULL, NULL, NULL},
+};

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""C-T2 and C-F7: what cores at one receive queue forward together, and in what order (COREC table 2, figure 7)."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, level_axis, new_figure
+from pollscope.analysis.papers import stated
+from pollscope.analysis.point_values import PointValues
+
+NAMES = {
+    "scale-out": "standard path, one core",
+    "corec": "corec",
+    "locked": "lock that is waited for",
+    "trylock": "lock that is passed by",
+}
+MILLION = 1e6
+
+
+def draw_cores(data: FigureData) -> Figure:
+    """C-T2: forwarded packets over cores, and what part of the claims was lost, by organisation."""
+    figure = new_figure(3.1)
+    for axes, (metric, scale, label) in zip(
+        figure.subplots(1, 2),
+        (
+            ("tx_pps", 1 / MILLION, "Forwarded (Mpps)"),
+            ("claim_lost_fraction", 100.0, "Claims lost to another core (%)"),
+        ),
+        strict=True,
+    ):
+        _over_cores(axes, data, metric, scale, label)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+        paper = stated("corec", "C-T2")["same_numa"]
+        rates = ", ".join(f"{pps / MILLION:g}" for pps in paper["corec_pps"])
+        words = f"{short_name('corec')}: {paper['dpdk_pps'] / MILLION:g} Mpps with DPDK, {rates} with 1 to 4 cores"
+        figure.supxlabel(words, fontsize=8)
+    return figure
+
+
+def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: str) -> None:
+    found = [each for each in data.by_point(metric) if "cores" in each.levels]
+    if not found:
+        absent_panel(axes, data.absence(metric))
+        return
+    for rank, (organisation, name) in enumerate(NAMES.items()):
+        members = sorted(_of(found, organisation), key=lambda each: float(each.levels["cores"]))
+        x = [float(each.levels["cores"]) for each in members]
+        if members:
+            interval_line(axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], name)
+    level_axis(axes, sorted({float(each.levels["cores"]) for each in found}))
+    axes.set_xlabel("Cores at one receive queue")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+
+
+def _of(found: Sequence[PointValues], organisation: str) -> list[PointValues]:
+    return [each for each in found if each.levels.get("organisation", "corec") == organisation]
+
+
+def draw_reordering(data: FigureData) -> Figure:
+    """C-F7: share of reordered packets over the offered load, a panel for each number of cores, a line for a size."""
+    found = [each for each in data.by_point("reordered_share") if {"cores", "frame", "load_pps"} <= set(each.levels)]
+    figure = new_figure(3.0)
+    if not found:
+        absent_panel(figure.subplots(), data.absence("reordered_share"), 80)
+        return figure
+    cores = sorted({float(each.levels["cores"]) for each in found})
+    sizes = sorted({float(each.levels["frame"]) for each in found})
+    for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
+        axes.set_title(f"{count:g} core{'s' if count > 1 else ''}")
+        for rank, size in enumerate(sizes):
+            members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
+            _over_load(axes, members, rank, f"{size:g} B")
+        axes.set_xlabel("Offered load (Mpps)")
+    figure.axes[0].set_ylabel("Reordered packets (%)")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=len(sizes))
+    return figure
+
+
+def _over_load(axes: Axes, members: Sequence[PointValues], rank: int, name: str) -> None:
+    members = sorted(members, key=lambda each: float(each.levels["load_pps"]))
+    x = [float(each.levels["load_pps"]) / MILLION for each in members]
+    if members:
+        interval_line(axes, x, [each.estimate.scaled(100.0) for each in members], LINES[rank], MARKERS[rank], name)
+
+
+C_T2 = PaperFigure("C-T2", "corec", "Maximum throughput of cores that share one receive queue", draw_cores)
+C_F7 = PaperFigure("C-F7", "corec", "Reordered packets of cores that share one receive queue", draw_reordering)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Core scaling from tables: what the rate lacks to proportional growth, by cause, and the laws through it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.style import INK, LINES, MUTED, PAPER, new_figure
+from pollscope.analysis.scaling import PARTS
+from pollscope.stats.scaling_laws import ScalingLaw
+
+MILLION = 1e6
+NAMES = {
+    "useful": "useful share of cycles",
+    "cycles": "cycles per useful packet",
+    "frequency": "frequency",
+    "unexplained": "not in these counters",
+}
+
+
+def draw_contributions(found: pd.DataFrame) -> Figure:
+    """Stacked contributions by number of cores, gains above 0 and losses below it; the dots are their sums.
+
+    Args:
+        found: from analysis.scaling.contributions().
+    """
+    figure = new_figure(2.9)
+    axes = figure.subplots()
+    places = np.arange(len(found))
+    above, below = np.zeros(len(found)), np.zeros(len(found))
+    for part, colour in zip(PARTS, LINES, strict=False):
+        heights = 100 * found[f"{part}_contribution"].to_numpy()
+        axes.bar(
+            places, heights, bottom=np.where(heights >= 0, above, below), width=0.6, color=colour, label=NAMES[part]
+        )
+        above, below = above + np.maximum(0, heights), below + np.minimum(0, heights)
+    sums = 100 * (found["efficiency"].to_numpy() - 1)
+    axes.plot(places, sums, "o", ms=4.2, mfc=PAPER, mec=INK, label="rate per core against one core")
+    axes.axhline(0, color=INK, lw=0.8)
+    axes.set_xticks(places, [f"{cores:g}" for cores in found["cores"]])
+    axes.set_xlabel("Cores")
+    axes.set_ylabel("Rate per core against one core (%)")
+    figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def draw_laws(points: pd.DataFrame, laws: Mapping[str, ScalingLaw]) -> Figure:
+    """Rates by cores with the fitted laws; points at a limit are hollow.
+
+    Args:
+        points: from analysis.scaling.points().
+        laws: from analysis.scaling.laws(); empty where none could be fitted.
+    """
+    figure = new_figure(2.9)
+    axes = figure.subplots()
+    for rank, (name, law) in enumerate(laws.items()):
+        _law(axes, points, name, law, LINES[rank + 1])
+    for censored, words in ((False, "rate"), (True, "at the limit")):
+        shown = points[points["censored"] == censored]
+        if not shown.empty:
+            face = PAPER if censored else LINES[0]
+            rates = shown["rate_pps"] / MILLION
+            axes.plot(shown["cores"], rates, "o", ms=4.2, mfc=face, mec=LINES[0], label=words, zorder=4)
+    first = points.iloc[0]
+    ideal = first["rate_pps"] / first["cores"] * points["cores"] / MILLION
+    axes.plot(points["cores"], ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label="in proportion to the first")
+    axes.set_ylim(0, 1.25 * points["rate_pps"].max() / MILLION)
+    axes.set_xlabel("Cores")
+    axes.set_ylabel("Rate (Mpps)")
+    figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def _law(axes: Axes, points: pd.DataFrame, name: str, law: ScalingLaw, colour: str) -> None:
+    cores = np.linspace(points["cores"].min(), points["cores"].max(), 200)
+    axes.plot(cores, [law.rate(each) / MILLION for each in cores], color=colour, label=name)
+    if law.peak_cores is not None and law.peak_cores.value <= cores[-1]:
+        axes.axvline(law.peak_cores.value, color=colour, lw=0.8, ls=(0, (3, 3)))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Conditions on a comparison, under which it fails: 'rx_pps < -2 %' when the rate fell by more than 2 %, for sure.
+
+A condition holds at a point where the whole interval of the change lies beyond its bound. The intervals of all points
+that are looked at hold together with 95 %, so that many points do not fail by chance more often than one.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pollscope.analysis.compare import Difference
+from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
+
+FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
+_CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A change of a metric from the first side to the second.
+
+    Attributes:
+        metric: its name.
+        below: whether the change lies below the bound; else above it.
+        bound: a share of the first side's value.
+    """
+
+    metric: str
+    below: bool
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {'<' if self.below else '>'} {100 * self.bound:+g} %"
+
+    def holds(self, ratio: Estimate) -> bool:
+        """Whether the whole interval of second over first lies beyond the bound."""
+        return ratio.high < 1 + self.bound if self.below else ratio.low > 1 + self.bound
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A condition by points: where it holds, where not, and where it cannot be told, each as a line for reading."""
+
+    condition: Condition
+    holds: tuple[str, ...]
+    not_so: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Where it holds and where it cannot be told, under the count."""
+        points = len(self.holds) + len(self.not_so) + len(self.unknown)
+        head = f"fail if {self.condition}: so at {len(self.holds)} of {points} points"
+        return [head, *(f"  {line}" for line in (*self.holds, *self.unknown))]
+
+
+def condition(text: str) -> Condition:
+    """The condition that a text means.
+
+    Raises:
+        UsageError: it means none, or names no metric.
+    """
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise UsageError("is no condition", f"--fail-if '{text}'", FORM)
+    metric, bound = metric_dictionary()[found["metric"]].name, float(found["bound"]) / 100
+    if bound <= -1:
+        raise UsageError("nothing falls by 100 % or more", f"--fail-if '{text}'", FORM)
+    return Condition(metric, found["sign"] == "<", bound)
+
+
+def judge(conditions: Sequence[Condition], differences: Sequence[Difference]) -> list[Judged]:
+    """Each condition at the points of its metric.
+
+    Args:
+        conditions: of metrics among the differences.
+        differences: what was compared; more metrics make no difference.
+
+    Raises:
+        UsageError: a condition can be told at no point, so that a gate would let everything pass.
+    """
+    looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
+    confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
+    return [_judged(each, found, confidence) for each, found in looked_at]
+
+
+def _judged(wanted: Condition, differences: Sequence[Difference], confidence: float) -> Judged:
+    holds: list[str] = []
+    not_so: list[str] = []
+    unknown: list[str] = []
+    for each in differences:
+        ratio = each.ratio_at(confidence)
+        if reason := _untold(each, ratio):
+            unknown.append(f"{each.point}: cannot be told: {reason}")
+        else:
+            (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
+    if not (holds or not_so):
+        reason = unknown[0] if unknown else "it was not measured on both sides"
+        raise UsageError(
+            f"can be told at no point: {reason}", f"--fail-if '{wanted}'", "measure it again on both sides"
+        )
+    return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
+
+
+def _untold(each: Difference, ratio: Estimate) -> str:
+    if not each.first.value > 0:
+        return "the first is not above 0, so there is no change in percent"
+    if math.isnan(ratio.value) or not ratio.has_interval:
+        return "too few trials for an interval, or the first cannot be told from 0"
+    return ""
+
+
+def _change(ratio: Estimate) -> str:
+    value, low, high = (f"{100 * (end - 1):+.3g}" for end in (ratio.value, ratio.low, ratio.high))
+    return f"{value} % ({low} to {high})"

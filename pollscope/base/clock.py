@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The moment, as it is written down."""
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> str:
+    """This moment as ISO 8601 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

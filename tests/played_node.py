@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A node, or without arguments a co-runner, that plays back a real record; and faults at moments that are told.
+
+PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`: `ground`, a recorded canary;
+`faults`, number of a `start` request among all that were made in this folder -> `die`, `refuse`, `give-up`, `garbage`,
+`nan`, `noisy`, or `SIGINT`, `SIGTERM`, `SIGKILL`, which the runner gets; `capacity_pps`, where there is any, what the
+DUT forwards. Every process leaves its pid and arguments in `pids`, every request a line in `log`.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PLACE = Path(os.environ["PLAYED"])
+RECORD = json.loads((PLACE / "record.json").read_text())
+TOLD = json.loads((PLACE / "told.json").read_text())
+CORUNNER = len(sys.argv) == 1
+TSC_HZ = RECORD["result"]["window"]["tsc_hz"]
+
+
+def say(**message: Any) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def counted(request: dict[str, Any]) -> int:
+    """Writes a line to the log and returns how many starts of nodes there are, this one included."""
+    with (PLACE / "log").open("a+") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        told = {key: request.get(key) for key in ("cmd", "trial")}
+        log.write(json.dumps({"corunner": CORUNNER, "t_ns": time.monotonic_ns(), **told}) + "\n")
+        log.flush()
+        log.seek(0)
+        lines = [json.loads(line) for line in log]
+    return sum(line["cmd"] == "start" and not line["corunner"] for line in lines)
+
+
+def misbehave(fault: str) -> None:
+    if fault.startswith("SIG"):
+        os.kill(os.getppid(), signal.Signals[fault])
+        time.sleep(0.05 if fault == "SIGKILL" else 0)
+    elif fault == "die":
+        os._exit(9)
+    elif fault == "garbage":
+        sys.stdout.write("EAL: this is no JSON\n")
+        sys.stdout.flush()
+
+
+def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[str, Any]:
+    """The recorded result; with a capacity, that of a DUT and a generator with limits."""
+    whole = json.loads(json.dumps(RECORD["result"]))
+    for key in ("ok", "id", "clocks"):
+        whole.pop(key, None)
+    whole |= {"trial": start["trial"], "state": "done", "now_tsc": whole["window"]["end_tsc"]}
+    statistics = whole["ports"].pop(RECORD["config"]["dut"]["rx_port"])
+    whole["ports"] = {port["name"]: json.loads(json.dumps(statistics)) for port in config["ports"]}
+    latencies = whole["dut"]["lcores"][0]["histograms"]["visit_gap_cycles"] | {"unit": "ns"}
+    for lcore in whole["gen"]["lcores"]:
+        lcore["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
+        lcore["sequence"] = {"lost": 0, "duplicated": 0, "reordered": 0}
+    if "capacity_pps" in TOLD:
+        limit(whole, start, config.get("dut", {}).get("rx_port", ""))
+    if fault == "nan":
+        whole["dut"]["lcores"][0]["rx_packets"] = float("nan")
+    elif fault == "noisy":
+        whole["gen"]["lcores"][0]["host_gaps"]["over_100us"] = 1_000_000
+    return dict(whole)
+
+
+def limit(whole: dict[str, Any], start: dict[str, Any], dut_port: str) -> None:
+    """Gives a result the counts that follow from the offered rate; ramp-up is as long as it is asked for."""
+    rate, most_pps = start.get("rate", {"saturate": True}), 4 * TOLD["capacity_pps"]
+    due = most_pps if "saturate" in rate else rate["pps"]
+    offered = min(due, most_pps)
+    whole_s = (start["warmup_ns"] + start["window_ns"]) / 1e9
+    sent = round(offered * whole_s)
+    back = min(sent, int(TOLD["capacity_pps"] * whole_s))
+    seconds = (whole["window"]["end_tsc"] - whole["window"]["start_tsc"]) / TSC_HZ
+    for lcore in whole["gen"]["lcores"]:
+        lcore |= {"total": {"sent": sent, "rx_packets": back}, "duration_tsc": round(seconds * TSC_HZ)}
+        lcore |= {"intended": round(due * seconds), "sent": round(offered * seconds)}
+        lcore["unsent"] = lcore["intended"] - lcore["sent"]
+        lcore["sequence"] = {"lost": sent - back, "duplicated": 0, "reordered": 0}
+        lcore["host_gaps"] |= {"in_over_100us_ns": 0}
+    for name, port in whole["ports"].items():
+        missed = sent - back if name == dut_port else 0
+        port["stats"] |= {"ipackets": back, "imissed": missed, "rx_nombuf": 0}
+    for lcore in whole["dut"]["lcores"]:
+        lcore["rx_packets"] = round(min(offered, TOLD["capacity_pps"]) * seconds)
+
+
+def answered(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """The reply beside `ok`."""
+    command = request["cmd"]
+    if command == "configure" and CORUNNER:
+        state["workers"] = [{**each, "unit": "iterations"} for each in request["workers"]]
+        time.sleep(0.1)  # memory is filled: as long as a window
+        return {"workers": state["workers"]}
+    if command == "configure":
+        state["config"] = request
+    elif command == "links":
+        return {"links": {}}
+    elif command == "noise":
+        gaps = {"over_1us": 3, "over_10us": 2, "over_100us": 1, "longest_ns": 150_000}
+        own = {"duration_ns": request["duration_ns"], **gaps}
+        return {"noise": [{"lcore": each, "cpu": each - 1, **own} for each in request["lcores"]]}
+    elif command == "ground":
+        return {"ground": TOLD["ground"]}
+    elif command == "calibrate":
+        return {"costs": RECORD["calibration"]}
+    elif command == "read" and CORUNNER:
+        window = {"start_tsc": request.get("start_tsc", 0), "end_tsc": request.get("end_tsc", TSC_HZ), "tsc_hz": TSC_HZ}
+        done = {"done": 1000, "waited_ns": 0, "longest_step_ns": 5000, "pmu": {"absent": "no PMU"}}
+        return {"state": "done", "window": window, "workers": [{**each, **done} for each in state["workers"]]}
+    elif command == "read":
+        return result(state["start"], state["config"], state["fault"])
+    return {}
+
+
+def serve(request: dict[str, Any], state: dict[str, Any]) -> None:
+    number = counted(request)
+    if request["cmd"] == "start" and not CORUNNER:
+        state |= {"start": request, "fault": TOLD["faults"].get(str(number), "")}
+        misbehave(state["fault"])
+        if state["fault"] == "refuse":
+            say(id=request["id"], ok=False, error="refused on purpose", where="dut.burst")
+            return
+    say(id=request["id"], ok=True, **answered(request, state))
+    if request["cmd"] == "start" and "window_ns" in request:
+        time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
+        gave_up = not CORUNNER and state["fault"] == "give-up"
+        told = {"event": "failed", "error": "gave up on purpose"} if gave_up else {"event": "done"}
+        say(**told, trial=request["trial"])
+
+
+def main() -> None:
+    with (PLACE / "pids").open("a") as pids:
+        pids.write(f"{os.getpid()} {' '.join(sys.argv[1:])}\n")
+    hello = {"protocol": 1, "version": "played", "dpdk": "played", "tsc_hz": TSC_HZ, "ports": [], "lcores": []}
+    say(event="hello", pid=os.getpid(), hugepages=True, absent={}, **hello)
+    state: dict[str, Any] = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        serve(request, state)
+        if request["cmd"] == "quit":
+            return
+
+
+main()

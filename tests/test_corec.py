@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The receive algorithm of rx=corec (apps/pmd/corec_protocol.h) by itself: preempted threads, and a model checker.
+
+POLLSCOPE_COREC_FRAMES=1000000000 in the environment is the long form of the stress test, with as many schedules more.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+APPS = Path(__file__).parent.parent / "apps"
+SHORT_FRAMES = 300_000
+FRAMES = int(os.environ.get("POLLSCOPE_COREC_FRAMES", SHORT_FRAMES))
+LONG = FRAMES > SHORT_FRAMES
+THREADS = 8
+LIMIT_S = 100_000 if LONG else 300
+RELACY = Path("/usr/include/relacy/relacy.hpp")
+# Of the model checker: as small as all that can go wrong needs.
+SMALL_WORLD = "-DPLACES=2 -DCONSUMERS=2 -DFRAMES=4 -DPOLLS=2 -DBURST=2"
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+@pytest.mark.parametrize("places", [2, 128])
+@pytest.mark.parametrize("build", ["stress", "stress-tsan", "stress-asan"])
+def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places: int) -> None:
+    """None lost, twice or damaged, TAIL contiguous at every step; nothing for the sanitizers."""
+    frames = FRAMES if build == "stress" else FRAMES // 10 if LONG else FRAMES // 3
+    done = run(build_dir / f"tests-corec-{build}", frames, THREADS, places)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.fullmatch(rf"{frames} frames, {THREADS} threads, \d+ lost claims\n", done.stdout)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("variant", "places", "found"),
+    [
+        ("unbounded", 8, "a buffer holds no frame|a frame came twice|TAIL|do not follow"),
+        ("late-clear", 2, "the queue stands still|TAIL"),
+        ("narrow-count", 4, "a buffer holds no frame|a frame came twice|TAIL|do not follow|posted descriptor"),
+    ],
+)
+def test_what_the_algorithm_needs_is_missed_where_it_is_not(
+    build_dir: Path, variant: str, places: int, found: str
+) -> None:
+    """Without the bound by TAIL; marks cleared late; counts of 6 bits (the paper's 32: a stall of 2^32 descriptors)."""
+    for seed in range(1, 20):
+        done = run(build_dir / f"tests-corec-stress-{variant}", 3_000_000, THREADS, places, seed)
+        if done.returncode != 0:
+            break
+    assert done.returncode != 0, "19 runs saw nothing wrong"
+    assert re.search(found, done.stderr) or done.returncode < 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["0"], ["10", "0"], ["10", "8", "3"], ["10", "8", "8", "x"], ["1"] * 5, ["-1"]])
+def test_the_stress_test_refuses_what_it_cannot(build_dir: Path, arguments: list[str]) -> None:
+    done = run(build_dir / "tests-corec-stress", *arguments)
+    assert done.returncode == 2 and done.stderr.startswith("usage: "), done
+
+
+def relacy(folder: Path, *defines: str) -> Path:
+    """The model check of a variant, compiled."""
+    compiler = shutil.which("c++")
+    if compiler is None or not RELACY.is_file():
+        pytest.skip(f"needs a C++ compiler and {RELACY} (Debian: g++ and relacy-dev)")
+    program = folder / "corec-relacy"
+    done = run(
+        compiler,
+        "-std=gnu++11",
+        "-O1",
+        "-w",
+        *SMALL_WORLD.split(),
+        *defines,
+        "-o",
+        program,
+        APPS / "tests/corec_relacy.cc",
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return program
+
+
+def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path) -> None:
+    """C11 orders: all schedules with two preemptions of a NIC and two pollers, and many at random."""
+    program = relacy(tmp_path)
+    for search in (["preemptions", "3" if LONG else "2"], ["random", "10000000" if LONG else "100000"]):
+        done = run(program, *search)
+        assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("define", "found"), [("COREC_UNBOUNDED", "DATA RACE|FAILED"), ("COREC_LATE_CLEAR", "TAIL stands still")]
+)
+def test_the_model_check_finds_what_is_wrong(tmp_path: Path, define: str, found: str) -> None:
+    done = run(relacy(tmp_path, f"-D{define}"), "preemptions", "2")
+    assert done.returncode == 1 and re.search(found, done.stdout), done.stdout[-3000:]
+
+
+def test_an_order_that_is_too_weak_is_found(tmp_path: Path) -> None:
+    """Stores without release: a buffer could go to the NIC before it is in the descriptor."""
+    done = run(relacy(tmp_path, "-DCOREC_WEAK"), "preemptions", "1")
+    assert done.returncode == 1 and re.search("DATA RACE|UNINITIALIZED|FAILED", done.stdout), done.stdout[-3000:]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Places that cannot be written, and a disk that fills while a run goes on: one line, and a run folder that tells."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli, assert_complete
+
+from pollscope.store.run_folder import read_run
+
+DISK_BYTES = 4 << 20
+NO_SPACE = "No space left on device"
+FULL = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    (tmp_path / "file").touch()
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def disk(cli: Cli) -> Iterator[Path]:
+    """A small disk where run folders are made."""
+    folder = cli.folder / "results"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(disk: Path, but_bytes: int) -> Path:
+    path, usage = disk / "filler", os.statvfs(disk)
+    path.write_bytes(bytes(max(0, usage.f_bavail * usage.f_frsize - but_bytes)))
+    return path
+
+
+@pytest.mark.parametrize("place", ["file/results", "/proc/nowhere", "/dev/full"])
+def test_a_place_where_no_run_folder_can_be_made(cli: Cli, place: str) -> None:
+    done = cli("run", cli.spec(), "--out", place)
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert place in done.stderr
+
+
+@pytest.mark.parametrize("place", ["file/samples.csv", "/proc/samples.jsonl", "/proc/samples.parquet"])
+def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
+    done = cli("collect", "kernel-load", "--seconds", "0.2", "--out", place)
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert f"{place}: cannot be written: " in done.stderr
+
+
+@FULL
+@pytest.mark.parametrize("kib", [0, 8, 262, 270, 285, 300])
+def test_a_full_disk_ends_a_run_in_one_line_and_resume_completes_it(cli: Cli, disk: Path, kib: int) -> None:
+    """Wherever it fills: before the folder is made, with it, between trials, with the last one."""
+    filler = fill(disk, kib << 10)
+    done = cli("run", cli.spec())
+    assert done.returncode == 3, done.stdout
+    assert NO_SPACE in done.stderr.splitlines()[-1]
+    folders = list(disk.glob("*/*"))
+    if not folders:
+        return
+    run = read_run(folders[0])
+    assert run.meta["status"] in ("failed", "complete"), "it does not seem to run any more"
+    assert not run.torn
+    kept = len(run.trials)
+    assert f"{kept} trial{'s are' if kept != 1 else ' is'} kept; `pollscope run --resume" in done.stderr
+    assert cli.nodes_alive() == []
+    filler.unlink()
+    assert cli("run", "--resume", folders[0]).returncode == 0
+    assert_complete(read_run(folders[0]))
+    assert (folders[0] / "results.parquet").exists()
+    assert not list(folders[0].glob(".*"))
+
+
+@FULL
+@pytest.mark.parametrize("kib", [330, 400])
+def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
+    filler = fill(disk, kib << 10)
+    done = cli("run", cli.spec(), "--set", "collectors=[{name: kernel-load, interval: 10 ms}]")
+    assert done.returncode == 3, done.stderr
+    assert NO_SPACE in done.stderr.splitlines()[-1]
+    (folder,) = disk.glob("*/*")
+    assert json.loads((folder / "run.json").read_text())["status"] == "failed"
+    filler.unlink()
+    done = cli("run", "--resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert_complete(read_run(folder))

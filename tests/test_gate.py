@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope compare --fail-if`: what a condition means, when it holds, and how the command ends."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic_run as synthetic
+from command_line import pollscope
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pollscope.analysis.compare import _difference
+from pollscope.analysis.gate import Condition, condition, judge
+from pollscope.analysis.point_values import PointValues
+from pollscope.base.errors import UsageError
+from pollscope.stats.estimates import Estimate
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("rx_pps < -2 %", Condition("rx_pps", True, -0.02)),
+        ("rx_pps<-2%", Condition("rx_pps", True, -0.02)),
+        ("  latency_p99_ns > +10.5 % ", Condition("latency_p99_ns", False, 0.105)),
+        ("loss_share > .5%", Condition("loss_share", False, 0.005)),
+        ("rx_pps < 0 %", Condition("rx_pps", True, 0.0)),
+    ],
+)
+def test_what_a_condition_means(text: str, meant: Condition) -> None:
+    assert condition(text).metric == meant.metric
+    assert condition(text).below == meant.below
+    assert condition(text).bound == pytest.approx(meant.bound)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "rx_pps", "rx_pps < -2", "rx_pps <= -2 %", "rx_pps < two %", "rx_pps < nan %", "< -2 %", "rx_pps < 1e3 %"],
+)
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no condition \(METRIC < NUMBER %"):
+        condition(text)
+
+
+def test_no_metric_and_no_possible_fall_are_refused() -> None:
+    with pytest.raises(UsageError, match="no metric is called 'rx_pqs'"):
+        condition("rx_pqs < -2 %")
+    with pytest.raises(UsageError, match="nothing falls by 100 %"):
+        condition("rx_pps < -100 %")
+
+
+@given(st.text(alphabet="rx_pps<>=+-.0123456789 %e", max_size=20))
+def test_any_text_is_a_condition_or_refused_in_one_line(text: str) -> None:
+    refused = ""
+    try:
+        found = condition(text)
+    except UsageError as error:
+        refused = str(error)
+    assert refused.count("\n") == 0
+    assert bool(refused) or (condition(str(found)).below, found.metric) == (found.below, found.metric)
+
+
+def test_the_whole_interval_decides() -> None:
+    fall, rise = condition("rx_pps < -2 %"), condition("rx_pps > 2 %")
+    surely, perhaps = Estimate(0.95, 0.94, 0.96, 5, ""), Estimate(0.95, 0.91, 0.99, 5, "")
+    assert (fall.holds(surely), fall.holds(perhaps), rise.holds(surely)) == (True, False, False)
+    assert rise.holds(Estimate(1.05, 1.03, 1.07, 5, ""))
+
+
+def test_of_many_points_at_the_bound_hardly_any_comparison_fails() -> None:
+    """Forty points that fell by just the bound: single intervals would fail most comparisons, together few do."""
+    rng, failed = np.random.default_rng(3), 0
+    for _ in range(40):
+        sides = [(tuple(rng.normal(1e6, 1e4, 5)), tuple(rng.normal(0.98e6, 1e4, 5))) for _ in range(40)]
+        found = [
+            _difference("rx_pps", f"{at}", ("A", "B"), *(PointValues({}, each) for each in both))
+            for at, both in enumerate(sides)
+        ]
+        failed += bool(judge([condition("rx_pps < -2 %")], found)[0].holds)
+    # One-sided, 2.5 % of 40 fail on average; more than 6 do with probability 1e-4.
+    assert failed <= 6
+
+
+def a_run(folder: Path, pps: float, repeats: int = 3, missing: float = 1.0) -> Path:
+    trials = [
+        synthetic.trial(f"{frame}:{r}", f"{frame}", r, {"frame": frame}, pps=pps * share * (1 + r / 1000))
+        for frame, share in ((64, 1.0), (256, missing))
+        for r in range(repeats)
+    ]
+    return synthetic.write_run(folder, trials)
+
+
+def test_the_command_ends_with_1_when_the_interval_says_so(tmp_path: Path) -> None:
+    before, after = a_run(tmp_path / "before", 1e6), a_run(tmp_path / "after", 1e6, missing=0.9)
+    done = pollscope(
+        "compare", before, after, "--fail-if", "rx_pps < -2 %", "--metric", "ipc", "--metric", "tx_pps", cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    *_, head, where = done.stdout.splitlines()
+    assert head == "fail if rx_pps < -2 %: so at 1 of 2 points"
+    assert where.startswith("  frame 256: -10 % (-10.")
+    fine = pollscope("compare", before, after, "--fail-if", "rx_pps < -20 %", "--fail-if", "rx_pps > 1 %", cwd=tmp_path)
+    assert (fine.returncode, fine.stderr) == (0, "")
+    assert fine.stdout.count("so at 0 of 2 points") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("rx_pps < -2", "--fail-if 'rx_pps < -2': is no condition"),
+        ("rx_pqs < -2 %", "no metric is called 'rx_pqs'"),
+        ("rx_pps < -2 %", "can be told at no point: frame 64: cannot be told: too few trials"),
+        ("loss_share > 1 %", "can be told at no point: frame 64: cannot be told: the first is not above 0"),
+    ],
+)
+def test_a_gate_that_cannot_tell_is_one_line_and_2(tmp_path: Path, text: str, complaint: str) -> None:
+    one = a_run(tmp_path / "one", 1e6, repeats=1)
+    done = pollscope("compare", one, one, "--fail-if", text, cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert complaint in done.stderr

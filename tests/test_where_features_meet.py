@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Faults that sit where two features meet, each on nodes that play back a real record."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from played_hosts import PlayedHosts
+from run_helpers import assert_complete
+
+sys.path.append(str(Path(__file__).parent / "knobs"))
+from knob_tree import Tree
+
+SPEC = """\
+format: 1
+name: meet
+row: S-F5
+title: t
+testbeds: [loopback, pair]
+parameters: {generator_receives: false, load_pps: 0}
+trial: {warmup: 0 ms, window: 5 ms, drain: 0 ms}
+repeats: {count: 1}
+"""
+CORUNNER = "{corunner: matmul, feed: infinite, saturate: true, generator_receives: false}"
+LOAD = "collectors:\n  - {name: kernel-load, interval: 10 ms}\n"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> PlayedHosts:
+    return PlayedHosts(tmp_path)
+
+
+def with_parameters(text: str) -> str:
+    return SPEC.replace("{generator_receives: false, load_pps: 0}", text)
+
+
+def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHosts) -> None:
+    """A co-runner that fills its memory takes longer than a window."""
+    text = with_parameters(CORUNNER).replace("window: 5 ms", "window: 50 ms") + LOAD
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())
+    assert done.code == 0, done.err
+    (trial,) = hosts.run().trials
+    released = next(each for each in hosts.requests() if each["corunner"] and each["cmd"] == "start")
+    node_started = next(each for each in hosts.requests() if not each["corunner"] and each["cmd"] == "start")
+    opened = {phase["phase"]: phase["t_ns"] for phase in trial["phases"]}
+    assert opened["warmup"] > released["t_ns"]
+    assert opened["drain"] > node_started["t_ns"]
+
+
+def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
+    text = SPEC.replace("count: 1", "count: 12").replace("warmup: 0 ms", "warmup: 200 ms") + LOAD
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
+    assert done.code == 0, done.err
+    run = hosts.run()
+    assert_complete(run)
+    for trial in run.trials:
+        assert len(pd.read_parquet(run.path / trial["samples"])) == sum(
+            each["samples"] for each in trial["collectors"].values()
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda meta: meta["host"].update(kernel="5.0-other"), "kernel was 5.0-other, now "),
+        (lambda meta: meta["host"].update(cpus=1024), "cpus was 1024, now "),
+        (lambda meta: meta["build"].update(sha256="0" * 64), "the node program's sha256 was 0000"),
+        (lambda meta: meta["node_hello"].update(dpdk="DPDK 1.2"), "the node's dpdk was DPDK 1.2, now played"),
+        (lambda meta: meta["noise"][0].update(cpu=77), "the first trial's CPUs were 77, "),
+    ],
+)
+def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, told: str) -> None:
+    hosts.faults = {"1": "refuse"}
+    assert hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback()).code == 1
+    file = hosts.run_folder() / "run.json"
+    before = file.read_text()
+    meta = json.loads(before)
+    change(meta)
+    file.write_text(json.dumps(meta))
+    done = hosts("run", "--resume", hosts.run_folder())
+    assert done.code == 3
+    assert told in done.err.splitlines()[-1]
+    assert len(hosts.run().trials) == 1
+    file.write_text(before)
+    assert hosts("run", "--resume", hosts.run_folder()).code == 0
+    assert_complete(hosts.run())
+
+
+def test_searches_of_several_pairs_are_resumed(hosts: PlayedHosts) -> None:
+    """Each search adds its trials to the plan; those of the first pair must not stand before the second pair's."""
+    text = with_parameters("{generator_receives: true}").replace("count: 1", "count: 2").replace("0 ms", "200 ms", 1)
+    text += (
+        "factors: {load_of_max: [50 %]}\nmaximum: {method: mlrsearch, repeats: 1, width: 10 %, duration_sum: 10 ms}\n"
+    )
+    hosts.faults, hosts.capacity_pps = {"7": "SIGINT"}, 100_000
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
+    assert done.code == 130, done.err
+    assert {trial["kind"] for trial in hosts.run().trials} == {"search"}
+    done = hosts("run", "--resume", hosts.run_folder())
+    assert done.code == 0, done.err
+    assert_complete(hosts.run())
+    kinds = [trial.partition(":")[0] for trial in hosts.run().meta["plan"]]
+    assert kinds == sorted(kinds, key=lambda kind: kind == "search"), "what was added stands behind the plan"
+
+
+def test_the_floor_is_that_of_the_knobs(hosts: PlayedHosts, tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "tree")
+    text = with_parameters("{generator_receives: true, load_pps: 0}")
+    text += "factors: {knob.governor: [performance, powersave], queues: [1, 2]}\n"
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback(knob_root=str(tree.root)))
+    assert done.code == 0, done.err
+    floors = {trial["point"]: trial["floor"] for trial in hosts.run().trials}
+    for point, floor in floors.items():
+        assert "latency_ns" in floor, floor
+        assert floor["knobs"] == {"governor": point.partition("knob.governor=")[2].partition(",")[0]}
+    assert sum(each["trial"] == "floor" for each in hosts.requests()) == 2
+
+
+def test_a_node_that_dies_over_the_floor_costs_no_trial(hosts: PlayedHosts) -> None:
+    hosts.faults = {"1": "die"}
+    text = with_parameters("{generator_receives: true, load_pps: 0}") + "factors: {queues: [1, 2]}\n"
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())
+    assert done.code == 0, done.err
+    assert_complete(hosts.run())
+    assert all("it could not be measured" in trial["floor"]["absent"] for trial in hosts.run().trials)
+
+
+def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHosts) -> None:
+    """Without hugepages EAL takes at its start what the first point needs, and no more later."""
+    text = SPEC + "factors: {queues: [1, 512], rx_desc: [256, 1024]}\norder: {randomise: false}\n"
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback(hugepages="never"))
+    assert done.code == 0, done.err
+    taken = [int(arguments.partition(" -m ")[2].split()[0]) for arguments in hosts.started()]
+    largest = next(trial["params"] for trial in hosts.run().trials if trial["point"] == "queues=512,rx_desc=1024")
+    assert max(taken) << 20 > largest["queues"] * largest["rx_desc"] * 2048
+    assert len(taken) > 1
+
+
+def test_what_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
+    hosts.faults = {"1": "nan"}
+    done = hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback())
+    assert done.code == 1, done.err
+    (trial,) = hosts.run().trials
+    assert "wrote something that is not JSON" in trial["reason"]
+    assert hosts("run", "--resume", hosts.run_folder()).code == 0
