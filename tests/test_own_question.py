@@ -12,8 +12,9 @@ import synthetic_run as synthetic
 from command_line import pollscope
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
-from pollscope.analysis.figures import figure_of, figures_of, refused_figures
+from pollscope.analysis.figures import asked_figure, figure_of, figures_of, refused_figures, save_figure
 from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.files import Target
 from pollscope.base.names import FIGURES
 from pollscope.base.paths import data_folder
 from pollscope.spec import load_file
@@ -183,3 +184,47 @@ def test_claims_as_json_name_the_claim(tmp_path: Path) -> None:
     run = own_run(tmp_path / "run", claims=[RISES])
     (found,) = json.loads(pollscope("claims", run.path, "--json", cwd=tmp_path).stdout)
     assert (found["claim"], found["row"], found["verdict"]) == ("bursts.rises", None, "agrees")
+
+
+def test_a_quick_run_without_a_shown_level_still_has_a_report(tmp_path: Path) -> None:
+    show = [
+        {"x": "queues", "y": ["rx_pps"], "at": {"burst": 4}, "title": "At four"},
+        {"x": "burst", "y": ["rx_pps"], "ratio_to": "burst=4", "title": "Over four"},
+    ]
+    run = own_run(tmp_path / "run", spec={"show": show})
+    figures, refused = figures_of(run), refused_figures(run)
+    assert [figure.title for figure in figures] == [
+        "Received by the DUT and polling tax while running against burst, by queues"
+    ]
+    assert refused == [
+        "The figure 'At four' that the spec asks for is not drawn: burst has no level '4'.",
+        "The figure 'Over four' that the spec asks for is not drawn: no point is at '4'.",
+    ]
+    assert refused_figures(run, "socc19") == []
+    done = pollscope("report", "run", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "burst has no level" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def zipped_run(folder: Path, **spec: Any) -> RunFolder:
+    trials = [
+        {**record, "factors": {**record["factors"], "rx_desc": 1024 // record["factors"]["burst"]}}
+        for record in burst_trials(queues=(1,))
+    ]
+    described = {"name": "bursts", "zip": [["burst", "rx_desc"]], **spec}
+    meta: dict[str, Any] = {"row": None, "rows": [], "paper": None, "spec": described, "spec_text": SPEC_TEXT}
+    return read_run(synthetic.write_run(folder, trials, **meta))
+
+
+def test_a_ratio_along_zipped_factors_has_every_point(tmp_path: Path) -> None:
+    run = zipped_run(tmp_path, show=[{"x": "burst", "y": ["rx_pps"], "ratio_to": "burst=1"}])
+    (figure,) = figures_of(run)
+    save_figure(figure, run, Target(tmp_path, "ratio", ("svg",), with_caption=False))
+    ratios = [row for row in numbers(tmp_path / "ratio.csv") if row["unit"] == "ratio"]
+    assert [round(float(row["value"])) for row in ratios] == [1, 8, 32]
+
+
+def test_what_is_zipped_with_x_is_no_line(tmp_path: Path) -> None:
+    assert asked_figure(zipped_run(tmp_path), {"x": "rx_desc", "y": ("rx_pps",)}, narrow=False).title == (
+        "Received by the DUT against rx desc"
+    )

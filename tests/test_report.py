@@ -28,7 +28,7 @@ from pollscope.run.execution import Outcome
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import read_run
 
-VOID = {"meta", "br", "link", "img", "input", "hr"}
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 
 
 class Checker(HTMLParser):
@@ -86,6 +86,38 @@ def test_the_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     assert html.count("<svg") == 2
 
 
+def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(tmp_path: Path) -> None:
+    host = {"hypervisor": "KVM", "smt": True, "governor": "powersave", "turbo": "on"}
+    first = read_run(synthetic.write_run(tmp_path / "a", tax_trials(), host=host, warnings=["odd"]))
+    second = read_run(synthetic.write_run(tmp_path / "b", poll_trials(), row="S-F8", rows=["S-F8"], host=host))
+    html = report_html([first, second])
+    text = re.sub(r"\s+", " ", "".join(checked(html).text))
+    assert re.search(r"2 runs: (\d+ (agrees?|disagrees?|inconclusive|not measurable),? )+Read this first", text)
+    assert html.count("<h1>") == 1
+    assert text.count("This host is a virtual machine (KVM)") == 1
+    assert html.count(f"<dt>absent, because {synthetic.NO_PMU}</dt>") == 1
+    assert "noted by the run (S-F5)" in text
+    assert text.index("noted by the run") < text.index("This host is a virtual machine")
+
+
+def test_points_are_sorted_by_level_with_a_column_for_each_factor(tmp_path: Path) -> None:
+    html = page(tmp_path, list(reversed(tax_trials())))
+    table = html[html.index("Cycles by point") : html.index("Rates by point")]
+    heads = re.findall(r'<th scope="col">([^<]+)</th>', table)
+    points = [tuple(re.findall(r"<td>([^<]*)</td>", row)) for row in table.split("<tr>")[2:]]
+    assert heads == ["queues", "load"]
+    assert points == [(queues, load) for queues in "12" for load in ("0 %", "50 %", "100 %")]
+
+
+def test_metric_names_lead_to_their_definition(tmp_path: Path) -> None:
+    html = page(tmp_path, tax_trials())
+    checker = checked(html)
+    targets = {reference[1:] for reference in checker.references}
+    assert "metric-tax_share" in targets
+    assert targets <= set(checker.ids)
+    assert html.count("(empty_poll + loop + instrumentation) / total") == 1
+
+
 def test_warnings_come_before_anything_else(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
     start = html.index("Read this first")
@@ -122,9 +154,9 @@ def test_numbers_verdicts_and_absences_are_there(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials())
     for word in (
         "S-F5.tax-at-full-load",
-        "Every point (6 points)",
-        "Latency (6 points)",
-        "Loss and order (6 points)",
+        "Cycles by point (6 points)",
+        "Latency by point (6 points)",
+        "Loss by point (6 points)",
         "absent, because " + synthetic.NO_PMU,
         "SYNTHETIC CPU",
     ):
@@ -328,3 +360,12 @@ def test_an_unwritable_target_is_one_line(tmp_path: Path) -> None:
     done = pollscope("report", run, "--out", tmp_path / "nowhere" / "x.html", cwd=tmp_path)
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
+
+
+def test_levels_that_are_partly_words_are_words_all(tmp_path: Path) -> None:
+    levels: tuple[int | str, ...] = (64, "imix")
+    trials = [synthetic.trial(f"t{level}", f"p{level}", 0, {"frame": level}) for level in levels]
+    folder = synthetic.write_run(tmp_path / "run", trials)
+    assert list(current_table(read_run(folder))["factor.frame"]) == ["64", "imix"]
+    assert report_html([read_run(folder)]).startswith("<!DOCTYPE html>")
+    assert (folder / "results.parquet").exists()

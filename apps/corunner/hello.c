@@ -9,7 +9,7 @@
 #include "pmu.h"
 #include "stress_ng.h"
 
-#define PROTOCOL 1
+#define PROTOCOL 2
 
 static json_t *cpus_json(void)
 {

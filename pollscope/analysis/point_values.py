@@ -195,7 +195,11 @@ def level_text(factor: str, level: Level) -> str:
 FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_pps": "load"}
 
 
+def factor_title(factor: str) -> str:
+    """A factor as the head of a column: 'load', 'queues'."""
+    return FACTOR_WORDS.get(factor, factor.removeprefix(KNOB_PREFIX))
+
+
 def levels_text(levels: Mapping[str, Level]) -> str:
     """Levels in words: 'queues 4, load 50 %'."""
-    words = {name: FACTOR_WORDS.get(name, name.removeprefix(KNOB_PREFIX)) for name in levels}
-    return ", ".join(f"{words[name]} {level_text(name, level)}" for name, level in levels.items())
+    return ", ".join(f"{factor_title(name)} {level_text(name, level)}" for name, level in levels.items())

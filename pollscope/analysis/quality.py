@@ -2,8 +2,8 @@
 """What could mislead a reader of a run: one full sentence each, with numbers and what to do about it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sized
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -43,15 +43,16 @@ WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
 
 @dataclass(frozen=True)
 class Caution:
-    """A warning with the word under which it is listed."""
+    """A warning with the word under which it is listed; one `of_host` says what the host is, whatever ran on it."""
 
     topic: str
     text: str
+    of_host: bool = False
 
 
 def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
     """All warnings of a run, the gravest first; each sentence once."""
-    found = [caution for check in CHECKS for caution in check(run, table)]
+    found = [replace(caution, of_host=check in OF_HOST) for check in CHECKS for caution in check(run, table)]
     return list({caution.text: caution for caution in found}.values())
 
 
@@ -116,7 +117,9 @@ def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     for text in texts[:MOST_NOTES]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > MOST_NOTES:
-        yield Caution("noted by the run", f"{len(texts) - MOST_NOTES} more notes stand in run.json under `warnings`.")
+        yield Caution(
+            "noted by the run", f"{_counted(texts[MOST_NOTES:], 'more note')} stand in run.json under `warnings`."
+        )
 
 
 def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -126,7 +129,8 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         reason = next(iter(unsaturated.values()))
         yield Caution(
             "generator",
-            f"100 % load is not the DUT's maximum at {len(unsaturated)} points: {reason}. Add cycles to the workload.",
+            f"100 % load is not the DUT's maximum at {_counted(unsaturated, 'point')}: {reason}. "
+            "Add cycles to the workload.",
         )
     missing: dict[tuple[str, str], list[str]] = {}
     for each in throughputs(run):
@@ -139,9 +143,13 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         worst = max(bound, key=lambda point: bound[point])
         yield Caution(
             "generator",
-            f"At {len(bound)} points the generator did not send what was due (worst: {100 * bound[worst]:.2g} % unsent "
-            f"at {worst}); they show the generator, not the DUT.",
+            f"At {_counted(bound, 'point')} the generator did not send what was due "
+            f"(worst: {100 * bound[worst]:.2g} % unsent at {worst}); they show the generator, not the DUT.",
         )
+
+
+def _counted(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'s' if len(things) != 1 else ''}"
 
 
 def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -224,17 +232,19 @@ def _clocks(facts: HostFacts) -> Iterator[Caution]:
 
 def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     allowed = noise_limits(run).max_gaps_over_100us_per_s
+    noisy: list[str] = []
     for entry in run.meta.get("noise", []):
         seconds = entry.get("duration_ns", 0) / 1e9
         rate = entry.get("over_100us", 0) / seconds if seconds else 0.0
         if rate > NOISY_GAPS_PER_S:
             limit = f"; the spec allows {allowed:g}" if allowed is not None and rate > allowed else ""
-            yield Caution(
-                "host noise",
-                f"CPU {entry.get('cpu')} was away for more than 100 us {rate:.0f} times a second before the run "
-                f"(longest {entry.get('longest_ns', 0) / 1e6:.2g} ms){limit}: maxima and high percentiles show the "
-                "host.",
-            )
+            longest = f"longest {entry.get('longest_ns', 0) / 1e6:.2g} ms{limit}"
+            noisy.append(f"CPU {entry.get('cpu')} {rate:.0f} times a second ({longest})")
+    if noisy:
+        yield Caution(
+            "host noise",
+            f"Away for more than 100 us before the run: {', '.join(noisy)}. Maxima and high percentiles show the host.",
+        )
 
 
 def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -388,6 +398,7 @@ CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _added_cost,
     _instrumentation,
 )
+OF_HOST = (_absent, _machine)
 
 
 def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:

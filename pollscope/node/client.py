@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from pollscope.base.errors import HostError, TrialError
 
-PROTOCOL = 1
+PROTOCOL = 2
 # The events that end a started trial, one way or the other.
 TRIAL_ENDS = ("done", "failed")
 # EAL takes about a second with hugepages, and several to touch the memory of a large --no-huge process.

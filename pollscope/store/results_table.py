@@ -60,6 +60,10 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     kinds = {f"metric.{name}": "float64" for name in metrics} | {f"absent.{name}": "str" for name in metrics}
     words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
     table = table.astype(kinds | dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    for factor in factors:
+        # Levels that are partly words (frame 64 and imix) are words all: a column has one type.
+        if table[factor].dropna().map(lambda level: isinstance(level, str)).nunique() > 1:
+            table[factor] = table[factor].map(str, na_action="ignore")
     if run.meta["row"] is None:  # in words it would be "None"
         table["row"] = pd.Series(None, index=table.index, dtype="str")
     table.attrs.update(pollscope=__version__, rules=RULES)

@@ -2,6 +2,7 @@
 """The figures of the papers and of one's own questions, drawn from run folders."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pollscope.analysis.claims.evaluate import rows_of
@@ -11,14 +12,16 @@ from pollscope.analysis.figures.comparison import draw_comparison
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import Target
+from pollscope.analysis.figures.in_words import comparison_in_words, in_words
 from pollscope.analysis.figures.style import look
-from pollscope.analysis.figures.sweep import asked_figure, default_figure, shown_figures
+from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
 from pollscope.analysis.point_values import factors, measured
 from pollscope.base.names import FIGURES, load
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 __all__ = [
+    "InlineFigure",
     "Target",
     "asked_figure",
     "figure_of",
@@ -54,10 +57,11 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
 
 
 def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
-    """A sentence for each figure of the run's rows that would show this run empty or wrong."""
+    """A sentence for each figure of the run's rows, and of its spec, that would show this run empty or wrong."""
     swept = _swept(run)
     reasons = {each.row: each.misfit(swept) for each in _row_figures(run, paper)}
-    return [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
+    refused = [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
+    return refused if paper is not None else [*refused, *refused_shown(run)]
 
 
 def _row_figures(run: RunFolder, paper: str | None) -> list[PaperFigure]:
@@ -96,15 +100,25 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
         return files.save(drawn, f"{figure.heading}.\n{data.caption}", data.drawn, target)
 
 
-def inline_svg(figure: PaperFigure, run: RunFolder) -> tuple[str, str]:
-    """One figure of a run as SVG without caption and fonts, for a page, and its caption.
+@dataclass(frozen=True)
+class InlineFigure:
+    """A figure for a page: SVG without caption and fonts, its caption, and what it shows in words."""
+
+    svg: str
+    caption: str
+    words: str
+
+
+def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
+    """One figure of a run, for a page.
 
     Raises:
         UsageError: the run folder contradicts its formats.
     """
     data = figure_data(figure.row, run, figure.leaves_out_interruptions)
     with look():
-        return files.svg_text(figure.draw(data), opaque=False), data.caption
+        svg = files.svg_text(figure.draw(data), opaque=False)
+    return InlineFigure(svg, data.caption, in_words(data.drawn))
 
 
 def save_comparison(
@@ -123,10 +137,11 @@ def save_comparison(
         return files.save(draw_comparison(differences), words, difference_rows(differences), target)
 
 
-def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> tuple[str, str]:
-    """A comparison as SVG without caption and fonts, for a page, and its caption."""
+def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> InlineFigure:
+    """A comparison for a page."""
     with look():
-        return files.svg_text(draw_comparison(differences), opaque=False), comparison_caption(differences, [run])
+        svg = files.svg_text(draw_comparison(differences), opaque=False)
+    return InlineFigure(svg, comparison_caption(differences, [run]), comparison_in_words(differences))
 
 
 def comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> str:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from pydantic import ValidationError
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import COLUMN_INCH, LINES, MARKERS, MUTED, absent_panel, interval_line, new_figure
 from pollscope.analysis.figures.sweep_lines import Line, default_show, factor_word, lines_of, title_of
@@ -30,17 +30,37 @@ UNITS = {"load_of_max": "share of the maximum", "load_of_line": "share of line r
 
 
 def shown_figures(run: RunFolder) -> list[PaperFigure]:
-    """The figures that the run's spec asks for by `show:`.
+    """The figures that the run's spec asks for by `show:`, as far as they can be drawn of it.
 
     Raises:
         UsageError: run.json holds one that no spec could ask for.
     """
+    return [figure for figure in _shown(run) if isinstance(figure, PaperFigure)]
+
+
+def refused_shown(run: RunFolder) -> list[str]:
+    """Why figures that the run's spec asks for cannot be drawn of it: it has not the level, or too many lines."""
+    return [refusal for refusal in _shown(run) if isinstance(refusal, str)]
+
+
+def _shown(run: RunFolder) -> list[PaperFigure | str]:
     try:
         asked = [Show.model_validate(each) for each in run.meta.get("spec", {}).get("show", [])]
     except ValidationError as error:
         place = f"{run.path / 'run.json'}: spec.show"
         raise UsageError(f"cannot be read: {error.errors()[0]['msg']}", place) from None
-    return [sweep_figure(show, run) for show in asked]
+    return [_figure_or_refusal(show, run) for show in asked]
+
+
+def _figure_or_refusal(show: Show, run: RunFolder) -> PaperFigure | str:
+    try:
+        figure = sweep_figure(show, run)
+        data = figure_data(figure.row, run, figure.leaves_out_interruptions)
+        for metric in show.y:
+            lines_of(show, metric, data)
+    except UsageError as error:
+        return f"The figure '{title_of(show)}' that the spec asks for is not drawn: {error.what}."
+    return figure
 
 
 def default_figure(run: RunFolder) -> PaperFigure | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lines of a figure that was asked for (`Show`): which samples are on which, and what they are divided by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,8 @@ def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show
     y = given.get("y") or _present(data)
     if x is None or not y:
         return None
+    together = _zipped_with(run, {x, *given.get("by", ())})
+    swept = [name for name in swept if name not in together]
     by = tuple(given["by"]) if given.get("by") else _few(data, [name for name in swept if name != x])
     at = {name: _levels(data[f"factor.{name}"])[0] for name in swept if name not in (x, *by)}
     crowded = f"factor.{x}" in data and _is_crowded(_levels(data[f"factor.{x}"]))
@@ -105,6 +107,11 @@ def _zips(run: RunFolder) -> list[list[str]]:
     return [list(group) for group in run.meta.get("spec", {}).get("zip", [])]
 
 
+def _zipped_with(run: RunFolder, names: Set[str]) -> frozenset[str]:
+    """The other factors that move together with one of these."""
+    return frozenset(name for group in _zips(run) if names & set(group) for name in group) - names
+
+
 def _levels(column: "pd.Series[Any]") -> list[Level]:
     found = [each.item() if hasattr(each, "item") else each for each in column.dropna().unique()]
     return sorted(found, key=level_rank)
@@ -137,7 +144,7 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[Line]:
     if len(lines) > MOST_LINES:
         what = f"{len(lines)} lines cannot be told apart, {MOST_LINES} can"
         raise UsageError(what, "--by", f"hold a factor at one level: --at {by[0]}=LEVEL")
-    base = _base(show, samples)
+    base = _base(show, samples, data.run)
     return [_line(name, found, show, metric, base, data) for name, found in lines.items()]
 
 
@@ -145,7 +152,7 @@ def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
     """The factors whose levels are lines."""
     # What moves together with the x axis, or with a factor that has lines, is told by the name of that.
     named = {show.x, *show.by}
-    told = {name for group in _zips(run) if named & set(group) for name in group if name not in named}
+    told = _zipped_with(run, named)
     every = dict.fromkeys(name for sample in samples for name in sample.levels)
     several = [
         name
@@ -177,19 +184,24 @@ def one_by_definition(sample: PointValues) -> Estimate:
 
 @dataclass(frozen=True)
 class _Base:
-    """What all others are divided by: the samples at one level of a factor."""
+    """What all others are divided by: the samples at one level of a factor, whatever is zipped with it."""
 
     factor: str
     level: Level
     samples: Samples
+    zipped: frozenset[str]
 
     def of(self, sample: PointValues) -> PointValues | None:
         """The sample at the base's level that is equal in all else."""
-        wanted = {**sample.levels, self.factor: self.level}
-        return next((each for each in self.samples if each.levels == wanted), None)
+        wanted = self._others(sample)
+        at_level = (each for each in self.samples if each.levels.get(self.factor) == self.level)
+        return next((each for each in at_level if self._others(each) == wanted), None)
+
+    def _others(self, sample: PointValues) -> dict[str, Level]:
+        return {name: level for name, level in sample.levels.items() if name not in (self.factor, *self.zipped)}
 
 
-def _base(show: Show, samples: Samples) -> _Base | None:
+def _base(show: Show, samples: Samples, run: RunFolder) -> _Base | None:
     if show.ratio_to is None:
         return None
     factor, equals, word = str(show.ratio_to).partition("=")
@@ -202,7 +214,8 @@ def _base(show: Show, samples: Samples) -> _Base | None:
     if len(fitting) > 1:
         both = " and ".join(name for name, _ in fitting)
         raise UsageError(f"{word} is a level of {both}", "--ratio-to", f"say of which: {fitting[0][0]}={word}")
-    return _Base(*fitting[0], samples)
+    factor, level = fitting[0]
+    return _Base(factor, level, samples, _zipped_with(run, {factor}))
 
 
 def _offered(samples: Samples, factor: str) -> str:

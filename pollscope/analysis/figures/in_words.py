@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a figure shows, in words: for screen readers, and for who cannot tell its lines apart."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pollscope.analysis.compare import Difference
+from pollscope.analysis.point_values import levels_text
+from pollscope.base.units import human_number
+from pollscope.metrics.dictionary import metric_dictionary
+
+NOT_LEVELS = ("metric", "unit", "value", "low", "high", "n")
+MOST_DIFFERENCES = 5
+
+
+def in_words(drawn: Sequence[Mapping[str, Any]]) -> str:
+    """The least and the greatest value of each quantity of a figure, with their points; rows as in its CSV file."""
+    quantities: dict[str, list[Mapping[str, Any]]] = {}
+    for row in drawn:
+        mine = quantities.setdefault(str(row["metric"]), [])
+        if row not in mine and math.isfinite(row["value"]):
+            mine.append(row)
+    told = [_quantity(name, rows) for name, rows in quantities.items() if rows]
+    return " ".join(told) or "No value is drawn; the figure says why."
+
+
+def _quantity(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    metric, _, rest = name.partition(" ")
+    title = f"{metric_dictionary()[metric].title} {rest}".strip()
+    least, greatest = (choose(rows, key=lambda row: float(row["value"])) for choose in (min, max))
+    if len(rows) == 1:
+        return f"{title}: {_value(least)}{_where(least)}."
+    if least["value"] == greatest["value"]:
+        return f"{title}: {_value(least)} at each of {len(rows)} points."
+    ends = f"from {_value(least)}{_where(least)} to {_value(greatest)}{_where(greatest)}"
+    return f"{title}: {len(rows)} values, {ends}."
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    if row["unit"] == "ratio":
+        return human_number(row["value"])
+    return metric_dictionary()[str(row["metric"]).partition(" ")[0]].text(row["value"])
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    levels = levels_text({name: level for name, level in row.items() if name not in NOT_LEVELS})
+    return f" at {levels}" if levels else ""
+
+
+def comparison_in_words(differences: Sequence[Difference]) -> str:
+    """The differences that are larger than noise, the largest first."""
+    beyond = [each for each in differences if each.beyond_noise and each.ratio.value > 0]
+    beyond.sort(key=lambda each: -abs(math.log(each.ratio.value)))
+    if not beyond:
+        return f"None of {len(differences)} differences is larger than noise."
+    told = [
+        f"{metric_dictionary()[each.metric].title}{f' at {each.point}' if each.point else ''}: {each.second_name} is "
+        f"{human_number(each.ratio.value)} times {each.first_name}"
+        for each in beyond[:MOST_DIFFERENCES]
+    ]
+    more = f"; and {len(beyond) - len(told)} more" if len(beyond) > len(told) else ""
+    return f"{'; '.join(told)}{more}."

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a page says once about all its runs: the tally of verdicts, cautions, and what holds for every run."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pollscope.analysis.claims.verdict import Verdict, VerdictKind
+from pollscope.analysis.run_section import RunSection
+from pollscope.metrics.dictionary import Metric, metric_dictionary
+
+T = TypeVar("T", bound=Hashable)
+MOST_NAMES = 3
+# One, and several.
+TALLY_WORDS = {
+    VerdictKind.AGREES: ("agrees", "agree"),
+    VerdictKind.DISAGREES: ("disagrees", "disagree"),
+    VerdictKind.INCONCLUSIVE: ("inconclusive", "inconclusive"),
+    VerdictKind.NOT_MEASURABLE: ("not measurable", "not measurable"),
+}
+
+
+@dataclass(frozen=True)
+class Common:
+    """What stands above or below the sections of several runs; `runs` are numbers of sections, from one.
+
+    Attributes:
+        topics: of cautions that runs have by themselves, with the runs.
+        of_hosts: sentences about hosts, with the runs.
+        differs: ways in which every run differs from its paper's experiment.
+        facts: name and text of facts that are the same for every run.
+        absences: metrics that every run lacks for the same reason, by reason.
+    """
+
+    topics: list[tuple[str, list[int]]]
+    of_hosts: list[tuple[str, str, list[int]]]
+    differs: list[str]
+    facts: list[tuple[str, str]]
+    absences: list[tuple[str, str]]
+
+
+def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
+    """How many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
+    counts = Counter(verdict.kind for verdict in verdicts)
+    return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in TALLY_WORDS.items() if counts[kind]]
+
+
+def page_title(sections: Sequence[RunSection]) -> str:
+    """The run's title, or the names of the first few."""
+    names = list(dict.fromkeys(section.name for section in sections))
+    if len(sections) == 1:
+        return sections[0].title
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def common(sections: Sequence[RunSection]) -> Common:
+    """What the sections share; with one run that is cautions about its host alone, all else stands in its section."""
+    topics: dict[str, list[int]] = {}
+    of_hosts: dict[tuple[str, str], list[int]] = {}
+    for number, section in enumerate(sections, start=1):
+        for caution in section.cautions:
+            if caution.of_host:
+                of_hosts.setdefault((caution.topic, caution.text), []).append(number)
+            elif number not in topics.setdefault(caution.topic, []):
+                topics[caution.topic].append(number)
+    told = [(topic, text, runs) for (topic, text), runs in of_hosts.items()]
+    return Common(
+        list(topics.items()),
+        told,
+        _shared(sections, lambda section: section.differs),
+        _shared(sections, lambda section: section.facts),
+        _shared(sections, lambda section: section.absences),
+    )
+
+
+def _shared(sections: Sequence[RunSection], part: Callable[[RunSection], Iterable[T]]) -> list[T]:
+    """What a part of every section has, in the order of the first; nothing with one section."""
+    if len(sections) < 2:
+        return []
+    first, *others = (dict.fromkeys(part(section)) for section in sections)
+    return [each for each in first if all(each in other for other in others)]
+
+
+def by_reason(absences: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Reason and the metrics that are absent for it, so that a reason is read once."""
+    found: dict[str, list[str]] = {}
+    for name, reason in absences:
+        found.setdefault(reason, []).append(name)
+    return list(found.items())
+
+
+def glossary(sections: Sequence[RunSection]) -> dict[str, Metric]:
+    """The metrics that the page names in tables and verdicts, in the order of the dictionary."""
+    used: set[Any] = {name for section in sections for table in section.tables for name in table.metrics}
+    used |= {verdict.claim.metric for section in sections for verdict in section.verdicts}
+    return {name: metric for name, metric in metric_dictionary().metrics.items() if name in used}

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the report page says about one run: cautions, verdicts, figures, points, host; lists and text, no HTML."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from pollscope.analysis.claims import Verdict, evaluate_run
+from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.collected import Delivery, MeansTable, deliveries, means_tables
+from pollscope.analysis.compare import compare_knobs
+from pollscope.analysis.figures import InlineFigure, figures_of, inline_comparison, inline_svg, refused_figures
+from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
+from pollscope.analysis.ground import GroundTable, ground_table
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.papers import citation
+from pollscope.analysis.point_values import (
+    Level,
+    absence,
+    by_point,
+    data_of,
+    factors,
+    level_rank,
+    level_text,
+    levels_text,
+    measured,
+)
+from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
+from pollscope.analysis.searches import Throughput, throughputs
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# Colours of a figure that follow the page from light to dark.
+PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)", PAPER: "var(--paper)"}
+STATISTICS = ("mean", "p50", "p90", "p99", "p999", "max")
+# Titles as a reader sees them, each table narrow enough for paper; it has the metrics that at least one point has.
+TABLES = {
+    "Cycles by point": (
+        "tax_share_running",
+        "tax_share",
+        "interrupted_share",
+        "useful_share",
+        "tax_share_ovs",
+        "tax_share_testpmd",
+        "cycles_per_packet_all",
+        "ipc",
+    ),
+    "Rates by point": (
+        "poll_rate_running_hz",
+        "poll_rate_hz",
+        "sweep_time_ns",
+        "rx_pps",
+        "tx_pps",
+        "offered_pps",
+        "imissed_share",
+        "loss_share",
+    ),
+    "Co-runner by point": (
+        "corunner_rate_running_hz",
+        "corunner_rate_hz",
+        "corunner_bytes_per_s",
+        "corunner_hop_ns",
+        "corunner_ipc",
+        "ipc_with_corunner",
+        "corunner_frequency_hz",
+    ),
+    "Latency by point": ("latency_floor_ns", *(f"latency_{statistic}_ns" for statistic in STATISTICS)),
+    "Latency since sending, by point": tuple(f"latency_sent_{statistic}_ns" for statistic in STATISTICS),
+    "Loss by point": ("loss_share", "lossy_flows_share", "worst_flow_loss_share", "duplicated_share"),
+    "Order by point": (
+        "reordered_share",
+        "reordered_by_3_share",
+        "reordering_extent_mean",
+        "reordering_extent_p99",
+        "reordering_extent_max",
+        "reordering_distance_mean",
+        "reordering_distance_max",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A figure inside the page; `words` say what it shows to who cannot see it."""
+
+    heading: str
+    name: str
+    svg: Markup
+    caption: str
+    words: str
+
+
+@dataclass(frozen=True)
+class PointTable:
+    """The points of a run by rising levels, with those metrics of a kind that at least one point has.
+
+    Attributes:
+        title: what the table is about.
+        factors: those that differ between points, one column each.
+        constants: the levels that all points share, in words.
+        metrics: one column each.
+        rows: of each point its `levels` as text, `n` trials, and `cells` by metric.
+    """
+
+    title: str
+    factors: list[str]
+    constants: str
+    metrics: list[str]
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunSection:
+    """All that the page says about one run."""
+
+    run: RunFolder
+    name: str
+    title: str
+    rows: list[str]
+    mark: str
+    cautions: list[Caution]
+    verdicts: list[Verdict]
+    whys: list[str]
+    differs: list[str]
+    citation: str
+    figures: list[DrawnFigure]
+    tables: list[PointTable]
+    throughputs: list[Throughput]
+    collectors: list[Delivery]
+    collected: list[MeansTable]
+    ground: GroundTable
+    left_out: list[dict[str, Any]]
+    bad_trials: list[dict[str, Any]]
+    absences: list[tuple[str, str]]
+    facts: list[tuple[str, str]]
+    spec_text: str
+
+
+def run_section(run: RunFolder, number: int) -> RunSection:
+    """The section of a run; `number` keeps the ids of its figures apart from those of other runs.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    table = current_table(run)
+    verdicts = evaluate_run(run)
+    papers = sorted({verdict.claim.paper for verdict in verdicts if verdict.claim.paper})
+    return RunSection(
+        run=run,
+        name=", ".join(rows_of(run)) or str(run.meta["spec_name"]),
+        title=str(run.meta.get("title") or run.meta["spec_name"]),
+        rows=rows_of(run),
+        mark=_mark(run, table),
+        cautions=[*cautions(run, table), *(Caution("figure", text) for text in refused_figures(run))],
+        verdicts=verdicts,
+        whys=list(dict.fromkeys(verdict.why for verdict in verdicts if verdict.why)),
+        differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
+        citation="; ".join(citation(paper) for paper in papers),
+        figures=[*_figures(run, number), *_comparisons(run, number)],
+        tables=[found for title in TABLES if (found := _points(table, title)).rows],
+        throughputs=throughputs(run),
+        collectors=deliveries(run),
+        collected=means_tables(run),
+        ground=ground_table(run),
+        left_out=left_out(run),
+        bad_trials=_bad_trials(table),
+        absences=_absences(table, bool(run.meta.get("collectors"))),
+        facts=_facts(run),
+        spec_text=str(run.meta.get("spec_text", "")),
+    )
+
+
+def _mark(run: RunFolder, table: pd.DataFrame) -> str:
+    if bool(table["modelled"].any()):
+        return "modelled"
+    facts = HostFacts(run.meta)
+    return "emulated machines" if facts.emulated else "emulated NIC" if facts.virtual_nic else "hardware"
+
+
+def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
+    found = []
+    for figure in figures_of(run):
+        inline = inline_svg(figure, run)
+        found.append(_drawn(inline, figure.heading, f"r{number}-{figure.row.lower()}"))
+    return found
+
+
+def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
+    """The sides of each knob that the run turned to a few levels."""
+    found = []
+    for knob, differences in compare_knobs(run).items():
+        inline = inline_comparison(differences, run)
+        found.append(_drawn(inline, f"Levels of {knob}, all else equal", f"r{number}-compare-{knob}"))
+    return found
+
+
+def _drawn(inline: InlineFigure, heading: str, name: str) -> DrawnFigure:
+    return DrawnFigure(heading, name, Markup(_embedded(inline.svg, name, heading)), inline.caption, inline.words)
+
+
+def _embedded(svg: str, name: str, heading: str) -> str:
+    """SVG as a part of the page: own ids, colours of the page, a name for screen readers, no XML prologue."""
+    prefix = f"{name}-"
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
+    svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
+    svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}', svg)
+    for colour, variable in PAGE_COLOURS.items():
+        svg = svg.replace(colour, variable)
+    # Width and height of paper give way to the page's; the view box keeps the proportions.
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1, flags=re.DOTALL)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1, flags=re.DOTALL)
+    label = f'aria-label="{Markup.escape(heading)}" aria-describedby="{prefix}words"'
+    return svg.replace("<svg", f'<svg role="img" {label}', 1)
+
+
+def _points(table: pd.DataFrame, title: str) -> PointTable:
+    data = measured(table)
+    present = [name for name in TABLES[title] if data[f"metric.{name}"].notna().any()]
+    names = factors(data)
+    several = [name for name in names if data[f"factor.{name}"].nunique(dropna=False) > 1]
+    rows: dict[tuple[tuple[str, Level], ...], dict[str, Any]] = {}
+    for name in present:
+        for sample in by_point(data, name):
+            row = rows.setdefault(tuple(sample.levels.items()), {"n": len(sample.values), "cells": {}})
+            row["cells"][name] = _cell(name, sample.estimate.value, sample.estimate.low, sample.estimate.high)
+    ranked = sorted(rows, key=lambda levels: _rank(dict(levels), several))
+    constants = {name: level for name, level in dict(ranked[0]).items() if name not in several} if ranked else {}
+    texts = ({name: level_text(name, level) for name, level in levels} for levels in ranked)
+    shown = [rows[levels] | {"levels": text} for levels, text in zip(ranked, texts, strict=True)]
+    return PointTable(title, several, levels_text(constants), present, shown)
+
+
+def _rank(levels: Mapping[str, Level], names: Sequence[str]) -> list[tuple[bool, tuple[float, str]]]:
+    """Where a point stands in a table: by its first factor, then by its second; without a level comes first."""
+    return [(name in levels, level_rank(levels[name]) if name in levels else (0.0, "")) for name in names]
+
+
+def _cell(name: str, value: float, low: float, high: float) -> dict[str, str]:
+    text = metric_dictionary()[name].text
+    interval = f"{text(low)} to {text(high)}" if low != high and low > -float("inf") else ""
+    return {"value": text(value), "interval": interval}
+
+
+def _bad_trials(table: pd.DataFrame) -> list[dict[str, Any]]:
+    bad = table[table["status"] != "ok"]
+    return [
+        {str(key): value for key, value in row.items()} for row in bad[["trial", "status", "reason"]].to_dict("records")
+    ]
+
+
+def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
+    """Absent metrics; those of collectors only when the run had any, or every page would list them all."""
+    if measured(table).empty:
+        return []
+    metrics = metric_dictionary().metrics
+    rows = {name: data_of(table, name) for name in metrics if collected or metrics[name].group != "counted"}
+    return [(name, absence(data, name)) for name, data in rows.items() if data[f"metric.{name}"].isna().all()]
+
+
+def _facts(run: RunFolder) -> list[tuple[str, str]]:
+    """Host, build, node, knobs and noise as name and text, nested values as JSON."""
+    parts = (
+        "host",
+        "build",
+        "node_hello",
+        "testbed",
+        "overrides",
+        "seed",
+        "noise",
+        "maxima",
+    )
+    found = [("pollscope", str(run.meta.get("pollscope", ""))), ("format", str(run.meta["format"]))]
+    found.append(("rules of judgement", rules_text(run)))
+    for part in parts:
+        value = run.meta.get(part)
+        if isinstance(value, Mapping):
+            found += [(f"{part}: {name}", _text(inner)) for name, inner in value.items()]
+        elif value is not None:
+            found.append((part, _text(value)))
+    return [*found, *_knob_facts(run)]
+
+
+def _knob_facts(run: RunFolder) -> list[tuple[str, str]]:
+    """The state of each knob before and after the run, once where it is the same."""
+    before, after = (run.meta.get(f"knobs_{when}") or {} for when in ("before", "after"))
+    found: list[tuple[str, str]] = []
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) == after.get(name):
+            found.append((f"knob {name}, before and after", _text(before[name])))
+        else:
+            sides = (("before", before), ("after", after))
+            found += [(f"knob {name}, {when}", _text(states[name])) for when, states in sides if name in states]
+    return found
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping) and set(value) == {"absent"}:
+        return f"absent, because {value['absent']}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The report in a browser: on a phone, a tablet and a desk, in the dark, by keyboard, and on paper."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+from chromium import Chromium, chromium_or_skip, pages_of
+from test_figures import poll_trials, tax_trials
+
+from pollscope.analysis import report
+from pollscope.analysis.run_section import run_section
+from pollscope.store.run_folder import RunFolder, read_run
+
+WIDTHS_PX = (390, 768, 1280)
+PAPER_PX = 688  # of A4 between margins of 14 mm
+LEAST_TYPE_PX = 9.0
+LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
+UNFOLD = "document.querySelectorAll('details').forEach(each => each.open = true);"
+# Elements that reach beyond the page and are in no box of their own that scrolls.
+CUT = """
+  const width = document.documentElement.clientWidth;
+  return [...document.body.querySelectorAll('*')]
+    .filter(each => !each.closest('%s') && !each.closest('svg *, thead'))
+    .filter(each => each.getBoundingClientRect().right > width + 1)
+    .map(each => each.outerHTML.slice(0, 200));
+"""
+CONTRASTS = """
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const linear = part => part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4;
+  const weights = [0.2126, 0.7152, 0.0722];
+  const light = colour => weights.reduce((sum, weight, i) => sum + weight * linear(numbers(colour)[i]), 0);
+  const clear = colour => numbers(colour)[3] === 0;
+  const behind = each => {
+    while (each && clear(window.getComputedStyle(each).backgroundColor)) each = each.parentElement;
+    return each ? window.getComputedStyle(each).backgroundColor : 'rgb(255, 255, 255)';
+  };
+  const texts = 'p, li, td, th, dt, dd, h1, h2, h3, h4, span, small, summary, a, code, svg text';
+  return [...document.body.querySelectorAll(texts)]
+    .filter(each => each.textContent.trim())
+    .map(each => {
+      const style = window.getComputedStyle(each);
+      const [one, two] = [light(each.closest('svg') ? style.fill : style.color), light(behind(each))];
+      const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+      return [ratio, each.outerHTML.slice(0, 200)];
+    });
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
+    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
+
+
+def _runs(folder: Path, count: int) -> list[RunFolder]:
+    """Runs of two rows in turn, with points that were left out and host facts without a place to break a line."""
+    found = []
+    for number in range(count):
+        row = ("S-F5", "S-F8")[number % 2]
+        trials = (tax_trials, poll_trials)[number % 2]()
+        meta: dict[str, Any] = {
+            "run_id": f"run-{number}",
+            "row": row,
+            "rows": [row],
+            "left_out": [{"point": "queues=4096,load_of_max=1.0", "reason": "x" * 120}],
+            "host": {"cpu_model": "y" * 150},
+            "spec_text": "z" * 300,
+        }
+        found.append(read_run(synthetic.write_run(folder / f"{number}", trials, **meta)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report.report_html(_runs(tmp_path_factory.mktemp("runs"), 2))
+
+
+@pytest.mark.parametrize("width_px", WIDTHS_PX)
+def test_the_page_never_scrolls_sideways(chromium: Chromium, page: str, width_px: int) -> None:
+    script = f"{UNFOLD} return [document.documentElement.scrollWidth, document.documentElement.clientWidth];"
+    scrolled, seen = chromium.measured(page, width_px, script)
+    assert (scrolled, seen) == (width_px, width_px)
+    assert chromium.measured(page, width_px, UNFOLD + CUT % ".wide, pre, .skip") == []
+
+
+def test_figures_on_a_phone_scroll_in_their_box_and_can_be_read(chromium: Chromium, page: str) -> None:
+    script = """return [...document.querySelectorAll('figure')].map(figure => {
+      const box = figure.querySelector('.wide');
+      const type = [...figure.querySelectorAll('svg text')].map(text =>
+        parseFloat(window.getComputedStyle(text).fontSize) * text.getScreenCTM().a).filter(each => each > 0);
+      return [box.scrollWidth, box.clientWidth, Math.min(...type)];
+    });"""
+    for inside, box, type_px in chromium.measured(page, WIDTHS_PX[0], script):
+        assert box < WIDTHS_PX[0] < inside
+        assert type_px > LEAST_TYPE_PX
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_stands_out_from_what_is_behind_it(chromium: Chromium, page: str, dark: bool) -> None:
+    query = "(prefers-color-scheme: dark)"
+    assert query in page
+    shown = page.replace(query, "all" if dark else "not all")
+    found = chromium.measured(shown, WIDTHS_PX[1], UNFOLD + CONTRASTS)
+    assert len(found) > 100
+    assert [(ratio, what) for ratio, what in found if ratio < LEAST_CONTRAST] == []
+
+
+def test_every_box_that_scrolls_is_reached_by_keyboard_and_named(chromium: Chromium, page: str) -> None:
+    script = """return [...document.querySelectorAll('*')]
+      .filter(each => ['auto', 'scroll'].includes(window.getComputedStyle(each).overflowX))
+      .filter(each => each.tabIndex !== 0 || !(each.ariaLabel || each.ariaLabelledByElements))
+      .map(each => each.outerHTML.slice(0, 200));"""
+    assert chromium.measured(page, WIDTHS_PX[0], UNFOLD + script) == []
+
+
+def test_every_figure_is_described_by_words_that_are_there(chromium: Chromium, page: str) -> None:
+    script = """return [...document.querySelectorAll('figure svg')].map(svg =>
+      [svg.getAttribute('aria-label'), document.getElementById(svg.getAttribute('aria-describedby')).textContent]);"""
+    found = chromium.measured(page, WIDTHS_PX[0], script)
+    assert [label for label, _ in found] == [
+        "S-F5. Useful cycles and polling tax of one core against offered load",
+        "S-F8. Poll rate of one core without traffic against the number of RX queues",
+    ]
+    assert all("values, from" in words for _, words in found)
+
+
+def test_headings_go_down_one_level_at_a_time(chromium: Chromium, page: str) -> None:
+    script = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(each => Number(each.tagName[1]));"
+    levels = chromium.measured(page, WIDTHS_PX[1], script)
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+
+
+def test_no_table_is_cut_on_paper(chromium: Chromium, page: str) -> None:
+    assert "@media print" in page
+    on_paper = page.replace("@media print", "@media all")
+    assert chromium.measured(on_paper, PAPER_PX, UNFOLD + CUT % ".skip") == []
+
+
+def test_21_runs_are_under_40_pages_on_paper(
+    chromium: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs in turn, which are analysed once: what 21 different ones would say takes as much room."""
+    runs = _runs(tmp_path, 2)
+    sections = {run.run_id: run_section(run, number) for number, run in enumerate(runs)}
+    monkeypatch.setattr(report, "run_section", lambda run, _number: sections[run.run_id])
+    target = tmp_path / "page.html"
+    target.write_text(report.report_html([runs[number % 2] for number in range(21)]), encoding="utf-8")
+    assert 10 < pages_of(chromium.printed(target)) < 40
