@@ -3,7 +3,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from pollscope.base.errors import HostError
@@ -132,8 +131,8 @@ class _Place:
         return {cpu.physical for cpu in self._cpus.values()}
 
 
-def last_level_mates(cpu: int, sys: Path = SYS) -> set[int]:
+def last_level_mates(cpu: int) -> set[int]:
     """The CPUs behind the same last-level cache, this one among them; only itself where the kernel does not say."""
-    caches = (sys / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
+    caches = (SYS / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
     levels = [(read_int(cache / "level") or 0, read_text(cache / "shared_cpu_list") or "") for cache in caches]
     return set(parse_list(max(levels)[1])) if levels else {cpu}
