@@ -32,6 +32,7 @@ COMMANDS = {
     "report": "One self-contained HTML page from run folders.",
     "figures": "Draw the papers' figures from run folders.",
     "claims": "A verdict per claim, with the numbers behind it.",
+    "explain": "What limits the DUT at each point, with the evidence.",
     "compare": "Two runs, or the levels of a factor, side by side.",
     "history": "Where a metric changed its level over the runs of a spec.",
     "query": "SQL over all runs of a results folder.",
