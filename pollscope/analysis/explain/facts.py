@@ -162,12 +162,13 @@ class PointFacts:
 
     @property
     def has_idle_polls(self) -> bool:
-        """Whether the busiest lcore has time for more visits: it neither works nor waits for a lock.
+        """Whether all lcores that read RX queues have time for more visits: they neither work nor wait for a lock.
 
         Raises:
             NotMeasured: the trials have no cycles.
         """
-        return self.busiest.busy + self.busiest.waiting < BUSY_AND_LOSING_SHARE
+        readers = [core for core in self.cores if core.role == "dispatcher"] or self.cores
+        return all(core.busy + core.waiting < BUSY_AND_LOSING_SHARE for core in readers)
 
     @cached_property
     def cores(self) -> list[CoreLoad]:
