@@ -82,6 +82,14 @@ TABLE = [
     ("turbostat.dies.txt", "socket0/die1/core3", "core_temperature", [53]),
     ("turbostat.dies.txt", "socket0/die1", "die_c6_residency", [0.13]),
     ("turbostat.dies.txt", "socket0", "package_power", [150.25]),
+    ("turbostat.show.txt", "socket0", "umhz0_0", [1800e6]),
+    ("turbostat.show.txt", "cpu0", "poll_plus_entries", [2]),
+    ("turbostat.show.txt", "cpu1", "c1_minus_entries", [4]),
+    ("turbostat.show.txt", "cpu1", "c1_plus_entries", [7]),
+    ("turbostat.summary-demotion.txt", "system", "c1_plus_entries", [11]),
+    ("turbostat.summary-demotion.txt", "system", "poll_plus_entries", [5]),
+    ("turbostat.tab.txt", "cpu0", "busy_frequency", [2500e6]),
+    ("turbostat.tab.txt", "system", "average_frequency", [60e6]),
     ("pcm.dies.csv", "socket0", "instructions_per_cycle", [1.5, 1.5]),
     ("pcm.dies.csv", "socket0/die0", "instructions_per_cycle", [1.1, 1.2]),
     ("pcm.dies.csv", "socket0/die1", "instructions_per_cycle", [1.9, 2.0]),
@@ -322,3 +330,20 @@ def test_turbostat_without_the_usual_columns() -> None:
     assert values(readings, "socket0", "package_power") == [150.5]
     with pytest.raises(ParseError, match="no turbostat header"):
         read_text("turbostat", "New_Thing\tOther_Thing\n7\t8\n")
+
+
+@pytest.mark.parametrize("rows", ["12.5\t2000\n25.0\t2100\n", "12.5\t2000\n25.0\t2100\nBusy%\tBzy_MHz\n7.5\t1000\n"])
+def test_rows_of_turbostat_that_name_no_cpu_are_refused(rows: str) -> None:
+    """`--show Busy%,Bzy_MHz` prints the mean and then every CPU: only the first is the system's."""
+    with pytest.raises(ParseError, match="several rows under one header, and none names its CPU") as error:
+        read_text("turbostat", f"Busy%\tBzy_MHz\n{rows}")
+    assert (error.value.where, error.value.remedy) == (
+        "text:3",
+        "record with --show CPU,COLUMN,..., or with --Summary --header_iterations 1",
+    )
+
+
+@pytest.mark.parametrize("rows", ["", "zero\t12\n", "CPU\tAvg_MHz\n"])
+def test_a_header_of_turbostat_without_a_row_is_a_failure(rows: str) -> None:
+    with pytest.raises(ParseError, match="no row below its header is understood"):
+        read_text("turbostat", f"CPU\tAvg_MHz\n{rows}")
