@@ -10,6 +10,7 @@ import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
 
 from pollscope.collectors.parsers import qemu_vtd
+from pollscope.collectors.parsers.pcm import power
 from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
 from pollscope.collectors.sample import Value
@@ -97,6 +98,25 @@ TABLE = [
     ("pcm.dies.csv", "socket0", "upi0_in", [12.5e6, 13.5e6]),
     ("pcm.dies.csv", "socket0", "upi0_in_share", [0.07, 0.08]),
     ("pcm.dies.csv", "socket0", "upi0_out", [3.25e6, 3.5e6]),
+    ("pcm-power.units.txt", "socket0", "thermal_headroom", [37]),
+    ("pcm-power.units.txt", "socket0", "uncore_frequency", [2.2e9]),
+    ("pcm-power.units.txt", "socket0", "core_frequency", [2.95e9]),
+    ("pcm-power.units.txt", "socket0", "core_power_license_0_share", [0.995]),
+    ("pcm-power.units.txt", "socket0/upi_port1", "l0p_tx_cycles_share", [0.125]),
+    ("pcm-power.units.txt", "socket0/channel2", "rank0_cke_off_residency_share", [0.125]),
+    ("pcm-power.units.txt", "socket0/power_unit3", "freq_band_0_cycles_share", [0.75]),
+    ("pcm-power.units.txt", "socket0/die1", "limited_by_power", [1]),
+    ("pcm-power.units.txt", "socket0/die1", "limited_by_frequency", [0]),
+    ("pcm-power.units.txt", "socket0/die0", "limited_by_power", [0]),
+    ("pcm-power.units.txt", "socket0/die1", "modules_limited_by_power", [5]),
+    ("pcm-power.units.txt", "socket0/die1", "modules_limited_by_power_rapl", [3]),
+    ("pcm-power.units.csv", "socket0", "thermal_headroom", [37, 36]),
+    ("pcm-power.units.csv", "socket0", "uncore_frequency", [2.2e9, 2.4e9]),
+    ("pcm-power.units.csv", "socket0", "core_power_license_0_share", [0.995, 0.985]),
+    ("pcm-power.units.csv", "socket0/channel2", "dramclocks", [933, 934]),
+    ("pcm-power.units.csv", "socket0/channel2", "rank1_cke_off_residency_share", [0.25, 0.25]),
+    ("pcm-power.units.csv", "socket0/die1", "limited_by_thermal", [0, 1]),
+    ("pcm-power.units.csv", "socket0/die1", "modules_limited_by_power_rapl", [3, 0]),
     ("pcm-memory.ranks.csv", "socket0/channel1/rank1", "dram_read", [1.5e6]),
     ("pcm-memory.ranks.csv", "socket0/channel0/rank1", "dram_write", [7.25e6]),
     ("pcm-memory.ranks.txt", "socket0/channel2/rank1", "dram_read", [12.5e6]),
@@ -127,6 +147,13 @@ def test_the_form_gives_its_numbers(name: str, unit_path: str, metric: str, want
     parser, *label, _ = name.split(".")
     found = values(read_file(parser, OWN / name, "".join(label)), unit_path, metric)
     assert found == [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
+
+
+def test_what_pcm_power_prints_beside_known_lines_is_counted() -> None:
+    origin = Origin("text")
+    text = "S0; Watts: 70.00; \nS0; This PCU profile is not supported on your processor\nsomething else\nS0; Watts\n"
+    assert values(power.parse(iter(text.splitlines(keepends=True)), origin), "socket0", "package_power") == [70]
+    assert origin.problems.count == 3
 
 
 def test_units_of_forms() -> None:
