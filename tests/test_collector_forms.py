@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
 
-from pollscope.collectors.parsers import qemu_vtd
+from pollscope.collectors.parsers import nic_tools, qemu_vtd
 from pollscope.collectors.parsers.pcm import power
 from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
@@ -71,6 +71,19 @@ TABLE = [
     ("neohost.table.txt", "device:table", "pcie_inbound_bw_utilization", [87.4336]),
     ("neohost.table.txt", "device:table", "tx_packet_rate_bottleneck", [117.8848e6]),
     ("neohost.table.txt", "device:table", "line_transmitted_loop_back", [5]),
+    ("mlxconfig.txt", "device", "LOG_MAX_OUTSTANDING_WQE", [None]),
+    ("mlxconfig.txt", "device", "LOG_MAX_OUTSTANDING_WQE.next_boot", [7]),
+    ("mlxconfig.extended.txt", "device:extended", "MAX_ACC_OUT_READ", [44]),
+    ("mlxconfig.extended.txt", "device:extended", "MAX_ACC_OUT_READ.next_boot", [55]),
+    ("mlxconfig.extended.txt", "device:extended", "MEMIC_SIZE_LIMIT.number", [1]),
+    ("mlxconfig.extended.txt", "device:extended", "PCI_WR_ORDERING", ["force_relax"]),
+    ("mlxconfig.extended.txt", "device:extended", "PCI_WR_ORDERING.next_boot", ["per_mkey"]),
+    ("mlxconfig.extended.txt", "device:extended", "Cx6Dx_esp_mode", ["False"]),
+    ("mlxconfig.extended.txt", "device:extended", "HOST_CHAINING_DESCRIPTORS", [None]),
+    ("mlxconfig.extended.txt", "device:extended", "ADVANCED_POWER_SETTINGS", [None]),
+    ("mlxconfig.extended.txt", "device:extended", "PCI_ATOMIC_MODE.number", [0]),
+    ("mlxconfig.default.txt", "device:default", "CQE_COMPRESSION", [None]),
+    ("mlxconfig.default.txt", "device:default", "CQE_COMPRESSION.next_boot.number", [1]),
     ("turbostat.summary.txt", "system", "package_power", [150.25]),
     ("turbostat.summary.txt", "system", "busy_share", [0.6]),
     ("turbostat.summary.txt", "system", "c6_entries", [300]),
@@ -147,6 +160,15 @@ def test_the_form_gives_its_numbers(name: str, unit_path: str, metric: str, want
     parser, *label, _ = name.split(".")
     found = values(read_file(parser, OWN / name, "".join(label)), unit_path, metric)
     assert found == [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
+
+
+def test_what_mlxconfig_says_of_the_next_boot_is_not_the_present() -> None:
+    readings = read_file("mlxconfig", OWN / "mlxconfig.txt")
+    assert reason(readings, "device", "LOG_MAX_OUTSTANDING_WQE") == "mlxconfig printed no current value (option -e)"
+    origin = Origin("text")
+    text = "Configurations:  Default  Current  Next Boot\n   CQE_COMPRESSION  1  2  3\n   TORN_SETTING  1\n"
+    list(nic_tools.parse_mlxconfig(iter(text.splitlines(keepends=True)), origin))
+    assert origin.problems.first == ["text:3: no row of 3 values: 'TORN_SETTING  1'"]
 
 
 def test_what_pcm_power_prints_beside_known_lines_is_counted() -> None:

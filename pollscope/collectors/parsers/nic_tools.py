@@ -22,6 +22,9 @@ from pollscope.collectors.parsing import (
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
 _LIMIT = float(1 << 63)
+_CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
+# RO: read only; *: the next boot's value differs. What is said below the table is not indented.
+_CONFIG_ROW = re.compile(r"(?:RO)?[ *]+([A-Za-z]\w{2,}(?:\[\d+\])?)(?:\s+(.*))", re.ASCII)
 _READABLE_UNITS = {
     "ns": ("s", 1e-9),
     "gb/s": ("B/s", 1e9 / 8),
@@ -145,9 +148,9 @@ def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
 
 
 def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Rows `NAME VALUE` of every device of `mlxconfig -d DEVICE query` (with -e: NAME DEFAULT CURRENT NEXT; the current
-    value counts).
+    """Rows of every device of `mlxconfig -d DEVICE -e query`: a name, and its default, current and next boot's value.
 
+    What holds now is under NAME, what the next boot brings under NAME.next_boot; without -e mlxconfig prints only that.
     Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
 
     Raises:
@@ -155,23 +158,36 @@ def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     path = f"device:{origin.label}" if origin.label else "device"
     devices: dict[str, list[tuple[SourceMetric, Value, str]]] = {}
-    column, complaint = 1, ""
-    for _, text in numbered(lines, origin):
-        words = text.replace("*", " ").split()
-        if "Default" in words and "Current" in words:
-            column = 2
-        if words and words[0] == "RO":
-            words = words[1:]
-        if len(words) > column and re.fullmatch(r"[A-Z][A-Z0-9_]{2,}(?:\[\d+\])?", words[0]):
-            devices.setdefault(path, []).extend(_config_cells(words[0], words[column]))
-        elif len(words) == 2 and words[0] == "Device:" and not origin.label:
+    columns: list[str] = []
+    complaint = ""
+    for number, text in numbered(lines, origin):
+        words = text.split()
+        row = _CONFIG_ROW.fullmatch(text) if columns else None
+        if words[:1] == ["Configurations:"]:
+            columns = [slug(name) for name in _CONFIG_COLUMN.findall(text)]
+        elif words[:1] == ["Device:"] and len(words) == 2 and not origin.label:
             path = f"device:{words[1]}"
-        elif words and words[0] == "-E-":
+        elif words[:1] == ["-E-"]:
             complaint = f": {text.strip()[:120]}"
+        elif row:
+            values = row[2].split()
+            if len(values) == len(columns):
+                devices.setdefault(path, []).extend(_settings(row[1], dict(zip(columns, values, strict=True))))
+            else:
+                origin.leave_out(number, f"no row of {len(columns)} values: {text.strip()[:60]!r}")
     if not devices:
-        raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE query")
+        raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE -e query")
     for device, cells in devices.items():
         yield reading(origin.now(), device, cells)
+
+
+def _settings(name: str, values: dict[str, str]) -> Iterator[tuple[SourceMetric, Value, str]]:
+    if "current" in values:
+        yield from _config_cells(name, values["current"])
+    else:
+        yield SourceMetric(name, "", Kind.STATE), None, "mlxconfig printed no current value (option -e)"
+    if "next_boot" in values:
+        yield from _config_cells(f"{name}.next_boot", values["next_boot"])
 
 
 def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, str]]:
@@ -181,7 +197,7 @@ def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, s
         yield (
             SourceMetric(name, "", Kind.STATE),
             None,
-            f"an array: query {name}{text.removeprefix('Array')}",
+            f"an array: query {name.removesuffix('.next_boot')}{text.removeprefix('Array')}",
         )
     elif text == "N/A":
         yield SourceMetric(name, "", Kind.STATE), None, "mlxconfig: N/A"
