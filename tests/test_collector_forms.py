@@ -13,7 +13,7 @@ from pollscope.collectors.parsers import nic_tools, qemu_vtd
 from pollscope.collectors.parsers.pcm import power
 from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
-from pollscope.collectors.sample import Value
+from pollscope.collectors.sample import Kind, Value
 
 TABLE = [
     ("perf.cgroups.csv", "socket0/cgroup:system.slice/dut.service", "task-clock", [0.15236]),
@@ -71,6 +71,27 @@ TABLE = [
     ("neohost.table.txt", "device:table", "pcie_inbound_bw_utilization", [87.4336]),
     ("neohost.table.txt", "device:table", "tx_packet_rate_bottleneck", [117.8848e6]),
     ("neohost.table.txt", "device:table", "line_transmitted_loop_back", [5]),
+    ("neohost.table.txt", "device:table", "chip_frequency", [429996500]),
+    ("ethtool.ena.txt", "port:ena", "conntrack_allowance_available", [136812]),
+    ("pcm-sensor-server.units.txt", "socket0/core0/thread0", "l3_cache_occupancy", [7 * 1024]),
+    ("pcm-sensor-server.units.txt", "socket0/core0/thread0", "local_memory_bandwidth", [5e6]),
+    ("pcm-sensor-server.units.txt", "system", "measurement_interval", [1.000123]),
+    ("pcm-sensor-server.units.txt", "socket0/core0/thread0", "cstateresidency.6", [0.25]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0", "iotlb_hits", [50, 51]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0", "iotlb_misses", [6, 7]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0/part1", "dma_read", [201, 211]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0/part1", "ib_write_transactions", [301, 311]),
+    ("pcm-iio.behind.txt", "socket0/stack1:PCIe1/part0", "device", ["0000:17:00.0"]),
+    ("pcm-iio.behind.txt", "socket0/stack1:PCIe1", "device", ["0000:18:00.0"]),
+    ("perf.topdown.json", "cpu3", "tma_retiring", [12.5]),
+    ("perf.topdown.json", "cpu3", "tma_frontend_bound", [20.5]),
+    ("perf.topdown.json", "cpu3", "topdown-fe-bound", [41]),
+    ("perf.topdown.json", "cpu3", "TOPDOWN.SLOTS", [2513]),
+    ("perf.topdown.json", "cpu3", "IDQ.MITE_UOPS", [7]),
+    ("perf.topdown.csv", "socket0", "tma_retiring", [12.5]),
+    ("perf.topdown.csv", "socket0", "tma_frontend_bound", [20.5]),
+    ("perf.topdown.csv", "socket0", "TOPDOWN.SLOTS", [2513]),
+    ("perf.topdown.csv", "socket0", "topdown-fe-bound", [41]),
     ("mlxconfig.txt", "device", "LOG_MAX_OUTSTANDING_WQE", [None]),
     ("mlxconfig.txt", "device", "LOG_MAX_OUTSTANDING_WQE.next_boot", [7]),
     ("mlxconfig.extended.txt", "device:extended", "MAX_ACC_OUT_READ", [44]),
@@ -162,6 +183,25 @@ def test_the_form_gives_its_numbers(name: str, unit_path: str, metric: str, want
     assert found == [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
 
 
+def test_an_allowance_that_is_left_is_a_level() -> None:
+    (port, _) = read_file("ethtool", OWN / "ethtool.ena.txt")
+    kinds = {metric.name: metric.kind for metric in port.metrics}
+    assert kinds["conntrack_allowance_available"] is Kind.GAUGE
+    assert kinds["bw_in_allowance_exceeded"] is Kind.COUNTER
+
+
+def test_rows_of_perf_iostat_without_a_header_are_refused() -> None:
+    with pytest.raises(ParseError, match="rows without a header") as error:
+        read_text("perf-iostat", "     1.000123456 0000:5d           1           3           0           2\n")
+    assert (error.value.where, error.value.remedy) == ("text:1", "count with the collector perf-uncore or pcm-iio")
+
+
+def test_json_of_perf_that_cannot_be_repaired_is_refused() -> None:
+    with pytest.raises(ParseError, match="broken JSON") as error:
+        read_text("perf", '{"counter-value" : "7.000000" "unit" : "", "event" : "cycles"}\n')
+    assert error.value.remedy == "record with -x';': some versions of perf 6 put commas wrongly with -j"
+
+
 def test_what_mlxconfig_says_of_the_next_boot_is_not_the_present() -> None:
     readings = read_file("mlxconfig", OWN / "mlxconfig.txt")
     assert reason(readings, "device", "LOG_MAX_OUTSTANDING_WQE") == "mlxconfig printed no current value (option -e)"
@@ -184,6 +224,16 @@ def test_units_of_forms() -> None:
         return {m.unit for reading in read_file(parser, OWN / name) for m in reading.metrics if m.name == metric}
 
     assert unit("pcm-iio.peers.csv", "ib_p2p_write") == {"B/s"}
+    assert unit("pcm-iio.apart.csv", "ib_write_transactions") == {"1/s"}
+    assert unit("neohost.table.txt", "chip_frequency") == {"Hz"}
+    assert unit("pcm-sensor-server.units.txt", "dram_writes") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "memory_controller_io_requests") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "incoming_data_traffic_on_link_0") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "pcie_read_bytes") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "package_joules_consumed") == {"J"}
+    assert unit("pcm-sensor-server.units.txt", "thermal_headroom") == {"degC"}
+    assert unit("pcm-sensor-server.units.txt", "measurement_interval") == {"s"}
+    assert unit("perf.topdown.json", "tma_retiring") == {"%"}
     assert unit("pcm-memory.cxl.csv", "pmm_mm_bw_dram_bw") == {"1"}
     assert unit("ethtool.vmxnet3.txt", "ucast bytes tx") == {"B"}
     assert unit("ethtool.drivers.txt", "rx_65_to_127_bytes") == {"1"}

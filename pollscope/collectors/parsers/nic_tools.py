@@ -125,7 +125,10 @@ def _neohost_cell(entry: dict[str, Any]) -> tuple[SourceMetric, Value, str]:
     name = slug(entry["name"])
     text = str(entry.get("value", ""))
     text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
-    unit, scale = _READABLE_UNITS.get(str(entry.get("units", "")).strip("[] ").lower(), ("1", 1))
+    printed = str(entry.get("units", "")).strip("[] ").lower()
+    if not printed and name == "chip_frequency":  # 429.9965 of a ConnectX-5: MHz, which the tool does not print
+        printed = "mhz"
+    unit, scale = _READABLE_UNITS.get(printed, ("1", 1))
     metric = SourceMetric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
     return metric, *scaled(parse_cell(text, wrapped=_LIMIT), scale)
 
