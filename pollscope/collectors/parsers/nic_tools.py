@@ -23,6 +23,8 @@ from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, read
 
 _LIMIT = float(1 << 63)
 _CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
+# What stands around the rows: which device it is, rulers, and what the asterisk means.
+_CONFIG_TITLE = re.compile(r"Device #\d+:|-+|(?:Device type|Name|Description|Device|PCI device):.*|The '\*' shows.*")
 # RO: read only; *: the next boot's value differs. What is said below the table is not indented.
 _CONFIG_ROW = re.compile(r"(?:RO)?[ *]+([A-Za-z]\w{2,}(?:\[\d+\])?)(?:\s+(.*))", re.ASCII)
 _READABLE_UNITS = {
@@ -69,7 +71,7 @@ def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     text = "\n".join(clean(line) for line in without_mark(lines, origin))
     first = text.find("{")
-    samples = _neohost_tables(text) if "|| Counter Name" in text else _neohost_documents(text, first, origin)
+    samples = _neohost_tables(text, origin) if "|| Counter Name" in text else _neohost_documents(text, first, origin)
     path, found = f"device:{origin.label}" if origin.label else "device", False
     for sample, entries in enumerate(samples):
         if entries:
@@ -94,17 +96,35 @@ def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[d
             return
         yield [*_entries(document, "counters", "counter"), *_entries(document, "analysis", "analysisAttribute")]
         start = text.find("{", end)
+    _leave_out_rest(text, end, origin)
 
 
-def _neohost_tables(text: str) -> Iterator[list[dict[str, Any]]]:
+def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]:
     """The two halves of every table; rows of the right one stand beside rows of the left one and mean others.
 
     || Level 0 MTT Cache Hit || 3,495,893 ||| PCIe Avg Latency || 800 [NS] ||
     """
+    number = 1 + text.partition("|| Counter Name")[0].count("\n")
     for table in text.split("|| Counter Name")[1:]:
-        rows = [half.split("||") for line in table.split("\n")[1:] for half in _halves(line)]
-        pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
-        yield [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
+        _, *lines = table.split("\n")
+        found = [row for line in lines for row in _table_rows(line)]
+        for offset, line in enumerate(lines, number + 1):
+            if not _table_rows(line) and not _is_title(line.strip()):
+                origin.leave_out(offset, f"no row of two values: {line.strip()[:60]!r}")
+        number += len(lines)
+        yield found
+
+
+def _is_title(line: str) -> bool:
+    """Whether a line is a ruler or the title of a group of rows, or blank."""
+    return not line.strip("=") or (line.startswith("||") and not any(map(str.isdigit, line)))
+
+
+def _table_rows(line: str) -> list[dict[str, Any]]:
+    """What the two halves of a line say."""
+    rows = [half.split("||") for half in _halves(line)]
+    pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
+    return [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
 
 
 def _halves(line: str) -> list[str]:
@@ -138,7 +158,15 @@ def _json(lines: Iterable[str], origin: Origin) -> Any:
     start = text.find("{")
     if start < 0:
         raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
-    return _decoded(text, start, origin)[0]
+    document, end = _decoded(text, start, origin)
+    _leave_out_rest(text, end, origin)
+    return document
+
+
+def _leave_out_rest(text: str, end: int, origin: Origin) -> None:
+    """Counts what stands after the last document."""
+    if rest := text[end:].strip():
+        origin.leave_out(1 + text.count("\n", 0, end), f"no document: {rest[:60]!r}")
 
 
 def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
@@ -172,12 +200,10 @@ def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             path = f"device:{words[1]}"
         elif words[:1] == ["-E-"]:
             complaint = f": {text.strip()[:120]}"
-        elif row:
-            values = row[2].split()
-            if len(values) == len(columns):
-                devices.setdefault(path, []).extend(_settings(row[1], dict(zip(columns, values, strict=True))))
-            else:
-                origin.leave_out(number, f"no row of {len(columns)} values: {text.strip()[:60]!r}")
+        elif row and len(values := row[2].split()) == len(columns):
+            devices.setdefault(path, []).extend(_settings(row[1], dict(zip(columns, values, strict=True))))
+        elif columns and words and not _CONFIG_TITLE.fullmatch(text.strip()):
+            origin.leave_out(number, f"no row of {len(columns)} values: {text.strip()[:60]!r}")
     if not devices:
         raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE -e query")
     for device, cells in devices.items():

@@ -63,6 +63,7 @@ _LISTED = re.compile(r"\s*(IIO Stack\s+\d+\s*-.*?)\s+(?:domain 0x|root bus:).*")
 # below a box: |0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom ...; Part: 0, 1
 # Without Part: a device behind a bridge, whose part is not printed.
 _DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|\s*Gen(?:.*;\s*Part:\s*([\d, ]+))?")
+_RULER = re.compile(r"[\s|_-]*")
 _BEHIND = SourceMetric("device", "", Kind.STATE)
 _STAMP_CHARACTERS = len("2026-11-20,15:39:40.152,")
 _END = "the end of the log"
@@ -443,6 +444,8 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
                 yield reading(t_ns, path, [(_BEHIND, device[1].lower(), "")])
         elif stack and _PART.match(cells[0]):
             yield from _box_row(cells, (t_ns, stack, columns), line, origin)
+        elif not _RULER.fullmatch(text):
+            origin.leave_out(line, f"neither a part nor a device: {text.strip()[:60]!r}")
 
 
 def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) -> Iterator[tuple[int, str]]:
