@@ -157,7 +157,7 @@ def test_bad_corunner_is_refused_with_line_and_key(cli: Cli, change: tuple[str, 
 def test_dut_and_corunner_are_measured_over_one_window(cli: Cli, build_dir: Path) -> None:
     cli.node = build_dir / "pollscope-node"
     text = ALONE.replace("dut_core: idle, feed: none", "feed: infinite").replace("count: 3", "count: 1")
-    done = cli("run", cli.spec(text))
+    done = cli("run", cli.spec(text), "--set", "noise.extra_blocks=0")
     assert done.returncode == 0, done.stderr + done.stdout
     trial = cli.only_run().trials[-1]  # noise may have asked for more
     ours, nodes = trial["corunner"]["result"]["window"], trial["result"]["window"]
