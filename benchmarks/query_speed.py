@@ -57,7 +57,7 @@ def write_runs(results: Path) -> None:
         (folder / "trials.jsonl").touch()
         table = many.assign(run_id=run_id)
         table[numbers] *= 1 + 1e-3 * chance.standard_normal((ROWS, len(numbers)))
-        table.attrs = stamp(folder, RULES)
+        table.attrs.update(stamp(folder, RULES))
         table.to_parquet(folder / TABLE_FILE, index=False)
 
 
