@@ -36,6 +36,11 @@ class Diagnosis:
         return [finding for finding in self.findings if finding.kind in kinds]
 
     @property
+    def telling(self) -> list[Finding]:
+        """Those that limit, and those that may."""
+        return [*self.of(Kind.LIMITS), *self.of(Kind.OPEN)]
+
+    @property
     def summary(self) -> str:
         """What limits the point, in words."""
         limits = [finding.stage for finding in self.of(Kind.LIMITS)]

@@ -4,7 +4,7 @@
 They come from a run's trials (run_facts.py) or from a paper's table (paper_facts.py); a rule cannot tell which.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
@@ -48,7 +48,7 @@ class PointFacts:
         label: its levels in words.
         params: parameters of its trials (docs/spec.md).
         values: metric -> one value for each trial that has it.
-        absent: metric -> why no trial has it; `not_there` for those that it does not name.
+        why_absent: tells of a metric why no trial has it; `not_there` where it is None.
         loads: of each trial, the DUT's lcores; empty where none has cycles, `no_loads` says why.
         visits_filled: of each trial, of the fullest queue: packets over what its visits could have taken.
         links: (name of the line, metric of what goes over it, bits a second); `no_link` says why there is none.
@@ -66,7 +66,7 @@ class PointFacts:
     label: str
     params: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    absent: Mapping[str, str] = field(default_factory=dict)
+    why_absent: Callable[[str], str] | None = None
     not_there: str = "it is not in the record"
     loads: Sequence[Sequence[CoreLoad]] = ()
     no_loads: str = ""
@@ -90,7 +90,7 @@ class PointFacts:
             NotMeasured: no trial has it.
         """
         if not self.values.get(metric):
-            raise NotMeasured(self.absent.get(metric) or self.not_there)
+            raise NotMeasured(self.why_absent(metric) if self.why_absent else self.not_there)
         return fmean(self.values[metric])
 
     def known(self, metric: str) -> float | None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The facts of every point of a run, from its trial records and its table of metrics."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,7 +13,7 @@ from pollscope.analysis.explain.facts import CoreLoad, PointFacts
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import absence, level_rank, levels_text, measured
 from pollscope.analysis.saturation import unsaturated_points
-from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, nonzero
+from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
@@ -27,46 +29,69 @@ def run_facts(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
         UsageError: a trial contradicts the protocol.
     """
     records: dict[str, Record] = {str(record["trial"]): record for record in last_attempts(run.trials)}
-    whole = _whole_run(run, table)
+    whole = _whole_run(run)
     unsaturated = unsaturated_points(table)
     found: list[tuple[Record, PointFacts]] = []
     for point, rows in measured(table).groupby("point", sort=False):
-        own: list[Record] = [records[str(name)] for name in rows["trial"]]
-        known = replace(whole, not_its_maximum=unsaturated.get(str(point), ""), **_of_point(run, own[0]))
-        single = [_facts(known, rows.iloc[[index]], [record]) for index, record in enumerate(own)]
-        together = _facts(known, rows, own)
-        found.append((own[0]["factors"], replace(together, trials=single if len(single) > 1 else ())))
+        trials = _trials(rows, records)
+        first = trials[0].record
+        known = replace(
+            whole,
+            not_its_maximum=unsaturated.get(str(point), ""),
+            why_absent=partial(absence, rows),
+            **_of_point(run, first),
+        )
+        single = [_facts(known, [trial]) for trial in trials] if len(trials) > 1 else []
+        found.append((first["factors"], replace(_facts(known, trials), trials=single)))
     ordered = sorted(found, key=lambda each: [level_rank(level) for level in each[0].values()])
     return [_with_neighbours(levels, facts, ordered) for levels, facts in ordered]
 
 
-def _whole_run(run: RunFolder, table: pd.DataFrame) -> PointFacts:
+@dataclass(frozen=True)
+class _Trial:
+    """What the facts are made of: the record, its metrics that are there, and what is computed from it once."""
+
+    record: Record
+    metrics: Mapping[str, float]
+    loads: list[CoreLoad] | str
+    filled: float | None
+
+
+def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
+    columns = [str(name) for name in rows.columns if str(name).startswith("metric.")]
+    names = [name.removeprefix("metric.") for name in columns]
+    found = []
+    for trial, values in zip(rows["trial"], rows[columns].to_numpy(dtype=float), strict=True):
+        record = records[str(trial)]
+        metrics = {name: float(value) for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+        found.append(_Trial(record, metrics, _loads(record, metrics), _visits_filled(record)))
+    return found
+
+
+def _whole_run(run: RunFolder) -> PointFacts:
     """What all points of a run share."""
     facts = HostFacts(run.meta)
     caches = facts.fact("caches")
     llc = caches.get("L3") if isinstance(caches, Mapping) else None
     return PointFacts(
-        "",
-        llc_bytes=float(llc) if isinstance(llc, int) else None,
-        without_hardware=facts.without_hardware,
-        absent=dict.fromkeys(_metrics(table), ""),
+        "", llc_bytes=float(llc) if isinstance(llc, int) else None, without_hardware=facts.without_hardware
     )
-
-
-def _metrics(table: pd.DataFrame) -> list[str]:
-    return [str(name).removeprefix("metric.") for name in table.columns if str(name).startswith("metric.")]
 
 
 def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
     links, no_link = _links(run, record)
     label = levels_text({name: level for name, level in record["factors"].items() if level is not None})
-    return {"label": label or "all", "params": {**record["params"], **record["factors"]}, "links": links} | no_link
+    return {
+        "label": label or "all",
+        "params": {**(record.get("params") or {}), **record["factors"]},
+        "links": links,
+    } | no_link
 
 
 def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]], dict[str, str]]:
     """The lines of the DUT's ports whose speed the driver told, and why there is none."""
     speeds = {port["name"]: port.get("link_bps") for port in HostFacts(run.meta).hello.get("ports", [])}
-    names = {role: (record.get("config") or {}).get("dut", {}).get(role) for role in LINE_METRICS}
+    names = {role: ((record.get("config") or {}).get("dut") or {}).get(role) for role in LINE_METRICS}
     found = [
         (f"the {LINE_METRICS[role][0]} line of {name}", LINE_METRICS[role][1], float(speeds[name]))
         for role, name in names.items()
@@ -76,62 +101,54 @@ def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]]
     return found, {"no_link": reasons[0]} if reasons and not found else {}
 
 
-def _facts(known: PointFacts, rows: pd.DataFrame, records: Sequence[Record]) -> PointFacts:
-    values, absent = {}, {}
-    for name in known.absent:
-        column = rows[f"metric.{name}"].dropna()
-        if len(column):
-            values[name] = tuple(float(value) for value in column)
-        else:
-            absent[name] = absence(rows, name)
-    loads, no_loads = _loads(records)
-    filled = [share for record in records if (share := _visits_filled(record)) is not None]
-    same = bool(loads) and len({tuple(core.name for core in each) for each in loads}) == 1
+def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
+    names = dict.fromkeys(name for trial in trials for name in trial.metrics)
+    loads = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
+    reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
+    same = len({tuple(core.name for core in each) for each in loads}) == 1
     return replace(
         known,
-        values=values,
-        absent=absent,
+        values={name: [trial.metrics[name] for trial in trials if name in trial.metrics] for name in names},
         loads=loads if same else (),
-        no_loads=no_loads or "the trials ran on different CPUs",
-        visits_filled=filled,
-        trial_count=len(records),
-        flagged=int((rows["status"] == "flagged").sum()),
+        no_loads=reasons[0] if reasons else "the trials ran on different CPUs",
+        visits_filled=[trial.filled for trial in trials if trial.filled is not None],
+        trial_count=len(trials),
+        flagged=sum(trial.record["status"] == "flagged" for trial in trials),
     )
 
 
-def _loads(records: Sequence[Record]) -> tuple[list[list[CoreLoad]], str]:
-    """The DUT's lcores of each trial that has cycles, and why the others have none."""
-    found, reason = [], ""
-    for record in records:
-        try:
-            found.append([_load(account) for account in TrialFacts(record).accounts])
-        except NotMeasured as absent:
-            reason = str(absent)
-    return found, reason
+def _loads(record: Record, metrics: Mapping[str, float]) -> list[CoreLoad] | str:
+    """The DUT's lcores of a trial, or why it has no cycles.
+
+    Of a single lcore the table has all that is asked for, but waits for a lock; classes are computed for others.
+    """
+    trial = TrialFacts(record)
+    try:
+        alone = trial.lcores[0] if len(trial.lcores) == 1 and "lock" not in keys_of(trial.lcores[0]) else None
+        if alone is not None and "empty_poll_share" in metrics:
+            running = nonzero(1 - metrics.get("interrupted_share", 0.0), "the DUT's lcore never ran")
+            return [_load(alone, metrics["empty_poll_share"] / running, 0.0)]
+        return [_load_of(account) for account in trial.accounts]
+    except NotMeasured as absent:
+        return str(absent)
 
 
-def _load(account: Account) -> CoreLoad:
+def _load_of(account: Account) -> CoreLoad:
     lcore = account.lcore
     running = nonzero(account.total - lcore["interruptions"]["cycles"].number(), "an lcore never ran")
-    waiting = _optional(lcore, "lock", "cycles") / running
+    waiting = lcore["lock"]["cycles"].number() / running if "lock" in keys_of(lcore) else 0.0
+    return _load(lcore, account.empty_poll / running, waiting)
+
+
+def _load(lcore: Part, empty_polls: float, waiting: float) -> CoreLoad:
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
-    busy = min(1.0, max(0.0, 1 - account.empty_poll / running - waiting))
+    busy = min(1.0, max(0.0, 1 - empty_polls - waiting))
     return CoreLoad(f"{role} on CPU {lcore['cpu'].number():g}", role, busy, waiting)
-
-
-def _optional(lcore: Part, *keys: str) -> float:
-    part = lcore
-    try:
-        for key in keys:
-            part = part[key]
-        return part.number()
-    except NotMeasured:
-        return 0.0
 
 
 def _visits_filled(record: Record) -> float | None:
     """Of the queue with most packets: what it gave over what its visits could have taken; None where unknown."""
-    trial, params = TrialFacts(record), record["params"]
+    trial, params = TrialFacts(record), record.get("params") or {}
     try:
         name = trial.part("config", "dut", "rx_port").text()
         packets = [one.number() for one in trial.part("result", "ports", name, "rx_queue_packets").items()]
