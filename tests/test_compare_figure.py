@@ -142,7 +142,7 @@ def test_what_is_the_same_number_everywhere_is_left_out_unless_asked_for(tmp_pat
 
 
 def test_what_differs_of_hosts_and_builds_is_said(tmp_path: Path) -> None:
-    sides = [
+    sides: list[dict[str, Any]] = [
         {
             "host": {"microcode": code, "nics": {"0000:4b:00.0": {"link": link, "firmware": "22.35"}}},
             "build": {"commit": commit, "compiler": "GCC: (GNU) 13.2.1"},
