@@ -139,7 +139,8 @@ def test_recordings_are_not_kept_in_the_dram_of_what_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts, disk, ram = tmp_path / "mounts", tmp_path / "on disk", tmp_path / "ram"
-    disk.mkdir(), ram.mkdir()
+    for folder in (disk, ram):
+        folder.mkdir()
     mounts.write_text(MOUNTS.format(tmp=tmp_path))
     assert [filesystem_of(each, mounts) for each in (Path("/"), tmp_path, disk / "a", ram)] == [
         "ext4",

@@ -17,7 +17,7 @@ from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
 # Counts up when a rule changes that can change a verdict; docs/store-format.md lists what changed.
-RULES = 3
+RULES = 4
 
 
 @dataclass(frozen=True)
