@@ -124,7 +124,7 @@ def test_an_absence_says_what_became_of_each_collector() -> None:
     assert absences["dram_read_bytes_per_s"] == (
         "pcm-memory is failed: pcm-memory ended with status 1; perf-uncore gave no dram_read in the window"
     )
-    assert absences["nic_pcie_latency_ns"] == "no collector of this run counts it (the spec may name neohost)"
+    assert absences["nic_pcie_latency_ns"] == "no collector of this trial counts it (the spec may name neohost)"
     assert "dram_read_bytes_per_s" in derive_trial(trial())[1]  # a run without any collector
 
 

@@ -90,6 +90,10 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
     [
         ("parameters.load_pps=5", "did you mean 5 Mpps?"),
         ("collectors=[{name: kernel-load, interval: 2 s}]", "kernel-load delivers every 2 s, but a window lasts 1 s"),
+        (
+            "collectors={rotate: [pcm, pcm-iio, pcm-memory, pcm-pcie, pcm-power, perf-uncore]}",
+            "collectors: 6 rotate over 5 repeats: perf-uncore may never run",
+        ),
     ],
 )
 def test_a_probable_slip_is_said(change: str, sentence: str) -> None:
