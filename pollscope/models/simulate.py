@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulation of what has no formula: servers at one queue, and cores that poll many.
+
+A simulation is made of independent parts, each with a seed of its own, which are put together in their order. So the
+result is the same bits on one CPU and on all of them, whichever ends first. Parts run as threads: the compiled loops
+let go of the interpreter. Nothing is compiled, nor numba imported, before the first simulation.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
+
+from pollscope.base.errors import UsageError
+from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
+from pollscope.stats.estimates import Estimate, mean_estimate
+from pollscope.stats.histogram import LARGEST_VALUE, Histogram, Layout, merged
+
+if TYPE_CHECKING:
+    from pollscope.models import polling_loop as loop
+    from pollscope.models.draws import Draws, Recorded
+
+# As the node's histograms; a packet that took a minute is counted as refused.
+LAYOUT = Layout(lowest=1, highest=60_000_000_000, significant_digits=3)
+# Parts of a window whose means are taken for independent: some 20 to 30 (Schmeiser 1982).
+BATCHES = 24
+
+
+@dataclass(frozen=True)
+class Service:
+    """Time that a packet takes a server, without hiccups.
+
+    Attributes:
+        mean_ns: mean; of two lengths the short one.
+        kind: fixed, exponential, or one of two lengths.
+        long_ns: the long one.
+        long_probability: share of long ones.
+    """
+
+    mean_ns: float
+    kind: Literal["fixed", "exponential", "two-lengths"] = "fixed"
+    long_ns: float = 0.0
+    long_probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least("Service", 0, mean_ns=self.mean_ns, long_ns=self.long_ns)
+        share("Service", long_probability=self.long_probability)
+
+
+@dataclass(frozen=True)
+class Hiccups:
+    """What holds packets up.
+
+    Attributes:
+        probability: that a packet (or, while_idle, a poll) is held up.
+        lengths_ns: how long; one of these with equal probability.
+        random: exponential with that mean.
+        while_idle: strike polls of a worker, with packets or without, instead of packets (polling cores only).
+    """
+
+    probability: float = 0.0
+    lengths_ns: tuple[float, ...] = (0.0,)
+    random: bool = False
+    while_idle: bool = False
+
+    def __post_init__(self) -> None:
+        share("Hiccups", probability=self.probability)
+        whole("Hiccups", 1, lengths=len(self.lengths_ns))
+        at_least("Hiccups", 0, **{f"lengths_ns[{place}]": each for place, each in enumerate(self.lengths_ns)})
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What comes.
+
+    Attributes:
+        rate_pps: packets a second; 0 is no traffic.
+        random: Poisson instead of a constant gap.
+        batch: packets that come together, for one queue.
+    """
+
+    rate_pps: float
+    random: bool = True
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("Arrivals", 0, rate_pps=self.rate_pps)
+        whole("Arrivals", 1, batch=self.batch)
+
+    @property
+    def gap_ns(self) -> float:
+        """Mean time between two batches."""
+        return self.batch * NS_PER_S / self.rate_pps if self.rate_pps else math.inf
+
+
+@dataclass(frozen=True)
+class SharedServers:
+    """Servers at one queue, first come first served, that begin as soon as they are free: M/M/c, M/D/c, M/G/c.
+
+    Attributes:
+        arrivals: one at a time.
+        service: of a packet.
+        servers: how many.
+        hiccups: part of the service.
+        room: packets that may wait at most; 0 is no limit.
+        quantity: what is recorded: `stay`, the time in the system, or `wait`, that until service begins.
+    """
+
+    arrivals: Arrivals
+    service: Service
+    servers: int = 1
+    hiccups: Hiccups = Hiccups()
+    room: int = 0
+    quantity: Literal["stay", "wait"] = "stay"
+
+    def __post_init__(self) -> None:
+        whole("SharedServers", 1, servers=self.servers, batch=self.arrivals.batch)
+        whole("SharedServers", 0, room=self.room)
+        above_zero("SharedServers", rate_pps=self.arrivals.rate_pps)
+        if self.arrivals.batch > 1 or self.hiccups.while_idle:
+            raise UsageError(
+                "serve packets that come one at a time, and hiccups strike packets",
+                "SharedServers",
+                "PollingCores have batches and hiccups of polls",
+            )
+
+
+@dataclass(frozen=True)
+class PollingCores:
+    """Cores that poll queues in turn and take bursts (pollscope.models.polling_loop says how). Times in ns.
+
+    Attributes:
+        arrivals: spread over the RX queues with equal probability.
+        service: of a packet by a worker.
+        cores: workers.
+        queues: RX queues.
+        traffic_queues: how many of these get traffic, the first ones; None: all.
+        dispatchers: cores that read the RX queues and put packets into rings; 0: workers read the RX queues.
+        shared: one ring that all workers read (without dispatchers: all workers read every RX queue), instead of
+            one for each.
+        burst: packets of a poll at most.
+        rx_room: packets that fit into an RX queue.
+        ring_room: packets that fit into a ring.
+        empty_poll_ns: cost of a poll that finds nothing.
+        visit_ns: of one that finds packets, beside the packets.
+        dispatch_ns: of a packet at a dispatcher.
+        ring_ns: serial part of an operation on a shared ring.
+        ring_packet_ns: the same for each packet of it.
+        path_ns: added to the time of each packet: wire, NIC, generator.
+        together: packets of a burst leave when the last one is done, instead of each by itself.
+        hiccups: what holds workers up.
+    """
+
+    arrivals: Arrivals
+    service: Service
+    cores: int = 1
+    queues: int = 1
+    traffic_queues: int | None = None
+    dispatchers: int = 0
+    shared: bool = False
+    burst: int = 32
+    rx_room: int = 512
+    ring_room: int = 1024
+    empty_poll_ns: float = 10.0
+    visit_ns: float = 0.0
+    dispatch_ns: float = 0.0
+    ring_ns: float = 0.0
+    ring_packet_ns: float = 0.0
+    path_ns: float = 0.0
+    together: bool = True
+    hiccups: Hiccups = Hiccups()
+
+    def __post_init__(self) -> None:
+        model = "PollingCores"
+        whole(model, 1, cores=self.cores, queues=self.queues, burst=self.burst, rx_room=self.rx_room)
+        whole(model, 1, ring_room=self.ring_room, traffic_queues=self.with_traffic)
+        whole(model, 0, dispatchers=self.dispatchers, queues_without_traffic=self.queues - self.with_traffic)
+        above_zero(model, empty_poll_ns=self.empty_poll_ns)
+        at_least(model, 0, visit_ns=self.visit_ns, dispatch_ns=self.dispatch_ns, ring_ns=self.ring_ns)
+        at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
+        readers = self.dispatchers or (1 if self.shared else self.cores)
+        whole(model, 0, queues_less_readers=self.queues - readers)
+
+    @property
+    def with_traffic(self) -> int:
+        """RX queues that get traffic."""
+        return self.queues if self.traffic_queues is None else self.traffic_queues
+
+
+@dataclass(frozen=True)
+class Core:
+    """What one core did in the window."""
+
+    empty_polls: int
+    partial_polls: int
+    full_polls: int
+    taken: int
+    sent: int
+    ring_full: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of a simulation, over all its parts.
+
+    Attributes:
+        times: of packets in the system (with the path, where there is one), or of their wait.
+        mean_ns: their mean with the 95 % interval of batch means; None where no packet was recorded.
+        arrived: packets that came in the window.
+        refused: those of them for which there was no room.
+        window_ns: simulated time that was counted, over all parts.
+        cores: of polling cores, dispatchers behind workers.
+    """
+
+    times: Histogram
+    mean_ns: Estimate | None
+    arrived: int
+    refused: int
+    window_ns: float
+    cores: Sequence[Core] = field(default=())
+
+
+def simulate(
+    system: SharedServers | PollingCores,
+    window_ns: float,
+    warmup_ns: float = 0.0,
+    seed: int = 1,
+    parts: int = 1,
+    workers: int | None = None,
+) -> Outcome:
+    """Simulates a system.
+
+    Args:
+        system: what is simulated.
+        window_ns: simulated time that is counted, in each part.
+        warmup_ns: simulated time before it, in each part: a system begins empty.
+        seed: the same gives the same bits.
+        parts: independent simulations that are put together.
+        workers: parts that run at once; None: as many as this process has CPUs. Changes nothing but the time it takes.
+
+    Raises:
+        UsageError: a number is negative, no number or impossible.
+    """
+    above_zero("simulate", window_ns=window_ns)
+    at_least("simulate", 0, warmup_ns=warmup_ns)
+    whole("simulate", 0, seed=seed)
+    whole("simulate", 1, parts=parts)
+    seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(parts)]
+    run: Callable[[int], _Part] = _runner(system, window_ns, warmup_ns)
+    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+        found = list(pool.map(run, seeds))
+    return _joined(found, window_ns)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Recorded quantities and counts of one part."""
+
+    recorded: "Recorded"
+    arrived: int
+    refused: int
+    cores: NDArray[np.int64] | None = None
+
+
+def _runner(system: SharedServers | PollingCores, window_ns: float, warmup_ns: float) -> Callable[[int], _Part]:
+    if isinstance(system, SharedServers):
+        return lambda seed: _servers(system, window_ns, warmup_ns, seed)
+    return lambda seed: _cores(system, window_ns, warmup_ns, seed)
+
+
+def _servers(system: SharedServers, window_ns: float, warmup_ns: float, seed: int) -> _Part:
+    from pollscope.models.servers_loop import serve
+
+    recorded, counted = _empty(), np.zeros(2, np.int64)
+    draws = _draws(system.arrivals, system.service, system.hiccups)
+    waits = system.quantity == "wait"
+    serve(seed, draws, system.servers, system.room, warmup_ns, window_ns, waits, recorded, counted)
+    return _Part(recorded, int(counted[0]), int(counted[1]))
+
+
+def _cores(system: PollingCores, window_ns: float, warmup_ns: float, seed: int) -> _Part:
+    from pollscope.models import polling_loop
+
+    layout, stay = _layout(system), _empty()
+    counted = np.zeros((layout.first.size, 8), np.int64)
+    polling_loop.poll_and_work(
+        seed,
+        _draws(system.arrivals, system.service, system.hiccups),
+        layout,
+        _state(layout, system.burst),
+        polling_loop.Window(warmup_ns, warmup_ns + window_ns),
+        stay,
+        counted,
+    )
+    arrived, missed = (int(counted[0, column]) for column in (polling_loop.ARRIVED, polling_loop.MISSED))
+    return _Part(stay, arrived, missed, counted)
+
+
+def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
+    from pollscope.models import draws
+
+    kinds = {"fixed": draws.FIXED, "exponential": draws.EXPONENTIAL, "two-lengths": draws.TWO_LENGTHS}
+    return draws.Draws(
+        gap_ns=arrivals.gap_ns,
+        random_gaps=arrivals.random and arrivals.rate_pps > 0,
+        service_kind=kinds[service.kind],
+        service_ns=float(service.mean_ns),
+        long_ns=float(service.long_ns),
+        long_probability=float(service.long_probability),
+        hiccup_probability=0.0 if hiccups.while_idle else float(hiccups.probability),
+        poll_hiccup_probability=float(hiccups.probability) if hiccups.while_idle else 0.0,
+        hiccup_ns=np.array(hiccups.lengths_ns, dtype=np.float64),
+        random_hiccups=hiccups.random,
+    )
+
+
+def _layout(system: PollingCores) -> "loop.Layout":
+    """Workers first, then dispatchers; RX queues first, then rings."""
+    from pollscope.models import polling_loop as loop
+
+    workers, dispatchers, queues = system.cores, system.dispatchers, system.queues
+    worker, dispatcher = np.arange(workers), np.arange(dispatchers)
+    rings = 0 if not dispatchers else 1 if system.shared else workers
+    if dispatchers:
+        reads = (queues + worker % rings, np.ones(workers), np.ones(workers))
+    elif system.shared:
+        reads = (np.zeros(workers), np.ones(workers), np.full(workers, queues))
+    else:
+        reads = (worker, np.full(workers, workers), _dealt(queues, workers))
+    every = (dispatcher, np.full(dispatchers, dispatchers), _dealt(queues, dispatchers))
+    first, step, number = (np.concatenate(both).astype(np.int64) for both in zip(reads, every, strict=True))
+    serial = system.shared and dispatchers > 0
+    return loop.Layout(
+        first=first,
+        step=step,
+        number=number,
+        ring=np.concatenate([np.full(workers, -1), queues + dispatcher % max(1, rings)]).astype(np.int64),
+        room=np.concatenate([np.full(queues, system.rx_room), np.full(rings, system.ring_room)]).astype(np.int64),
+        targets=system.with_traffic,
+        batch=system.arrivals.batch,
+        burst=system.burst,
+        empty_ns=np.full(workers + dispatchers, float(system.empty_poll_ns)),
+        visit_ns=np.full(workers + dispatchers, float(system.visit_ns)),
+        packet_ns=np.concatenate([np.zeros(workers), np.full(dispatchers, float(system.dispatch_ns))]),
+        ring_ns=float(system.ring_ns) if serial else 0.0,
+        ring_packet_ns=float(system.ring_packet_ns) if serial else 0.0,
+        path_ns=float(system.path_ns),
+        together=system.together,
+    )
+
+
+def _dealt(queues: int, readers: int) -> NDArray[np.int64]:
+    """Queues of each reader when they are dealt like cards."""
+    return np.array([(queues - reader - 1) // readers + 1 for reader in range(readers)], dtype=np.int64)
+
+
+def _state(layout: "loop.Layout", burst: int) -> "loop.State":
+    from pollscope.models import polling_loop as loop
+
+    cores, queues = layout.first.size, layout.room.size
+    return loop.State(
+        packets=np.zeros((queues, int(layout.room.max()))),
+        head=np.zeros(queues, np.int64),
+        length=np.zeros(queues, np.int64),
+        held=np.zeros((cores, burst)),
+        holds=np.zeros(cores, np.int64),
+        next_ns=np.zeros(cores),
+        phase=np.zeros(cores, np.int64),
+        turn=np.zeros(cores, np.int64),
+        free_ns=np.zeros((queues, 2)),
+        idle_ns=np.zeros(cores),
+    )
+
+
+def _empty() -> "Recorded":
+    from pollscope.models.draws import Recorded
+
+    numbers = np.array([0, 0, LARGEST_VALUE, 0], dtype=np.int64)
+    return Recorded(np.zeros(_counts_length(), np.int64), numbers, np.zeros(BATCHES), np.zeros(BATCHES, np.int64))
+
+
+@cache
+def _counts_length() -> int:
+    return int(HdrHistogram(LAYOUT.lowest, LAYOUT.highest, LAYOUT.significant_digits).counts_len)
+
+
+def _joined(parts: Sequence[_Part], window_ns: float) -> Outcome:
+    """All parts as one, in their order."""
+    recorded = [part.recorded for part in parts]
+    counted = [part.cores for part in parts if part.cores is not None]
+    return Outcome(
+        times=merged([_histogram(each) for each in recorded], "simulation"),
+        mean_ns=_mean(recorded),
+        arrived=sum(part.arrived for part in parts),
+        refused=sum(part.refused for part in parts),
+        window_ns=window_ns * len(parts),
+        cores=[Core(*map(int, row[:6])) for row in sum(counted[1:], start=counted[0])] if counted else (),
+    )
+
+
+def _histogram(recorded: "Recorded") -> Histogram:
+    places = np.flatnonzero(recorded.counts)
+    counts = dict(zip(places.tolist(), recorded.counts[places].tolist(), strict=True))
+    beyond, total_value, smallest, largest = (int(each) for each in recorded.numbers)
+    return Histogram("ns", LAYOUT, counts, smallest if counts else 0, largest, total_value, beyond)
+
+
+def _mean(recorded: Sequence["Recorded"]) -> Estimate | None:
+    """Mean with the interval of batch means, batches of all parts alike; None where nothing was recorded."""
+    sums = np.concatenate([each.batch_sums for each in recorded])
+    counts = np.concatenate([each.batch_counts for each in recorded])
+    if not counts.any():
+        return None
+    means = sums[counts > 0] / counts[counts > 0]
+    interval = mean_estimate(list(means))
+    value = float(sums.sum() / counts.sum())
+    shift = value - interval.value
+    return Estimate(value, interval.low + shift, interval.high + shift, interval.n, f"batch means, {interval.method}")
