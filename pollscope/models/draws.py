@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What compiled loops draw and record: gaps, service times, hiccups; a histogram and means of batches.
 
-Random numbers are numba's own (Mersenne Twister, one state a thread); a loop seeds it first of all.
+Random numbers come from a numpy Generator that belongs to one loop alone.
 """
 
 from typing import NamedTuple
@@ -66,7 +66,7 @@ _SUB_BUCKETS, _HALF_MAGNITUDE = 2048, 10
 def histogram_index(value: int) -> int:
     """Place of a value in HdrHistogram's counts array."""
     # The exponent of a double is the place of the highest bit, without a loop.
-    highest_bit = (np.float64(value | (_SUB_BUCKETS - 1)).view(np.int64) >> 52) - 1023
+    highest_bit = int(np.float64(value | (_SUB_BUCKETS - 1)).view(np.int64) >> 52) - 1023
     bucket = highest_bit - _HALF_MAGNITUDE
     return ((bucket + 1) << _HALF_MAGNITUDE) + (value >> bucket) - (1 << _HALF_MAGNITUDE)
 
@@ -74,7 +74,7 @@ def histogram_index(value: int) -> int:
 @compiled
 def record(into: Recorded, value_ns: float, part: int) -> None:
     """Adds one value to histogram and batch."""
-    whole_ns = np.int64(value_ns + 0.5)
+    whole_ns = int(value_ns + 0.5)
     place = histogram_index(whole_ns)
     if place >= into.counts.size:
         into.numbers[0] += 1
@@ -89,34 +89,41 @@ def record(into: Recorded, value_ns: float, part: int) -> None:
 
 
 @compiled
-def next_gap_ns(draws: Draws) -> float:
+def next_gap_ns(random: np.random.Generator, draws: Draws) -> float:
     """Time until the next arrival."""
-    return np.random.exponential(draws.gap_ns) if draws.random_gaps else draws.gap_ns
+    return random.standard_exponential() * draws.gap_ns if draws.random_gaps else draws.gap_ns
 
 
 @compiled
-def hiccup_length_ns(draws: Draws) -> float:
+def hiccup_length_ns(random: np.random.Generator, draws: Draws) -> float:
     """How long a hiccup lasts."""
-    length_ns = draws.hiccup_ns[np.random.randint(draws.hiccup_ns.size)]
-    return np.random.exponential(length_ns) if draws.random_hiccups else length_ns
+    length_ns = float(draws.hiccup_ns[int(random.random() * draws.hiccup_ns.size)])
+    return random.standard_exponential() * length_ns if draws.random_hiccups else length_ns
 
 
 @compiled
-def poll_hiccup_ns(draws: Draws) -> float:
+def polls_to_hiccup(random: np.random.Generator, draws: Draws) -> float:
+    """Polls up to the first one with a hiccup, itself included: geometric, for any probability above 0."""
+    polls = np.ceil(random.standard_exponential() / -np.log1p(-draws.poll_hiccup_probability))
+    return max(1.0, float(polls))
+
+
+@compiled
+def poll_hiccup_ns(random: np.random.Generator, draws: Draws) -> float:
     """What a hiccup of this poll takes; 0 where it has none."""
-    if draws.poll_hiccup_probability > 0 and np.random.random() < draws.poll_hiccup_probability:
-        return hiccup_length_ns(draws)
+    if draws.poll_hiccup_probability > 0 and random.random() < draws.poll_hiccup_probability:
+        return hiccup_length_ns(random, draws)
     return 0.0
 
 
 @compiled
-def next_service_ns(draws: Draws) -> float:
+def next_service_ns(random: np.random.Generator, draws: Draws) -> float:
     """Service of a packet, with its hiccup if it has one."""
     service_ns = draws.service_ns
     if draws.service_kind == EXPONENTIAL:
-        service_ns = np.random.exponential(service_ns)
-    elif draws.service_kind == TWO_LENGTHS and np.random.random() < draws.long_probability:
+        service_ns = random.standard_exponential() * service_ns
+    elif draws.service_kind == TWO_LENGTHS and random.random() < draws.long_probability:
         service_ns = draws.long_ns
-    if draws.hiccup_probability > 0 and np.random.random() < draws.hiccup_probability:
-        service_ns += hiccup_length_ns(draws)
+    if draws.hiccup_probability > 0 and random.random() < draws.hiccup_probability:
+        service_ns += hiccup_length_ns(random, draws)
     return service_ns

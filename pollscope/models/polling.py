@@ -6,6 +6,7 @@ takes the switch-over time. Source: H. Takagi, Analysis of Polling Systems (1986
 models, ACM Computing Surveys 20(1) (1988), equations for symmetric systems.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pollscope.models.checked import NS_PER_S, above_zero, at_least, stable, whole
@@ -83,3 +84,31 @@ class CyclicQueues:
         load = stable("limited_wait_ns", self.utilisation + rate_per_ns * self.switch_ns)
         moves_ns = self.switch_ns * (self.queues + self.utilisation) + rate_per_ns * self.switch_variance_ns2
         return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - load))
+
+
+def gated_mean_wait_ns(
+    rates_pps: Sequence[float], service_ns: float, service_squared_ns2: float, switch_ns: float
+) -> float:
+    """Mean wait over all packets where queues have rates of their own and a visit serves what was there at its start.
+
+    That of single queues has no closed form, but their mean weighted by load has (pseudo-conservation law), which with
+    the same service everywhere is that of all packets. Source: O. J. Boxma and W. P. Groenendijk, Pseudo-conservation
+    laws in cyclic-service systems, Journal of Applied Probability 24 (1987), for constant switch-over times.
+
+    Args:
+        rates_pps: arrivals at each queue; one without any is polled, too.
+        service_ns: mean service of a packet.
+        service_squared_ns2: mean of its square.
+        switch_ns: switch-over time between two queues, constant.
+
+    Raises:
+        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
+    """
+    at_least("gated_mean_wait_ns", 0, **{f"rates_pps[{place}]": each for place, each in enumerate(rates_pps)})
+    above_zero("gated_mean_wait_ns", sum_of_rates=sum(rates_pps))
+    whole_ns = len(rates_pps) * switch_ns
+    one = CyclicQueues(1, sum(rates_pps), service_ns, service_squared_ns2, whole_ns)
+    load = one.utilisation
+    squares = sum((rate * service_ns / NS_PER_S) ** 2 for rate in rates_pps)
+    moves_ns = whole_ns * (1 + squares / load) / (2 * (1 - load))
+    return one.rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load)) + moves_ns

@@ -27,10 +27,10 @@ def _occupied_until(free_ns: NDArray[np.float64], until_ns: float) -> None:
 
 @compiled
 def serve(
-    seed: int,
+    random: np.random.Generator,
     draws: Draws,
-    servers: int,
-    room: int,
+    free_ns: NDArray[np.float64],
+    begins_ns: NDArray[np.float64],
     warmup_ns: float,
     window_ns: float,
     waits: bool,
@@ -40,10 +40,10 @@ def serve(
     """Runs from an empty queue; records what arrives in the window.
 
     Args:
-        seed: of this loop alone.
+        random: of this loop alone.
         draws: distributions.
-        servers: how many.
-        room: packets that may wait at most; 0 is no limit.
+        free_ns: when each server is free, all zero; changed.
+        begins_ns: room for the packets that may wait at most; none is no limit. Changed.
         warmup_ns: before the window.
         window_ns: the window.
         waits: record the time until service begins instead of the time in the system.
@@ -52,13 +52,10 @@ def serve(
 
     The instants at which packets in a row begin do not decrease, so a ring of them tells how many wait.
     """
-    np.random.seed(seed)
-    free_ns = np.zeros(servers)
-    begins_ns = np.zeros(max(1, room))
-    began, head = 0, 0
+    began, head, room = 0, 0, begins_ns.size
     last, end_ns = recorded.batch_sums.size - 1, warmup_ns + window_ns
     parts_per_ns = recorded.batch_sums.size / window_ns
-    now_ns = next_gap_ns(draws)
+    now_ns = next_gap_ns(random, draws)
     while now_ns < end_ns:
         counts = now_ns >= warmup_ns
         while began > 0 and begins_ns[head] <= now_ns:
@@ -73,9 +70,9 @@ def serve(
             if room > 0 and begin_ns > now_ns:
                 begins_ns[(head + began) % room] = begin_ns
                 began += 1
-            done_ns = begin_ns + next_service_ns(draws)
+            done_ns = begin_ns + next_service_ns(random, draws)
             _occupied_until(free_ns, done_ns)
             if counts:
                 part = min(last, int((now_ns - warmup_ns) * parts_per_ns))
                 record(recorded, (begin_ns if waits else done_ns) - now_ns, part)
-        now_ns += next_gap_ns(draws)
+        now_ns += next_gap_ns(random, draws)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
-from numpy.typing import NDArray
 
 from pollscope.base.errors import UsageError
 from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
@@ -137,11 +136,11 @@ class PollingCores:
     """Cores that poll queues in turn and take bursts (pollscope.models.polling_loop says how). Times in ns.
 
     Attributes:
-        arrivals: spread over the RX queues with equal probability.
+        arrivals: spread over the RX queues.
         service: of a packet by a worker.
         cores: workers.
         queues: RX queues.
-        traffic_queues: how many of these get traffic, the first ones; None: all.
+        weights: of each RX queue in the traffic; None: all alike.
         dispatchers: cores that read the RX queues and put packets into rings; 0: workers read the RX queues.
         shared: one ring that all workers read (without dispatchers: all workers read every RX queue), instead of
             one for each.
@@ -162,7 +161,7 @@ class PollingCores:
     service: Service
     cores: int = 1
     queues: int = 1
-    traffic_queues: int | None = None
+    weights: tuple[float, ...] | None = None
     dispatchers: int = 0
     shared: bool = False
     burst: int = 32
@@ -180,30 +179,49 @@ class PollingCores:
     def __post_init__(self) -> None:
         model = "PollingCores"
         whole(model, 1, cores=self.cores, queues=self.queues, burst=self.burst, rx_room=self.rx_room)
-        whole(model, 1, ring_room=self.ring_room, traffic_queues=self.with_traffic)
-        whole(model, 0, dispatchers=self.dispatchers, queues_without_traffic=self.queues - self.with_traffic)
+        whole(model, 1, ring_room=self.ring_room)
+        whole(model, 0, dispatchers=self.dispatchers)
+        self._check_weights(model)
         above_zero(model, empty_poll_ns=self.empty_poll_ns)
         at_least(model, 0, visit_ns=self.visit_ns, dispatch_ns=self.dispatch_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
         readers = self.dispatchers or (1 if self.shared else self.cores)
         whole(model, 0, queues_less_readers=self.queues - readers)
 
-    @property
-    def with_traffic(self) -> int:
-        """RX queues that get traffic."""
-        return self.queues if self.traffic_queues is None else self.traffic_queues
+    def _check_weights(self, model: str) -> None:
+        if self.weights is None:
+            return
+        at_least(model, 0, **{f"weights[{place}]": each for place, each in enumerate(self.weights)})
+        above_zero(model, sum_of_weights=sum(self.weights))
+        if len(self.weights) != self.queues:
+            raise UsageError(f"are {len(self.weights)} for {self.queues} queues", f"{model}: weights")
 
 
 @dataclass(frozen=True)
 class Core:
-    """What one core did in the window."""
+    """What one core did in the windows of all parts.
 
-    empty_polls: int
+    Attributes:
+        partial_polls: polls that found packets, fewer than a burst.
+        full_polls: those that found a burst.
+        taken: packets that it took out of its queues.
+        sent: packets that left.
+        ring_full: packets that it dropped because the ring was full.
+        idle_ns: time in empty polls.
+        waits_ns: time until its turn at a ring.
+        struck_ns: time in hiccups of empty polls.
+        empty_polls: polls that found nothing.
+    """
+
     partial_polls: int
     full_polls: int
     taken: int
     sent: int
     ring_full: int
+    idle_ns: float
+    waits_ns: float
+    struck_ns: float
+    empty_polls: int
 
 
 @dataclass(frozen=True)
@@ -252,11 +270,10 @@ def simulate(
     at_least("simulate", 0, warmup_ns=warmup_ns)
     whole("simulate", 0, seed=seed)
     whole("simulate", 1, parts=parts)
-    seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(parts)]
-    run: Callable[[int], _Part] = _runner(system, window_ns, warmup_ns)
+    randoms = [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(parts)]
     with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
-        found = list(pool.map(run, seeds))
-    return _joined(found, window_ns)
+        found = list(pool.map(_runner(system, window_ns, warmup_ns), randoms))
+    return _joined(system, found, window_ns)
 
 
 @dataclass(frozen=True)
@@ -266,41 +283,41 @@ class _Part:
     recorded: "Recorded"
     arrived: int
     refused: int
-    cores: NDArray[np.int64] | None = None
+    counts: "loop.Counts | None" = None
 
 
-def _runner(system: SharedServers | PollingCores, window_ns: float, warmup_ns: float) -> Callable[[int], _Part]:
+def _runner(
+    system: SharedServers | PollingCores, window_ns: float, warmup_ns: float
+) -> Callable[[np.random.Generator], _Part]:
     if isinstance(system, SharedServers):
-        return lambda seed: _servers(system, window_ns, warmup_ns, seed)
-    return lambda seed: _cores(system, window_ns, warmup_ns, seed)
+        return lambda random: _servers(system, window_ns, warmup_ns, random)
+    return lambda random: _cores(system, window_ns, warmup_ns, random)
 
 
-def _servers(system: SharedServers, window_ns: float, warmup_ns: float, seed: int) -> _Part:
+def _servers(system: SharedServers, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
     from pollscope.models.servers_loop import serve
 
     recorded, counted = _empty(), np.zeros(2, np.int64)
     draws = _draws(system.arrivals, system.service, system.hiccups)
     waits = system.quantity == "wait"
-    serve(seed, draws, system.servers, system.room, warmup_ns, window_ns, waits, recorded, counted)
+    free_ns, begins_ns = np.zeros(system.servers), np.zeros(system.room)
+    serve(random, draws, free_ns, begins_ns, warmup_ns, window_ns, waits, recorded, counted)
     return _Part(recorded, int(counted[0]), int(counted[1]))
 
 
-def _cores(system: PollingCores, window_ns: float, warmup_ns: float, seed: int) -> _Part:
+def _cores(system: PollingCores, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
     from pollscope.models import polling_loop
 
-    layout, stay = _layout(system), _empty()
-    counted = np.zeros((layout.first.size, 8), np.int64)
-    polling_loop.poll_and_work(
-        seed,
-        _draws(system.arrivals, system.service, system.hiccups),
-        layout,
-        _state(layout, system.burst),
-        polling_loop.Window(warmup_ns, warmup_ns + window_ns),
-        stay,
-        counted,
+    layout, stays = _layout(system), _empty()
+    cores = layout.first.size
+    counts = polling_loop.Counts(
+        np.zeros((cores, polling_loop.ARRIVED + 1), np.int64), np.zeros((cores, polling_loop.STRUCK + 1))
     )
-    arrived, missed = (int(counted[0, column]) for column in (polling_loop.ARRIVED, polling_loop.MISSED))
-    return _Part(stay, arrived, missed, counted)
+    draws = _draws(system.arrivals, system.service, system.hiccups)
+    window = polling_loop.Window(float(warmup_ns), float(warmup_ns + window_ns))
+    polling_loop.poll_and_work(random, draws, layout, _state(layout, system.burst), window, stays, counts)
+    arrived, missed = (int(counts.events[0, column]) for column in (polling_loop.ARRIVED, polling_loop.MISSED))
+    return _Part(stays, arrived, missed, counts)
 
 
 def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
@@ -326,39 +343,41 @@ def _layout(system: PollingCores) -> "loop.Layout":
     from pollscope.models import polling_loop as loop
 
     workers, dispatchers, queues = system.cores, system.dispatchers, system.queues
-    worker, dispatcher = np.arange(workers), np.arange(dispatchers)
     rings = 0 if not dispatchers else 1 if system.shared else workers
     if dispatchers:
-        reads = (queues + worker % rings, np.ones(workers), np.ones(workers))
-    elif system.shared:
-        reads = (np.zeros(workers), np.ones(workers), np.full(workers, queues))
+        reads = [(queues + worker % rings, 1, 1) for worker in range(workers)]
+        reads += _dealt(queues, dispatchers)
     else:
-        reads = (worker, np.full(workers, workers), _dealt(queues, workers))
-    every = (dispatcher, np.full(dispatchers, dispatchers), _dealt(queues, dispatchers))
-    first, step, number = (np.concatenate(both).astype(np.int64) for both in zip(reads, every, strict=True))
+        reads = [(0, 1, queues)] * workers if system.shared else _dealt(queues, workers)
+    first, step, number = (np.array(column, dtype=np.int64) for column in zip(*reads, strict=True))
+    rings_of = [-1] * workers + [queues + dispatcher % max(1, rings) for dispatcher in range(dispatchers)]
+    weights = np.ones(queues) if system.weights is None else np.array(system.weights, dtype=np.float64)
+    below = np.cumsum(weights) / weights.sum()
+    below[below >= below[-1]] = 1.0  # a rounding error must not leave a gap above the last queue with traffic
     serial = system.shared and dispatchers > 0
     return loop.Layout(
         first=first,
         step=step,
         number=number,
-        ring=np.concatenate([np.full(workers, -1), queues + dispatcher % max(1, rings)]).astype(np.int64),
+        ring=np.array(rings_of, dtype=np.int64),
         room=np.concatenate([np.full(queues, system.rx_room), np.full(rings, system.ring_room)]).astype(np.int64),
-        targets=system.with_traffic,
+        serial=np.concatenate([np.zeros(queues), np.full(rings, serial)]).astype(np.bool_),
+        below=below,
         batch=system.arrivals.batch,
         burst=system.burst,
         empty_ns=np.full(workers + dispatchers, float(system.empty_poll_ns)),
         visit_ns=np.full(workers + dispatchers, float(system.visit_ns)),
         packet_ns=np.concatenate([np.zeros(workers), np.full(dispatchers, float(system.dispatch_ns))]),
-        ring_ns=float(system.ring_ns) if serial else 0.0,
-        ring_packet_ns=float(system.ring_packet_ns) if serial else 0.0,
+        ring_ns=float(system.ring_ns),
+        ring_packet_ns=float(system.ring_packet_ns),
         path_ns=float(system.path_ns),
         together=system.together,
     )
 
 
-def _dealt(queues: int, readers: int) -> NDArray[np.int64]:
-    """Queues of each reader when they are dealt like cards."""
-    return np.array([(queues - reader - 1) // readers + 1 for reader in range(readers)], dtype=np.int64)
+def _dealt(queues: int, readers: int) -> list[tuple[int, int, int]]:
+    """First queue, step and number of queues of each reader when they are dealt like cards."""
+    return [(reader, readers, (queues - reader - 1) // readers + 1) for reader in range(readers)]
 
 
 def _state(layout: "loop.Layout", burst: int) -> "loop.State":
@@ -373,9 +392,10 @@ def _state(layout: "loop.Layout", burst: int) -> "loop.State":
         holds=np.zeros(cores, np.int64),
         next_ns=np.zeros(cores),
         phase=np.zeros(cores, np.int64),
+        scan_ns=np.zeros(cores),
         turn=np.zeros(cores, np.int64),
+        ahead=np.zeros(cores, np.int64),
         free_ns=np.zeros((queues, 2)),
-        idle_ns=np.zeros(cores),
     )
 
 
@@ -391,18 +411,32 @@ def _counts_length() -> int:
     return int(HdrHistogram(LAYOUT.lowest, LAYOUT.highest, LAYOUT.significant_digits).counts_len)
 
 
-def _joined(parts: Sequence[_Part], window_ns: float) -> Outcome:
+def _joined(system: SharedServers | PollingCores, parts: Sequence[_Part], window_ns: float) -> Outcome:
     """All parts as one, in their order."""
     recorded = [part.recorded for part in parts]
-    counted = [part.cores for part in parts if part.cores is not None]
+    counts = [part.counts for part in parts if part.counts is not None]
     return Outcome(
         times=merged([_histogram(each) for each in recorded], "simulation"),
         mean_ns=_mean(recorded),
         arrived=sum(part.arrived for part in parts),
         refused=sum(part.refused for part in parts),
         window_ns=window_ns * len(parts),
-        cores=[Core(*map(int, row[:6])) for row in sum(counted[1:], start=counted[0])] if counted else (),
+        cores=_cores_of(system, counts) if isinstance(system, PollingCores) else (),
     )
+
+
+def _cores_of(system: PollingCores, counts: Sequence["loop.Counts"]) -> Sequence[Core]:
+    """Each core over all parts."""
+    events, spent_ns = (
+        np.sum([each.events for each in counts], axis=0),
+        np.sum([each.spent_ns for each in counts], axis=0),
+    )
+    return [
+        Core(partial, full, taken, sent, ring_full, idle_ns, waits_ns, struck_ns, round(idle_ns / system.empty_poll_ns))
+        for (partial, full, taken, sent, ring_full, *_), (idle_ns, waits_ns, struck_ns) in zip(
+            events.tolist(), spent_ns.tolist(), strict=True
+        )
+    ]
 
 
 def _histogram(recorded: "Recorded") -> Histogram:
