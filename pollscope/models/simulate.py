@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
 
 from pollscope.base.errors import UsageError
 from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
@@ -149,7 +150,10 @@ class PollingCores:
         ring_room: packets that fit into a ring.
         empty_poll_ns: cost of a poll that finds nothing.
         visit_ns: of one that finds packets, beside the packets.
+        packet_ns: of a packet at a worker, before its service.
         dispatch_ns: of a packet at a dispatcher.
+        empty_ring_poll_ns: of a poll of an empty ring; None: as of an empty RX queue.
+        ring_visit_ns: of a poll that finds packets in a ring, beside the packets.
         ring_ns: serial part of an operation on a shared ring.
         ring_packet_ns: the same for each packet of it.
         path_ns: added to the time of each packet: wire, NIC, generator.
@@ -169,7 +173,10 @@ class PollingCores:
     ring_room: int = 1024
     empty_poll_ns: float = 10.0
     visit_ns: float = 0.0
+    packet_ns: float = 0.0
     dispatch_ns: float = 0.0
+    empty_ring_poll_ns: float | None = None
+    ring_visit_ns: float = 0.0
     ring_ns: float = 0.0
     ring_packet_ns: float = 0.0
     path_ns: float = 0.0
@@ -183,10 +190,18 @@ class PollingCores:
         whole(model, 0, dispatchers=self.dispatchers)
         self._check_weights(model)
         above_zero(model, empty_poll_ns=self.empty_poll_ns)
-        at_least(model, 0, visit_ns=self.visit_ns, dispatch_ns=self.dispatch_ns, ring_ns=self.ring_ns)
+        above_zero(model, empty_ring_poll_ns=self.worker_empty_poll_ns)
+        at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
+        at_least(model, 0, ring_visit_ns=self.ring_visit_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
         readers = self.dispatchers or (1 if self.shared else self.cores)
         whole(model, 0, queues_less_readers=self.queues - readers)
+
+    @property
+    def worker_empty_poll_ns(self) -> float:
+        """Of a worker's poll that finds nothing, in a ring where there are rings."""
+        on_ring = self.dispatchers > 0 and self.empty_ring_poll_ns is not None
+        return float(self.empty_ring_poll_ns or 0.0) if on_ring else float(self.empty_poll_ns)
 
     def _check_weights(self, model: str) -> None:
         if self.weights is None:
@@ -365,14 +380,19 @@ def _layout(system: PollingCores) -> "loop.Layout":
         below=below,
         batch=system.arrivals.batch,
         burst=system.burst,
-        empty_ns=np.full(workers + dispatchers, float(system.empty_poll_ns)),
-        visit_ns=np.full(workers + dispatchers, float(system.visit_ns)),
-        packet_ns=np.concatenate([np.zeros(workers), np.full(dispatchers, float(system.dispatch_ns))]),
+        empty_ns=_both(system, system.worker_empty_poll_ns, system.empty_poll_ns),
+        visit_ns=_both(system, system.ring_visit_ns if dispatchers else system.visit_ns, system.visit_ns),
+        packet_ns=_both(system, system.packet_ns, system.dispatch_ns),
         ring_ns=float(system.ring_ns),
         ring_packet_ns=float(system.ring_packet_ns),
         path_ns=float(system.path_ns),
         together=system.together,
     )
+
+
+def _both(system: PollingCores, workers: float, dispatchers: float) -> NDArray[np.float64]:
+    """One cost for all workers and one for all dispatchers, by core."""
+    return np.array([workers] * system.cores + [dispatchers] * system.dispatchers, dtype=np.float64)
 
 
 def _dealt(queues: int, readers: int) -> list[tuple[int, int, int]]:
@@ -431,10 +451,11 @@ def _cores_of(system: PollingCores, counts: Sequence["loop.Counts"]) -> Sequence
         np.sum([each.events for each in counts], axis=0),
         np.sum([each.spent_ns for each in counts], axis=0),
     )
+    empty_ns = _both(system, system.worker_empty_poll_ns, system.empty_poll_ns)
     return [
-        Core(partial, full, taken, sent, ring_full, idle_ns, waits_ns, struck_ns, round(idle_ns / system.empty_poll_ns))
-        for (partial, full, taken, sent, ring_full, *_), (idle_ns, waits_ns, struck_ns) in zip(
-            events.tolist(), spent_ns.tolist(), strict=True
+        Core(partial, full, taken, sent, ring_full, idle_ns, waits_ns, struck_ns, round(idle_ns / poll_ns))
+        for (partial, full, taken, sent, ring_full, *_), (idle_ns, waits_ns, struck_ns), poll_ns in zip(
+            events.tolist(), spent_ns.tolist(), empty_ns.tolist(), strict=True
         )
     ]
 
