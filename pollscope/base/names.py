@@ -86,6 +86,7 @@ TESTBEDS: Mapping[str, str] = MappingProxyType(
         "vm-pair": "pollscope.testbeds.vm.testbed:VmPairTestbed",
         "pair": "pollscope.testbeds.pair.testbed:PairTestbed",
         "pairs": "pollscope.testbeds.pairs:PairsTestbed",
+        "model": "pollscope.testbeds.model:ModelTestbed",
     }
 )
 
