@@ -33,7 +33,7 @@ from pollscope.metrics.derive import SHARE_TOLERANCE, derive_trial
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.noise import misfit_flags
 from pollscope.metrics.record import NotMeasured, TrialFacts
-from pollscope.store.results_table import read_table
+from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
 OF_BEFORE = Path(__file__).parent / "runs_of_before"
@@ -509,7 +509,7 @@ def test_an_interval_over_repeats_holds_the_trials_own_error(tmp_path: Path) -> 
     """Repeats that agree to the last digit still do not know the cost of an empty poll better than their slices."""
     trials = [synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.6 + 1e-5 * k) for k in range(3)]
     run = synthetic.write_run(tmp_path / "run", trials)
-    table = read_table([run])
+    table = current_table(read_run(run))
     for metric in ERRORS:
         (sample,) = by_point(table, metric)
         cycles = table["metric.cycles_per_packet_all"].mean() if "packet" in metric else 1
@@ -582,7 +582,7 @@ def test_a_comparison_of_old_and_new_accounting_says_so(tmp_path: Path) -> None:
 def test_two_independent_errors_are_added_as_such(tmp_path: Path) -> None:
     spread = (-0.01, 0.0, 0.01)
     trials = [synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.6 + d) for k, d in enumerate(spread)]
-    (sample,) = by_point(read_table([synthetic.write_run(tmp_path / "run", trials)]), "tax_share")
+    (sample,) = by_point(current_table(read_run(synthetic.write_run(tmp_path / "run", trials))), "tax_share")
     repeats = 4.302653 * 0.01 / math.sqrt(3)
     assert sample.estimate.high - sample.estimate.value == pytest.approx(math.hypot(repeats, sample.error), rel=1e-6)
 
@@ -590,7 +590,8 @@ def test_two_independent_errors_are_added_as_such(tmp_path: Path) -> None:
 def test_a_run_of_before_is_read_with_a_caution(tmp_path: Path) -> None:
     """MeasuredCycles when visits were timed one by one and cut to fit the window; two trials of it."""
     folder = Path(shutil.copytree(OF_BEFORE / "visits-one-by-one", tmp_path / "run"))
-    run, table = read_run(folder), read_table([folder])
+    run = read_run(folder)
+    table = current_table(run)
     found = {caution.topic: caution.text for caution in cautions(run, table)}
     assert f"{len(run.trials)} of {len(run.trials)} trials were recorded when" in found["accounting of before"]
     for name in ("tax_share", "useful_share", "empty_poll_share", "loop_share"):
@@ -604,5 +605,5 @@ def test_a_run_of_before_is_read_with_a_caution(tmp_path: Path) -> None:
 
 
 def test_a_run_of_now_has_no_caution_of_before(tmp_path: Path) -> None:
-    folder = synthetic.write_run(tmp_path / "run", [synthetic.trial()])
-    assert "accounting of before" not in {one.topic for one in cautions(read_run(folder), read_table([folder]))}
+    run = read_run(synthetic.write_run(tmp_path / "run", [synthetic.trial()]))
+    assert "accounting of before" not in {one.topic for one in cautions(run, current_table(run))}

@@ -20,7 +20,8 @@ from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.store.results_table import read_table, write_table
+from pollscope.store.results_table import current_table, write_table
+from pollscope.store.run_folder import read_run
 
 
 def test_values_of_a_healthy_trial() -> None:
@@ -418,24 +419,24 @@ def test_table_has_one_row_per_trial_and_documented_columns(tmp_path: Path) -> N
 def test_the_last_attempt_of_a_trial_counts(tmp_path: Path) -> None:
     first = synthetic.trial("t0", useful_share=0.1) | {"status": "flagged"}
     second = synthetic.trial("t0", useful_share=0.9) | {"attempt": 2}
-    table = read_table([synthetic.write_run(tmp_path / "run", [first, second])])
+    table = current_table(read_run(synthetic.write_run(tmp_path / "run", [first, second])))
     assert table["metric.useful_share"].tolist() == [pytest.approx(0.9)]
 
 
 def test_table_is_derived_again_when_trials_are_newer(tmp_path: Path) -> None:
     run = synthetic.write_run(tmp_path / "run", [synthetic.trial(useful_share=0.1)])
-    assert read_table([run])["metric.useful_share"].tolist() == [pytest.approx(0.1)]
+    assert current_table(read_run(run))["metric.useful_share"].tolist() == [pytest.approx(0.1)]
     synthetic.write_run(run, [synthetic.trial(useful_share=0.9)])
     later = time.time() + 5
     os.utime(run / "trials.jsonl", (later, later))
-    assert read_table([run])["metric.useful_share"].tolist() == [pytest.approx(0.9)]
+    assert current_table(read_run(run))["metric.useful_share"].tolist() == [pytest.approx(0.9)]
 
 
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     run = synthetic.write_run(tmp_path / "run", [synthetic.trial("t0"), synthetic.trial("t1")])
     file = run / "trials.jsonl"
     file.write_bytes(file.read_bytes()[:-100])
-    assert list(read_table([run])["trial"]) == ["t0"]
+    assert list(current_table(read_run(run))["trial"]) == ["t0"]
 
 
 @pytest.mark.parametrize(
@@ -455,6 +456,6 @@ def test_a_foreign_or_broken_folder_is_one_line(tmp_path: Path, file: str, conte
     run = synthetic.write_run(tmp_path / "run", [synthetic.trial()])
     (run / file).unlink() if content is None else (run / file).write_text(content, encoding="utf-8")
     with pytest.raises(UsageError) as caught:
-        read_table([run])
+        current_table(read_run(run))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)

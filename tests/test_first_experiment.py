@@ -11,7 +11,6 @@ from run_helpers import Cli
 from test_docs_commands import commands, words
 
 PAGE = "docs/first-experiment.md"
-# The fake node measures nothing: what this test asks is whether each step works at the first try.
 MOST_LINES = 80
 
 
@@ -20,8 +19,8 @@ def test_the_page_is_short(checkout: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_every_step_works_at_the_first_try(checkout: Path, tmp_path: Path) -> None:
-    cli = Cli(tmp_path)
+def test_every_step_works_at_the_first_try(checkout: Path, build_dir: Path, tmp_path: Path) -> None:
+    cli = Cli(tmp_path, node=build_dir / "pollscope-node")
     for command in commands(checkout / PAGE):
         done = cli(*words(command, tmp_path))
         assert done.returncode == 0, f"$ {command}\n{done.stderr}"

@@ -131,9 +131,11 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_visits(wired: NodeClient,
     assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.25)
     hot, cold_counts = by_queue(record, told["hot"])
     assert min(hot) > 5 * max(cold_counts) and min(cold_counts) > 0
-    # What finds a full ring is a hot queue's packet.
-    missed = {name for name in record["result"]["ports"][B]["xstats"] if name.endswith("_missed")}
-    assert missed <= {f"rx_q{queue}_missed" for queue in told["hot"]}
+    # What finds a full ring is a hot queue's packet, but for one sent while the DUT's core was taken away.
+    xstats = record["result"]["ports"][B]["xstats"]
+    missed = {queue: xstats.get(f"rx_q{queue}_missed", 0) for queue in range(queues)}
+    hot_missed = sum(missed[queue] for queue in told["hot"])
+    assert sum(missed.values()) - hot_missed <= 1e-3 * hot_missed
     # Either the polls had the shape, or the run says that they had not and why.
     assert abs(polls_of_shape(record).off) <= 0.05 or "hot queues" in shape_flags(record)[0]["text"]
 

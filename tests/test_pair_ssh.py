@@ -56,7 +56,8 @@ def metrics(run: RunFolder, point: str) -> list[dict[str, float]]:
 
 
 def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
-    done = cli("run", cli.spec(SPEC), "--testbed", pair_file(sshd, build_dir, cli.folder))
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    done = cli("run", cli.spec(SPEC), "--testbed", testbed, "--set", "noise.extra_blocks=0")
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     assert_complete(run)

@@ -43,8 +43,8 @@ def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list
     dut: Any = FakeNode()
     generator: Any = FakeNode()
     config: Any = SimpleNamespace(dut=SimpleNamespace(ssh="d"), generator=SimpleNamespace(ssh="g"))
-    company: Any = None
-    session = PairSession(config, dut, generator, (), company, {}, AtStart())
+    corunners: Any = None
+    session = PairSession(config, dut, generator, (), corunners, {}, AtStart())
     session._configured = {
         "ports": [{"name": "dut/b", "rx_queues": queues}],
         "dut": {"rx_port": "dut/b"},

@@ -12,7 +12,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from run_helpers import Cli, assert_complete, last_attempts
 
-from pollscope.store.results_table import read_table
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import read_run
 
 pytestmark = pytest.mark.measure
 
@@ -72,7 +73,7 @@ def test_stored_histograms_are_read_by_the_public_package(cli: Cli) -> None:
     """Counts and percentiles of the file, read without any code of ours, are those of the results table."""
     assert cli("run", cli.spec(LATENCY)).returncode == 0
     (folder,) = cli.run_folders()
-    table = read_table([folder]).set_index("trial")
+    table = current_table(read_run(folder)).set_index("trial")
     for line in (folder / "trials.jsonl").read_text().splitlines():
         record = json.loads(line)
         generator = record["result"]["gen"]["lcores"][0]

@@ -98,6 +98,20 @@ def test_hugepages_given_up_by_hand_are_noticed(copy: Path) -> None:
     assert bootstrap(copy, PACKAGES="present").stdout == ""
 
 
+@pytest.mark.parametrize("option", [(), ("--dev",), ("--clean-host",)])
+def test_a_linked_venv_is_left_to_its_checkout(copy: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
+    other = tmp_path / "other/.venv"
+    other.mkdir(parents=True)
+    (copy / ".venv").symlink_to(other)
+    done = bootstrap(copy, *option, PACKAGES="present")
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        f"set-up: {copy}/.venv is a symbolic link to {other}: remove it, or that checkout would run this code"
+    ]
+    assert list(other.iterdir()) == []
+    assert not (copy / ".cache").exists()
+
+
 def test_without_root_the_missing_packages_are_listed(checkout: Path, copy: Path, stubs: Path) -> None:
     done = bootstrap(copy, PATH=f"{stubs}:{os.environ['PATH']}")
     assert done.returncode == 3

@@ -215,8 +215,8 @@ def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch:
     assert running.refusal(point_of(**{"knob.iommu": "off"})) is None  # the play sets it
     assert not asked
     assert "knobs_refusal says no" in str(running.refusal(point_of(**{"knob.ddio": "on"})))
-    assert running.refusal(point_of(corunner="matmul")) == "company says no"
-    assert asked == ["dut knobs_refusal", "dut company"]
+    assert running.refusal(point_of(corunner="matmul")) == "corunners says no"
+    assert asked == ["dut knobs_refusal", "dut corunners"]
 
 
 @pytest.mark.parametrize(

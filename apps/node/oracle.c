@@ -40,36 +40,42 @@ enum kind { KIND_ALL, KIND_BUSY, KIND_EMPTY, KINDS };
 
 static const char *const kind_names[KINDS] = {"all", "busy", "empty"};
 
+/*
+ * What the poller writes, what the filler writes and what both read lie on lines of their own (two, for processors fetch
+ * pairs): a poll must not wait for a line that the filler has just read.
+ */
+#define OF_ITS_OWN __rte_aligned(2 * RTE_CACHE_LINE_SIZE)
+
 struct script {
 	struct entry *entries[KINDS];
 	uint32_t lengths[KINDS];
-	uint64_t packets; /* of all polls */
-	/* of the pass that runs */
-	const struct entry *next;
-	const struct entry *end;
-	enum kind kind;
-	uint64_t begin_tsc;
-	uint64_t begin_aside;
-	uint32_t chunks_left;
+	uint64_t packets;        /* of all polls */
 	uint32_t chunks;         /* the script is run so many times in a pass: no slice is longer than one */
 	uint32_t passes;         /* of each kind, to do */
-	uint32_t passed;         /* of all kinds */
 	uint64_t *cycles[KINDS]; /* of each pass, without what was set aside */
 	uint64_t work_cycles;    /* for each packet */
-	uint32_t steps;          /* of the chain, which take as long */
-	uint64_t chain;
 	struct trial trial;
-	/* the lcore that fills the rings */
 	unsigned int filler;
 	uint16_t tx_port;
 	struct rte_mempool *pool;
 	struct packet_template template;
 	struct packet_flow flows[RSS_QUEUES_MAX];
-	_Atomic(uint32_t) wanted;
+	/* the poller's: of the pass that runs */
+	const struct entry *next OF_ITS_OWN;
+	const struct entry *end;
+	enum kind kind;
+	uint64_t begin_tsc;
+	uint64_t begin_aside;
+	uint32_t chunks_left;
+	uint32_t passed; /* of all kinds */
+	uint32_t steps;  /* of the chain, which take as long as the work */
+	uint64_t chain;
+	bool over_polling; /* nothing is polled any more */
+	/* between the two */
+	_Atomic(uint32_t) wanted OF_ITS_OWN;
 	_Atomic(uint32_t) filled;
 	_Atomic(bool) over;
-	bool stuck;        /* a ring took no more */
-	bool over_polling; /* nothing is polled any more */
+	bool stuck; /* a ring took no more */
 };
 
 static struct script script;

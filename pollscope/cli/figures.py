@@ -20,7 +20,6 @@ EXAMPLES = (
     "pollscope figures latest --x queues --y poll_rate_hz --ratio-to 1 --width column --out rate.pdf",
     "pollscope figures --paper socc19",
 )
-Words = Annotated[list[str] | None, typer.Option(metavar="NAME")]
 PAGE = "page"
 
 

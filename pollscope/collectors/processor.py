@@ -16,10 +16,10 @@ class Processor:
     hypervisor: bool
 
 
-def read_processor(path: Path = Path("/proc/cpuinfo")) -> Processor:
+def read_processor() -> Processor:
     """Reads the first processor's entry; what is not there (other architectures) is empty or 0."""
     fields: dict[str, str] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n\n")[0].splitlines():
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0].splitlines():
         key, _, value = line.partition(":")
         fields[key.strip()] = value.strip()
     numbers = {key: int(fields[key]) if fields.get(key, "").isdigit() else 0 for key in ("cpu family", "model")}

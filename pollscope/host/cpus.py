@@ -42,10 +42,10 @@ def _cpu(folder: Path, number: int) -> Cpu:
     return Cpu(nodes[0] if nodes else 0, package or 0, core if core is not None else number, number, max(0, die or 0))
 
 
-def allowed_cpus(sys: Path = SYS) -> list[Cpu]:
+def allowed_cpus() -> list[Cpu]:
     """The online processors on which this process may run (cpuset, taskset)."""
     allowed = os.sched_getaffinity(0)
-    return [cpu for cpu in online_cpus(sys) if cpu.cpu in allowed]
+    return [cpu for cpu in online_cpus() if cpu.cpu in allowed]
 
 
 def most_dut_cores(cpus: Sequence[Cpu]) -> int:

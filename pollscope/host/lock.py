@@ -43,10 +43,10 @@ def default_lock_path() -> Path:
     return (shared if shared.is_dir() else Path(tempfile.gettempdir())) / "pollscope.lock"
 
 
-def start_ticks(pid: int, proc: Path = Path("/proc")) -> int | None:
+def start_ticks(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot (proc(5), field 22); None when there is no such process."""
     try:
-        stat = (proc / str(pid) / "stat").read_text(errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         return int(stat.rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return None

@@ -29,7 +29,7 @@ TRIAL_OVERHEAD_S = 0.03
 REBOOT_KNOBS = ("iommu",)
 # What offered load and the generator are made of, and what runs beside the DUT: not part of the DUT's configuration.
 LOAD_PARAMETERS = frozenset(LOADS)
-COMPANY_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
+CORUNNER_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Plan:
 
 
 def configuration_key(point: Point) -> tuple[object, ...]:
-    """What distinguishes two configurations: all parameters but the offered load, the DUT's company and its seeds."""
-    left_out = LOAD_PARAMETERS | COMPANY_PARAMETERS | set(DUT_SEEDS)
+    """What distinguishes two configurations: all parameters but offered load, co-runners and the DUT's seeds."""
+    left_out = LOAD_PARAMETERS | CORUNNER_PARAMETERS | set(DUT_SEEDS)
     return tuple(value for name, value in point.values().items() if name not in left_out)
 
 

@@ -24,7 +24,7 @@ from pollscope.base.paths import corunner_program
 from pollscope.collectors.interface import Collector, CollectorOutcome
 from pollscope.collectors.registry import create
 from pollscope.host.activity import read_activity
-from pollscope.host.company import place_company
+from pollscope.host.corunner_placement import place_corunners
 from pollscope.host.cpus import online_cpus
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.lock import default_lock_path
@@ -34,7 +34,7 @@ from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, 
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
 from pollscope.spec.model import KNOB_PREFIX, Parameters
-from pollscope.testbeds.corunner import company_refusal
+from pollscope.testbeds.corunner import corunner_refusal
 
 # Of a recording in one reply.
 PIECE_BYTES = 4 << 20
@@ -92,16 +92,16 @@ class Agent:
         os.sched_setaffinity(0, room_beside(self._allowed, cpus))
         return {"cpus": sorted(os.sched_getaffinity(0))}
 
-    def company(self, params: Mapping[str, Any], dut: Sequence[int]) -> Reply:
+    def corunners(self, params: Mapping[str, Any], dut: Sequence[int]) -> Reply:
         """The CPUs of what a point wants beside a DUT on these CPUs, and the program for it; or why not."""
         wishes = Parameters.model_construct(**params)  # checked where the spec was read
         cpus = online_cpus()  # the DUT's may be isolated, so that this process may not run there
         if missing := sorted(set(dut) - {cpu.cpu for cpu in cpus}):
             raise HostError(f"there is no CPU {missing[0]} here, which the testbed's file names")
-        if reason := company_refusal(wishes, lambda: place_company(cpus, wishes, dut, ())):
+        if reason := corunner_refusal(wishes, lambda: place_corunners(cpus, wishes, dut, ())):
             return {"refusal": reason}
-        found = place_company(cpus, wishes, dut, ())
-        return {"refusal": None, "company": asdict(found), "program": str(corunner_program())}
+        found = place_corunners(cpus, wishes, dut, ())
+        return {"refusal": None, "cpus": asdict(found), "program": str(corunner_program())}
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> Reply:
         """What ran on some CPUs since boot, and how long a node's lcores had to wait."""

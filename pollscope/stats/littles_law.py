@@ -28,17 +28,3 @@ def outstanding_requests(rate_bits_per_s: float, latency_ns: float, request_byte
     if not (math.isfinite(request_bytes) and request_bytes > 0):
         raise ValueError(f"request_bytes is {request_bytes}; it has to be a number above 0")
     return rate_bits_per_s * (latency_ns / NS_PER_S) / (request_bytes * BITS_PER_BYTE)
-
-
-def achievable_bits_per_s(outstanding: float, latency_ns: float, request_bytes: float) -> float:
-    """The law turned round: the rate at which so many requests under way move data.
-
-    Raises:
-        ValueError: a value is negative or no number, or the latency or the size is not positive.
-    """
-    if not (math.isfinite(outstanding) and outstanding >= 0):
-        raise ValueError(f"outstanding is {outstanding}; it has to be a number from 0 on")
-    for name, value in (("latency_ns", latency_ns), ("request_bytes", request_bytes)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} is {value}; it has to be a number above 0")
-    return outstanding * request_bytes * BITS_PER_BYTE / (latency_ns / NS_PER_S)

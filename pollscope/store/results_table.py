@@ -194,15 +194,6 @@ def write_table(run_folder: Path) -> Path:
     return path
 
 
-def read_table(run_folders: Sequence[Path]) -> pd.DataFrame:
-    """The tables of several runs one below the other; each is derived anew when it is missing or out of date.
-
-    Raises:
-        UsageError: no run folder, or one that contradicts the formats.
-    """
-    return pd.concat([current_table(read_run(folder)) for folder in run_folders], ignore_index=True)
-
-
 def current_table(run: RunFolder) -> pd.DataFrame:
     """The table of a run, derived anew when it is missing or out of date.
 

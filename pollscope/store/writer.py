@@ -28,10 +28,9 @@ META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "gro
 RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18
 
 
-def new_run_id(now: datetime | None = None) -> str:
+def new_run_id() -> str:
     """`20261120T162617Z-1a2b3c`: start in UTC and six random hexadecimal digits."""
-    moment = now or datetime.now(UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 class RunWriter:

@@ -9,7 +9,7 @@ from typing import Any
 from pollscope.base.errors import HostError, TrialError
 from pollscope.base.paths import corunner_program
 from pollscope.base.units import human_size
-from pollscope.host.company import Company, has_company
+from pollscope.host.corunner_placement import CorunnerCpus, has_corunners
 from pollscope.host.memory import meminfo_bytes
 from pollscope.node.client import ClientOwner, NodeClient, NodeLost
 from pollscope.spec.model import Parameters
@@ -29,14 +29,14 @@ class CorunnerLost(TrialError):
     """The co-runner hung, died, or wrote something that is not the protocol; DUT and generator are well."""
 
 
-def company_refusal(params: Parameters, place: Callable[[], Company]) -> str | None:
+def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> str | None:
     """Why this host cannot give a point what it wants beside the DUT; None when it can, or when it wants nothing.
 
     Args:
         params: the point's parameters.
         place: chooses the CPUs; HostError when there are none.
     """
-    if not has_company(params):
+    if not has_corunners(params):
         return None
     try:
         place()
@@ -52,13 +52,13 @@ def company_refusal(params: Parameters, place: Callable[[], Company]) -> str | N
     return None
 
 
-def workers(params: Parameters, company: Company) -> list[dict[str, Any]]:
+def workers(params: Parameters, cpus: CorunnerCpus) -> list[dict[str, Any]]:
     """The workers of a point, as `configure` wants them."""
-    found = [{"name": f"spinner{cpu}", "cpu": cpu, "work": "spin"} for cpu in company.spinning]
-    if company.occupant is not None:
-        found.insert(0, {"name": "occupant", "cpu": company.occupant, "work": "stress-ng"})
-    if company.corunner is not None:
-        found.insert(0, _corunner(params, company.corunner))
+    found = [{"name": f"spinner{cpu}", "cpu": cpu, "work": "spin"} for cpu in cpus.spinning]
+    if cpus.occupant is not None:
+        found.insert(0, {"name": "occupant", "cpu": cpus.occupant, "work": "stress-ng"})
+    if cpus.corunner is not None:
+        found.insert(0, _corunner(params, cpus.corunner))
     return found
 
 
@@ -71,7 +71,7 @@ def _corunner(params: Parameters, cpu: int) -> dict[str, Any]:
     return worker
 
 
-class Beside(ClientOwner):
+class CorunnerProgram(ClientOwner):
     """Keeps one `pollscope-corunner` over the trials of a run; a lost one is started again for the next trial.
 
     Args:
@@ -84,7 +84,7 @@ class Beside(ClientOwner):
         self._made: list[dict[str, Any]] = []
 
     @contextmanager
-    def present(self, wanted: list[dict[str, Any]]) -> Iterator["Present"]:
+    def ready(self, wanted: list[dict[str, Any]]) -> Iterator["CorunnerTrial"]:
         """These workers, ready to work in one trial. Whatever ends the `with` block early ends them, too.
 
         Raises:
@@ -94,7 +94,7 @@ class Beside(ClientOwner):
         try:
             with _corunner_lost():
                 client = self._configured(wanted)
-            yield Present(client, {"workers": wanted, "made": self._made})
+            yield CorunnerTrial(client, {"workers": wanted, "made": self._made})
         except BaseException:
             self.end()
             raise
@@ -109,7 +109,7 @@ class Beside(ClientOwner):
         return self._client
 
 
-class Present:
+class CorunnerTrial:
     """The workers of one trial."""
 
     def __init__(self, client: NodeClient, config: dict[str, Any]) -> None:

@@ -26,15 +26,14 @@ def new_file_prefix() -> str:
     return f"pollscope-{os.getpid()}-{start_ticks(os.getpid())}-{uuid.uuid4().hex[:6]}"
 
 
-def remove_folder(prefix: str, runtime: Path | None = None) -> None:
+def remove_folder(prefix: str) -> None:
     """Takes away the folder of a node that has ended."""
-    shutil.rmtree((runtime or runtime_folder()) / prefix, ignore_errors=True)
+    shutil.rmtree(runtime_folder() / prefix, ignore_errors=True)
 
 
-def remove_stale_folders(runtime: Path | None = None) -> None:
+def remove_stale_folders() -> None:
     """Takes away the folders of nodes whose runner was killed before it could."""
-    folder = runtime or runtime_folder()
-    for path in folder.glob("pollscope-*"):
+    for path in runtime_folder().glob("pollscope-*"):
         match = _PREFIX.fullmatch(path.name)
         if match and start_ticks(int(match[1])) != int(match[2]):
-            remove_folder(path.name, folder)
+            remove_folder(path.name)

@@ -15,7 +15,7 @@ from pollscope.base.paths import corunner_program, node_program
 from pollscope.base.units import human_size
 from pollscope.host import cpus as processors
 from pollscope.host.activity import read_activity
-from pollscope.host.company import Company, place_company
+from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.limits import queues_refusal
@@ -32,7 +32,7 @@ from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import State, TestbedConfig
-from pollscope.testbeds.corunner import company_refusal
+from pollscope.testbeds.corunner import corunner_refusal
 from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
@@ -153,7 +153,7 @@ class LoopbackTestbed(NodeTestbed):
             return error.what
         if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
-        alone = company_refusal(params, lambda: self._company(params))
+        alone = corunner_refusal(params, lambda: self._corunner_cpus(params))
         if alone is not None:
             return alone
         if (too_many := _queues_refusal(params)) is not None:
@@ -241,8 +241,8 @@ class LoopbackTestbed(NodeTestbed):
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
         return allowed if len(allowed) + len(roles.measuring) < MOST_LCORES else []
 
-    def _company(self, params: Parameters) -> Company:
-        return loopback_company(self._cpus, self._roles(params), params)
+    def _corunner_cpus(self, params: Parameters) -> CorunnerCpus:
+        return loopback_corunners(self._cpus, self._roles(params), params)
 
     def _memory(self, params: Parameters) -> Memory:
         """What a point asks for; HostError when this host has no such pages."""
@@ -270,10 +270,10 @@ def _small_pages() -> Memory:
     return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
 
 
-def loopback_company(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> Company:
+def loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
     """Who runs beside the DUT on this host; HostError when there is no room."""
     others = [roles.generator] if roles.generator is not None else []
-    return place_company(cpus, params, [*roles.dut, *roles.dispatchers], others)
+    return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], others)
 
 
 def needed_bytes(params: Parameters) -> int:
@@ -428,9 +428,9 @@ class LoopbackSession:
             self._client.request("configure", CONFIGURE_LIMIT_S, **request)
             self._configured = request
 
-    def company(self, params: Parameters) -> Company:
+    def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         """The CPUs of what a point wants beside the DUT."""
-        return loopback_company(processors.allowed_cpus(), self._roles_of(params), params)
+        return loopback_corunners(processors.allowed_cpus(), self._roles_of(params), params)
 
     def open_corunner(self, log: Path) -> NodeClient:
         """Starts a `pollscope-corunner` on this host."""

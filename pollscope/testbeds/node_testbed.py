@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pollscope.base.errors import HostError, TrialError
-from pollscope.host.company import Company, has_company, runs_dut
+from pollscope.host.corunner_placement import CorunnerCpus, has_corunners, runs_dut
 from pollscope.knobs.points import knob_settings
 from pollscope.metrics.ground import Canary
 from pollscope.node.client import NodeLost
@@ -17,7 +17,7 @@ from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, HostAway, Knobs, NoKnobs, Opening, Testbed, TestbedConfig
-from pollscope.testbeds.corunner import Beside, CorunnerLost, workers
+from pollscope.testbeds.corunner import CorunnerLost, CorunnerProgram, workers
 from pollscope.testbeds.ground_watch import GroundWatch
 from pollscope.testbeds.maxima import Maxima
 from pollscope.testbeds.path_floor import PathFloors, not_measured
@@ -48,7 +48,7 @@ class NodeTestbed(Testbed):
         self._floors = PathFloors()
         self._calibrations: dict[tuple[object, ...], dict[str, Any]] = {}
         self._session: Session | None = None
-        self._beside: Beside | None = None
+        self._corunner: CorunnerProgram | None = None
         self._count = 0
         self._left: Parts = {}  # by the collectors of a trial that was lost
 
@@ -87,9 +87,9 @@ class NodeTestbed(Testbed):
         from pollscope.testbeds.collecting import RunCollectors  # imports every collector, which most runs do not need
 
         self.collectors = RunCollectors(uses, assignment.folder)
-        accompanied = next((point.params for point in points if point.params.corunner != "none"), points[0].params)
+        with_corunner = next((point.params for point in points if point.params.corunner != "none"), points[0].params)
         return Opening(
-            session.hello, noise, self.collectors.probe(_collector_options(session, accompanied), session.ends)
+            session.hello, noise, self.collectors.probe(_collector_options(session, with_corunner), session.ends)
         )
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
@@ -144,9 +144,9 @@ class NodeTestbed(Testbed):
 
     def end(self) -> None:
         """Ends the session in order, and what runs beside it."""
-        if self._beside is not None:
-            self._beside.close()
-            self._beside = None
+        if self._corunner is not None:
+            self._corunner.close()
+            self._corunner = None
         self._close_session()
 
     def _suitable_session(self, params: Parameters) -> Session:
@@ -224,16 +224,16 @@ class NodeTestbed(Testbed):
         self, session: Session, record: TrialRecord, params: Parameters, request: TrialRequest
     ) -> tuple[Parts, Parts]:
         """The result of one measurement with the collectors around it, and the other parts of the record."""
-        company = session.company(params) if has_company(params) else Company()
+        corunners = session.corunner_cpus(params) if has_corunners(params) else CorunnerCpus()
         if self.collectors is None:
-            return self._accompanied(session, params, company, request, lambda: None)
+            return self._with_corunners(session, params, corunners, request, lambda: None)
         # Those of a pair are on the DUT's host.
-        busy = () if session.ends else (*session.measuring_cpus, *company.cpus)
+        busy = () if session.ends else (*session.measuring_cpus, *corunners.cpus)
         options = _collector_options(session, params)
         collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.ends)
         try:
             begin = lambda: collection.mark(request)  # noqa: E731
-            result, beside = self._accompanied(session, params, company, request, begin)
+            result, corunner = self._with_corunners(session, params, corunners, request, begin)
         except TrialError:
             collection.stop()
             self._left = collection.record_lost()
@@ -242,34 +242,39 @@ class NodeTestbed(Testbed):
             collection.stop()
             raise
         collection.stop()
-        return result, {**beside, **collection.record(result)}
+        return result, {**corunner, **collection.record(result)}
 
-    def _accompanied(
-        self, session: Session, params: Parameters, company: Company, request: TrialRequest, begin: Callable[[], None]
+    def _with_corunners(
+        self,
+        session: Session,
+        params: Parameters,
+        corunners: CorunnerCpus,
+        request: TrialRequest,
+        begin: Callable[[], None],
     ) -> tuple[Parts, Parts]:
-        """The result of one measurement with the DUT's company at work, and what the company did.
+        """The result of one measurement with the DUT's co-runners at work, and what they did.
 
         `begin` is called right before the nodes are started.
         """
-        if not has_company(params):
+        if not has_corunners(params):
             begin()
             return session.measure(request), {}
-        if self._beside is None:
-            self._beside = Beside(lambda: session.open_corunner(self._log))
-        with self._beside.present(workers(params, company)) as present:
+        if self._corunner is None:
+            self._corunner = CorunnerProgram(lambda: session.open_corunner(self._log))
+        with self._corunner.ready(workers(params, corunners)) as working:
             if not runs_dut(params):
                 begin()
-                found = present.alone(request)
+                found = working.alone(request)
                 return {"state": "done", "window": found["result"]["window"]}, {"corunner": found}
-            present.start()
+            working.start()
             begin()
             result = session.measure(request)
-            return result, {"corunner": present.record(result["window"])}
+            return result, {"corunner": working.record(result["window"])}
 
 
 def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:
     """What collectors have to be told about the nodes of a point and the co-runner beside them."""
-    corunner = session.company(params).corunner if has_company(params) else None
+    corunner = session.corunner_cpus(params).corunner if has_corunners(params) else None
     # An end has been told itself.
-    beside = {} if corunner is None or session.ends else {"perf-corunner": {"cpus": (corunner,)}}
-    return {**session.collector_options, **beside}
+    told = {} if corunner is None or session.ends else {"perf-corunner": {"cpus": (corunner,)}}
+    return {**session.collector_options, **told}

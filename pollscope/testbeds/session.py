@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pollscope.host.company import Company
+from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.node.client import NodeClient
 from pollscope.spec.model import Parameters
 
@@ -101,7 +101,7 @@ class Session(Protocol):
         Of the parameters only those of frame and descriptors count. Configures the nodes anew.
         """
 
-    def company(self, params: Parameters) -> Company:
+    def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         """The CPUs of what a point wants beside the DUT; HostError when there are none for it."""
 
     def open_corunner(self, log: Path) -> NodeClient:

@@ -14,10 +14,10 @@ from pollscope.collectors.tool import ask
 _NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
 
 
-def mellanox_devices(root: Path = Path("/sys/bus/pci/devices")) -> list[str]:
+def mellanox_devices() -> list[str]:
     """PCI addresses of NVIDIA/Mellanox network functions."""
     found = []
-    for folder in sorted(root.glob("*")):
+    for folder in sorted(Path("/sys/bus/pci/devices").glob("*")):
         try:
             identity = (folder / "vendor").read_text(encoding="ascii"), (folder / "class").read_text(encoding="ascii")
         except OSError:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import TrialError
-from pollscope.host.company import Company, has_company
+from pollscope.host.corunner_placement import CorunnerCpus, has_corunners
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
 from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.activity import PairWatch
-from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import AtStart, PairConfig
+from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
 from pollscope.testbeds.pair.ssh import LOST_STATUS
@@ -103,7 +103,7 @@ class PairSession:
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
         ends: agents on both hosts, for collectors and for what else runs there.
-        company: what runs beside the DUT.
+        corunners: what runs beside the DUT.
         options: of collectors of this host that see the two.
     """
 
@@ -113,12 +113,12 @@ class PairSession:
         dut: NodeClient,
         generator: GeneratorClient,
         ends: Sequence[End],
-        company: DutCompany,
+        corunners: DutCorunners,
         options: Options,
         at_start: AtStart,
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
-        self.ends, self._company, self._options = ends, company, options
+        self.ends, self._corunners, self._options = ends, corunners, options
         self._configured: dict[str, Any] = {}
         self._latest_start_ns = 0
 
@@ -147,13 +147,13 @@ class PairSession:
         """Those of collectors of this host that see the two; for a pair of real hosts there are none."""
         return self._options
 
-    def company(self, params: Parameters) -> Company:
+    def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""
-        return self._company.place(params)
+        return self._corunners.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
         """Starts a `pollscope-corunner` on the DUT's host."""
-        return self._company.start(log)
+        return self._corunners.start(log)
 
     def suits(self, params: Parameters) -> bool:
         """Whether these nodes can take this configuration: they were started so, and both connections are there."""
@@ -167,8 +167,8 @@ class PairSession:
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
-        if not has_company(params):
-            self._company.leave()
+        if not has_corunners(params):
+            self._corunners.leave()
         request = configure_request(params, wiring(self._config, params))
         if request != self._configured:
             self._configured = {}

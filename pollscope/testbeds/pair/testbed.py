@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.host.company import has_company
+from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.facts import absent, host_facts
 from pollscope.host.lock import HostLock, default_lock_path
 from pollscope.knobs.points import knob_settings
@@ -21,8 +21,8 @@ from pollscope.testbeds.base import State
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
-from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
+from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
@@ -54,7 +54,7 @@ class PairTestbed(NodeTestbed):
             End("dut", config.dut, self._prefix("dut")),
             End("generator", config.generator, self._prefix("gen")),
         )
-        self._company = DutCompany(self.ends[0])
+        self._corunners = DutCorunners(self.ends[0])
         self._knob_refusals: dict[str, str | None] = {}
 
     def _prefix(self, role: str) -> str:
@@ -81,7 +81,7 @@ class PairTestbed(NodeTestbed):
         """Why this pair cannot take a point; None when it can."""
         return (
             self.static_refusal(point)
-            or (self._company.refusal(point.params) if has_company(point.params) else None)
+            or (self._corunners.refusal(point.params) if has_corunners(point.params) else None)
             or self._knob_refusal(knob_settings(point.factors))
         )
 
@@ -151,7 +151,7 @@ class PairTestbed(NodeTestbed):
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), at_start, log)
         try:
             generator = self._start_generator(log)
-            return PairSession(self.config, dut, generator, self.ends, self._company, self._options, at_start)
+            return PairSession(self.config, dut, generator, self.ends, self._corunners, self._options, at_start)
         except BaseException:
             dut.close()
             raise

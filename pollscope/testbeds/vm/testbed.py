@@ -22,7 +22,7 @@ from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.paths import CHECKOUT
-from pollscope.host.company import has_company
+from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.lock import HostLock
 from pollscope.knobs import KnobHost
 from pollscope.knobs.points import knob_settings
@@ -127,7 +127,7 @@ class VmPairTestbed(NodeTestbed):
         if self._stopped() is None:
             return self._pair.refusal(point)
         unknown = [f"knob {name}" for name in knob_settings(point.factors) if name != boot_mode.KNOB]
-        unknown += ["what runs beside the DUT"] if has_company(point.params) else []
+        unknown += ["what runs beside the DUT"] if has_corunners(point.params) else []
         if unknown:
             return f"{', '.join(unknown)}: only machines that run can tell (pollscope testbed up {self.name})"
         return self._pair.static_refusal(point)

@@ -3,7 +3,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from pollscope.base.errors import HostError
@@ -25,7 +24,7 @@ class Wishes(Protocol):
 
 
 @dataclass(frozen=True)
-class Company:
+class CorunnerCpus:
     """CPUs by what they do; None where a point has no such thing.
 
     Attributes:
@@ -50,13 +49,13 @@ def runs_dut(params: Wishes) -> bool:
     return params.dut_core == "dut"
 
 
-def has_company(params: Wishes) -> bool:
+def has_corunners(params: Wishes) -> bool:
     """Whether anything but DUT and generator runs, or something else than the DUT."""
     return bool(params.corunner != "none" or params.spinning_cores or not runs_dut(params))
 
 
-def place_company(cpus: Sequence[Cpu], params: Wishes, dut: Sequence[int], others: Iterable[int]) -> Company:
-    """Chooses the CPUs of a point's company.
+def place_corunners(cpus: Sequence[Cpu], params: Wishes, dut: Sequence[int], others: Iterable[int]) -> CorunnerCpus:
+    """Chooses the CPUs of a point's co-runners.
 
     Args:
         cpus: those that may be used.
@@ -71,7 +70,7 @@ def place_company(cpus: Sequence[Cpu], params: Wishes, dut: Sequence[int], other
     corunner = None if params.corunner == "none" else place.corunner(params.corunner_place)
     occupant = dut[0] if params.dut_core == "stress-ng" else None
     spinning = place.spinning(params.spinning_cores, corunner, () if params.dut_core == "idle" else dut)
-    return Company(corunner, occupant, spinning)
+    return CorunnerCpus(corunner, occupant, spinning)
 
 
 class _Place:
@@ -132,8 +131,8 @@ class _Place:
         return {cpu.physical for cpu in self._cpus.values()}
 
 
-def last_level_mates(cpu: int, sys: Path = SYS) -> set[int]:
+def last_level_mates(cpu: int) -> set[int]:
     """The CPUs behind the same last-level cache, this one among them; only itself where the kernel does not say."""
-    caches = (sys / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
+    caches = (SYS / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
     levels = [(read_int(cache / "level") or 0, read_text(cache / "shared_cpu_list") or "") for cache in caches]
     return set(parse_list(max(levels)[1])) if levels else {cpu}

@@ -15,16 +15,16 @@ from run_helpers import Cli, assert_complete
 from ssh_host import SshHost
 from test_corunner_protocol import gone
 
-from pollscope.host.company import Company
+from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.spec import load_text
-from pollscope.testbeds.pair.company import DutCompany
 from pollscope.testbeds.pair.config import PairHost, Ports
+from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.ssh import Remote
 
 ALONE = """\
 format: 1
-name: pair-company
+name: pair-corunner
 row: S-F7a
 title: t
 testbeds: [pair]
@@ -35,14 +35,14 @@ repeats: {count: 2}
 BESIDE_THE_DUT = ALONE.replace("dut_core: idle, ", "").replace("count: 2", "count: 1")
 
 
-def company_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = "", **dut: Any) -> Path:
+def corunner_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = "", **dut: Any) -> Path:
     """A pair whose DUT's host has this build's co-runner."""
     program = f"export POLLSCOPE_CORUNNER={build_dir / 'pollscope-corunner'}\n{before}"
     return written(folder / "two.yaml", pair_config(sshd, folder, {"before": program, **dut}))
 
 
 def test_a_corunner_works_on_the_host_of_the_dut(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
-    done = cli("run", cli.spec(ALONE), "--testbed", company_file(sshd, tmp_path, build_dir))
+    done = cli("run", cli.spec(ALONE), "--testbed", corunner_file(sshd, tmp_path, build_dir))
     assert done.returncode == 0, done.stderr + done.stdout
     run = cli.only_run()
     assert_complete(run)
@@ -61,7 +61,7 @@ def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Pa
         vdev = f"net_memif0,role={role},socket={tmp_path}/memif.sock,socket-abstract=no,rsize=9"
         ports = {"rx": "net_memif0", "tx": "net_memif0", "queues": 1}
         hosts[name] = {"ports": ports, "vdevs": [vdev], "program": str(build_dir / "pollscope-node")}
-    path = company_file(sshd, tmp_path, build_dir, **hosts["dut"])
+    path = corunner_file(sshd, tmp_path, build_dir, **hosts["dut"])
     config = json.loads(path.read_text())
     config["generator"] |= hosts["generator"]
     text = BESIDE_THE_DUT.replace("window: 30 ms", "window: 300 ms").replace("saturate", "rx_desc: 512, saturate")
@@ -82,7 +82,7 @@ def test_the_collector_of_the_corunner_is_told_its_cpu_there(
     tools.mkdir()
     (tools / "perf").write_text(f'#!/bin/sh\necho "$*" >>{asked}\nexec sleep 60\n')
     (tools / "perf").chmod(0o755)
-    path = company_file(sshd, tmp_path, build_dir, before=f"export PATH={tools}:$PATH")
+    path = corunner_file(sshd, tmp_path, build_dir, before=f"export PATH={tools}:$PATH")
     collectors = "collectors:\n  - {name: perf-corunner, ends: [dut]}\n"
     done = cli("run", cli.spec(ALONE + collectors), "--testbed", path)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -100,20 +100,20 @@ class Answering(End):
 
     def ask(self, request: str, **fields: Any) -> dict[str, Any]:
         self.asked.append((request, fields))
-        company = {"corunner": 7, "occupant": None, "spinning": [6]}
-        return {"refusal": None, "company": company, "program": "/opt/x"} if request == "company" else {}
+        cpus = {"corunner": 7, "occupant": None, "spinning": [6]}
+        return {"refusal": None, "cpus": cpus, "program": "/opt/x"} if request == "corunners" else {}
 
 
 def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
     end = Answering()
-    company, params = DutCompany(end), load_text(ALONE, "spec.yaml").spec.parameters
+    corunners, params = DutCorunners(end), load_text(ALONE, "spec.yaml").spec.parameters
     for _ in range(2):
-        assert company.place(params) == Company(7, None, (6,))
-    assert [request for request, _ in end.asked] == ["company", "aside"]
+        assert corunners.place(params) == CorunnerCpus(7, None, (6,))
+    assert [request for request, _ in end.asked] == ["corunners", "aside"]
     assert end.asked[1][1] == {"cpus": [7, 6, 1]}
     assert end.options("perf-corunner") == {"cpus": [7]}
     assert end.options("kernel-load") == {}
-    company.leave()
+    corunners.leave()
     assert end.options("perf-corunner") == {}
 
 
@@ -122,7 +122,7 @@ def test_no_corunner_outlives_the_runner(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
     text = ALONE.replace("window: 30 ms", "window: 20 s")
-    process = cli.start("run", cli.spec(text), "--testbed", company_file(sshd, tmp_path, build_dir))
+    process = cli.start("run", cli.spec(text), "--testbed", corunner_file(sshd, tmp_path, build_dir))
     corunner = corunner_below(sshd)
     process.send_signal(how)
     process.communicate(timeout=120)
@@ -168,7 +168,7 @@ def _read(path: Path) -> str:
 def test_points_that_the_hosts_cannot_give_are_left_out_with_the_reason(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, change: tuple[str, str], reason: str
 ) -> None:
-    path = company_file(sshd, tmp_path, build_dir)
+    path = corunner_file(sshd, tmp_path, build_dir)
     done = cli("plan", cli.spec(ALONE.replace(*change)), "--testbed", path)
     assert done.returncode == 3, done.stdout
     assert reason in done.stdout + done.stderr
@@ -177,9 +177,9 @@ def test_points_that_the_hosts_cannot_give_are_left_out_with_the_reason(
 def test_a_host_without_the_program_or_the_cpu_says_so(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path
 ) -> None:
-    path = company_file(sshd, tmp_path, build_dir, before="export POLLSCOPE_CORUNNER=/nonexistent/corunner")
+    path = corunner_file(sshd, tmp_path, build_dir, before="export POLLSCOPE_CORUNNER=/nonexistent/corunner")
     done = cli("plan", cli.spec(ALONE), "--testbed", path)
     assert "pollscope-corunner is not built" in done.stdout + done.stderr
-    path = company_file(sshd, tmp_path, build_dir, cpus=[4000])
+    path = corunner_file(sshd, tmp_path, build_dir, cpus=[4000])
     done = cli("plan", cli.spec(ALONE), "--testbed", path)
     assert "there is no CPU 4000 here, which the testbed's file names" in done.stdout + done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError
-from pollscope.host.company import Company
+from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.node.client import NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
@@ -23,11 +23,11 @@ class _Answer:
     """Of the agent: why not, or the CPUs and the program."""
 
     refusal: str | None
-    company: Company
+    cpus: CorunnerCpus
     program: str
 
 
-class DutCompany:
+class DutCorunners:
     """Asks the agent of the DUT's host, once for each combination.
 
     Args:
@@ -38,7 +38,7 @@ class DutCompany:
         self._end = end
         self._answers: dict[str, _Answer] = {}
         self._program = ""
-        self._placed: tuple[Company, int] | None = None  # for which connection the agent stepped aside
+        self._placed: tuple[CorunnerCpus, int] | None = None  # for which connection the agent stepped aside
 
     def refusal(self, params: Parameters) -> str | None:
         """Why the host cannot give a point what it wants beside the DUT; None when it can."""
@@ -47,8 +47,8 @@ class DutCompany:
         except HostError as error:
             return f"what runs beside the DUT: {error}"
 
-    def place(self, params: Parameters) -> Company:
-        """The CPUs there; the agent and its collectors leave them to the company, and know the co-runner's.
+    def place(self, params: Parameters) -> CorunnerCpus:
+        """The CPUs there; the agent leaves them alone, and its collectors know the co-runner's.
 
         Raises:
             HostError: there are none for it.
@@ -56,15 +56,13 @@ class DutCompany:
         answer = self._answer(params)
         if answer.refusal:
             raise HostError(answer.refusal, str(self._end))
-        company, self._program = answer.company, answer.program
-        if self._placed != (company, self._end.connection):
+        cpus, self._program = answer.cpus, answer.program
+        if self._placed != (cpus, self._end.connection):
             # The first one is what is disturbed where no other CPU is left (pollscope.host.placement).
-            self._end.ask("aside", cpus=[*company.cpus, *self._end.host.cpus])
-            self._placed = company, self._end.connection
-        self._end.collector_options = (
-            {} if company.corunner is None else {"perf-corunner": {"cpus": [company.corunner]}}
-        )
-        return company
+            self._end.ask("aside", cpus=[*cpus.cpus, *self._end.host.cpus])
+            self._placed = cpus, self._end.connection
+        self._end.collector_options = {} if cpus.corunner is None else {"perf-corunner": {"cpus": [cpus.corunner]}}
+        return cpus
 
     def leave(self) -> None:
         """Nothing runs beside the DUT from now on."""
@@ -78,14 +76,14 @@ class DutCompany:
         asked, dut = {name: getattr(params, name) for name in _ASKED}, self._end.host.cpus[: lcores.dut_lcores(params)]
         key = repr((asked, dut))
         if key not in self._answers:
-            reply = self._end.ask("company", params=asked, dut=list(dut))
+            reply = self._end.ask("corunners", params=asked, dut=list(dut))
             self._answers[key] = _answer(reply)
         return self._answers[key]
 
 
 def _answer(reply: Mapping[str, Any]) -> _Answer:
     if reply["refusal"]:
-        return _Answer(str(reply["refusal"]), Company(), "")
-    company = reply["company"]
-    found = Company(company["corunner"], company["occupant"], tuple(company["spinning"]))
+        return _Answer(str(reply["refusal"]), CorunnerCpus(), "")
+    cpus = reply["cpus"]
+    found = CorunnerCpus(cpus["corunner"], cpus["occupant"], tuple(cpus["spinning"]))
     return _Answer(None, found, str(reply["program"]))
