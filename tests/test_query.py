@@ -56,8 +56,8 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 def test_a_query_answers_over_all_runs(cwd: Path) -> None:
-    means = 'run_id, "factor.queues" AS q, count(*) AS n, round(avg("metric.rx_pps")) AS pps'
-    done = asked(f"SELECT {means} FROM trials GROUP BY ALL ORDER BY q", cwd)
+    columns = 'run_id, "factor.queues" AS q, count(*) AS n, round(avg("metric.rx_pps")) AS pps'
+    done = asked(f"SELECT {columns} FROM trials GROUP BY ALL ORDER BY q", cwd)
     assert (done.returncode, done.stderr) == (0, "")
     head, *lines = [line.split() for line in done.stdout.splitlines()]
     assert head == ["run_id", "q", "n", "pps"]
