@@ -24,7 +24,7 @@ from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
 from pollscope.metrics.accounting import SLICE_ERROR
-from pollscope.run.execution import Outcome
+from pollscope.run.execution import RunOutcome
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import read_run
 
@@ -263,7 +263,7 @@ def test_a_warm_up_in_the_window_is_told_once_with_the_number_of_trials(tmp_path
     text = _topics(tmp_path, trials, title="t")["warm-up"]
     assert text.startswith(f"In 3 of 18 trials; the first, {trials[0]['trial']}: the warm-up had not ended: in the ")
     screen = io.StringIO()
-    show_summary(Outcome(tmp_path / "run", 18, 0, 0, {}, ["first"]), Console(file=screen, width=300))
+    show_summary(RunOutcome(tmp_path / "run", 18, 0, 0, {}, ["first"]), Console(file=screen, width=300))
     assert f"warning: first\nwarning: warm-up: {text}\n" in screen.getvalue()
 
 
