@@ -73,7 +73,7 @@ def page(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> str:
 
 
 def test_the_page_says_what_limits_each_point(tmp_path: Path) -> None:
-    idle = {"factors": {"queues": 4}, "pps": 0.0, "useful_share": 0.0}
+    idle: dict[str, Any] = {"factors": {"queues": 4}, "pps": 0.0, "useful_share": 0.0}
     html = page(tmp_path, [synthetic.trial(f"t{repeat}", "p", repeat, **idle) for repeat in range(3)])
     checked(html)
     [shown] = re.findall("<summary>What limits the DUT.*?</details>", html, re.DOTALL)
