@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collectors inside runs: what works on any Linux, recordings that are played, and tools that die in mid-trial."""
 
+import html
 import os
 from pathlib import Path
 from typing import Any
@@ -100,9 +101,19 @@ def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
     assert list(results["metric.iotlb_miss_share"]) == [6 / 50, 6 / 50]
     assert results["metric.dram_read_bytes_per_s"].isna().all()
     assert results["absent.dram_read_bytes_per_s"].str.contains("no collector of this run counts it").all()
-    html = report_html([run])
-    assert "pcm-iio was not read from this host: a recording was played (pcm.csv)." in html
-    assert "pcm-iio: means by point" in html
+    page = report_html([run])
+    assert "pcm-iio was not read from this host: a recording was played (pcm.csv)." in page
+    assert "pcm-iio: means by point" in page
+
+
+def test_lines_that_were_not_understood_are_in_the_report(cli: Cli) -> None:
+    (cli.folder / "pcm.csv").write_text(PCM + "a line of a later version\n")
+    done = cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert [trial["collectors"]["pcm-iio"]["left_out"]["count"] for trial in run.trials] == [1, 1]
+    said = "pcm-iio printed 2 lines that were left out, first pcm-iio.raw:13: neither header nor row"
+    assert said in html.unescape(report_html([run]))
 
 
 def test_what_cannot_be_true_is_in_the_trial_and_first_in_the_report(cli: Cli) -> None:
@@ -114,8 +125,8 @@ def test_what_cannot_be_true_is_in_the_trial_and_first_in_the_report(cli: Cli) -
     assert findings[0]["verdict"] == "impossible"
     assert findings[0]["numbers"]["misses"] == 12 * findings[0]["numbers"]["lookups"]
     assert [(each.rule, each.trials) for each in doubts(run) if each.rule == "iotlb"] == [("iotlb", 2)]
-    html = report_html([run])
-    assert html.index("Read this first") < html.index("counters: impossible") < html.index(">Verdicts</h2>")
+    page = report_html([run])
+    assert page.index("Read this first") < page.index("counters: impossible") < page.index(">Verdicts</h2>")
 
 
 @pytest.fixture

@@ -170,11 +170,18 @@ class KnobSession(Holding):
 
     def _set_one(self, knob: Knob, target: str, present: str, state: str) -> Change:
         journal = self._open_journal()
+        self._close_restored_by_reboot(journal, knob, target, present)
         self._refuse_changed(knob, journal.find(knob.name, target), present)
-        entry = journal.set(knob.name, target, present, state)
+        entry = journal.set(knob.name, target, present, state, self.host.boot_id())
         self._touched.add(entry.number)
         change(journal, knob, entry)
         return Change(knob.name, target, knob.show(present), knob.show(state))
+
+    def _close_restored_by_reboot(self, journal: Journal, knob: Knob, target: str, present: str) -> None:
+        """Closes an entry of an earlier boot; what the hardware still holds stays, with its first state."""
+        entry = journal.find(knob.name, target)
+        if entry and entry.boot_id != self.host.boot_id() and (knob.holder != "hardware" or present == entry.old):
+            journal.restored(entry, "reboot")
 
     def _refuse_changed(self, knob: Knob, entry: Entry | None, present: str) -> None:
         if entry and entry.phase is Phase.SET and present != entry.found:
@@ -186,9 +193,6 @@ class KnobSession(Holding):
 
     def _open_journal(self) -> Journal:
         if self._journal is None:
-            content = load(self._path)
-            if content.pending and content.header and content.header.boot_id != self.host.boot_id():
-                raise LeftBehind("the journal is from before the last reboot", str(self._path), self.remedy)
             self._journal = Journal.open_or_create(self._path, self._header())
         return self._journal
 

@@ -14,6 +14,7 @@ from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFE
 
 from pollscope.base.errors import HostError, PollscopeError, UsageError
 from pollscope.base.names import KNOBS
+from pollscope.host.journal import load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import (
     KnobSession,
@@ -291,6 +292,40 @@ def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:
     texts = [str(outcome) for outcome in restore_all(tree.host, knobs_of(tree.host))]
     assert texts == ["turbo host: the host was rebooted since, which restored it", f"ddio {PORT}: on again"]
     assert (tree.root / f"{CPU}/intel_pstate/no_turbo").read_text() == "1\n"
+
+
+NEXT_BOOT = "0b7f3c52-0000-4000-8000-000000000002\n"
+
+
+def test_after_a_reboot_a_knob_set_by_hand_can_be_set_again(tree: Tree) -> None:
+    """What the reboot restored is closed; what it may have left is restored to what was there first."""
+    governor = tree.root / f"{CPU}/cpufreq/policy1/scaling_governor"
+    before = tree.picture()
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"governor@policy1": "performance", "ddio@ens1f0": "off"})
+    governor.write_text("powersave\n")
+    tree.write("proc/sys/kernel/random/boot_id", NEXT_BOOT)
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"governor@policy1": "performance", "turbo": "off"})
+    assert governor.read_text() == "performance\n"
+    entries = {(entry.knob, entry.old, entry.boot_id) for entry in load(hand_journal(tree.host)).pending}
+    assert {knob: boot for knob, _, boot in entries if knob != "ddio"} == dict.fromkeys(
+        ("governor", "turbo"), NEXT_BOOT.strip()
+    )
+    assert all(outcome.restored for outcome in restore_all(tree.host, knobs_of(tree.host)))
+    tree.write("proc/sys/kernel/random/boot_id", NEXT_BOOT.replace("2\n", "1\n"))
+    assert tree.picture() == before
+
+
+def test_after_a_reboot_a_register_that_is_as_it_was_can_be_set_again(tree: Tree) -> None:
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"ddio@ens1f0": "off"})
+        (entry,) = load(hand_journal(tree.host)).pending
+        session.knobs["ddio"].write(entry.target, entry.old)
+    tree.write("proc/sys/kernel/random/boot_id", NEXT_BOOT)
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"ddio@ens1f0": "off"})
+    assert [entry.boot_id for entry in load(hand_journal(tree.host)).pending] == [NEXT_BOOT.strip()]
 
 
 def test_a_journal_that_cannot_be_written_means_no_change(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
