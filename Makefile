@@ -3,7 +3,9 @@
 #   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
 #   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
 #   RUNS=results/*/*        what `make figures` draws
+#   FUZZ_SECONDS=600        of `make fuzz`, for each parser
 TESTS ?= tests
+FUZZ_SECONDS ?= 5
 PYTEST_FLAGS ?=
 # Tests that do not measure sleep half of their time: two for each CPU.
 WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
@@ -20,7 +22,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint tables format bench figures vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run test lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +87,9 @@ bench: ready programs ## all programs of benchmarks/, one after another
 figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
 	@mkdir -p out
 	@$(POLLSCOPE) figures $(RUNS) --out out/figures
+
+fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECONDS each
+	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
 
 vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(POLLSCOPE)

@@ -27,6 +27,7 @@ from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
+from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.session import TrialRequest
 
@@ -50,31 +51,38 @@ class RunCollectors:
 
     def probe(self, options: Options, hosts: Sequence[RemoteHost] = ()) -> dict[str, dict[str, Any]]:
         """Name, or HOST/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
-        made = self._made(options, hosts)
+        made = self._made(self._uses, options, hosts)
         return {key_of(host, use.name): _probe(each, use) for host, several in made.items() for each, use in several}
 
-    def _made(self, options: Options, hosts: Sequence[RemoteHost]) -> Mapping[str, Sequence[Made]]:
+    def _uses_of(self, repeat: int) -> list[CollectorUse]:
+        """Those that run in a repeat: all that do not rotate, and one of those that do."""
+        turns = [use for use in self._uses if use.rotate]
+        return [use for use in self._uses if not use.rotate or use is turns[repeat % len(turns)]]
+
+    def _made(
+        self, uses: Sequence[CollectorUse], options: Options, hosts: Sequence[RemoteHost]
+    ) -> Mapping[str, Sequence[Made]]:
         """The collectors of each host, by its name; "" is this host."""
         if not hosts:
-            return {"": [(_make(use, options), use) for use in self._uses]}
+            return {"": [(_make(use, options), use) for use in uses]}
         for host in hosts:
             host.clocks.readings.clear()
         # One that has options from the session sees the nodes from this host.
-        here = [use for use in self._uses if use.name in options]
-        there = [use for use in self._uses if use not in here]
+        here = [use for use in uses if use.name in options]
+        there = [use for use in uses if use not in here]
         made = {host.name: [(_make_there(use, host), use) for use in there if host.name in use.ends] for host in hosts}
         return {**({"": [(_make(use, options), use) for use in here]} if here else {}), **made}
 
     def begin(
-        self, trial: str, attempt: int, options: Options, cpus: Sequence[int], hosts: Sequence[RemoteHost] = ()
+        self, record: TrialRecord, options: Options, cpus: Sequence[int], hosts: Sequence[RemoteHost] = ()
     ) -> "Collection":
-        """Starts all that can work; `cpus` are left to what is measured (pollscope.host.placement).
+        """Starts all whose turn it is; `cpus` are left to what is measured (pollscope.host.placement).
 
         Raises:
             HostError: the run folder cannot be written.
         """
-        stem = file_stem(trial, attempt)
-        collection = Collection(self._made(options, hosts), self._folder, stem)
+        stem = file_stem(record.trial, record.attempt)
+        collection = Collection(self._made(self._uses_of(record.repeat), options, hosts), self._folder, stem)
         with _beside(cpus):
             collection.start()
         return collection

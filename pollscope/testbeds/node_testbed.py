@@ -230,7 +230,7 @@ class NodeTestbed(Testbed):
         # Those of a pair are on the DUT's host.
         busy = () if session.hosts else (*session.measuring_cpus, *corunners.cpus)
         options = _collector_options(session, params)
-        collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.hosts)
+        collection = self.collectors.begin(record, options, busy, session.hosts)
         try:
             begin = lambda: collection.mark(request)  # noqa: E731
             result, corunner = self._with_corunners(session, params, corunners, request, begin)

@@ -40,6 +40,12 @@ FILES = [
     ("smt", False, f"{CPU}/smt/control", "off\n"),
     ("uncore_freq", 1800000, f"{CPU}/intel_uncore_frequency/package_01_die_00/min_freq_khz", "1800000\n"),
     ("uncore_freq", "2500000-2600000", f"{CPU}/intel_uncore_frequency/package_00_die_00/max_freq_khz", "2600000\n"),
+    ("core_freq", 2100000, f"{CPU}/cpufreq/policy3/scaling_min_freq", "2100000\n"),
+    ("core_freq@policy0", "800000-2100000", f"{CPU}/cpufreq/policy0/scaling_max_freq", "2100000\n"),
+    ("epp", "power", f"{CPU}/cpufreq/policy2/energy_performance_preference", "power\n"),
+    ("epp@policy1", 128, f"{CPU}/cpufreq/policy1/energy_performance_preference", "128\n"),
+    ("epb", "balance_power", f"{CPU}/cpu3/power/energy_perf_bias", "8\n"),
+    ("epb@cpu2", 0, f"{CPU}/cpu2/power/energy_perf_bias", "0\n"),
     ("hugepages", 1024, f"{NODE}/node1/hugepages/hugepages-2048kB/nr_hugepages", "1024\n"),
     ("hugepages@node0/1048576kB", "2", f"{NODE}/node0/hugepages/hugepages-1048576kB/nr_hugepages", "2\n"),
     ("irq_affinity@irq43", "0,1,3", "proc/irq/43/smp_affinity_list", "0-1,3\n"),
@@ -80,6 +86,48 @@ def test_governor_restores_the_preference_that_moved_with_it(tree: Tree, monkeyp
         monkeypatch.setattr(session.knobs["governor"], "write", as_a_driver_does)
         session.set("governor", "policy0", "performance")
     assert tree.picture() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("core_freq", "500000-900000", "the processor has 800000-3700000 kHz, not 500000-900000"),
+        ("core_freq", 4000000, "the processor has 800000-3700000 kHz, not 4000000-4000000"),
+        ("epp", "greedy", "the driver offers default, performance, balance_power, power, not greedy"),
+    ],
+)
+def test_what_the_processor_or_its_driver_does_not_offer(tree: Tree, key: str, value: object, reason: str) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match=reason):
+        session.set(key, None, value)
+    assert tree.picture() == before
+
+
+def test_the_governor_performance_fixes_the_preference(tree: Tree) -> None:
+    with KnobSession("test", tree.host) as session:
+        session.set("governor", "policy0", "performance")
+        with pytest.raises(Refused, match="the governor performance fixes the preference"):
+            session.set("epp", "policy0", "power")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("core_freq", "3000000-2000000"),
+        ("core_freq", "2 GHz"),
+        ("epp", 256),
+        ("epp", True),
+        ("epp", "a b"),
+        ("epb", 16),
+        ("epb", True),
+        ("epb", "eco"),
+        ("vtd_latency", "all"),
+        ("vtd_latency", ""),
+    ],
+)
+def test_bad_values_are_refused_where_the_spec_is_read(key: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"no value of {key}"):
+        parse_setting(key, value)
 
 
 def test_mrrs(tree: Tree) -> None:
@@ -209,7 +257,7 @@ def test_every_knob_says_why_it_is_absent(tmp_path: Path, name: str) -> None:
 def test_reading_changes_nothing(tree: Tree) -> None:
     before = tree.picture()
     first = snapshot(tree.host)
-    assert {name for name, values in first.items() if "absent" in values} == {"c_states"}
+    assert {name for name, values in first.items() if "absent" in values} == {"c_states", "vtd_latency"}
     assert tree.picture() == before
 
 

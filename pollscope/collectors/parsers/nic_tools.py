@@ -24,7 +24,9 @@ from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, read
 _LIMIT = float(1 << 63)
 _CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
 # What stands around the rows: which device it is, rulers, and what the asterisk means.
-_CONFIG_TITLE = re.compile(r"Device #\d+:|-+|(?:Device type|Name|Description|Device|PCI device):.*|The '\*' shows.*")
+_CONFIG_TITLE = re.compile(
+    r"Device #\d+:|-+|(?:Device type|Name|Description|Device|PCI device):.*|The '\*' shows.*|-[WI]-.*"
+)
 # RO: read only; *: the next boot's value differs. What is said below the table is not indented.
 _CONFIG_ROW = re.compile(r"(?:RO)?[ *]+([A-Za-z]\w{2,}(?:\[\d+\])?)(?:\s+(.*))", re.ASCII)
 _READABLE_UNITS = {

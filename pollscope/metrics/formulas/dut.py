@@ -3,7 +3,7 @@
 
 import math
 
-from pollscope.base.names import SEND_NOTHING
+from pollscope.base.names import DROP_ON_PURPOSE
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, nonzero, timed_parts
 from pollscope.metrics.steady import warm_up
@@ -122,8 +122,8 @@ def _tax_share_running(trial: TrialFacts) -> float:
 
 
 def moved_counter(trial: TrialFacts) -> str:
-    """Which packets count as moved: those sent, unless the workload sends none."""
-    return "rx_packets" if trial.part("config", "dut", "workload").text() in SEND_NOTHING else "tx_packets"
+    """Which packets count as moved: those sent, unless the workload drops some or all on purpose."""
+    return "rx_packets" if trial.part("config", "dut", "workload").text() in DROP_ON_PURPOSE else "tx_packets"
 
 
 def _moved_pps(trial: TrialFacts) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pollscope import __version__
 from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError
-from pollscope.host.activity import Activity
+from pollscope.host.activity import Activity, activity_of
 from pollscope.node.client import ClientOwner, NodeClient, NodeRefused
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
@@ -182,9 +182,8 @@ class RemoteHost(ClientOwner):
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> tuple[Activity, dict[int, int]]:
         """What ran on some CPUs there, and how long lcores of a node had to wait."""
         reply = self.ask("activity", cpus=list(cpus), pid=pid, lcores=list(lcores))
-        interrupts = {int(cpu): count for cpu, count in reply["activity"]["interrupts"].items()}
         waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
-        return Activity(**{**reply["activity"], "interrupts": interrupts}), waits
+        return activity_of(reply["activity"]), waits
 
     def pieces(self, collector: str, ending: str) -> Iterator[bytes]:
         """A recording there, piece by piece."""
