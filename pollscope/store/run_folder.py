@@ -37,6 +37,11 @@ class RunFolder:
         """The run's identifier."""
         return str(self.meta["run_id"])
 
+    @property
+    def modelled(self) -> bool:
+        """Whether a trial was computed instead of measured."""
+        return any(trial["modelled"] for trial in self.trials)
+
 
 def read_run(path: Path) -> RunFolder:
     """Read and check a run folder.
