@@ -371,8 +371,9 @@ def telemetry(tmp_path: Path) -> Iterator[Path]:
     server.close()
 
 
-def test_dpdk_telemetry(telemetry: Path, tmp_path: Path) -> None:
-    collector = DpdkTelemetry(runtime=telemetry)
+def test_dpdk_telemetry(telemetry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(telemetry))
+    collector = DpdkTelemetry()
     assert collector.probe().available
     session, samples = run([collector], tmp_path / "run", 0.4)
     assert session.outcomes["dpdk-telemetry"].status == Status.OK
@@ -387,12 +388,13 @@ def test_dpdk_telemetry(telemetry: Path, tmp_path: Path) -> None:
     assert all(s.value is None and "null" in s.reason for s in usage)
 
 
-def test_dpdk_telemetry_without_an_application(tmp_path: Path) -> None:
+def test_dpdk_telemetry_without_an_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "dpdk" / "rte").mkdir(parents=True)
     left_behind = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     left_behind.bind(str(tmp_path / "dpdk" / "rte" / "dpdk_telemetry.v2"))
     left_behind.close()
-    collector = DpdkTelemetry(runtime=tmp_path)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    collector = DpdkTelemetry()
     assert "no DPDK application" in collector.probe().reason
     with pytest.raises(HostError, match="no DPDK application"):
         collector.start(tmp_path, INTERVAL_NS)

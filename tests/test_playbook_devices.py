@@ -283,8 +283,10 @@ def test_a_driver_that_does_not_come_leaves_all_as_it_was(kernel: Kernel, monkey
 def tune(kernel: Kernel, restore: bool = False, **parameters: Any) -> list[str]:
     devices = Devices(kernel)
     own = {
-        "rings": nic.Ethtool(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}, kernel.run),
-        "pause": nic.Ethtool(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}, kernel.run),
+        "rings": nic.EthtoolSetting(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}, kernel.run),
+        "pause": nic.EthtoolSetting(
+            devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}, kernel.run
+        ),
     }
     ledger = journal.Ledger(kernel.root / "state/playbooks/nic.journal", own, "boot")
     given = {"rings": {}, "pause": {}, "firmware": {}, "firmware_consent": False, "devices": [NIC], **parameters}

@@ -32,7 +32,7 @@ author: [pollscope]
 """
 
 
-class Ethtool(Setting):
+class EthtoolSetting(Setting):
     """Settings that ethtool shows one a line and takes as words; its state is `{word: value}`.
 
     Args:
@@ -134,8 +134,8 @@ def main() -> None:
     )
     devices = Devices()
     kinds: dict[str, Setting] = {
-        "rings": Ethtool(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}),
-        "pause": Ethtool(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}),
+        "rings": EthtoolSetting(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}),
+        "pause": EthtoolSetting(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}),
         "firmware": Firmware(),
     }
     given = {**module.params, **{name: _without_none(module.params[name]) for name in ("rings", "pause")}}

@@ -17,8 +17,8 @@ from pollscope.analysis.point_values import by_point, measured
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.judgement import RULES
 from pollscope.metrics.record import Flag
+from pollscope.metrics.rules import RULES
 from pollscope.stats.estimates import bimodality_warning
 from pollscope.store.results_table import flags_of, last_attempts, noise_limits
 from pollscope.store.run_folder import RunFolder

@@ -33,6 +33,8 @@ COMMANDS = {
     "figures": "Draw the papers' figures from run folders.",
     "claims": "A verdict per claim, with the numbers behind it.",
     "compare": "Two runs, or the levels of a factor, side by side.",
+    "history": "Where a metric changed its level over the runs of a spec.",
+    "query": "SQL over all runs of a results folder.",
     "collect": "Read counters of this host for some seconds.",
     "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",

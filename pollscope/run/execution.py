@@ -10,7 +10,7 @@ from typing import Any
 
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, HostError, PollscopeError
-from pollscope.metrics.judgement import RULES
+from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan
 from pollscope.run.progress import Progress
 from pollscope.run.runner import Runner

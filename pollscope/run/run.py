@@ -10,7 +10,7 @@ from pollscope import __version__
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.judgement import RULES
+from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, Outcome
 from pollscope.run.same_place import refuse_another_machine

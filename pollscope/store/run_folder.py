@@ -44,13 +44,18 @@ def read_run(path: Path) -> RunFolder:
     Raises:
         UsageError: no run folder, a format that is not known, or a broken line that is not the last.
     """
-    meta = _read_meta(path)
+    meta = read_meta(path)
     trials, torn = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
     canaries, _ = _read_lines(path / "ground.jsonl", ("canary",))
     return RunFolder(path, meta, trials, torn, canaries)
 
 
-def _read_meta(path: Path) -> dict[str, Any]:
+def read_meta(path: Path) -> dict[str, Any]:
+    """Read and check run.json of a run folder.
+
+    Raises:
+        UsageError: no run folder, or a format that is not known.
+    """
     file = path / "run.json"
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))

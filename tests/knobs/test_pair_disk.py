@@ -11,7 +11,7 @@ from knob_tree import Tree
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli
 from ssh_host import SshHost
-from test_pair_ends import SWEEP, wait_until
+from test_pair_remote_hosts import SWEEP, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
 DISK = "size=256k"

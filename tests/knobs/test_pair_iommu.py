@@ -40,7 +40,7 @@ class Machine:
 
     Attributes:
         modes: those that were asked for, in their order.
-        refused: a mode that its kernel does not take; the play gives it back.
+        refused: a mode that its kernel does not take; the play restores the old one.
         silent: it does not come back from its next reboot.
     """
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from pollscope.base.errors import HostError
 from pollscope.base.paths import CHECKOUT, node_program
+from pollscope.host.eal_folders import new_file_prefix, remove_folder
 from pollscope.host.lock import start_ticks
 from pollscope.node.client import NodeClient
-from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder
 
 # What is slow to install in an emulated machine is in the image: the compiler, for one, which a role installs.
 PACKAGES = (

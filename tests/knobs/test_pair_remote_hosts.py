@@ -17,7 +17,7 @@ from ssh_host import SshHost
 
 from pollscope.analysis.collected import deliveries
 from pollscope.store.run_folder import read_run
-from pollscope.testbeds.pair.ends import Clock, Clocks
+from pollscope.testbeds.pair.remote_host import Clock, Clocks
 
 LOAD = "collectors:\n  - {name: kernel-load, interval: 50 ms}\n"
 KNOBS = "knobs: {numa_balancing: off}\n"
@@ -51,10 +51,10 @@ def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: Ss
         assert {path.split("/")[0] for path in table["unit_path"]} == {"dut", "generator"}
         _start, window, drain = (phase["t_ns"] for phase in trial["phases"])
         load = table[table["source"] == "kernel-load"]
-        for end in ("dut", "generator"):
-            inside = load[load["unit_path"].str.startswith(f"{end}/") & load["t_ns"].between(window, drain - 1)]
-            assert trial["collectors"][f"{end}/kernel-load"]["samples_in_window"] == len(inside) > 0
-            assert trial["collectors"][f"{end}/kernel-load"]["means"]["context_switches"]["value"] > 0
+        for host in ("dut", "generator"):
+            inside = load[load["unit_path"].str.startswith(f"{host}/") & load["t_ns"].between(window, drain - 1)]
+            assert trial["collectors"][f"{host}/kernel-load"]["samples_in_window"] == len(inside) > 0
+            assert trial["collectors"][f"{host}/kernel-load"]["means"]["context_switches"]["value"] > 0
         # Both hosts are this one, so the clocks are the same but for what the comparison errs.
         clocks = [each["clock"] for each in trial["host"]["ends"].values()]
         assert all(abs(clock["offset_ns"]) <= clock["error_at_most_ns"] for clock in clocks)
