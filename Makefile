@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets are listed by `make help`. Variables that can be overridden:
 #   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
-#   RUNS=results/*/*        what `make figures` draws    PACKAGES=present  trust that all packages are there
+#   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
+#   RUNS=results/*/*        what `make figures` draws
 #   FUZZ_SECONDS=600        of `make fuzz`, for each parser
 TESTS ?= tests
 FUZZ_SECONDS ?= 5
 PYTEST_FLAGS ?=
+# Tests that do not measure sleep half of their time: two for each CPU.
+WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
 RUNS ?= $(wildcard results/*/*)
 
 VENV := .venv/bin
@@ -41,7 +44,7 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 
 # What spins lcores needs the machine for itself; all else runs in parallel before it.
 test: ready-dev programs ## all tests, set-up included
-	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n auto --maxprocesses 8 --dist loadfile $(TESTS) || apart=$$?; \
+	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist loadfile $(TESTS) || apart=$$?; \
 	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 

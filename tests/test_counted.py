@@ -77,7 +77,7 @@ def test_reads_without_a_completion_buffer_are_neohosts() -> None:
     assert "nic_pcie_no_completion_clocks" in metrics_of(ethtool=stalled)[1]
 
 
-@pytest.mark.parametrize(("workload", "moved"), [("io", "tx_pps"), ("rx", "rx_pps")])
+@pytest.mark.parametrize(("workload", "moved"), [("io", "tx_pps"), ("rx", "rx_pps"), ("ipsec", "rx_pps")])
 def test_what_a_core_moves_is_what_it_sends_or_only_receives(workload: str, moved: str) -> None:
     record = trial()
     record["config"]["dut"]["workload"] = workload

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_run as synthetic
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from test_figures import run_of, svg_of, words
 
 from pollscope.analysis.figures import h_f3
 from pollscope.analysis.figures.data import figure_data
-from pollscope.analysis.figures.style import look
 
 ROWS = ("S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18", "H-F3a")
 LEVELS: dict[str, dict[str, list[Any]]] = {
@@ -87,15 +85,3 @@ def test_intervals_of_shapes_at_one_number_of_queues_stand_beside_each_other(tmp
     absolute = h_f3.draw_shapes(figure_data("H-F3a", run)).axes[0]
     whiskers = [np.asarray(line.get_xdata())[0] for line in absolute.lines if len(np.asarray(line.get_xdata())) == 2]
     assert len(whiskers) == len(set(whiskers)) == 12
-
-
-def test_a_legend_lies_above_the_data(tmp_path: Path) -> None:
-    trials = trials_at({"queues": count} for count in (1, 500, 1000))
-    with look():
-        figure = h_f3.draw_growth(figure_data("H-F3b", run_of(tmp_path / "run", "H-F3b", trials)))
-        FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]  # matplotlib's
-    for axes in figure.axes:
-        legend = axes.get_legend()
-        assert legend is not None
-        lowest = axes.transData.inverted().transform(legend.get_window_extent().p0)[1]
-        assert lowest > max(np.max(np.asarray(line.get_ydata()), initial=0.0) for line in axes.lines)

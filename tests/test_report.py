@@ -72,6 +72,16 @@ def page(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> str:
     return report_html([read_run(synthetic.write_run(tmp_path / "run", trials, **meta))])
 
 
+def test_the_page_says_what_limits_each_point(tmp_path: Path) -> None:
+    idle = {"factors": {"queues": 4}, "pps": 0.0, "useful_share": 0.0}
+    html = page(tmp_path, [synthetic.trial(f"t{repeat}", "p", repeat, **idle) for repeat in range(3)])
+    checked(html)
+    [shown] = re.findall("<summary>What limits the DUT.*?</details>", html, re.DOTALL)
+    assert "(1 point)" in shown
+    assert "<td>queues 4</td><td>limited by: offered load</td>" in shown
+    assert "<b>offered load:</b> nothing is sent" in shown
+
+
 def test_the_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     first = read_run(synthetic.write_run(tmp_path / "a", tax_trials()))
     second = read_run(synthetic.write_run(tmp_path / "b", poll_trials(), row="S-F8", rows=["S-F8"]))

@@ -71,6 +71,11 @@ def test_rows_are_found_and_unique() -> None:
 
 
 OWN = "format: 1\nname: own\ntitle: t\nparameters: {load_pps: 2 Mpps}\nfactors: {burst: [1, 2, 4, 8, 32]}\n"
+RISES = "{kind: trend, factor: queues, direction: rises}"
+
+
+def claimed(where: str, predicate: str) -> str:
+    return f"claims=[{{id: c, statement: s, metric: rx_pps, where: {where}, predicate: {predicate}}}]"
 
 
 def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
@@ -89,19 +94,48 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
     ("change", "sentence"),
     [
         ("parameters.load_pps=5", "did you mean 5 Mpps?"),
+        ("parameters.load_pps=500", "500 packets/s are 500 packets in a window of 1 s"),
         ("collectors=[{name: kernel-load, interval: 2 s}]", "kernel-load delivers every 2 s, but a window lasts 1 s"),
         (
             "collectors={rotate: [pcm, pcm-iio, pcm-memory, pcm-pcie, pcm-power, perf-uncore]}",
             "collectors: 6 rotate over 5 repeats: perf-uncore may never run",
         ),
+        ("show=[{x: queues, y: rx_pps, at: {burst: 16}}]", "show[0].at.burst: no level is 16, so this figure"),
+        ("show=[{x: burst, y: rx_pps, ratio_to: 3}]", "show[0].ratio_to: no level is 3, so this figure"),
+        ("show=[{x: burst, y: rx_pps, ratio_to: queues=5}]", "(levels of queues: 1, 4)"),
+        (claimed("{burst: 16}", RISES), "claims 'c', where: no level is 16, so it cannot be judged"),
+        (claimed("{burst: {above: 32}}", RISES), "claims 'c', where: no level is above 32"),
+        (claimed("{}", "{kind: ratio, factor: burst, from: 1, to: 64, low: 1}"), "claims 'c', to: no level is 64"),
+        (claimed("{}", "{kind: crosses, factor: burst, across: queues, of: 2, over: 4}"), "claims 'c', of: no level"),
     ],
 )
 def test_a_probable_slip_is_said(change: str, sentence: str) -> None:
     from pollscope.spec.advice import advice
 
-    (said,) = advice(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec)
+    two = "factors.queues=[1, 4]"
+    (said,) = advice(load_text(OWN, "own.yaml", Overrides(settings=(two, change))).spec)
     assert sentence in said
-    assert advice(load_text(OWN, "own.yaml").spec) == []
+    assert advice(load_text(OWN, "own.yaml", Overrides(settings=(two,))).spec) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "show=[{x: queues, y: rx_pps, at: {burst: 8}}]",
+        "show=[{x: burst, y: rx_pps, ratio_to: queues=4}]",
+        "show=[{x: burst, y: rx_pps, by: queues, ratio_to: 32}]",
+        "factors.load_of_max=[0 %, 50 %]\nshow=[{x: burst, y: rx_pps, at: {load_of_max: 50 %}}]",
+        claimed("{burst: {above: 8}}", RISES),
+        claimed("{frame: 64}", RISES),
+        claimed("{}", "{kind: ratio, factor: burst, from: 1, to: 32, low: 1}"),
+    ],
+)
+def test_levels_that_are_there_are_no_slip(change: str) -> None:
+    from pollscope.spec.advice import advice
+
+    settings = ("factors.queues=[1, 4]", *change.split("\n"))
+    text = OWN.replace("load_pps: 2 Mpps", "frame: 64 B") if "load_of_max" in change else OWN
+    assert advice(load_text(text, "own.yaml", Overrides(settings=settings)).spec) == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +158,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(cli: OwnCli) -> None:
     process = cli.start("run", cli.spec(SPEC), "--testbed", cli.testbed(seconds=1.0))
     while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
         assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -45,6 +45,10 @@ def figures(
         Literal["column", "page"], typer.Option("--width", help="One column of a printed page, or both.")
     ] = "page",
     no_caption: Annotated[bool, typer.Option("--no-caption", help="Leave the caption away.")] = False,
+    absent: Annotated[
+        Literal["drop", "show"],
+        typer.Option("--absent", help="Panels without data: left out, and the caption says why; or kept."),
+    ] = "drop",
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR|FILE", help="Where the files go; x.pdf is this one file.")
     ] = Path("figures"),
@@ -70,7 +74,7 @@ def figures(
         "log": _split(log),
     }
     asked = {key: value for key, value in asked.items() if value}
-    target = figure_out(out, not no_caption)
+    target = figure_out(out, not no_caption, absent == "show")
     tables = [] if asked else table_figures(paper)
     places = [] if runs is None and tables else find_runs(runs or RESULTS)
     chosen = [read_run(path) for path in places]

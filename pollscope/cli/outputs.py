@@ -17,19 +17,21 @@ class Out:
         name: of the only figure, when a file was named.
         formats: endings.
         with_caption: whether captions stand below the figures.
+        keeps_absent: whether panels without data stay, with the reason.
     """
 
     folder: Path
     name: str | None
     formats: tuple[str, ...]
     with_caption: bool = True
+    keeps_absent: bool = False
 
     def target(self, name: str) -> Target:
         """The files of a figure, which is called `name` where the user named none."""
-        return Target(self.folder, self.name or name, self.formats, self.with_caption)
+        return Target(self.folder, self.name or name, self.formats, self.with_caption, self.keeps_absent)
 
 
-def figure_out(path: Path, with_caption: bool = True) -> Out:
+def figure_out(path: Path, with_caption: bool = True, keeps_absent: bool = False) -> Out:
     """Reads `--out`: `x.pdf` is one PDF, anything without an ending of a picture a folder.
 
     Raises:
@@ -37,10 +39,10 @@ def figure_out(path: Path, with_caption: bool = True) -> Out:
     """
     kind = path.suffix.lower().removeprefix(".")
     if kind in FORMATS:
-        return Out(path.parent, path.stem, (kind,), with_caption)
+        return Out(path.parent, path.stem, (kind,), with_caption, keeps_absent)
     if kind in ("jpg", "jpeg", "gif", "eps", "ps", "tif", "tiff", "webp", "html", "htm", "csv"):
         raise UsageError(f"figures are not written as {kind.upper()}", f"--out {path}", f"one of: {', '.join(FORMATS)}")
-    return Out(path, None, FORMATS, with_caption)
+    return Out(path, None, FORMATS, with_caption, keeps_absent)
 
 
 def page_out(path: Path) -> Path:

@@ -53,7 +53,8 @@ def show_summary(outcome: Outcome, console: Console | None = None) -> None:
     if outcome.ok + outcome.flagged:
         table = current_table(run)
         unsent = generator_bound_points(table)
-        screen.print(_table(measured(table), str(run.meta["title"]), _metrics_of(run, bool(unsent))))
+        title = str(run.meta["title"]) + (" (modelled, not measured)" if table["modelled"].any() else "")
+        screen.print(_table(measured(table), title, _metrics_of(run, bool(unsent))))
         if unsent:
             worst = max(unsent, key=lambda point: unsent[point])
             text = (

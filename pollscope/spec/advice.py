@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a valid spec asks for, in words, and what its author probably did not mean."""
 
+import math
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from pollscope.base.units import human_rate, human_time
-from pollscope.spec.model import LOADS, Spec
+from pollscope.base.units import human_number, human_rate, human_time
+from pollscope.spec.checks import read_level
+from pollscope.spec.model import LOADS, Show, Spec
+from pollscope.spec.predicates import LOAD, OwnClaim, Range
 
 # Below this a window sees a handful of packets: most likely a unit is missing.
 FEW_PPS = 1000
@@ -33,7 +37,7 @@ def _rate(pps: float) -> str:
 
 def advice(spec: Spec) -> list[str]:
     """Sentences on what is allowed and yet most likely a slip; each names its key."""
-    return [*_few_packets(spec), *_long_intervals(spec), *_few_turns(spec)]
+    return [*_few_packets(spec), *_long_intervals(spec), *_few_turns(spec), *_strange_levels(spec)]
 
 
 def _few_packets(spec: Spec) -> Iterator[str]:
@@ -41,8 +45,9 @@ def _few_packets(spec: Spec) -> Iterator[str]:
     few = [float(level) for level in levels if level is not None and 0 < level < FEW_PPS]
     if few:
         window = spec.trial.window_ns / 1e9
+        packets = human_number(few[0] * window)
         yield (
-            f"load_pps: {_rate(few[0])} {'is' if few[0] == 1 else 'are'} {few[0] * window:.3g} packets in a window of "
+            f"load_pps: {_rate(few[0])} {'is' if few[0] == 1 else 'are'} {packets} packets in a window of "
             f"{human_time(window)}; did you mean {few[0]:g} Mpps?"
         )
 
@@ -65,3 +70,82 @@ def _long_intervals(spec: Spec) -> Iterator[str]:
                 f"collectors: {use.name} delivers every {interval}, but a window lasts {window}: some windows will "
                 "have no sample of it (a shorter `interval`, or a longer `trial.window`)"
             )
+
+
+class _Named(NamedTuple):
+    """A level that is named outside `factors`: where, of which factors it may be, and what becomes of the key."""
+
+    place: str
+    factors: list[str]
+    level: Any
+    consequence: str
+
+
+def _strange_levels(spec: Spec) -> Iterator[str]:
+    """Levels that figures and claims name and no factor has: they would be refused or judged only after the run."""
+    for place, show in ((f"show[{index}]", each) for index, each in enumerate(spec.show)):
+        for named in _shown_levels(spec, place, show):
+            if not any(_is_level(spec, factor, named.level) for factor in named.factors):
+                yield _strange(spec, named)
+    for claim in spec.claims:
+        for named in _claimed_levels(spec, claim):
+            if not any(_is_claimed(level, named.level) for level in spec.levels[named.factors[0]]):
+                yield _strange(spec, named)
+
+
+def _strange(spec: Spec, named: _Named) -> str:
+    offered = "; ".join(f"{name}: {', '.join(map(str, spec.levels[name]))}" for name in named.factors)
+    level = named.level.text(str) if isinstance(named.level, Range) else named.level
+    return f"{named.place}: no level is {level}, so {named.consequence} (levels of {offered})"
+
+
+def _shown_levels(spec: Spec, place: str, show: Show) -> Iterator[_Named]:
+    lost = "this figure cannot be drawn"
+    for name, level in show.at.items():
+        yield _Named(f"{place}.at.{name}", [name], level, lost)
+    if show.ratio_to is not None:
+        factor, equals, level = str(show.ratio_to).partition("=")
+        named = [factor.strip()] if equals else [*show.by, show.x]
+        swept = [name for name in named if name in spec.levels] or [show.x]
+        yield _Named(f"{place}.ratio_to", swept, level.strip() if equals else show.ratio_to, lost)
+
+
+def _is_level(spec: Spec, factor: str, word: Any) -> bool:
+    """Whether a factor has the level that is written like this: with a unit, or in base units."""
+    levels = spec.levels[factor]
+    if str(word).lower() in (str(level).lower() for level in levels):
+        return True
+    try:
+        return bool(read_level(spec, factor, word) in levels)
+    except ValueError:
+        return False
+
+
+def _claimed_levels(spec: Spec, claim: OwnClaim) -> Iterator[_Named]:
+    predicate, place, lost = claim.predicate, f"claims '{claim.id}'", "it cannot be judged"
+    for name, level in claim.where.items():
+        yield from _of_factor(spec, f"{place}, where", name, level, lost)
+    for key, role in (("first", "from"), ("last", "to")):
+        yield from _of_factor(
+            spec, f"{place}, {role}", getattr(predicate, "factor", ""), getattr(predicate, key, None), lost
+        )
+    for key in ("of", "over"):
+        yield from _of_factor(
+            spec, f"{place}, {key}", getattr(predicate, "across", ""), getattr(predicate, key, None), lost
+        )
+
+
+def _of_factor(spec: Spec, place: str, name: str, level: Any, lost: str) -> Iterator[_Named]:
+    """The level as one of a factor that the spec sweeps; nothing where it is of another kind or not given."""
+    factor = next((each for each in LOADS if each in spec.levels), LOAD) if name == LOAD else name
+    if level is not None and factor in spec.levels:
+        yield _Named(place, [factor], level, lost)
+
+
+def _is_claimed(level: Any, condition: Any) -> bool:
+    """As claims read it: numbers in base units, words as they are."""
+    if isinstance(level, str) or isinstance(condition, str):
+        return bool(level == condition)
+    if isinstance(condition, Range):
+        return condition.contains(float(level))
+    return math.isclose(float(level), condition, abs_tol=1e-9)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pollscope.base.document import Path
 from pollscope.base.errors import UsageError
-from pollscope.base.names import ANSWER_NOTHING, COLLECTORS, load
+from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, load
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.knob_values import parse_setting
@@ -127,10 +127,10 @@ def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
     if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
         path: Path = ("factors" if "generator_receives" in spec.levels else "parameters", "generator_receives")
         yield Problem(path, "mlrsearch needs `generator_receives: true`: what does not come back is lost")
-    silent = ANSWER_NOTHING & set(spec.levels.get("workload", (spec.parameters.workload,)))
+    silent = NOT_ALL_ANSWERED & set(spec.levels.get("workload", (spec.parameters.workload,)))
     if silent:
         path = ("factors" if "workload" in spec.levels else "parameters", "workload")
-        yield Problem(path, f"mlrsearch needs a workload that sends packets back, not '{sorted(silent)[0]}'")
+        yield Problem(path, f"mlrsearch needs a workload that sends all packets back, not '{sorted(silent)[0]}'")
 
 
 def _dut_core(spec: Spec) -> Iterator[Problem]:

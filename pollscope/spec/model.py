@@ -71,6 +71,9 @@ class Parameters(Model):
     encapsulation: Literal["gre-ipv6", "ipip"] = Field(
         default="gre-ipv6", description="encap: GRE in IPv6, or IPv4 in IPv4"
     )
+    transform: Literal["aes-cbc-sha1", "aes-gcm"] = Field(
+        default="aes-cbc-sha1", description="ipsec: AES-128-CBC with HMAC-SHA1-96, or AES-128-GCM"
+    )
     routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
     lookups: int = Field(
         default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"

@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.compare import Difference, difference_rows
 from pollscope.analysis.figures import files
 from pollscope.analysis.figures.comparison import draw_comparison
-from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import Target
+from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
 from pollscope.analysis.figures.style import look
 from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
@@ -94,9 +97,9 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
     Raises:
         UsageError: the run folder contradicts its formats, or what is asked for is not there.
     """
-    data = figure_data(figure.row, run, figure.leaves_out_interruptions)
+    data = figure.data(run)
     with look():
-        drawn = figure.draw(data)
+        drawn = _finished(figure, data, target.keeps_absent)
         return files.save(drawn, f"{figure.heading}.\n{data.caption}", data.drawn, target)
 
 
@@ -115,10 +118,17 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
     Raises:
         UsageError: the run folder contradicts its formats.
     """
-    data = figure_data(figure.row, run, figure.leaves_out_interruptions)
+    data = figure.data(run)
     with look():
-        svg = files.svg_text(figure.draw(data), opaque=False)
+        svg = files.svg_text(_finished(figure, data, keeps_absent=False), opaque=False)
     return InlineFigure(svg, data.caption, in_words(data.drawn))
+
+
+def _finished(figure: PaperFigure, data: FigureData, keeps_absent: bool) -> Figure:
+    """The drawing in its last form; what it does not show is among the remarks of the data from then on."""
+    drawn = figure.draw(data)
+    data.remarks.extend(finish(drawn, keeps_absent))
+    return drawn
 
 
 def save_comparison(
@@ -148,5 +158,5 @@ def comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFold
     """How many differences are larger than noise, and what was measured where."""
     count = sum(each.beyond_noise for each in differences)
     verdict = f"{count} of {len(differences)} differences are larger than noise"
-    about = [figure_data(str(run.meta["spec_name"]), run, leaves_out_interruptions=False).caption for run in runs]
+    about = [figure_data(str(run.meta["spec_name"]), run, False).caption for run in runs]
     return " ".join([f"{verdict} among so many (false discovery rate 5 %).", *dict.fromkeys(about)])

@@ -24,18 +24,17 @@ MILLION = 1e6
 def draw_cores(data: FigureData) -> Figure:
     """C-T2: forwarded packets over cores, and what part of the claims was lost, by organisation."""
     figure = new_figure(3.1)
-    for axes, (metric, scale, label) in zip(
+    for axes, (title, metric, scale, label) in zip(
         figure.subplots(1, 2),
         (
-            ("tx_pps", 1 / MILLION, "Forwarded (Mpps)"),
-            ("claim_lost_fraction", 100.0, "Claims lost to another core (%)"),
+            ("Maximum throughput", "tx_pps", 1 / MILLION, "Forwarded (Mpps)"),
+            ("Lost claims", "claim_lost_fraction", 100.0, "Claims lost to another core (%)"),
         ),
         strict=True,
     ):
+        axes.set_title(title)
         _over_cores(axes, data, metric, scale, label)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+    if data.by_point("tx_pps"):
         paper = stated("corec", "C-T2")["same_numa"]
         rates = ", ".join(f"{pps / MILLION:g}" for pps in paper["corec_pps"])
         words = f"{short_name('corec')}: {paper['dpdk_pps'] / MILLION:g} Mpps with DPDK, {rates} with 1 to 4 cores"
@@ -78,9 +77,8 @@ def draw_reordering(data: FigureData) -> Figure:
             members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
             _over_load(axes, members, rank, f"{size:g} B")
         axes.set_xlabel("Offered load (Mpps)")
+        axes.set_ylim(bottom=0)
     figure.axes[0].set_ylabel("Reordered packets (%)")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=len(sizes))
     return figure
 
 

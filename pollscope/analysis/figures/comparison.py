@@ -37,7 +37,7 @@ def draw_comparison(differences: Sequence[Difference]) -> Figure:
         _draw_ratios(ratios, found, ranks)
     firsts = {each.first_name for each in differences}
     panels[0][1].set_title(f"Ratio to {firsts.pop() if len(firsts) == 1 else 'the first'}")
-    figure.legend(handles=_handles(ranks), loc="outside upper left", ncols=4)
+    figure.legend(handles=_handles(ranks, differences), loc="outside upper left", ncols=4)
     return figure
 
 
@@ -114,12 +114,16 @@ def _lines(axes: Axes, names: Sequence[str]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(TICKS))
 
 
-def _handles(ranks: dict[str, int]) -> list[Line2D]:
+def _handles(ranks: dict[str, int], differences: Sequence[Difference]) -> list[Line2D]:
+    """The sides, and what filled and hollow marks say, as far as there are any."""
     sides = [
         Line2D([], [], color=LINES[rank % len(LINES)], marker=MARKERS[rank % len(MARKERS)], ms=4.2, label=name)
         for name, rank in ranks.items()
     ]
-    said = {"ratio larger than noise": MUTED, "ratio within noise, or no interval": PAPER}
+    drawn = {each.beyond_noise for each in differences if not math.isnan(each.ratio.value)}
+    hollow = False in drawn or not all(end.has_interval for each in differences for end in (each.first, each.second))
+    said = {"ratio larger than noise": MUTED} if True in drawn else {}
+    said |= {"ratio within noise, or no interval": PAPER} if hollow else {}
     return sides + [
         Line2D([], [], color=MUTED, marker="o", ms=4.2, mec=MUTED, mew=1.1, ls="", mfc=face, label=label)
         for label, face in said.items()

@@ -17,6 +17,7 @@ from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
+INTERVALS_OF_SOME = " with 95 % intervals where there are enough"
 # Less time than this taken away from the DUT is not worth a sentence.
 INTERRUPTED_LIMIT = 0.01
 # Who fills the RX rings, where a run compares that.
@@ -25,6 +26,12 @@ FEEDS = {
     "wire": "packets of a generator",
     "infinite": "rings kept full by the virtual NIC",
     "none": "nobody sends",
+}
+# What became of time that was taken away from the DUT: in none, all or some of the metrics drawn it is left out.
+FATES = {
+    False: "is part of these numbers",
+    True: "is left out",
+    None: "is left out of what is 'while running' and part of the rest",
 }
 # Shares that are all that is not busy, so that time taken away is in them.
 HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
@@ -39,16 +46,23 @@ class FigureData:
         run: the run folder.
         table: all its trials.
         rows: those that are data.
-        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work.
+        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work;
+            None: some do.
+        pools_trials: whether all packets of all trials are drawn together.
+        pairs: a sentence about pairs that are not drawn.
+        drawn: what the figure asked for, for the file beside it.
+        remarks: sentences about what the figure could not show; known once it is drawn.
     """
 
     row: str
     run: RunFolder
     table: pd.DataFrame
     rows: pd.DataFrame
-    leaves_out_interruptions: bool = True
-    pairs: str = ""  # which of several pairs is drawn
-    drawn: list[dict[str, Any]] = field(default_factory=list)  # what the figure asked for, for the file beside it
+    leaves_out_interruptions: bool | None = True
+    pools_trials: bool = False
+    pairs: str = ""
+    drawn: list[dict[str, Any]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     _samples: dict[str, list[PointValues]] = field(default_factory=dict)
 
     def by_point(self, metric: str) -> list[PointValues]:
@@ -84,7 +98,7 @@ class FigureData:
         shares = self.rows["metric.interrupted_share"].dropna()
         if shares.empty or shares.max() < INTERRUPTED_LIMIT:
             return ""
-        fate = "is left out" if self.leaves_out_interruptions else "is part of these numbers"
+        fate = FATES[self.leaves_out_interruptions]
         middle, worst = 100 * shares.median(), 100 * shares.max()
         return f"Other work on the DUT's CPU, {middle:.3g} % of the time (up to {worst:.3g} %), {fate}."
 
@@ -117,12 +131,35 @@ class FigureData:
         said = [
             where,
             self.pairs,
-            _trial_counts(self.rows),
+            self._trials(),
+            *self.remarks,
             self.interrupted,
             self._maximum_note(),
             f"Run {self.run.run_id}.",
         ]
         return " ".join(each for each in said if each)
+
+    def _trials(self) -> str:
+        """How many trials stand behind a point, and whether that gives intervals of what is drawn."""
+        if self.rows.empty:
+            return "No trial is data."
+        sizes = Counter(self.rows.groupby(self._by_pair).size())
+        repeats = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
+        flagged = int((self.rows["status"] == "flagged").sum())
+        note = f" {flagged} of {len(self.rows)} trials are flagged for host noise." if flagged else ""
+        if self.pools_trials:
+            return f"All packets of {repeats} trial{'s' if max(sizes) > 1 else ''} a point.{note}"
+        if max(sizes) == 1:
+            return f"One trial a point, so there are no intervals.{note}"
+        known = {row["low"] is not None for row in self.drawn}
+        intervals = {frozenset({False}): ", too few for intervals", frozenset({True, False}): INTERVALS_OF_SOME}
+        return f"Means of {repeats} trials a point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
+
+    @property
+    def _by_pair(self) -> list[str]:
+        """Columns that tell points apart: each pair measures all of them."""
+        pair = f"factor.{PAIR}"
+        return ["point", *([pair] if pair in self.rows.columns and self.rows[pair].notna().all() else [])]
 
     def _maximum_note(self) -> str:
         if not unsaturated_points(self.table):
@@ -138,38 +175,33 @@ def no_data(run: RunFolder) -> str:
     return f"this testbed could host none of its points: {next(iter(reasons))}"
 
 
-def _trial_counts(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "No trial is data."
-    sizes = Counter(rows.groupby("point").size())
-    if max(sizes) == 1:
-        return "One trial a point, so there are no intervals."
-    repeats = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    flagged = int((rows["status"] == "flagged").sum())
-    note = f" {flagged} of {len(rows)} trials are flagged for host noise." if flagged else ""
-    return f"Means of {repeats} trials a point with 95 % intervals.{note}"
-
-
 def by_feed(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     """Samples by who fills the rings, in words; what is measured under one feed is never joined with another."""
     feeds = [feed for feed in FEEDS if any(sample.levels.get("feed", "") == feed for sample in found)]
     return {FEEDS[feed]: [sample for sample in found if sample.levels.get("feed", "") == feed] for feed in feeds}
 
 
-def figure_data(row: str, run: RunFolder, leaves_out_interruptions: bool = True) -> FigureData:
-    """What the figure of a row needs from a run; of several pairs (other machines) the first one's.
+def figure_data(
+    row: str,
+    run: RunFolder,
+    leaves_out_interruptions: bool | None = True,
+    *,
+    pools_trials: bool = False,
+    every_pair: bool = False,
+) -> FigureData:
+    """What a figure needs from a run (`PaperFigure` says what the options mean).
 
     Raises:
         UsageError: the run folder contradicts its formats.
     """
     table = current_table(run)
-    names = several_pairs(table)
+    names = [] if every_pair else several_pairs(table)
     note = ""
     if names:
         table = table[table[f"factor.{PAIR}"] == names[0]]
         others = f"`pollscope compare {run.run_id} --by pair` shows {' and '.join(names[1:])}"
         note = f"Pair {names[0]} of {len(names)}; {others}."
-    return FigureData(row, run, table, measured(table), leaves_out_interruptions, note)
+    return FigureData(row, run, table, measured(table), leaves_out_interruptions, pools_trials, note)
 
 
 def short_name(paper: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FigureData, figure_data
+from pollscope.store.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,10 @@ class PaperFigure:
         paper: the name of its paper; None for a question of one's own.
         title: below the figure.
         draw: makes the figure from the data of a run.
-        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work.
+        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work;
+            None: some do.
+        pools_trials: whether it shows all packets of all trials, not means of trials.
+        every_pair: whether it has a place for several pairs; without, the first is drawn.
         along: factors of which the figure needs one, because its x axis or its bars stand for it; empty: none.
         beside: further factors that it has a place for; None: any, each level is a line of its own.
     """
@@ -28,9 +32,20 @@ class PaperFigure:
     paper: str | None
     title: str
     draw: Callable[[FigureData], Figure]
-    leaves_out_interruptions: bool = False
+    leaves_out_interruptions: bool | None = False
+    pools_trials: bool = False
+    every_pair: bool = False
     along: tuple[str, ...] = ()
     beside: tuple[str, ...] | None = None
+
+    def data(self, run: RunFolder) -> FigureData:
+        """What it needs from a run.
+
+        Raises:
+            UsageError: the run folder contradicts its formats.
+        """
+        away, pools, pairs = self.leaves_out_interruptions, self.pools_trials, self.every_pair
+        return figure_data(self.row, run, away, pools_trials=pools, every_pair=pairs)
 
     @property
     def heading(self) -> str:

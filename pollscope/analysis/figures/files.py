@@ -35,12 +35,14 @@ class Target:
         name: of the files, without their endings.
         formats: endings, of FORMATS.
         with_caption: whether the caption stands below the figure.
+        keeps_absent: whether panels without data stay, with the reason; else the caption has it.
     """
 
     folder: Path
     name: str
     formats: tuple[str, ...] = FORMATS
     with_caption: bool = True
+    keeps_absent: bool = False
 
 
 def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: Target) -> list[Path]:

@@ -10,13 +10,14 @@ from matplotlib.figure import Figure
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
+    DASHES,
     LINES,
     MARKERS,
     MUTED,
     absent_panel,
     floor_line,
     interval_line,
-    legend_above_data,
+    level_axis,
     new_figure,
 )
 from pollscope.analysis.point_values import PointValues, by_point, measured
@@ -59,10 +60,10 @@ def draw_shapes(data: FigureData) -> Figure:
             _shape(absolute, relative, data, found, rank)
     _mark_generator(absolute, data)
     for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
+        level_axis(axes, sorted({float(each.levels["queues"]) for each in with_queues}))
         axes.set_xlabel("RX queues polled by the core")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
-    figure.legend(*absolute.get_legend_handles_labels(), loc="outside upper left", ncols=5)
     return figure
 
 
@@ -89,7 +90,7 @@ def _mark_generator(axes: Axes, data: FigureData) -> None:
         ranks = [list(SHAPES).index(str(each.levels["shape"])) for each in limited]
         x = [float(each.levels["queues"]) + _aside(data, rank) for each, rank in zip(limited, ranks, strict=True)]
         y = [sample.estimate.value / MILLION for sample in limited]
-        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="the generator's limit", ls="")
+        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="ring: the generator's limit", ls="")
 
 
 def draw_growth(data: FigureData) -> Figure:
@@ -97,29 +98,29 @@ def draw_growth(data: FigureData) -> Figure:
     figure = new_figure(2.9)
     paper, robust = figure.subplots(1, 2)
     paper.set_title("Mean and 99th percentile")
-    _lines(paper, data, {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"})
+    _lines(paper, data, {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"}, 0)
     robust.set_title("Median, beside the time of a sweep")
-    _lines(robust, data, {"latency_sent_p50_ns": "median latency", "sweep_time_ns": "sweep over all queues"})
+    _lines(robust, data, {"latency_sent_p50_ns": "median latency", "sweep_time_ns": "sweep over all queues"}, 2)
     return figure
 
 
-def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str]) -> None:
-    drawn = False
-    for rank, (metric, name) in enumerate(metrics.items()):
+def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str], first_rank: int) -> None:
+    levels: set[float] = set()
+    for rank, (metric, name) in enumerate(metrics.items(), first_rank):
         found = [sample for sample in data.by_point(metric) if "queues" in sample.levels]
         if found:
             x = [float(sample.levels["queues"]) for sample in found]
             y = [sample.estimate.scaled(US_PER_NS) for sample in found]
             interval_line(axes, x, y, LINES[rank], MARKERS[rank], name)
-            drawn = True
-    if not drawn:
+            levels |= set(x)
+    if not levels:
         absent_panel(axes, data.absence(next(iter(metrics))))
         return
     floor_line(axes, data.floor_ns)
+    level_axis(axes, sorted(levels))
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Time (µs)")
     axes.set_ylim(bottom=0)
-    legend_above_data(axes)
 
 
 def draw_distribution(data: FigureData) -> Figure:
@@ -137,12 +138,12 @@ def draw_distribution(data: FigureData) -> Figure:
             data.note("latency_sent", "ns", {"queues": queues, "share_of_packets_at_most": share}, known)
         x = [value * US_PER_NS for value, _ in curve]
         y = [100 * share for _, share in curve]
-        axes.step(x, y, where="post", color=LINES[rank], label=f"{queues} queue{'s' if queues > 1 else ''}")
+        label = f"{queues} queue{'s' if queues > 1 else ''}"
+        axes.step(x, y, where="post", color=LINES[rank], ls=DASHES[rank], label=label)
     _time_axis(axes, list(found.values()), data.floor_ns)
     floor_line(axes, data.floor_ns, along="x")
     axes.set_ylabel("Packets with at most that latency (%)")
     axes.set_ylim(0, 101)
-    axes.legend(loc="lower right")
     return figure
 
 
@@ -198,4 +199,5 @@ H_F3C = PaperFigure(
     draw_distribution,
     along=("queues",),
     beside=(),
+    pools_trials=True,
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
@@ -70,6 +71,7 @@ IOMMU = (
     "outstanding_reads_nic",
 )
 COLUMNS = 3
+MOST_TICKS = 5
 
 
 def draw_rate(data: FigureData) -> Figure:
@@ -82,7 +84,7 @@ def draw_rate(data: FigureData) -> Figure:
         levels = [level for level, _ in found]
         ideal = [found[0][1].estimate.value * level for level in levels]
         axes.plot(levels, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label="in proportion to one core")
-        axes.legend()
+        axes.set_ylim(top=1.05 * max(*ideal, axes.get_ylim()[1]))
     axes.set_xlabel("Sending cores")
     return figure
 
@@ -126,16 +128,7 @@ def _grid(data: FigureData, metrics: Sequence[str], factor: str, label: str, sca
         axes.set_xlabel(label)
     for axes in panels[len(metrics) :]:
         axes.set_visible(False)
-    _legend(figure)
     return figure
-
-
-def _legend(figure: Figure) -> None:
-    """The names of all lines above the panels; one line alone needs none."""
-    lines = [axes.get_legend_handles_labels() for axes in figure.axes]
-    named = {label: handle for handles, labels in lines for handle, label in zip(handles, labels, strict=True)}
-    if len(named) > 1:
-        figure.legend(list(named.values()), list(named), loc="outside upper left", ncols=2)
 
 
 def _panel(axes: Axes, data: FigureData, metric: str, factor: str, scale: float = 1.0) -> None:
@@ -149,10 +142,12 @@ def _panel(axes: Axes, data: FigureData, metric: str, factor: str, scale: float 
     for rank, (name, found) in enumerate(lines.items()):
         colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
         x = [scale * level for level, _ in found]
-        interval_line(axes, x, [sample.estimate for _, sample in found], colour, marker, name)
+        label = name if len(lines) > 1 else ""
+        interval_line(axes, x, [sample.estimate for _, sample in found], colour, marker, label)
     level_axis(axes, sorted({scale * level for found in lines.values() for level, _ in found}))
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(known.short_unit or known.unit)
+    axes.yaxis.set_major_locator(MaxNLocator(MOST_TICKS))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: known.text(value)))
 
 
 def _by_level(found: Sequence[PointValues], factor: str) -> list[tuple[float, PointValues]]:

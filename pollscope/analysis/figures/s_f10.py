@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
+    DASHES,
     INK,
     LINES,
     MARKERS,
@@ -25,13 +25,15 @@ from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.analysis.saturation import saturated_generator_points
 
 MILLION = 1e6
+# Colours and markers of the reference and of the other panel, behind those of the feeds.
+REFERENCE_RANKS, CACHE_RANKS = 2, 4
 
 
 def draw_single(data: FigureData) -> Figure:
     """S-F10a, with traffic in all queues as the reference where it was measured."""
     figure, throughput = _panels(data, "SQ")
     if throughput.lines:
-        _reference(throughput, data, "FB", "diamonds: traffic in all queues")
+        _reference(throughput, data, "FB", "traffic in all queues")
         value = stated("socc19", "S-F10a")["tx_pps_at_512"] / MILLION
         throughput.set_ylim(top=max(throughput.get_ylim()[1], 1.25 * value))
         throughput.plot(512, value, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, zorder=6)
@@ -63,9 +65,6 @@ def _panels(data: FigureData, shape: str) -> tuple[Figure, Axes]:
     _throughput(throughput, data, shape)
     cache.set_title("LLC loads and load misses")
     _cache(cache, data, shape)
-    handles, labels = throughput.get_legend_handles_labels()
-    if labels:
-        figure.legend(handles, labels, loc="outside upper left", ncols=3)
     return figure, throughput
 
 
@@ -105,17 +104,16 @@ def _mark_generator(axes: Axes, data: FigureData, shape: str) -> None:
     if not limited:
         return
     y = [sample.estimate.value / MILLION for sample in limited]
-    axes.plot(_queues(limited), y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5)
-    words = "limit of the generator, not of the DUT"
-    axes.add_line(Line2D([], [], ls="", marker="o", ms=8, mfc="none", mec=MUTED, label=words))
+    words = "ring: limit of the generator, not of the DUT"
+    axes.plot(_queues(limited), y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=words)
 
 
 def _reference(axes: Axes, data: FigureData, shape: str, name: str) -> None:
     for feed, found in by_feed(_of(data.by_point("tx_pps"), shape)).items():
-        y = [sample.estimate.value / MILLION for sample in found]
-        axes.plot(_queues(found), y, "D", ms=5, mfc=PAPER, mec=LINES[_rank(feed)], mew=1.2, zorder=6)
-        axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * max(y)))
-    axes.add_line(Line2D([], [], ls="", marker="D", ms=5, mfc=PAPER, mec=MUTED, mew=1.2, label=name))
+        y, rank = [sample.estimate.scaled(1 / MILLION) for sample in found], _rank(feed) + REFERENCE_RANKS
+        label = f"{name}: {feed}" if feed else name
+        interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], label, DASHES[1])
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * max(each.value for each in y)))
 
 
 def _cache(axes: Axes, data: FigureData, shape: str) -> None:
@@ -125,8 +123,8 @@ def _cache(axes: Axes, data: FigureData, shape: str) -> None:
         for feed, found in by_feed(_of(data.by_point(metric), shape)).items():
             y = [sample.estimate.scaled(1 / MILLION) for sample in found]
             misses = metric == "llc_load_misses_per_s"
-            label = f"{name}, {feed}" if feed else name
-            interval_line(axes, _queues(found), y, LINES[_rank(feed) + 2 * misses], "s" if misses else "o", label)
+            label, rank = f"LLC {name}, {feed}" if feed else f"LLC {name}", CACHE_RANKS + 2 * _rank(feed) + misses
+            interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], label, DASHES[2 * misses])
             log2_axis(axes, _queues(found))
             drawn = True
     if not drawn:
@@ -134,7 +132,7 @@ def _cache(axes: Axes, data: FigureData, shape: str) -> None:
         return
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Million/s")
-    axes.legend(loc="best")
+    axes.set_ylim(bottom=0)
 
 
 S_F10A = PaperFigure(

@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
+    DASHES,
     GRID,
     LINES,
     MARKERS,
@@ -45,9 +46,6 @@ def draw(data: FigureData) -> Figure:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(6))
         _plateau(axes)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=5 if len(labels) < 5 else 2)
     return figure
 
 
@@ -69,15 +67,14 @@ def _cores(found: Sequence[PointValues]) -> list[float]:
 
 
 def _one(axes: Axes, found: Sequence[PointValues], rank: int, name: str, feed: str) -> None:
-    """Rings that the virtual NIC keeps full are told apart by the paler colours behind the others."""
+    """Rings that the virtual NIC keeps full are told apart by other colours and by dashes."""
     cores, estimates = _cores(found), [sample.estimate.scaled(1 / MILLION) for sample in found]
     full = feed == FEEDS["infinite"]
     words = f"{name}, {feed}" if feed else name
-    interval_line(axes, cores, estimates, LINES[rank + 4 if full else rank], MARKERS[rank], words)
+    interval_line(axes, cores, estimates, LINES[rank + 4 if full else rank], MARKERS[rank], words, DASHES[full])
     if cores[0] == 1 and len(cores) > 1:
         ideal = [estimates[0].value * count for count in cores]
-        label = "" if axes.get_legend_handles_labels()[1].count(PROPORTIONAL) else PROPORTIONAL
-        axes.plot(cores, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label=label)
+        axes.plot(cores, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label=PROPORTIONAL)
 
 
 def _plateau(axes: Axes) -> None:

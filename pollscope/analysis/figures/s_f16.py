@@ -6,17 +6,19 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from pollscope.analysis.figures.data import FigureData, by_feed, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
+    HATCHES,
     INK,
     LINES,
     MARKERS,
+    PAPER,
     absent_panel,
     interval_line,
     level_axis,
+    log_y_axis,
     new_figure,
     whisker,
 )
@@ -52,7 +54,6 @@ def draw_cores(data: FigureData) -> Figure:
             _over_cores(full, dropped, 100.0, "Of what dispatchers received (%)")
         else:
             absent_panel(full, data.absence("ring_full_share"))
-    _legend(figure)
     return figure
 
 
@@ -86,7 +87,6 @@ def draw_latency(data: FigureData) -> Figure:
     if figure.axes[0].lines and data.row == "S-F17a":
         limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
         _stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {limit:g}")
-    _legend(figure)
     return figure
 
 
@@ -100,10 +100,10 @@ def _over_load(axes: Axes, data: FigureData, metric: str, title: str) -> None:
     lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
     axes.set_title(f"{title}, {most:g} core{'s' if most > 1 else ''}")
     _draw_lines(axes, lines, "load_pps", US_PER_NS, 1 / MILLION)
+    level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for found in lines.values() for each in found}))
     axes.set_xlabel("Offered load (Mpps)")
     axes.set_ylabel("Latency (µs)")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
+    log_y_axis(axes)
 
 
 def _held_up(found: Sequence[PointValues]) -> list[PointValues]:
@@ -126,8 +126,6 @@ def draw_smt(data: FigureData) -> Figure:
     ratio = stated("socc19", "S-F18")["scale_up_smt_ratio"]
     words = f"{short_name('socc19')}: SMT pairs {100 * (ratio - 1):+.0f} % with scale-up, slightly less with scale-out"
     figure.supxlabel(words, fontsize=8)
-    handles = [Patch(color=LINES[rank]) for rank in range(len(PLACES))]
-    figure.legend(handles, list(PLACES.values()), loc="outside upper left", ncols=2)
     return figure
 
 
@@ -145,7 +143,9 @@ def _places(axes: Axes, found: Sequence[PointValues]) -> None:
 def _bar(axes: Axes, place: int, sample: PointValues) -> None:
     rank = list(PLACES).index(str(sample.levels["placement"])) if sample.levels["placement"] in PLACES else len(PLACES)
     x, estimate = place + 0.3 * (rank - 0.5), sample.estimate.scaled(1 / MILLION)
-    axes.bar(x, estimate.value, width=0.26, color=LINES[rank])
+    label = PLACES.get(str(sample.levels["placement"]), str(sample.levels["placement"]))
+    look: Any = {"color": LINES[rank], "hatch": HATCHES[rank], "edgecolor": PAPER, "linewidth": 0}
+    axes.bar(x, estimate.value, width=0.26, label=label, **look)
     if estimate.has_interval:
         whisker(axes, x, estimate, INK)
 
@@ -182,12 +182,6 @@ def _stated_at(axes: Axes, x: float, words: str) -> None:
         axes.annotate(words, (x, 0.03), (offset, 0), **place, fontsize=7, color=INK)
         return
     axes.annotate(f"{words} (beyond this axis)", (0.03, 0.03), xycoords="axes fraction", fontsize=7, color=INK)
-
-
-def _legend(figure: Figure) -> None:
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=3)
 
 
 S_F16 = PaperFigure(

@@ -3,11 +3,10 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
@@ -35,6 +34,7 @@ OTHER_DEFINITIONS = {
     "tax_share_testpmd": ("tax as testpmd counts", "v", 0.22),
 }
 BAR_WIDTH = 0.78
+LEAST_PERCENT = 0.1
 
 
 def draw(data: FigureData) -> Figure:
@@ -46,7 +46,7 @@ def draw(data: FigureData) -> Figure:
     heavier = any(_lookups(sample) > 1 for sample in tax)
     columns = min(5 if heavier else 4, len(queues) + heavier)
     lines = math.ceil((len(queues) + heavier) / columns)
-    figure = new_figure(0.95 + 1.75 * lines)
+    figure = new_figure(0.65 + 1.75 * lines)
     panels = list(figure.subplots(lines, columns, squeeze=False).flat)
     for axes, count in zip(panels, queues, strict=False):
         _panel(axes, data, count)
@@ -72,12 +72,18 @@ def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
         estimates = [sample.estimate.scaled(100) for sample in found]
         count = int(found[0].levels.get("queues", 1))
         colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
-        interval_line(axes, [_lookups(sample) for sample in found], estimates, colour, marker, f"{count} q.")
+        interval_line(
+            axes,
+            [_lookups(sample) for sample in found],
+            estimates,
+            colour,
+            marker,
+            f"{count} queue{'s' if count > 1 else ''}",
+        )
     log2_axis(axes, sorted({_lookups(sample) for sample in full}))
     axes.set_xlabel("Look-ups of a packet")
     axes.set_ylabel("Tax (%)")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper right", ncols=2, handlelength=1, columnspacing=0.6, fontsize=6.5)
 
 
 def _absent(reason: str) -> Figure:
@@ -99,21 +105,24 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
     parts = {metric: _of(data.running(metric), queues) for metric in PARTS}
     useful = _of(data.running("useful_share"), queues)
     for load in places:
-        for colour, sample in _stack(parts, useful, tax, load):
+        for (name, colour), sample in _stack(parts, useful, tax, load):
             height = 100 * sample.estimate.value
-            axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, edgecolor=PAPER, linewidth=0.3)
+            edge: Any = {"edgecolor": PAPER, "linewidth": 0.3}
+            if height < LEAST_PERCENT:
+                continue  # nothing to be seen, so nothing for the legend
+            axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, label=name, **edge)
             floor[load] += height
     for load, sample in tax.items():
         estimate = sample.estimate.scaled(100)
         if estimate.has_interval:
             whisker(axes, places[load], estimate, INK)
-    for metric, (_, marker, beside) in OTHER_DEFINITIONS.items():
+    for metric, (name, marker, beside) in OTHER_DEFINITIONS.items():
         for load, sample in _of(data.running(metric), queues).items():
             # The tax itself is absent there; or visits timed one by one exceed the time that the core ran.
             if load not in places or sample.estimate.value < 0:
                 continue
             x, y = places[load] + beside, 100 * sample.estimate.value
-            axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, zorder=6, clip_on=False)
+            axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, ls="", zorder=6, clip_on=False, label=name)
     _stated_range(axes, places)
     axes.set_title(f"{queues} queue{'s' if queues > 1 else ''}")
     _load_ticks(axes, places)
@@ -124,16 +133,16 @@ def _stack(
     useful: dict[float, PointValues],
     tax: dict[float, PointValues],
     load: float,
-) -> Iterator[tuple[str, PointValues]]:
-    """Colour and size of the parts of a bar; useful cycles as one where a trial could not tell their parts."""
+) -> Iterator[tuple[tuple[str, str], PointValues]]:
+    """Name with colour, and size, of the parts of a bar; useful cycles as one where a trial cannot tell their parts."""
     trials = len(tax[load].values)
     whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
-    for name, (_, colour) in PARTS.items():
+    for name, known in PARTS.items():
         if name in USEFUL_PARTS and whole:
             if name == USEFUL_PARTS[-1] and load in useful:
-                yield USEFUL_WHOLE[1], useful[load]
+                yield USEFUL_WHOLE, useful[load]
         elif load in parts[name]:
-            yield colour, parts[name][load]
+            yield known, parts[name][load]
 
 
 def _stated_range(axes: Axes, places: dict[float, int]) -> None:
@@ -143,7 +152,9 @@ def _stated_range(axes: Axes, places: dict[float, int]) -> None:
     if full is None:
         return
     x = full + 0.62
-    axes.plot([x - 0.12, x, x, x - 0.12], [low, low, high, high], color=INK, lw=1.3, zorder=7, solid_capstyle="butt")
+    label = f"bracket: {short_name('socc19')}, tax of {low:.0f} to {high:.0f} % at full load"
+    bracket: Any = {"color": INK, "lw": 1.3, "solid_capstyle": "butt"}
+    axes.plot([x - 0.12, x, x, x - 0.12], [low, low, high, high], zorder=7, label=label, **bracket)
 
 
 def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
@@ -157,23 +168,6 @@ def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
 def _labels(figure: Figure) -> None:
     figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
     figure.supylabel("Share of TSC cycles (%)", fontsize=8)
-    parts = [Patch(facecolor=colour, label=name) for name, colour in [*PARTS.values(), USEFUL_WHOLE]]
-    others = [
-        Line2D([], [], ls="", marker=marker, ms=4, mfc=PAPER, mec=INK, mew=0.8, label=name)
-        for name, marker, _ in OTHER_DEFINITIONS.values()
-    ]
-    low, high = (round(100 * value) for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
-    reference = Line2D(
-        [],
-        [],
-        color=INK,
-        lw=1.3,
-        ls="",
-        marker="$]$",
-        ms=6,
-        label=f"{short_name('socc19')}: tax of {low} to {high} % at full load",
-    )
-    figure.legend(handles=[*parts, *others, reference], loc="outside upper left", ncols=4, columnspacing=1.2)
 
 
 FIGURE = PaperFigure(

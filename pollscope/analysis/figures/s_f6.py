@@ -10,9 +10,7 @@ from pollscope.analysis.figures.style import (
     GRID,
     LINES,
     MARKERS,
-    MUTED,
     absent_panel,
-    end_labels,
     interval_line,
     new_figure,
 )
@@ -31,7 +29,7 @@ def draw(data: FigureData) -> Figure:
     figure = new_figure(2.6)
     for axes, (metric, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         axes.set_title(title)
-        _panel(axes, data, metric, 1.12 * max(values, default=1.0))
+        _panel(axes, data, metric, 1.08 * max(*values, stated("socc19", "S-F6")["ipc_average"][1]))
     return figure
 
 
@@ -46,18 +44,15 @@ def _panel(axes: Axes, data: FigureData, metric: str, top: float) -> None:
     if not found:
         absent_panel(axes, data.absence(metric), 28)
         return
-    labels = []
     for rank, (label, members) in enumerate(groups(found, "load_of_max")):
         x = [100 * float(sample.levels["load_of_max"]) for sample in members]
         estimates = [sample.estimate for sample in members]
         colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
-        interval_line(axes, x, estimates, colour, marker)
-        labels.append((estimates[-1].value, _queues(label), colour))
-    end_labels(axes, 100, labels, 0.05 * top)
+        interval_line(axes, x, estimates, colour, marker, _queues(label))
     if metric == "ipc":
         _stated_range(axes)
     axes.set_ylim(0, top)
-    axes.set_xlim(-4, 142)
+    axes.set_xlim(-4, 104)
     axes.set_xticks([0, 25, 50, 75, 100])
     axes.set_xlabel("Offered load (% of maximum)")
     axes.set_ylabel("Instructions per core cycle")
@@ -70,9 +65,8 @@ def _queues(label: str) -> str:
 
 def _stated_range(axes: Axes) -> None:
     low, high = stated("socc19", "S-F6")["ipc_average"]
-    axes.axhspan(low, high, color=GRID, alpha=0.6, zorder=0, lw=0)
-    text = f"grey: average in {short_name('socc19')}, {low:g} to {high:g}"
-    axes.text(0, 0.1, text, fontsize=7, color=MUTED, ha="left")
+    label = f"average in {short_name('socc19')}, {low:g} to {high:g}"
+    axes.axhspan(low, high, color=GRID, alpha=0.6, zorder=0, lw=0, label=label)
 
 
 FIGURE = PaperFigure(

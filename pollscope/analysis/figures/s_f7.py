@@ -2,13 +2,14 @@
 """S-F7a and S-F7b: what a router and a matrix multiplication cost each other (SoCC'19 figure 7)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import INK, LINES, PAPER, absent_panel, new_figure, whisker
+from pollscope.analysis.figures.style import HATCHES, INK, LINES, PAPER, absent_panel, new_figure, whisker
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate
@@ -45,7 +46,6 @@ def draw_corunner(data: FigureData) -> Figure:
         _bars(axes, data, wanted, 40)
         if axes.lines:
             axes.set_xlabel("Beside the multiplication")
-    _legend(figure)
     return figure
 
 
@@ -62,7 +62,6 @@ def draw_router(data: FigureData) -> Figure:
         axes.set_title(title)
         found = {sample.levels.get("feed") for sample in data.by_point(metric) if sample.levels["corunner"] == "matmul"}
         _bars(axes, data, [_beside(metric, feed, value) for feed in FULL if feed in found or len(found) == 0], 26)
-    _legend(figure)
     return figure
 
 
@@ -106,20 +105,14 @@ def _group(axes: Axes, x: int, ratios: Mapping[str, Estimate]) -> None:
     for index, (place, ratio) in enumerate(ratios.items()):
         at = x + (index - (len(ratios) - 1) / 2) * PLACE_WIDTH
         colour = LINES[list(PLACES).index(place)]
-        axes.bar(at, ratio.value, width=0.9 * PLACE_WIDTH, color=colour, label=f"on {PLACES[place]}", zorder=2)
+        look: Any = {"color": colour, "edgecolor": PAPER, "linewidth": 0, "hatch": HATCHES[list(PLACES).index(place)]}
+        axes.bar(at, ratio.value, width=0.9 * PLACE_WIDTH, label=f"on {PLACES[place]}", zorder=2, **look)
         axes.annotate(
-            f"{ratio.value:.2f}", (at, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color=PAPER
-        )
+            f"{ratio.value:.2f}", (at, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color=PAPER,
+            bbox={"facecolor": colour, "edgecolor": "none", "pad": 1.2},
+        )  # fmt: skip
         if ratio.has_interval:
             whisker(axes, at, ratio, INK)
-
-
-def _legend(figure: Figure) -> None:
-    """One legend for all panels, above them."""
-    pairs = [axes.get_legend_handles_labels() for axes in figure.axes]
-    unique = {label: handle for handles, labels in pairs for handle, label in zip(handles, labels, strict=True)}
-    if unique:
-        figure.legend(unique.values(), unique.keys(), loc="outside upper right", ncols=len(unique))
 
 
 def _ratios(found: Sequence[PointValues], levels: Levels, reference: Levels) -> dict[str, Estimate]:

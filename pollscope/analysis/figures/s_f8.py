@@ -17,6 +17,7 @@ from pollscope.analysis.figures.style import (
     absent_panel,
     interval_line,
     log2_axis,
+    log_y_axis,
     new_figure,
 )
 from pollscope.analysis.papers import stated
@@ -32,7 +33,6 @@ def draw(data: FigureData) -> Figure:
     (rate, relative), (sweep, loads) = figure.subplots(2, 2)
     _plain(rate, data, "poll_rate_running_hz", 1e-6, "Poll rate (million polls/s)")
     rate.set_title("Poll rate")
-    rate.set_ylim(bottom=0)
     relative.set_title("Poll rate relative to one queue")
     _relative(relative, data)
     sweep.set_title("Time of one sweep over all queues")
@@ -40,9 +40,6 @@ def draw(data: FigureData) -> Figure:
     loads.set_title("LLC loads")
     _plain(loads, data, "llc_loads_per_s", 1e-6, "LLC loads (million/s)")
     _mark_llc(loads, data)
-    handles, labels = rate.get_legend_handles_labels()
-    if len(handles) > 1:
-        figure.legend(handles, labels, loc="outside upper left", ncols=len(handles))
     return figure
 
 
@@ -81,6 +78,7 @@ def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str)
         interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], name)
     _queue_axis(axes, _all_queues(lines))
     axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
 
 
 def _relative(axes: Axes, data: FigureData) -> None:
@@ -89,15 +87,13 @@ def _relative(axes: Axes, data: FigureData) -> None:
     if not with_one:
         absent_panel(axes, data.absence("poll_rate_running_hz") if not lines else "the run has no point with one queue")
         return
-    top = 1.15
     for name, found in with_one.items():
         rank, one = list(lines).index(name), found[0]
         # The first point is one by definition and has no interval of its own.
         ratios = [_one(one) if sample is one else sample.over(one) for sample in found]
         interval_line(axes, _queues(found), ratios, LINES[rank], MARKERS[rank])
-        top = max(top, 1.1 * max(ratio.value for ratio in ratios))
     _queue_axis(axes, _all_queues(with_one))
-    axes.set_ylim(0, top)
+    axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
     axes.set_ylabel("Poll rate / rate at 1 queue")
     value = stated("socc19", "S-F8")["poll_rate_ratio_512_to_1"]
     axes.plot(512, value, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, zorder=6)
@@ -124,12 +120,9 @@ def _sweep(axes: Axes, data: FigureData) -> None:
     for rank, found in enumerate(lines.values()):
         y = [sample.estimate.scaled(1 / NS_PER_US) for sample in found]
         interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank])
-    _name(axes, "lines: measured in the loop", INK, 0.93)
     _calibrated(axes, data)
     _queue_axis(axes, _all_queues(lines))
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.minorticks_off()
+    log_y_axis(axes)
     axes.set_ylabel("Time of a sweep (µs)")
 
 
@@ -141,12 +134,8 @@ def _calibrated(axes: Axes, data: FigureData) -> None:
         return
     for rank, found in enumerate(lines.values()):
         y = [sample.estimate.value / tsc_hz * 1e6 for sample in found]
-        axes.plot(_queues(found), y, "_", ms=9, mec=LINES[rank], mew=1.4, zorder=5)
-    _name(axes, "bars: calibrated, polls alone", INK, 0.83)
-
-
-def _name(axes: Axes, text: str, colour: str, height: float) -> None:
-    axes.text(0.03, height, text, transform=axes.transAxes, fontsize=7.5, color=colour, va="top")
+        label = "a sweep as calibrated, polls alone" if rank == 0 else "_nolegend_"
+        axes.plot(_queues(found), y, "_", ms=9, mec=LINES[rank], mew=1.4, ls="", zorder=5, label=label)
 
 
 def _mark_llc(axes: Axes, data: FigureData) -> None:

@@ -36,9 +36,6 @@ def draw(data: FigureData) -> Figure:
         _absolute(absolute, data, metric, title)
         _relative(relative, data, metric, title)
     _stated(relative_axes(figure)[0])
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper left", ncols=2)
     return figure
 
 

@@ -9,17 +9,18 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from pollscope.stats.estimates import Estimate
 
 WIDTH_INCH = 7.2  # two columns of a printed page
 COLUMN_INCH = 3.5  # one of them
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
-CAPTION_CHARACTERS = 122
-# Of the height of axes in a figure of 3 inches, one line of a legend.
-LEGEND_LINE_SHARE = 0.085
+CAPTION_CHARACTERS = 150
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
+# An axis that spans less than this factor has ticks between its powers of ten, too.
+FEW_DECADES = 100
 
 # Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
 INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
@@ -39,6 +40,13 @@ USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
 # Line colours and markers by rank (Okabe and Ito 2008, without the yellow that vanishes on white).
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
+DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 3)), (0, (8, 3)), (0, (2, 4)))
+# Bars side by side are told apart by these as well.
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
+# Labels of artists that finish.py looks for; matplotlib leaves what begins with _ out of legends.
+WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
+FLOOR = "path alone: one crossing, no DUT (median)"
+ABSENT = "absent: "  # of axes: the reason
 
 # Any: matplotlib types the keys one by one.
 SETTINGS: Any = {
@@ -94,28 +102,42 @@ def absent_panel(axes: Axes, reason: str, width: int = 40) -> None:
         spine.set_visible(True)
         spine.set_linestyle((0, (4, 4)))
         spine.set_color(GRID)
+    axes.set_label(ABSENT + reason)
     text = textwrap.fill(f"absent, because {reason}", width)
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, fontsize=8)
 
 
+def absent_reason(axes: Axes) -> str:
+    """What a panel gives as the reason why it is empty; empty for one that is not."""
+    label = str(axes.get_label())
+    return label.removeprefix(ABSENT) if label.startswith(ABSENT) else ""
+
+
 def interval_line(
-    axes: Axes, x: Sequence[float], estimates: Sequence[Estimate], colour: str, marker: str = "o", label: str = ""
+    axes: Axes,
+    x: Sequence[float],
+    estimates: Sequence[Estimate],
+    colour: str,
+    marker: str = "o",
+    label: str = "",
+    dashes: Any = "-",
 ) -> None:
     """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow."""
     y = [estimate.value for estimate in estimates]
-    axes.plot(x, y, color=colour, zorder=3)
-    if label:  # with its marker, which tells lines apart in grey
-        axes.plot([], [], color=colour, marker=marker, ms=4.2, label=label)
+    name = label or "_nolegend_"
+    axes.plot(x, y, color=colour, ls=dashes, marker=marker, ms=4.2, mec=colour, mew=1.1, label=name, zorder=3)
     for position, estimate in zip(x, estimates, strict=True):
-        filled = colour if estimate.has_interval else PAPER
-        axes.plot(position, estimate.value, marker, ms=4.2, mfc=filled, mec=colour, mew=1.1, zorder=4)
         if estimate.has_interval:
             whisker(axes, position, estimate, colour)
+        else:
+            mark: Any = {"ms": 4.2, "mfc": PAPER, "mec": colour, "mew": 1.1, "label": HOLLOW}
+            axes.plot(position, estimate.value, marker, zorder=4, **mark)
 
 
 def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
     """The 95 % interval at one place; it vanishes behind a marker that is larger."""
-    axes.plot([x, x], [estimate.low, estimate.high], color=colour, lw=1.6, solid_capstyle="butt", zorder=3.5)
+    ends = [estimate.low, estimate.high]
+    axes.plot([x, x], ends, color=colour, lw=1.6, solid_capstyle="butt", zorder=3.5, label=WHISKER)
 
 
 def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
@@ -123,34 +145,16 @@ def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
     if floor_ns is None:
         return
     draw = axes.axhline if along == "y" else axes.axvline
-    draw(
-        floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label="path alone: one crossing, no DUT (median)"
-    )
+    draw(floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label=FLOOR)
 
 
-def end_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]], gap: float) -> None:
-    """Names of lines at their right end, moved apart to keep `gap` in data units between them.
-
-    Args:
-        axes: where the lines are.
-        x: right end.
-        labels: (y, text, colour) of each line.
-        gap: least vertical distance between two labels.
-    """
-    placed = -float("inf")
-    for y, text, colour in sorted(labels):
-        placed = max(y, placed + gap)
-        axes.annotate(
-            text, (x, placed), xytext=(6, 0), textcoords="offset points", va="center", color=colour, fontsize=7.5
-        )
-
-
-def legend_above_data(axes: Axes) -> None:
-    """A legend at the top left of the axes, and room for it: a linear axis ends higher by as much as it takes."""
-    names = len(axes.get_legend_handles_labels()[1])
+def log_y_axis(axes: Axes) -> None:
+    """A logarithmic axis whose ticks are plain numbers, also where it spans less than a decade."""
+    axes.set_yscale("log")
     low, high = axes.get_ylim()
-    axes.set_ylim(low, low + (high - low) / (1 - LEGEND_LINE_SHARE * names))
-    axes.legend(loc="upper left")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < FEW_DECADES else (1.0,)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
@@ -166,8 +170,12 @@ def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
 
 
 def level_axis(axes: Axes, levels: Sequence[float]) -> None:
-    """A linear axis whose ticks are the measured levels; a single level stands in the middle."""
-    axes.set_xticks(list(levels), [f"{level:g}" for level in levels])
+    """A linear axis whose ticks are the measured levels, but for those too near the next; a single one is central."""
+    shown = list(levels[-1:])
+    for level in reversed(levels[:-1]):
+        if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
+            shown.append(level)
+    axes.set_xticks(shown, [f"{level:g}" for level in shown])
     room = 0.05 * (levels[-1] - levels[0]) or 1.0
     axes.set_xlim(levels[0] - room, levels[-1] + room)
 

@@ -7,13 +7,21 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from pydantic import ValidationError
 
-from pollscope.analysis.figures.data import FigureData, figure_data
+from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import COLUMN_INCH, LINES, MARKERS, MUTED, absent_panel, interval_line, new_figure
+from pollscope.analysis.figures.style import (
+    COLUMN_INCH,
+    LINES,
+    MARKERS,
+    MUTED,
+    absent_panel,
+    interval_line,
+    log_y_axis,
+    new_figure,
+)
 from pollscope.analysis.figures.sweep_lines import Line, default_show, factor_word, lines_of, title_of
 from pollscope.analysis.point_values import Level, factors, level_rank, level_text, measured
 from pollscope.base.errors import UsageError
@@ -24,7 +32,6 @@ from pollscope.store.run_folder import RunFolder
 
 PANEL_INCH, AROUND_INCH = 1.8, 0.5
 MOST_TICKS = {False: 12, True: 6}
-NAMES_IN_A_ROW = {False: 4, True: 2}
 # What stands behind a factor on its axis.
 UNITS = {"load_of_max": "share of the maximum", "load_of_line": "share of line rate", "frame": "B", "burst": "packets"}
 
@@ -55,7 +62,7 @@ def _shown(run: RunFolder) -> list[PaperFigure | str]:
 def _figure_or_refusal(show: Show, run: RunFolder) -> PaperFigure | str:
     try:
         figure = sweep_figure(show, run)
-        data = figure_data(figure.row, run, figure.leaves_out_interruptions)
+        data = figure.data(run)
         for metric in show.y:
             lines_of(show, metric, data)
     except UsageError as error:
@@ -105,8 +112,10 @@ def sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigur
         metric_dictionary()[name]
     by = f"{'-'.join(show.y)}-by-{show.x}" + (f"-over-{show.ratio_to}" if show.ratio_to is not None else "")
     name = "".join(each if each.isalnum() or each in "-_." else "-" for each in by)
-    running = all("running" in metric for metric in show.y)
-    return PaperFigure(name, None, title_of(show), partial(_draw, show, narrow), leaves_out_interruptions=running)
+    running = {"running" in metric for metric in show.y}
+    away = None if len(running) > 1 else running.pop()
+    draw = partial(_draw, show, narrow)
+    return PaperFigure(name, None, title_of(show), draw, leaves_out_interruptions=away, every_pair=True)
 
 
 def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
@@ -121,12 +130,6 @@ def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
         _panel(axes, show, metric_dictionary()[metric], found, names, narrow)
         if not found:
             absent_panel(axes, data.absence(metric))
-    if len(names) > 1:
-        handles = [
-            Line2D([], [], color=LINES[rank], marker=MARKERS[rank], ms=4.2, label=name)
-            for rank, name in enumerate(names)
-        ]
-        figure.legend(handles=handles, loc="outside upper left", ncols=NAMES_IN_A_ROW[narrow])
     return figure
 
 
@@ -138,7 +141,8 @@ def _panel(axes: Axes, show: Show, metric: Metric, lines: Sequence[Line], names:
     places = _places(levels)
     for line in lines:
         rank = names.index(line.name)
-        interval_line(axes, [places[level] for level in line.x], line.y, LINES[rank], MARKERS[rank])
+        label = line.name if len(names) > 1 else ""
+        interval_line(axes, [places[level] for level in line.x], line.y, LINES[rank], MARKERS[rank], label)
     _x_axis(axes, show, places, narrow)
     _y_axis(axes, show, metric)
 
@@ -166,8 +170,7 @@ def _x_axis(axes: Axes, show: Show, places: Mapping[Level, float], narrow: bool)
 
 def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
     if "y" in show.log:
-        axes.set_yscale("log")
-        axes.yaxis.set_minor_locator(NullLocator())
+        log_y_axis(axes)
     else:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     if show.ratio_to is not None:

@@ -11,6 +11,7 @@ from ruamel.yaml.error import YAMLError
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.point_values import (
+    PAIR,
     Level,
     PointValues,
     by_point,
@@ -159,7 +160,8 @@ def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
         for name in every
         if name not in (show.x, *show.at, *told) and len({sample.levels.get(name) for sample in samples}) > 1
     ]
-    left = [name for name in several if show.by and name not in show.by]
+    # Pairs are other machines: never joined, and a line each without being asked for.
+    left = [name for name in several if show.by and name not in (*show.by, PAIR)]
     if left:
         raise UsageError(f"'{left[0]}' has several levels, too", "--by", f"--by {left[0]} or --at {left[0]}=LEVEL")
     return several

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every figure gets once it is drawn: no room for what is absent, axes that no interval crushes, one legend."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.container import Container
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from pollscope.analysis.figures.style import (
+    CUT,
+    FLOOR,
+    HOLLOW,
+    MUTED,
+    PAPER,
+    WHISKER,
+    WIDTH_INCH,
+    absent_panel,
+    absent_reason,
+)
+
+# Of the height of a figure, what is no panel: legend and axis labels.
+AROUND_INCH = 0.5
+ABSENT_INCH = 1.4
+# Around the values of a panel, how much room intervals get at most, as a share of what the values span.
+ROOM = 1.0
+# On a logarithmic axis values span at least this factor.
+LEAST_FACTOR = 4.0
+# Of an interval that ends inside the axes, the room behind it.
+BEHIND = 0.04
+# Nearer to the edge of the axes than this share, a line is not seen.
+SEEN = 0.02
+LEGEND_CHARACTERS = 125  # of a line as wide as a page
+HANDLE_CHARACTERS = 8
+LEGEND_LINE_INCH = 0.16
+# What marks mean that any figure may have: label of the artist -> (marker, words).
+MARKS = {HOLLOW: ("o", "hollow: too few trials for an interval"), CUT: ("^", "the interval goes on beyond the axis")}
+
+
+def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
+    """Brings a drawn figure into its last form; sentences for the caption about what it does not show.
+
+    Args:
+        figure: as `PaperFigure.draw` returns it.
+        keeps_absent: leave panels without data where they are.
+    """
+    said = [] if keeps_absent else _without_absent(figure)
+    for axes in figure.axes:
+        _hold(axes)
+    said += _without_hidden_floor(figure)
+    _legend(figure)
+    return said
+
+
+def _without_absent(figure: Figure) -> list[str]:
+    """Takes out panels that only say why they are empty; where there is nothing else, one of them stays."""
+    for axes in [each for each in figure.axes if not each.get_visible()]:
+        figure.delaxes(axes)
+    reasons = {axes: reason for axes in figure.axes if (reason := absent_reason(axes))}
+    kept = [axes for axes in figure.axes if axes not in reasons]
+    if not reasons or (not kept and len(reasons) == 1):
+        return []
+    columns, rows = _grid(figure)
+    titles = _by_reason(reasons)
+    for axes in reasons:
+        figure.delaxes(axes)
+    if not kept:
+        return _one_reason(figure, titles)
+    _arrange(figure, kept, columns, rows)
+    told = "; ".join(f"{', '.join(names)}, because {reason}" for reason, names in titles.items())
+    return [f"Absent, so not drawn: {told}."]
+
+
+def _by_reason(reasons: Mapping[Axes, str]) -> dict[str, list[str]]:
+    """Reason -> titles of the panels that gave it."""
+    titles: dict[str, list[str]] = {}
+    for axes, reason in reasons.items():
+        titles.setdefault(reason, []).append(axes.get_title(loc="left"))
+    return {reason: list(dict.fromkeys(filter(None, names))) for reason, names in titles.items()}
+
+
+def _one_reason(figure: Figure, titles: Mapping[str, Sequence[str]]) -> list[str]:
+    """One low panel with the first reason; a sentence for the others."""
+    first, *others = titles
+    figure.set_figheight(ABSENT_INCH)
+    absent_panel(figure.subplots(), first, 100)
+    return [f"{', '.join(titles[reason])}: absent, because {reason}." for reason in others]
+
+
+def _grid(figure: Figure) -> tuple[int, int]:
+    """Columns and rows of the panels."""
+    places = [place for axes in figure.axes if (place := axes.get_subplotspec()) is not None]
+    grid = places[0].get_gridspec()
+    return grid.ncols, grid.nrows
+
+
+def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_before: int) -> None:
+    """The panels that stay, line by line; the figure loses the lines that it no longer needs."""
+    columns = min(most_columns, len(kept))
+    rows = math.ceil(len(kept) / columns)
+    height = (figure.get_figheight() - AROUND_INCH) / rows_before
+    figure.set_figheight(AROUND_INCH + rows * height)
+    grid = figure.add_gridspec(rows, columns)
+    for place, axes in enumerate(kept):
+        axes.set_subplotspec(grid[place // columns, place % columns])
+
+
+def _hold(axes: Axes) -> None:
+    """Sets limits between which values are told apart; intervals end inside, or are cut with a mark that says so."""
+    whiskers = [line for line in axes.lines if line.get_label() == WHISKER]
+    scale = _Log() if axes.get_yscale() == "log" else _Linear()
+    values = [scale.of(value) for value in _heights(axes) if scale.has(value)]
+    if not whiskers or not values:
+        return
+    bottom, top = (scale.of(max(edge, scale.least)) for edge in axes.get_ylim())
+    from_zero = scale.zero and bottom >= 0
+    low, high = min([*values, 0.0] if from_zero else values), max(values)
+    span = max(high - low, scale.least_span) or abs(high) or 1.0
+    room = min(ROOM * span, scale.most_room)
+    ends = [[scale.of(end) if scale.has(end) else -math.inf for end in _numbers(line.get_ydata())] for line in whiskers]
+    before = top if top <= high + room else high + BEHIND * span
+    top = min(high + room, max(before, *(end + BEHIND * span for _, end in ends)))
+    if not from_zero:
+        bottom = max(low - room, min(bottom, *(end - BEHIND * span for end, _ in ends)))
+        short = max(0.0, scale.least_span - (top - bottom)) / 2
+        bottom, top = bottom - short, top + short
+    axes.set_ylim(scale.back(bottom), scale.back(top))
+    for line, (lower, upper) in zip(whiskers, ends, strict=True):
+        x = _numbers(line.get_xdata())[0]
+        _cut(axes, line, x, scale.back(top) if upper > top else None, "^")
+        _cut(axes, line, x, scale.back(bottom) if lower < bottom - BEHIND * span else None, "v")
+
+
+def _cut(axes: Axes, line: Line2D, x: float, y: float | None, marker: str) -> None:
+    """A mark where an interval leaves the axes; none where it does not."""
+    if y is not None:
+        axes.plot(x, y, marker, ms=5, color=line.get_color(), clip_on=False, zorder=6, label=CUT)
+
+
+class _Linear:
+    zero, least, least_span, most_room = True, -math.inf, 0.0, math.inf
+
+    def has(self, value: float) -> bool:
+        return math.isfinite(value)
+
+    def of(self, value: float) -> float:
+        return value
+
+    def back(self, place: float) -> float:
+        return place
+
+
+class _Log(_Linear):
+    zero, least, least_span, most_room = False, float(np.finfo(float).tiny), math.log10(LEAST_FACTOR), 1.0
+
+    def has(self, value: float) -> bool:
+        return math.isfinite(value) and value > 0
+
+    def of(self, value: float) -> float:
+        return math.log10(value)
+
+    def back(self, place: float) -> float:
+        return float(10**place)
+
+
+def _numbers(values: object) -> list[float]:
+    return [float(value) for value in np.asarray(values, dtype=float)]
+
+
+def _heights(axes: Axes) -> list[float]:
+    """Where values are drawn: of lines and marks that belong to data, and of bars."""
+    lines = [line for line in axes.lines if line.get_label() not in (WHISKER, FLOOR) and _in_data(axes, line)]
+    bars = [patch for bars in axes.containers for patch in bars if isinstance(patch, Rectangle)]
+    ends = [end for bar in bars for end in (bar.get_y(), bar.get_y() + bar.get_height())]
+    return [value for line in lines for value in _numbers(line.get_ydata())] + ends
+
+
+def _in_data(axes: Axes, line: Line2D) -> bool:
+    """Whether a line stands for data; one across the whole axes does not."""
+    return line.get_transform() == axes.transData
+
+
+def _without_hidden_floor(figure: Figure) -> list[str]:
+    """Takes out the line of the path alone where it lies upon the edge of the axes or beyond it."""
+    said = []
+    for axes in figure.axes:
+        for line in [line for line in axes.lines if line.get_label() == FLOOR]:
+            upright = len(set(_numbers(line.get_xdata()))) == 1
+            place = _numbers(line.get_xdata() if upright else line.get_ydata())[0]
+            axis = axes.transAxes.inverted().transform(axes.transData.transform((place, place)))[0 if upright else 1]
+            if not (0 if upright else SEEN) < axis < 1:
+                line.remove()
+                said.append(
+                    f"The path alone, without a DUT, takes {place:.3g} µs (median), too little to be seen here."
+                )
+    return list(dict.fromkeys(said))
+
+
+def _legend(figure: Figure) -> None:
+    """One legend above all panels: each drawn thing that has a name, once, and the marks that any figure may have."""
+    named: dict[str, Artist | Container] = {}
+    for axes in figure.axes:
+        found = list(zip(*axes.get_legend_handles_labels(), strict=True))
+        bars_first = sorted(found, key=lambda each: not isinstance(each[0], Container))
+        named |= {label: handle for handle, label in bars_first if label not in named}
+    drawn = {str(line.get_label()) for axes in figure.axes for line in axes.lines}
+    for label, (marker, words) in MARKS.items():
+        if label in drawn:
+            face = PAPER if label == HOLLOW else MUTED
+            named[words] = Line2D([], [], ls="", marker=marker, ms=4.2, mfc=face, mec=MUTED, mew=1.1)
+    if not named:
+        return
+    columns = _columns([len(name) + HANDLE_CHARACTERS for name in named], figure.get_figwidth() / WIDTH_INCH)
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE_INCH * (math.ceil(len(named) / columns) - 1))
+    figure.legend(list(named.values()), list(named), loc="outside upper left", ncols=columns)
+
+
+def _columns(characters: Sequence[int], width: float) -> int:
+    """The most columns of a legend that fit into the figure; entries fill one column after the other.
+
+    Args:
+        characters: of each entry with its mark.
+        width: of the figure, as a share of a page.
+    """
+    for columns in range(len(characters), 1, -1):
+        lines = math.ceil(len(characters) / columns)
+        widest = [max(characters[at : at + lines]) for at in range(0, len(characters), lines)]
+        if sum(widest) <= LEGEND_CHARACTERS * width:
+            return columns
+    return 1

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SYNTHETIC runs for the figure of every paper row: whole, noisy, with a wild point, of one trial, without a PMU."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import synthetic_run as synthetic
+
+from pollscope.store.run_folder import RunFolder, read_run
+
+Levels = Mapping[str, Any]
+PMU_COUNTS = {"instructions": 2_000_000, "cycles": 1_000_000, "llc_loads": 10**6, "llc_misses": 10**5}
+ORGANISED = {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]}
+SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
+# Row -> levels of the factors that its figure is made for.
+FACTORS: dict[str, dict[str, list[Any]]] = {
+    "S-F5": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
+    "S-F6": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
+    "S-F7a": {"corunner_place": ["smt-sibling", "same-llc"], "feed": ["none", "infinite"], "dut_core": ["idle", "dut"]},
+    "S-F7b": {"corunner_place": ["smt-sibling"], "feed": ["infinite", "wire"], "corunner": ["none", "matmul"]},
+    "S-T4.2": {"cores": [1, 8, 16], "dut_core": ["idle", "dut"]},
+    "S-F8": {"queues": [1, 2, 8, 64, 512, 1024], "rx_desc": [64, 512]},
+    "S-F9": {"queues": [1, 8, 64, 512], "shape": ["SQ", "FB"]},
+    "S-F10a": {"queues": [1, 8, 64, 512], "shape": ["SQ", "FB"], "feed": ["wire", "infinite"]},
+    "S-F10b": {"queues": [1, 8, 64, 512], "shape": ["FB"], "feed": ["wire", "infinite"]},
+    "S-F12": {"workload": ["tx", "rx"], "frame": [64, 256, 1518]},
+    "S-F13": {"cores": [1, 2, 4, 8], "frame": [64, 256], "feed": ["wire", "infinite"]},
+    "S-F16": {**ORGANISED, "ring_sync": ["default", "rts"], "feed": ["wire", "infinite"]},
+    "S-F17a": {**ORGANISED, "load_pps": [1e6, 1e7, 2e7]},
+    "S-F17b": {**ORGANISED, "load_pps": [1e6, 1e7, 2e7]},
+    "S-F18": {**ORGANISED, "placement": ["separate", "smt-pairs"]},
+    "C-T2": {"cores": [1, 2, 4], "organisation": ["corec", "locked", "trylock"]},
+    "C-F7": {"cores": [2, 4], "frame": [64, 512], "load_pps": [1e6, 5e6, 1e7]},
+    "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
+    "H-F3b": {"queues": [1, 250, 500, 1000]},
+    "H-F3c": {"queues": [1, 100, 1000]},
+    "I-F4": SENDING,
+    "I-F5": SENDING,
+    "I-F6": SENDING,
+    "I-T1": SENDING,
+    "I-WAYS": {"knob.ddio_ways": ["2 ways", "4 ways", "11 ways"]},
+    "I-IOMMU": {**SENDING, "knob.iommu": ["off", "strict"]},
+    "I-F7": {"knob.ddio": ["on", "off"], "load_pps": [1e6, 5e6, 1e7]},
+}
+
+
+def crossed(levels: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(levels, each, strict=True)) for each in product(*levels.values())]
+
+
+def _rate(levels: Levels) -> float:
+    """More cores carry more, more queues less; words shift it, so that no two lines lie upon each other."""
+    rate = 1e6 * levels.get("load_pps", 4e6) / 4e6 * levels.get("load_of_max", 1.0)
+    rate *= levels.get("cores", 1) ** 0.7 / (1 + levels.get("queues", 1) / 300)
+    for value in levels.values():
+        rate *= 1 + 0.04 * len(value) if isinstance(value, str) else 1.0
+    return float(rate / (1 + levels.get("frame", 64) / 2000))
+
+
+def trial(levels: Levels, repeat: int, spread: float, pmu: bool) -> dict[str, Any]:
+    """One trial of a point; values of its repeats differ by `spread`."""
+    point = ",".join(f"{name}={level}" for name, level in levels.items())
+    shift = 1 + spread * (repeat - 1)
+    queues, load = int(levels.get("queues", 1)), float(levels.get("load_of_max", 0.5))
+    record = synthetic.trial(
+        f"{point}:{repeat}", point, repeat, levels, pps=_rate(levels) * shift, queues=queues,
+        useful_share=min(0.95, 0.8 * load * shift), polls=round(2e7 * shift),
+    )  # fmt: skip
+    if pmu:
+        window = {"window": PMU_COUNTS, "multiplexed_share": 0.0}
+        record["result"]["dut"]["lcores"][0]["pmu"] = window
+    latencies = synthetic.histogram([round(shift * (900 + 20 * queues + 7 * at)) for at in range(200)], "ns")
+    record["result"]["gen"]["lcores"][0]["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
+    if "dut_core" in levels or "corunner" in levels:
+        record["corunner"] = _corunner(record, levels, repeat, pmu)
+    return record
+
+
+def _corunner(record: dict[str, Any], levels: Levels, repeat: int, pmu: bool) -> dict[str, Any]:
+    done = 800.0 if levels.get("dut_core") == "dut" else 1000.0
+    absent = {"absent": "no such counter"}
+    counted = {"window": PMU_COUNTS, "multiplexed_share": 0.0} if pmu else absent
+    hz = 3.4e9 - 2e7 * levels.get("cores", 1) * (levels.get("dut_core") == "dut") + 1e6 * repeat if pmu else absent
+    worker = {"name": "corunner", "cpu": 0, "work": "matmul", "unit": "iterations", "done": done + repeat}
+    worker |= {"longest_step_ns": 1.0, "waited_ns": 0.0, "pmu": counted, "frequency_hz": hz}
+    return {"result": {"window": record["result"]["window"], "workers": [worker]}}
+
+
+def trials_of(row: str, repeats: int = 3, spread: float = 0.01, pmu: bool = True) -> list[dict[str, Any]]:
+    return [trial(levels, repeat, spread, pmu) for levels, repeat in product(crossed(FACTORS[row]), range(repeats))]
+
+
+def one_wild_point(row: str) -> list[dict[str, Any]]:
+    """Trials of which those of the last point differ by a factor of ten."""
+    trials = trials_of(row)
+    last = trials[-1]["factors"]
+    return [trial(last, each["repeat"], 0.85, True) if each["factors"] == last else each for each in trials]
+
+
+STATES: dict[str, Callable[[str], Iterable[dict[str, Any]]]] = {
+    "whole": trials_of,
+    "noisy": lambda row: trials_of(row, spread=0.3),
+    "wild": one_wild_point,
+    "single": lambda row: trials_of(row, repeats=1),
+    "without-pmu": lambda row: trials_of(row, pmu=False),
+}
+
+
+def gallery_run(folder: Path, row: str, state: str, **meta: Any) -> RunFolder:
+    """A run of the row in one of STATES."""
+    return read_run(synthetic.write_run(folder, STATES[state](row), row=row, rows=[row], **meta))

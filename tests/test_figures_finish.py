@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a reviewer asks of every figure: a true legend, panels that no interval crushes, nothing absent that takes room."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_run as synthetic
+from command_line import pollscope
+from figure_gallery import FACTORS, STATES, gallery_run, trials_of
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pollscope.analysis.figures import Target, asked_figure, default_figure, figure_of, save_figure
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.finish import MARKS, finish
+from pollscope.analysis.figures.style import CUT, FLOOR, HOLLOW, WHISKER, absent_reason, look
+from pollscope.base.names import FIGURES
+from pollscope.store.run_folder import RunFolder, read_run
+
+NAMES_OF_MARKS = {words: label for label, (_, words) in MARKS.items()}
+
+
+def finished(figure: PaperFigure, run: RunFolder, keeps_absent: bool = False) -> tuple[Figure, FigureData]:
+    """The figure as it is written to files, with its layout made."""
+    data = figure.data(run)
+    with look():
+        drawn = figure.draw(data)
+        data.remarks.extend(finish(drawn, keeps_absent))
+        FigureCanvasAgg(drawn).draw()  # type: ignore[no-untyped-call]  # matplotlib's
+    return drawn, data
+
+
+def paper_figure(row: str) -> PaperFigure:
+    figure = figure_of(row)
+    assert isinstance(figure, PaperFigure)
+    return figure
+
+
+def legend_names(figure: Figure) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def visible(axes: Axes) -> Iterator[tuple[str, Any]]:
+    """Label and artist of what can be seen in the axes."""
+    for line in axes.lines:
+        heights = np.asarray(line.get_ydata(), dtype=float)
+        if heights.size and np.isfinite(heights).any():
+            yield str(line.get_label()), line
+    for bars in axes.containers:
+        if isinstance(bars, BarContainer) and any(bar.get_height() > 0 for bar in bars):
+            yield str(bars.get_label()), bars
+    for patch in axes.patches:
+        yield str(patch.get_label()), patch
+
+
+def look_of(artist: Any) -> tuple[Any, ...]:
+    """What tells an artist from others without its hue: marker, dashes, hatch, and how dark it is."""
+    if isinstance(artist, Line2D):
+        return str(artist.get_marker()), str(artist.get_linestyle()), artist.get_linewidth(), _dark(artist.get_mec())
+    bar = artist[0] if isinstance(artist, BarContainer) else artist
+    return bar.get_hatch(), _dark(bar.get_facecolor())
+
+
+def _dark(colour: Any) -> float:
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(colour)
+    return round(0.2126 * red + 0.7152 * green + 0.0722 * blue, 2)
+
+
+def test_the_gallery_has_every_figure_of_a_run() -> None:
+    assert list(FACTORS) == [row for row in FIGURES if isinstance(figure_of(row), PaperFigure)]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("row", FACTORS)
+def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
+    figure, data = finished(paper_figure(row), gallery_run(tmp_path / "run", row, state))
+    drawn: dict[str, Any] = {}
+    for axes in figure.axes:
+        drawn |= dict(visible(axes))
+    names = legend_names(figure)
+    assert len(names) == len(set(names))
+    for name in names:
+        assert NAMES_OF_MARKS.get(name, name) in drawn, f"the legend lists {name}, which is not drawn"
+    assert {label for label in drawn if not label.startswith("_")} <= set(names), "what has a name is in the legend"
+    for label, (_, words) in MARKS.items():
+        assert (label in drawn) == (words in names)
+    named = [look_of(artist) for label, artist in drawn.items() if not label.startswith("_")]
+    assert len(named) == len(set(named)), "series are told apart without colour"
+    _check_axes(figure, data)
+
+
+def _check_axes(figure: Figure, data: FigureData) -> None:
+    absent = [axes for axes in figure.axes if absent_reason(axes)]
+    assert not absent or len(figure.axes) == 1, "an absent panel stands alone, or not at all"
+    for axes in figure.axes:
+        assert axes.get_visible()
+        assert axes.yaxis.get_offset_text().get_text() == "", "no 1e7 above an axis"
+        assert not any("$" in text.get_text() for text in axes.get_yticklabels()), "no powers of ten as ticks"
+        _check_values(axes)
+    for sentence in ("95 % intervals",):
+        if sentence in data.caption:
+            assert any(row["low"] is not None for row in data.drawn)
+
+
+def _check_values(axes: Axes) -> None:
+    """Values take at least a third of the height; an interval ends inside the axes or is marked."""
+    turn = math.log10 if axes.get_yscale() == "log" else float
+    bottom, top = axes.get_ylim()
+    lines = [(label, artist) for label, artist in visible(axes) if isinstance(artist, Line2D)]
+    cut = {float(np.asarray(line.get_xdata())[0]) for label, line in lines if label == CUT}
+    for label, line in lines:
+        x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+        if label == WHISKER:
+            assert y[1] <= top * (1 + 1e-9) or x[0] in cut, "an interval is cut and nothing says so"
+        elif label == FLOOR:
+            place = axes.transAxes.inverted().transform(axes.transData.transform((x[0], y[0])))
+            assert 0 < (place[0] if x[0] == x[-1] else place[1]) < 1, "a floor in the legend can be seen"
+        elif line.get_transform() == axes.transData and label != CUT:
+            assert (y >= bottom).all() and (y <= top * (1 + 1e-9)).all(), "values are inside the axes"
+    whiskers = [line for label, line in lines if label == WHISKER]
+    values = [
+        float(value)
+        for label, line in lines
+        if label not in (WHISKER, CUT, FLOOR) and line.get_transform() == axes.transData
+        for value in np.asarray(line.get_ydata(), dtype=float)
+    ] + [bar.get_y() + bar.get_height() for bars in axes.containers if isinstance(bars, BarContainer) for bar in bars]
+    if whiskers and values and bottom == 0:
+        assert turn(max(values)) >= (turn(top) - turn(bottom)) / 3 or max(values) == 0
+
+
+def test_one_wild_interval_is_cut_and_marked(tmp_path: Path) -> None:
+    figure, _ = finished(paper_figure("I-F5"), gallery_run(tmp_path / "run", "I-F5", "wild"))
+    assert NAMES_OF_MARKS.keys() & set(legend_names(figure)) == {MARKS[CUT][1]}
+    (axes,) = figure.axes
+    highest = max(
+        float(np.max(np.asarray(line.get_ydata()))) for line in axes.lines if line.get_label() == "_nolegend_"
+    )
+    assert axes.get_ylim()[1] == pytest.approx(2 * highest)
+
+
+def test_hollow_markers_are_explained(tmp_path: Path) -> None:
+    single, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "single", "S-F8", "single"))
+    whole, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "whole", "S-F8", "whole"))
+    assert MARKS[HOLLOW][1] in legend_names(single)
+    assert MARKS[HOLLOW][1] not in legend_names(whole)
+
+
+def test_what_is_absent_takes_no_room_but_a_sentence(tmp_path: Path) -> None:
+    run = gallery_run(tmp_path / "run", "S-F8", "without-pmu")
+    figure, data = finished(paper_figure("S-F8"), run)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["Poll rate", "Poll rate relative to one queue", "Time of one sweep over all queues"]
+    assert f"Absent, so not drawn: LLC loads, because {synthetic.NO_PMU}." in data.caption
+    kept, data = finished(paper_figure("S-F8"), run, keeps_absent=True)
+    assert [absent_reason(axes) for axes in kept.axes] == ["", "", "", synthetic.NO_PMU]
+    assert "Absent" not in data.caption
+
+
+def test_the_figure_loses_the_lines_that_it_no_longer_needs(tmp_path: Path) -> None:
+    run = gallery_run(tmp_path / "run", "I-F6", "whole")
+    tall, _ = finished(paper_figure("I-F6"), run, keeps_absent=True)
+    low, _ = finished(paper_figure("I-F6"), run)
+    assert low.get_figheight() < tall.get_figheight() / 2
+
+
+def test_the_command_keeps_absent_panels_when_asked(tmp_path: Path) -> None:
+    run = gallery_run(tmp_path / "run", "S-F8", "without-pmu")
+    for choice, said in (("drop", "Absent, so not drawn"), ("show", "absent, because")):
+        done = pollscope("figures", run.path, "--absent", choice, "--out", f"{choice}.svg", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert said in (tmp_path / f"{choice}.svg").read_text(encoding="utf-8")
+
+
+def test_a_floor_that_cannot_be_seen_is_a_sentence(tmp_path: Path) -> None:
+    figure, data = finished(paper_figure("H-F3b"), gallery_run(tmp_path / "run", "H-F3b", "whole"))
+    assert FLOOR not in legend_names(figure)
+    assert "The path alone, without a DUT, takes 0.199 µs (median)" in data.caption
+
+
+def test_the_caption_says_what_there_is(tmp_path: Path) -> None:
+    _, pooled = finished(paper_figure("H-F3c"), gallery_run(tmp_path / "pooled", "H-F3c", "whole"))
+    assert "All packets of 3 trials a point." in pooled.caption and "intervals" not in pooled.caption
+    _, single = finished(paper_figure("S-F8"), gallery_run(tmp_path / "single", "S-F8", "single"))
+    assert "One trial a point, so there are no intervals." in single.caption
+    _, whole = finished(paper_figure("S-F8"), gallery_run(tmp_path / "whole", "S-F8", "whole"))
+    assert "Means of 3 trials a point with 95 % intervals." in whole.caption
+
+
+def pairs_run(folder: Path) -> RunFolder:
+    trials = [
+        record | {"pair": pair, "trial": f"{pair}:{record['trial']}"}
+        for pair in ("first", "second")
+        for record in trials_of("H-F3b")
+    ]
+    return read_run(synthetic.write_run(folder, trials, row=None, rows=[]))
+
+
+def test_each_pair_is_a_line_of_a_sweep(tmp_path: Path) -> None:
+    run = pairs_run(tmp_path / "run")
+    for figure in (default_figure(run), asked_figure(run, {"x": "queues", "y": ("tx_pps",)}, narrow=False)):
+        assert figure is not None
+        drawn, data = finished(figure, run)
+        assert legend_names(drawn) == ["pair first", "pair second"]
+        assert "Means of 3 trials a point" in data.caption and "pollscope compare" not in data.caption
+    across, _ = finished(asked_figure(run, {"x": "pair", "y": ("tx_pps",)}, narrow=False), run)
+    assert [text.get_text() for text in across.axes[0].get_xticklabels()] == ["first", "second"]
+    held, _ = finished(
+        asked_figure(run, {"x": "queues", "y": ("tx_pps",), "at": {"pair": "second"}}, narrow=False), run
+    )
+    assert legend_names(held) == []
+
+
+def test_files_say_the_same_as_the_figure(tmp_path: Path) -> None:
+    paths = save_figure(paper_figure("S-F5"), gallery_run(tmp_path / "run", "S-F5", "whole"), Target(tmp_path, "f"))
+    text = paths[0].read_text(encoding="utf-8")
+    assert "Useful, parts overlap" not in text and "Wire (virtual NIC)" not in text
+    assert "Empty polls" in text
