@@ -332,6 +332,26 @@ def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("run \x1b]0;title\x07\x1b[2J\nroot: all is well", "run ?]0;title??[2J?root: all is well, since"),
+        ("x" * 3000, f" ({'x' * 120}, since"),
+        ("\u202eevil", "(?evil, since"),
+        (7, "(7, since"),
+    ],
+)
+def test_what_others_wrote_into_the_lock_file_is_cleaned(tree: Tree, what: object, said: str) -> None:
+    with HostLock("test", tree.host.lock_path):
+        owner = json.loads(tree.host.lock_path.read_text())
+        tree.host.lock_path.write_text(json.dumps({**owner, "what": what, "since_utc": "t\x1b[1m"}))
+        with pytest.raises(HostError) as refusal:
+            KnobSession("the second", tree.host).__enter__()
+    assert said in str(refusal.value)
+    assert "since t?[1m)" in str(refusal.value)
+    assert str(refusal.value).isprintable()
+
+
 def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:
     session = KnobSession("test", tree.host).__enter__()
     session.apply({"ddio@ens1f0": "off", "turbo": "off"})

@@ -82,8 +82,8 @@ def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
 def test_check_mode_refuses_what_the_real_run_refuses(tmp_path: Path) -> None:
     """Ice Lake's ports have another register there."""
     tree = Tree(tmp_path / "tree", port_id="8086:347a")
-    program, knobs = program_for(tree, tmp_path), {f"ddio@{NIC}": "off"}
-    said = []
+    program, said = program_for(tree, tmp_path), list[str]()
+    knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
     for check in (True, False):
         with pytest.raises(knob_module.HostError) as refusal:
             act(program, check=check, **knobs)
