@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.journal import Entry
 from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_devices import Devices
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
@@ -115,6 +116,11 @@ def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
     return items
 
 
+def is_out_of_reach(devices: Devices, entry: Entry) -> bool:
+    """Whether a setting is of a NIC that DPDK has by now (vfio): it is restored when the kernel has the NIC again."""
+    return entry.knob in ("rings", "pause") and not devices.interfaces(entry.target.partition(" ")[0])
+
+
 def main() -> None:
     """Read the parameters, act, report."""
     module = AnsibleModule(
@@ -139,7 +145,15 @@ def main() -> None:
         "firmware": Firmware(),
     }
     given = {**module.params, **{name: _without_none(module.params[name]) for name in ("rings", "pause")}}
-    report(module, lambda: run_state(module, kinds, [] if given["state"] == "absent" else items_for(devices, given)))
+    report(
+        module,
+        lambda: run_state(
+            module,
+            kinds,
+            [] if given["state"] == "absent" else items_for(devices, given),
+            lambda entry: is_out_of_reach(devices, entry),
+        ),
+    )
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
