@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a reviewer asks of every figure: a true legend, panels that no interval crushes, nothing absent that takes room."""
+"""What a reviewer asks of every figure: a true legend, panels that no interval crushes, no room for what is absent."""
 
 import math
 from collections.abc import Iterator
