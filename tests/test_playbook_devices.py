@@ -368,3 +368,26 @@ def test_firmware_is_read_by_number() -> None:
     assert kind.read(target) == "1"
     with pytest.raises(journal.HostError, match="no parameter NO_SUCH"):
         kind.read(f"{MELLANOX} NO_SUCH")
+
+
+@pytest.mark.parametrize(
+    ("there", "program"),
+    [((), "mlxconfig"), (("mstconfig",), "mstconfig"), (("mstconfig", "mlxconfig"), "mlxconfig")],
+)
+def test_mstconfig_stands_in_for_mlxconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], program: str
+) -> None:
+    for name in there:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[list[str]] = []
+
+    def tool(command: Sequence[str]) -> str:
+        said.append(list(command))
+        return MLXCONFIG.format(value="BALANCED(0)")
+
+    kind = nic.Firmware(tool)
+    kind.read(f"{MELLANOX} CQE_COMPRESSION")
+    kind.write(f"{MELLANOX} CQE_COMPRESSION", "1")
+    assert {words[0] for words in said} == {program}

@@ -3,6 +3,7 @@
 """Ansible module: ring sizes and flow control of NICs, and parameters of mlx5 firmware on consent, with a journal."""
 
 import re
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,16 +77,20 @@ class EthtoolSetting(Setting):
 
 
 class Firmware(Setting):
-    """One parameter of a Mellanox or NVIDIA NIC's firmware, through mlxconfig; it outlives a reboot."""
+    """One parameter of a Mellanox or NVIDIA NIC's firmware; it outlives a reboot.
+
+    Through mlxconfig (NVIDIA's MFT), else through mstconfig (the distribution's mstflint), which takes the same words.
+    """
 
     holder = "disk"
 
     def __init__(self, tool: Run = run) -> None:
         self.run = tool
+        self.program = "mlxconfig" if shutil.which("mlxconfig") or not shutil.which("mstconfig") else "mstconfig"
 
     def read(self, target: str) -> str:
         address, _, name = target.partition(" ")
-        shown = self.run(["mlxconfig", "-d", address, "query", name])
+        shown = self.run([self.program, "-d", address, "query", name])
         found = re.search(rf"^[*\s]*{re.escape(name)}\s+(\S+)\s*$", shown, re.MULTILINE)
         if found is None:
             raise HostError(f"{address}: its firmware has no parameter {name}")
@@ -94,7 +99,7 @@ class Firmware(Setting):
 
     def write(self, target: str, state: str) -> None:
         address, _, name = target.partition(" ")
-        self.run(["mlxconfig", "-y", "-d", address, "set", f"{name}={state}"])
+        self.run([self.program, "-y", "-d", address, "set", f"{name}={state}"])
 
 
 def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:

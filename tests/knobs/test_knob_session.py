@@ -103,6 +103,19 @@ def test_what_the_processor_or_its_driver_does_not_offer(tree: Tree, key: str, v
     assert tree.picture() == before
 
 
+def test_interrupts_stay_where_they_are_beside_irqbalance(tree: Tree) -> None:
+    tree.write("proc/1/comm", "systemd\n")
+    with KnobSession("test", tree.host) as session:
+        session.set("irq_affinity", "irq42", "1")
+        tree.write("proc/77/comm", "irqbalance\n")
+        before = tree.picture()
+        with pytest.raises(Refused, match=r"irqbalance \(pid 77\) would move the interrupts again"):
+            session.set("irq_affinity", "irq43", "1")
+        assert tree.picture() == before
+        assert session.get("irq_affinity", "irq43") == {"irq43": "0-3"}
+    assert (tree.root / "proc/irq/42/smp_affinity_list").read_text() == "0-3\n"
+
+
 def test_the_governor_performance_fixes_the_preference(tree: Tree) -> None:
     with KnobSession("test", tree.host) as session:
         session.set("governor", "policy0", "performance")
