@@ -36,8 +36,9 @@ def draw_cores(data: FigureData) -> Figure:
         _over_cores(axes, data, metric, scale, label)
     if data.by_point("tx_pps"):
         paper = stated("corec", "C-T2")["same_numa"]
-        rates = ", ".join(f"{pps / MILLION:g}" for pps in paper["corec_pps"])
-        words = f"{short_name('corec')}: {paper['dpdk_pps'] / MILLION:g} Mpps with DPDK, {rates} with 1 to 4 cores"
+        *rates, last = (f"{pps / MILLION:g}" for pps in paper["corec_pps"])
+        with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
+        words = f"{short_name('corec')}: {paper['dpdk_pps'] / MILLION:g} Mpps with DPDK, {with_corec}"
         figure.supxlabel(words, fontsize=8)
     return figure
 
@@ -76,6 +77,7 @@ def draw_reordering(data: FigureData) -> Figure:
         for rank, size in enumerate(sizes):
             members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
             _over_load(axes, members, rank, f"{size:g} B")
+        level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for each in found}))
         axes.set_xlabel("Offered load (Mpps)")
         axes.set_ylim(bottom=0)
     figure.axes[0].set_ylabel("Reordered packets (%)")
