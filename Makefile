@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets are listed by `make help`. Variables that can be overridden:
 #   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
-#   RUNS=results/*/*        what `make figures` draws    PACKAGES=present  trust that all packages are there
+#   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
+#   RUNS=results/*/*        what `make figures` draws
+#   FUZZ_SECONDS=600        of `make fuzz`, for each parser
 TESTS ?= tests
+FUZZ_SECONDS ?= 5
 PYTEST_FLAGS ?=
+# Tests that do not measure sleep half of their time: two for each CPU.
+WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
 RUNS ?= $(wildcard results/*/*)
 
 VENV := .venv/bin
@@ -17,7 +22,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint tables format bench figures vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run test lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +44,7 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 
 # What spins lcores needs the machine for itself; all else runs in parallel before it.
 test: ready-dev programs ## all tests, set-up included
-	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n auto --maxprocesses 8 --dist loadfile $(TESTS) || apart=$$?; \
+	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist loadfile $(TESTS) || apart=$$?; \
 	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 
@@ -82,6 +87,9 @@ bench: ready programs ## all programs of benchmarks/, one after another
 figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
 	@mkdir -p out
 	@$(POLLSCOPE) figures $(RUNS) --out out/figures
+
+fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECONDS each
+	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
 
 vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(POLLSCOPE)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pollscope.analysis.explain import RULES
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.papers import citation
 from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, TESTBEDS, WORKLOADS, load, papers
@@ -89,11 +90,18 @@ def paper_rows() -> Iterator[str]:
     return table(head, ((f"`{name}`", citation(name), ", ".join(rows[name]) or "none yet") for name in papers()))
 
 
+def stages() -> Iterator[str]:
+    """Every stage that `pollscope explain` knows."""
+    head = "stage", "limits when", "refuted if", "source"
+    return table(head, ((each.stage, each.when, each.refuted_by, each.source) for each in RULES))
+
+
 TABLES = {
     "collectors": collectors,
     "knobs": knobs,
     "metrics": metrics,
     "papers": paper_rows,
+    "stages": stages,
     "testbeds": testbeds,
     "workloads": workloads,
 }

@@ -105,4 +105,4 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
 def cli(tmp_path: Path) -> Cli:
     """A command line in a folder of its own, beside what else a test makes."""
     (tmp_path / "cli").mkdir()
-    return Cli(tmp_path / "cli", apart=True)
+    return Cli(tmp_path / "cli")

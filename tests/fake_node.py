@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A node that misbehaves on purpose: speaks the protocol, and shows the faults that a real node cannot be made to show.
 
+Counts, cycles and histograms are those of a real node (recorded_trials.py), whatever the window.
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
 `give-up`, `hung`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `tsc` -> what hello says of CPU 1's TSC;
 `missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `capacity` -> packets a second
@@ -17,8 +18,10 @@ import sys
 import time
 from typing import Any
 
+from recorded_trials import limit, record
+
 FAULTS = json.loads(os.environ.get("FAKE_NODE", "{}"))
-TSC_HZ = 1_000_000_000
+TSC_HZ = record(0.5)["result"]["window"]["tsc_hz"]
 canaries = itertools.count()
 
 
@@ -38,42 +41,22 @@ def misbehave(fault: object) -> None:
         time.sleep(3600)
 
 
-def result(trial: str, window_ns: int, fault: object) -> dict[str, Any]:
-    packets = window_ns // 1000
+def result(request: dict[str, Any], fault: object) -> dict[str, Any]:
+    """What a real node said after a trial of about this load."""
+    rate = request.get("rate", {"saturate": True})
+    load = None if "saturate" in rate else 0.5 if rate["pps"] else 0.0
+    whole: dict[str, Any] = record(load)["result"] | {"trial": request["trial"]}
     if "jitter" in FAULTS:
-        packets = packets * (10 + int(trial[1:])) // 10
-    lcore: dict[str, Any] = {"lcore": 2, "cpu": 1, "rx_packets": packets, "tx_packets": packets}
-    lcore |= {"os": {"voluntary_switches": 0, "involuntary_switches": 0, "minor_faults": 0}}
-    gaps = {"over_1us": 9, "over_10us": 8, "over_100us": 7 if fault == "noisy" else 0, "longest_ns": 200_000}
-    generator: dict[str, Any] = {"lcore": 1, "cpu": 0, "duration_tsc": window_ns, "host_gaps": gaps}
-    port = {"stats": {"ipackets": 1000, "imissed": 0 if "missed" in FAULTS else 500, "rx_nombuf": 0}}
-    return {
-        "state": "done",
-        "trial": trial,
-        "window": {"start_tsc": 0, "end_tsc": window_ns, "tsc_hz": "fast" if fault == "nonsense" else TSC_HZ},
-        "dut": {"lcores": [lcore]},
-        "gen": {"lcores": [generator]},
-        "ports": {"net_crossover0_b": port},
-    }
-
-
-def limited(whole: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-    """Turns a result into that of a DUT and a generator with limits; ramp-up is as long as it is asked for."""
-    rate = request["rate"]
-    due = FAULTS["generator"] if "saturate" in rate else rate["pps"]
-    offered = min(due, FAULTS["generator"])
-    taken = min(offered, FAULTS["capacity"])
-    whole_s, window_s = (request["warmup_ns"] + request["window_ns"]) / 1e9, request["window_ns"] / 1e9
-    sent = round(offered * whole_s)
-    back = sent if taken == offered else int(taken * whole_s)
-    generator = whole["gen"]["lcores"][0]
-    generator |= {"intended": round(due * window_s), "sent": round(offered * window_s)}
-    generator |= {"unsent": generator["intended"] - generator["sent"], "total": {"sent": sent, "rx_packets": back}}
-    generator |= {"sequence": {"lost": sent - back, "duplicated": 0, "reordered": 0}}
-    generator["host_gaps"]["in_over_100us_ns"] = 0
-    whole["dut"]["lcores"][0]["rx_packets"] = round(taken * window_s)
-    whole["ports"]["net_crossover0_b"] = {"stats": {"ipackets": back, "imissed": sent - back, "rx_nombuf": 0}}
-    whole["ports"]["net_crossover1_b"] = {"stats": {"ipackets": back, "imissed": 0, "rx_nombuf": 0}}
+        lcore = whole["dut"]["lcores"][0]
+        lcore["rx_packets"] = lcore["rx_packets"] * (10 + int(request["trial"][1:])) // 10
+    if fault == "noisy":
+        whole["gen"]["lcores"][0]["host_gaps"]["over_100us"] = 300
+    if fault == "nonsense":
+        whole["window"]["tsc_hz"] = "fast"
+    if "missed" in FAULTS:
+        whole["ports"]["net_crossover0_b"]["stats"]["imissed"] = 0
+    if "capacity" in FAULTS:
+        limit(whole, request, "net_crossover0_b", FAULTS["capacity"], FAULTS["generator"])
     return whole
 
 
@@ -119,8 +102,7 @@ def answer(request: dict[str, Any], last: dict[str, Any], fault: object) -> None
     elif command == "start":
         start(request, fault)
     elif command == "read":
-        whole = result(last["trial"], last["window_ns"], fault)
-        say(id=request["id"], ok=True, **(limited(whole, last) if "capacity" in FAULTS else whole))
+        say(id=request["id"], ok=True, **result(last, fault))
     elif command == "links":
         say(id=request["id"], ok=True, links={})
     elif command == "noise":
@@ -129,7 +111,7 @@ def answer(request: dict[str, Any], last: dict[str, Any], fault: object) -> None
         trips = FAULTS.get("grounds", [300])
         say(id=request["id"], ok=True, ground=ground(request["lcores"], trips[min(next(canaries), len(trips) - 1)]))
     elif command == "calibrate":
-        say(id=request["id"], ok=True, costs={"stamp_cycles": {"median": 20, "low": 19, "high": 21, "n": 9}})
+        say(id=request["id"], ok=True, costs=record(0.5)["calibration"])
     else:
         say(id=request["id"], ok=True)
 

@@ -19,7 +19,7 @@ title: t
 testbeds: [pair]
 parameters: {generator_receives: false, load_pps: 0}
 factors: {burst: [8, 32]}
-trial: {warmup: 200 ms, window: 2 s, drain: 0 ms}
+trial: {warmup: 1 s, window: 100 ms, drain: 0 ms}
 repeats: {count: 1}
 """
 

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recorded_trials import ground, record
+
 from pollscope.store.run_folder import RunFolder, read_run
 
 TESTS = Path(__file__).parent
-RECORDED = TESTS.parent / "data/runs/s-f5-polling-tax"
 LIMIT_S = 120.0
 CORES = 4
 # Imports take longer than a played run.
@@ -69,17 +70,6 @@ def command(folder: Path, environment: Mapping[str, str], *arguments: str | Path
     return Done(process.exitcode, out.read_text(), err.read_text())
 
 
-def record() -> dict[str, Any]:
-    """A recorded trial of a DUT with packets to work on."""
-    found = [json.loads(line) for line in (RECORDED / "trials.jsonl").read_text().splitlines()]
-    return next(each for each in found if each["status"] == "ok" and each["factors"].get("load_of_max", 0) > 0)
-
-
-def ground() -> dict[str, Any]:
-    """What a recorded canary said of its host."""
-    return dict(json.loads((RECORDED / "ground.jsonl").read_text().splitlines()[0])["hosts"][0])
-
-
 @dataclass
 class PlayedHosts:
     """A folder with nodes that play, and the command line.
@@ -96,7 +86,7 @@ class PlayedHosts:
 
     def __post_init__(self) -> None:
         self.played.mkdir(parents=True, exist_ok=True)
-        (self.played / "record.json").write_text(json.dumps(record()))
+        (self.played / "record.json").write_text(json.dumps(record(0.5)))
         self._tell()
         self._program("ssh", 'for last; do :; done; exec sh -c "exec $last"')
 

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from recorded_trials import limit
+
 PLACE = Path(os.environ["PLAYED"])
 RECORD = json.loads((PLACE / "record.json").read_text())
 TOLD = json.loads((PLACE / "told.json").read_text())
@@ -55,8 +57,6 @@ def misbehave(fault: str) -> None:
 def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[str, Any]:
     """The recorded result; with a capacity, that of a DUT and a generator with limits."""
     whole = json.loads(json.dumps(RECORD["result"]))
-    for key in ("ok", "id", "clocks"):
-        whole.pop(key, None)
     whole |= {"trial": start["trial"], "state": "done", "now_tsc": whole["window"]["end_tsc"]}
     statistics = whole["ports"].pop(RECORD["config"]["dut"]["rx_port"])
     whole["ports"] = {port["name"]: json.loads(json.dumps(statistics)) for port in config["ports"]}
@@ -65,34 +65,13 @@ def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[st
         lcore["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
         lcore["sequence"] = {"lost": 0, "duplicated": 0, "reordered": 0}
     if "capacity_pps" in TOLD:
-        limit(whole, start, config.get("dut", {}).get("rx_port", ""))
+        capacity_pps = TOLD["capacity_pps"]
+        limit(whole, start, config.get("dut", {}).get("rx_port", ""), capacity_pps, 4 * capacity_pps)
     if fault == "nan":
         whole["dut"]["lcores"][0]["rx_packets"] = float("nan")
     elif fault == "noisy":
         whole["gen"]["lcores"][0]["host_gaps"]["over_100us"] = 1_000_000
     return dict(whole)
-
-
-def limit(whole: dict[str, Any], start: dict[str, Any], dut_port: str) -> None:
-    """Gives a result the counts that follow from the offered rate; ramp-up is as long as it is asked for."""
-    rate, most_pps = start.get("rate", {"saturate": True}), 4 * TOLD["capacity_pps"]
-    due = most_pps if "saturate" in rate else rate["pps"]
-    offered = min(due, most_pps)
-    whole_s = (start["warmup_ns"] + start["window_ns"]) / 1e9
-    sent = round(offered * whole_s)
-    back = min(sent, int(TOLD["capacity_pps"] * whole_s))
-    seconds = (whole["window"]["end_tsc"] - whole["window"]["start_tsc"]) / TSC_HZ
-    for lcore in whole["gen"]["lcores"]:
-        lcore |= {"total": {"sent": sent, "rx_packets": back}, "duration_tsc": round(seconds * TSC_HZ)}
-        lcore |= {"intended": round(due * seconds), "sent": round(offered * seconds)}
-        lcore["unsent"] = lcore["intended"] - lcore["sent"]
-        lcore["sequence"] = {"lost": sent - back, "duplicated": 0, "reordered": 0}
-        lcore["host_gaps"] |= {"in_over_100us_ns": 0}
-    for name, port in whole["ports"].items():
-        missed = sent - back if name == dut_port else 0
-        port["stats"] |= {"ipackets": back, "imissed": missed, "rx_nombuf": 0}
-    for lcore in whole["dut"]["lcores"]:
-        lcore["rx_packets"] = round(min(offered, TOLD["capacity_pps"]) * seconds)
 
 
 def answered(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:

@@ -307,7 +307,7 @@ TABLE: list[Row] = [
         "pcm-sensor-server",
         None,
         [
-            ("system", "measurement_interval_in_us", [1000123]),
+            ("system", "measurement_interval", [1.000123]),
             ("socket0/core0/thread0", "instructions_retired_any", [1000000000]),
             ("socket0/core0/thread0", "thermal_headroom", ["absent"]),
             ("socket0/core0/thread0", "cstateresidency.0", [1.0]),

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import pytest
 from collector_samples import OWN, read_file, read_text, reason, values
 
-from pollscope.collectors.parsers import qemu_vtd
+from pollscope.collectors.parsers import nic_tools, qemu_vtd
+from pollscope.collectors.parsers.pcm import power
 from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
-from pollscope.collectors.sample import Value
+from pollscope.collectors.sample import Kind, Value
 
 TABLE = [
     ("perf.cgroups.csv", "socket0/cgroup:system.slice/dut.service", "task-clock", [0.15236]),
@@ -70,6 +71,40 @@ TABLE = [
     ("neohost.table.txt", "device:table", "pcie_inbound_bw_utilization", [87.4336]),
     ("neohost.table.txt", "device:table", "tx_packet_rate_bottleneck", [117.8848e6]),
     ("neohost.table.txt", "device:table", "line_transmitted_loop_back", [5]),
+    ("neohost.table.txt", "device:table", "chip_frequency", [429996500]),
+    ("ethtool.ena.txt", "port:ena", "conntrack_allowance_available", [136812]),
+    ("pcm-sensor-server.units.txt", "socket0/core0/thread0", "l3_cache_occupancy", [7 * 1024]),
+    ("pcm-sensor-server.units.txt", "socket0/core0/thread0", "local_memory_bandwidth", [5e6]),
+    ("pcm-sensor-server.units.txt", "system", "measurement_interval", [1.000123]),
+    ("pcm-sensor-server.units.txt", "socket0/core0/thread0", "cstateresidency.6", [0.25]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0", "iotlb_hits", [50, 51]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0", "iotlb_misses", [6, 7]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0/part1", "dma_read", [201, 211]),
+    ("pcm-iio.apart.csv", "socket0/stack1:PCIe0/part1", "ib_write_transactions", [301, 311]),
+    ("pcm-iio.behind.txt", "socket0/stack1:PCIe1/part0", "device", ["0000:17:00.0"]),
+    ("pcm-iio.behind.txt", "socket0/stack1:PCIe1", "device", ["0000:18:00.0"]),
+    ("perf.topdown.json", "cpu3", "tma_retiring", [12.5]),
+    ("perf.topdown.json", "cpu3", "tma_frontend_bound", [20.5]),
+    ("perf.topdown.json", "cpu3", "topdown-fe-bound", [41]),
+    ("perf.topdown.json", "cpu3", "TOPDOWN.SLOTS", [2513]),
+    ("perf.topdown.json", "cpu3", "IDQ.MITE_UOPS", [7]),
+    ("perf.topdown.csv", "socket0", "tma_retiring", [12.5]),
+    ("perf.topdown.csv", "socket0", "tma_frontend_bound", [20.5]),
+    ("perf.topdown.csv", "socket0", "TOPDOWN.SLOTS", [2513]),
+    ("perf.topdown.csv", "socket0", "topdown-fe-bound", [41]),
+    ("mlxconfig.txt", "device", "LOG_MAX_OUTSTANDING_WQE", [None]),
+    ("mlxconfig.txt", "device", "LOG_MAX_OUTSTANDING_WQE.next_boot", [7]),
+    ("mlxconfig.extended.txt", "device:extended", "MAX_ACC_OUT_READ", [44]),
+    ("mlxconfig.extended.txt", "device:extended", "MAX_ACC_OUT_READ.next_boot", [55]),
+    ("mlxconfig.extended.txt", "device:extended", "MEMIC_SIZE_LIMIT.number", [1]),
+    ("mlxconfig.extended.txt", "device:extended", "PCI_WR_ORDERING", ["force_relax"]),
+    ("mlxconfig.extended.txt", "device:extended", "PCI_WR_ORDERING.next_boot", ["per_mkey"]),
+    ("mlxconfig.extended.txt", "device:extended", "Cx6Dx_esp_mode", ["False"]),
+    ("mlxconfig.extended.txt", "device:extended", "HOST_CHAINING_DESCRIPTORS", [None]),
+    ("mlxconfig.extended.txt", "device:extended", "ADVANCED_POWER_SETTINGS", [None]),
+    ("mlxconfig.extended.txt", "device:extended", "PCI_ATOMIC_MODE.number", [0]),
+    ("mlxconfig.default.txt", "device:default", "CQE_COMPRESSION", [None]),
+    ("mlxconfig.default.txt", "device:default", "CQE_COMPRESSION.next_boot.number", [1]),
     ("turbostat.summary.txt", "system", "package_power", [150.25]),
     ("turbostat.summary.txt", "system", "busy_share", [0.6]),
     ("turbostat.summary.txt", "system", "c6_entries", [300]),
@@ -82,6 +117,14 @@ TABLE = [
     ("turbostat.dies.txt", "socket0/die1/core3", "core_temperature", [53]),
     ("turbostat.dies.txt", "socket0/die1", "die_c6_residency", [0.13]),
     ("turbostat.dies.txt", "socket0", "package_power", [150.25]),
+    ("turbostat.show.txt", "socket0", "umhz0_0", [1800e6]),
+    ("turbostat.show.txt", "cpu0", "poll_plus_entries", [2]),
+    ("turbostat.show.txt", "cpu1", "c1_minus_entries", [4]),
+    ("turbostat.show.txt", "cpu1", "c1_plus_entries", [7]),
+    ("turbostat.summary-demotion.txt", "system", "c1_plus_entries", [11]),
+    ("turbostat.summary-demotion.txt", "system", "poll_plus_entries", [5]),
+    ("turbostat.tab.txt", "cpu0", "busy_frequency", [2500e6]),
+    ("turbostat.tab.txt", "system", "average_frequency", [60e6]),
     ("pcm.dies.csv", "socket0", "instructions_per_cycle", [1.5, 1.5]),
     ("pcm.dies.csv", "socket0/die0", "instructions_per_cycle", [1.1, 1.2]),
     ("pcm.dies.csv", "socket0/die1", "instructions_per_cycle", [1.9, 2.0]),
@@ -89,6 +132,25 @@ TABLE = [
     ("pcm.dies.csv", "socket0", "upi0_in", [12.5e6, 13.5e6]),
     ("pcm.dies.csv", "socket0", "upi0_in_share", [0.07, 0.08]),
     ("pcm.dies.csv", "socket0", "upi0_out", [3.25e6, 3.5e6]),
+    ("pcm-power.units.txt", "socket0", "thermal_headroom", [37]),
+    ("pcm-power.units.txt", "socket0", "uncore_frequency", [2.2e9]),
+    ("pcm-power.units.txt", "socket0", "core_frequency", [2.95e9]),
+    ("pcm-power.units.txt", "socket0", "core_power_license_0_share", [0.995]),
+    ("pcm-power.units.txt", "socket0/upi_port1", "l0p_tx_cycles_share", [0.125]),
+    ("pcm-power.units.txt", "socket0/channel2", "rank0_cke_off_residency_share", [0.125]),
+    ("pcm-power.units.txt", "socket0/power_unit3", "freq_band_0_cycles_share", [0.75]),
+    ("pcm-power.units.txt", "socket0/die1", "limited_by_power", [1]),
+    ("pcm-power.units.txt", "socket0/die1", "limited_by_frequency", [0]),
+    ("pcm-power.units.txt", "socket0/die0", "limited_by_power", [0]),
+    ("pcm-power.units.txt", "socket0/die1", "modules_limited_by_power", [5]),
+    ("pcm-power.units.txt", "socket0/die1", "modules_limited_by_power_rapl", [3]),
+    ("pcm-power.units.csv", "socket0", "thermal_headroom", [37, 36]),
+    ("pcm-power.units.csv", "socket0", "uncore_frequency", [2.2e9, 2.4e9]),
+    ("pcm-power.units.csv", "socket0", "core_power_license_0_share", [0.995, 0.985]),
+    ("pcm-power.units.csv", "socket0/channel2", "dramclocks", [933, 934]),
+    ("pcm-power.units.csv", "socket0/channel2", "rank1_cke_off_residency_share", [0.25, 0.25]),
+    ("pcm-power.units.csv", "socket0/die1", "limited_by_thermal", [0, 1]),
+    ("pcm-power.units.csv", "socket0/die1", "modules_limited_by_power_rapl", [3, 0]),
     ("pcm-memory.ranks.csv", "socket0/channel1/rank1", "dram_read", [1.5e6]),
     ("pcm-memory.ranks.csv", "socket0/channel0/rank1", "dram_write", [7.25e6]),
     ("pcm-memory.ranks.txt", "socket0/channel2/rank1", "dram_read", [12.5e6]),
@@ -121,12 +183,57 @@ def test_the_form_gives_its_numbers(name: str, unit_path: str, metric: str, want
     assert found == [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
 
 
+def test_an_allowance_that_is_left_is_a_level() -> None:
+    (port, _) = read_file("ethtool", OWN / "ethtool.ena.txt")
+    kinds = {metric.name: metric.kind for metric in port.metrics}
+    assert kinds["conntrack_allowance_available"] is Kind.GAUGE
+    assert kinds["bw_in_allowance_exceeded"] is Kind.COUNTER
+
+
+def test_rows_of_perf_iostat_without_a_header_are_refused() -> None:
+    with pytest.raises(ParseError, match="rows without a header") as error:
+        read_text("perf-iostat", "     1.000123456 0000:5d           1           3           0           2\n")
+    assert (error.value.where, error.value.remedy) == ("text:1", "count with the collector perf-uncore or pcm-iio")
+
+
+def test_json_of_perf_that_cannot_be_repaired_is_refused() -> None:
+    with pytest.raises(ParseError, match="broken JSON") as error:
+        read_text("perf", '{"counter-value" : "7.000000" "unit" : "", "event" : "cycles"}\n')
+    assert error.value.remedy == "record with -x';': some versions of perf 6 put commas wrongly with -j"
+
+
+def test_what_mlxconfig_says_of_the_next_boot_is_not_the_present() -> None:
+    readings = read_file("mlxconfig", OWN / "mlxconfig.txt")
+    assert reason(readings, "device", "LOG_MAX_OUTSTANDING_WQE") == "mlxconfig printed no current value (option -e)"
+    origin = Origin("text")
+    text = "Configurations:  Default  Current  Next Boot\n   CQE_COMPRESSION  1  2  3\n   TORN_SETTING  1\n"
+    list(nic_tools.parse_mlxconfig(iter(text.splitlines(keepends=True)), origin))
+    assert origin.problems.first == ["text:3: no row of 3 values: 'TORN_SETTING  1'"]
+
+
+def test_what_pcm_power_prints_beside_known_lines_is_counted() -> None:
+    origin = Origin("text")
+    text = "S0; Watts: 70.00; \nS0; This PCU profile is not supported on your processor\nsomething else\nS0; Watts\n"
+    assert values(power.parse(iter(text.splitlines(keepends=True)), origin), "socket0", "package_power") == [70]
+    assert origin.problems.count == 3
+
+
 def test_units_of_forms() -> None:
     def unit(name: str, metric: str) -> set[str]:
         parser = name.partition(".")[0]
         return {m.unit for reading in read_file(parser, OWN / name) for m in reading.metrics if m.name == metric}
 
     assert unit("pcm-iio.peers.csv", "ib_p2p_write") == {"B/s"}
+    assert unit("pcm-iio.apart.csv", "ib_write_transactions") == {"1/s"}
+    assert unit("neohost.table.txt", "chip_frequency") == {"Hz"}
+    assert unit("pcm-sensor-server.units.txt", "dram_writes") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "memory_controller_io_requests") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "incoming_data_traffic_on_link_0") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "pcie_read_bytes") == {"B"}
+    assert unit("pcm-sensor-server.units.txt", "package_joules_consumed") == {"J"}
+    assert unit("pcm-sensor-server.units.txt", "thermal_headroom") == {"degC"}
+    assert unit("pcm-sensor-server.units.txt", "measurement_interval") == {"s"}
+    assert unit("perf.topdown.json", "tma_retiring") == {"%"}
     assert unit("pcm-memory.cxl.csv", "pmm_mm_bw_dram_bw") == {"1"}
     assert unit("ethtool.vmxnet3.txt", "ucast bytes tx") == {"B"}
     assert unit("ethtool.drivers.txt", "rx_65_to_127_bytes") == {"1"}
@@ -322,3 +429,20 @@ def test_turbostat_without_the_usual_columns() -> None:
     assert values(readings, "socket0", "package_power") == [150.5]
     with pytest.raises(ParseError, match="no turbostat header"):
         read_text("turbostat", "New_Thing\tOther_Thing\n7\t8\n")
+
+
+@pytest.mark.parametrize("rows", ["12.5\t2000\n25.0\t2100\n", "12.5\t2000\n25.0\t2100\nBusy%\tBzy_MHz\n7.5\t1000\n"])
+def test_rows_of_turbostat_that_name_no_cpu_are_refused(rows: str) -> None:
+    """`--show Busy%,Bzy_MHz` prints the mean and then every CPU: only the first is the system's."""
+    with pytest.raises(ParseError, match="several rows under one header, and none names its CPU") as error:
+        read_text("turbostat", f"Busy%\tBzy_MHz\n{rows}")
+    assert (error.value.where, error.value.remedy) == (
+        "text:3",
+        "record with --show CPU,COLUMN,..., or with --Summary --header_iterations 1",
+    )
+
+
+@pytest.mark.parametrize("rows", ["", "zero\t12\n", "CPU\tAvg_MHz\n"])
+def test_a_header_of_turbostat_without_a_row_is_a_failure(rows: str) -> None:
+    with pytest.raises(ParseError, match="no row below its header is understood"):
+        read_text("turbostat", f"CPU\tAvg_MHz\n{rows}")

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Properties that hold for every text: no crash but ParseError, no value that is not printed, no memory that grows."""
 
+import shlex
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from collector_samples import PARSERS, read_text, values
+from collector_samples import PARSERS, ROOT, read_text, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +77,21 @@ def test_a_sample_read_whole_is_the_same_as_read_row_by_row(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iio, "_MOST_ROWS", 1)
         assert whole == outcome()
+
+
+def test_make_fuzz_and_the_nightly_run_reach_every_parser(tmp_path: Path) -> None:
+    (line,) = subprocess.run(
+        ["make", "-n", "fuzz", "FUZZ_SECONDS=0.01", "VENV=V"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()[-1:]
+    program, *arguments = shlex.split(line)
+    assert program == "V/python"
+    done = subprocess.run(
+        [sys.executable, ROOT / arguments[0], *arguments[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    fuzzed = {each.split(":")[0] for each in done.stdout.splitlines()[1:]}
+    assert {PARSERS[name] for name in fuzzed} == set(PARSERS.values())
+    assert "make fuzz FUZZ_SECONDS=" in (ROOT / ".ci/run").read_text()
 
 
 def test_two_rows_on_one_line_are_no_rows() -> None:

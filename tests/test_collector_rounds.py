@@ -14,13 +14,13 @@ from pollscope.collectors.rounds import Rounds
 INTERVAL_NS = 20_000_000
 
 
-class Member:
-    """Notes when it had a turn, and on which thread."""
+class Noted:
+    """Notes when its snapshots were taken, and on which thread."""
 
     def __init__(self, once: bool = False) -> None:
         self.once, self.cpu_ns = once, 0
         self.fresh, self.leaving = True, False
-        self.turns: list[tuple[int, int]] = []
+        self.taken: list[tuple[int, int]] = []
         self.blocked = threading.Event()
         self.blocked.set()
 
@@ -28,21 +28,21 @@ class Member:
     def pressing(self) -> bool:
         return self.fresh or self.leaving
 
-    def turn(self) -> bool:
+    def take(self) -> bool:
         self.fresh = False
         last = self.leaving
         self.blocked.wait(20)
-        self.turns.append((time.monotonic_ns(), threading.get_ident()))
+        self.taken.append((time.monotonic_ns(), threading.get_ident()))
         return not last
 
     def threads(self) -> set[int]:
-        return {thread for _, thread in self.turns}
+        return {thread for _, thread in self.taken}
 
 
-def joined(*members: Member) -> Rounds:
+def joined(*collectors: Noted) -> Rounds:
     rounds = Rounds(INTERVAL_NS)
-    for member in members:
-        rounds.join(member)
+    for collector in collectors:
+        rounds.join(collector)
     return rounds
 
 
@@ -53,54 +53,54 @@ def wait_until(there: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def dismissed(rounds: Rounds, *members: Member) -> None:
-    for member in members:
-        member.leaving = True
+def ended(rounds: Rounds, *collectors: Noted) -> None:
+    for collector in collectors:
+        collector.leaving = True
     rounds.press()
-    wait_until(lambda: not rounds._crews)
+    wait_until(lambda: not rounds._threads)
 
 
-def test_one_thread_serves_all_at_multiples_of_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_takes_all_at_multiples_of_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds_module, "STUCK_S", 20.0)  # on a busy host the thread itself may wait for its CPU
-    members = Member(), Member()
-    rounds = joined(*members)
-    wait_until(lambda: all(len(member.turns) >= 5 for member in members))
-    dismissed(rounds, *members)
-    assert len(members[0].threads() | members[1].threads()) == 1
-    assert all(member.cpu_ns > 0 for member in members)
-    between = [at_ns for at_ns, _ in members[0].turns[1:-1]]
+    collectors = Noted(), Noted()
+    rounds = joined(*collectors)
+    wait_until(lambda: all(len(each.taken) >= 5 for each in collectors))
+    ended(rounds, *collectors)
+    assert len(collectors[0].threads() | collectors[1].threads()) == 1
+    assert all(each.cpu_ns > 0 for each in collectors)
+    between = [at_ns for at_ns, _ in collectors[0].taken[1:-1]]
     assert all(at_ns // INTERVAL_NS > before_ns // INTERVAL_NS for before_ns, at_ns in itertools.pairwise(between))
 
 
 def test_settings_are_read_at_start_and_stop_only() -> None:
-    settings, counters = Member(once=True), Member()
+    settings, counters = Noted(once=True), Noted()
     rounds = joined(settings, counters)
-    wait_until(lambda: len(counters.turns) >= 5)
-    assert len(settings.turns) == 1
-    dismissed(rounds, settings, counters)
-    assert len(settings.turns) == 2
+    wait_until(lambda: len(counters.taken) >= 5)
+    assert len(settings.taken) == 1
+    ended(rounds, settings, counters)
+    assert len(settings.taken) == 2
 
 
 def test_the_others_go_on_without_one_that_hangs_and_it_comes_back() -> None:
-    stuck, other = Member(), Member()
+    stuck, other = Noted(), Noted()
     rounds = joined(stuck, other)
-    wait_until(lambda: bool(stuck.turns and other.turns))
+    wait_until(lambda: bool(stuck.taken and other.taken))
     stuck.blocked.clear()
-    wait_until(lambda: len(rounds._crews) == 2)
-    seen, hung = len(other.turns), len(stuck.turns)
-    wait_until(lambda: len(other.turns) >= seen + 3)
-    assert len(stuck.turns) == hung
+    wait_until(lambda: len(rounds._threads) == 2)
+    seen, hung = len(other.taken), len(stuck.taken)
+    wait_until(lambda: len(other.taken) >= seen + 3)
+    assert len(stuck.taken) == hung
     stuck.blocked.set()
-    wait_until(lambda: len(stuck.turns) >= hung + 3)
-    assert stuck.turns[-1][1] != other.turns[-1][1]
-    dismissed(rounds, stuck, other)
+    wait_until(lambda: len(stuck.taken) >= hung + 3)
+    assert stuck.taken[-1][1] != other.taken[-1][1]
+    ended(rounds, stuck, other)
 
 
-def test_no_thread_is_left_without_members_and_a_later_one_gets_a_new_one() -> None:
-    before, first, second = threading.active_count(), Member(), Member()
+def test_no_thread_is_left_without_collectors_and_a_later_one_gets_a_new_one() -> None:
+    before, first, second = threading.active_count(), Noted(), Noted()
     rounds = joined(first)
-    dismissed(rounds, first)
+    ended(rounds, first)
     wait_until(lambda: threading.active_count() <= before)
     rounds.join(second)
-    wait_until(lambda: len(second.turns) >= 3)
-    dismissed(rounds, second)
+    wait_until(lambda: len(second.taken) >= 3)
+    ended(rounds, second)

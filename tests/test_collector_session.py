@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -20,7 +21,7 @@ from collector_samples import ROOT, Parse
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import COLLECTORS
-from pollscope.collectors import polling, tool
+from pollscope.collectors import polling, recording, tool
 from pollscope.collectors.interface import Collector, ProbeResult, Status
 from pollscope.collectors.parsers import sysfs
 from pollscope.collectors.parsers.pcm import iio
@@ -35,6 +36,7 @@ from pollscope.collectors.sources.dpdk_telemetry import DpdkTelemetry
 from pollscope.collectors.sources.ethtool import Ethtool
 from pollscope.collectors.sources.kernel_load import KernelLoad
 from pollscope.collectors.tool import ToolCollector
+from pollscope.host.disk_folder import filesystem_of, folder_on_disk
 
 MakeTool = Callable[..., ToolCollector]
 
@@ -97,6 +99,62 @@ def run(
     time.sleep(seconds / 2)
     session.stop()
     return session, list(session.samples())
+
+
+ENDLESS = """
+    import os, signal
+    signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    while True:
+        os.write(1, b"x" * 4096)
+"""
+
+
+def test_a_tool_that_prints_without_end_fills_no_disk(
+    tmp_path: Path, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MOST_BYTES", 3 << 20)
+    endless, good = make_tool("endless", ENDLESS), make_tool("good", GOOD)
+    session = CollectorSession([endless, good], tmp_path / "raw", INTERVAL_NS)
+    session.start()
+    path = tmp_path / "raw" / "endless.raw"
+    while path.stat().st_size < (3 << 20) - (1 << 17):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    outcomes = session.stop()
+    assert path.stat().st_size <= 3 << 20
+    assert outcomes["endless"].status is Status.FAILED
+    assert outcomes["endless"].reason.startswith("the recording was ended at 3 MiB")
+    assert outcomes["good"].status is Status.OK
+
+
+MOUNTS = """\
+/dev/vda1 / ext4 rw 0 0
+tmpfs {tmp} tmpfs rw 0 0
+/dev/vdb1 {tmp}/on\\040disk xfs rw 0 0
+ramfs {tmp}/ram ramfs rw 0 0
+"""
+
+
+def test_recordings_are_not_kept_in_the_dram_of_what_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts, disk, ram = tmp_path / "mounts", tmp_path / "on disk", tmp_path / "ram"
+    for folder in (disk, ram):
+        folder.mkdir()
+    mounts.write_text(MOUNTS.format(tmp=tmp_path))
+    assert [filesystem_of(each, mounts) for each in (Path("/"), tmp_path, disk / "a", ram)] == [
+        "ext4",
+        "tmpfs",
+        "xfs",
+        "ramfs",
+    ]
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert folder_on_disk(mounts, (str(ram), str(disk))) == disk
+    assert folder_on_disk(mounts, (str(ram),)) == tmp_path
+    assert folder_on_disk(tmp_path / "no-mounts", (str(disk),)) == tmp_path
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert folder_on_disk(mounts, (str(disk),)) == tmp_path
 
 
 def test_samples_of_several_collectors_are_on_one_clock(make_tool: MakeTool, tmp_path: Path) -> None:
@@ -251,10 +309,11 @@ def test_a_recording_replays_with_its_values_and_its_pace(make_tool: MakeTool, t
 def test_a_bare_output_replays_a_sample_an_interval(make_tool: MakeTool, tmp_path: Path) -> None:
     output = tmp_path / "output.csv"
     output.write_text("".join(SAMPLE.format(n=n) for n in range(4)), encoding="utf-8")
-    _, samples = run([Replay(make_tool("iio", GOOD), output)], tmp_path / "run", 0.6)
+    session, samples = run([Replay(make_tool("iio", GOOD), output)], tmp_path / "run", 0.6)
     times = times_ns(sample for sample in samples if sample.metric == "dma_write")
     assert len(times) == 4
-    assert all(0.8 * INTERVAL_NS < b - a < 3 * INTERVAL_NS for a, b in itertools.pairwise(times))
+    began_ns = session.outcomes["iio"].started_ns
+    assert all(at_ns - began_ns >= number * INTERVAL_NS for number, at_ns in enumerate(times))
 
 
 def test_a_recording_cut_by_a_crash_is_read_as_far_as_it_goes(make_tool: MakeTool, tmp_path: Path) -> None:
@@ -313,8 +372,9 @@ def telemetry(tmp_path: Path) -> Iterator[Path]:
     server.close()
 
 
-def test_dpdk_telemetry(telemetry: Path, tmp_path: Path) -> None:
-    collector = DpdkTelemetry(runtime=telemetry)
+def test_dpdk_telemetry(telemetry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(telemetry))
+    collector = DpdkTelemetry()
     assert collector.probe().available
     session, samples = run([collector], tmp_path / "run", 0.4)
     assert session.outcomes["dpdk-telemetry"].status == Status.OK
@@ -329,12 +389,13 @@ def test_dpdk_telemetry(telemetry: Path, tmp_path: Path) -> None:
     assert all(s.value is None and "null" in s.reason for s in usage)
 
 
-def test_dpdk_telemetry_without_an_application(tmp_path: Path) -> None:
+def test_dpdk_telemetry_without_an_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "dpdk" / "rte").mkdir(parents=True)
     left_behind = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     left_behind.bind(str(tmp_path / "dpdk" / "rte" / "dpdk_telemetry.v2"))
     left_behind.close()
-    collector = DpdkTelemetry(runtime=tmp_path)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    collector = DpdkTelemetry()
     assert "no DPDK application" in collector.probe().reason
     with pytest.raises(HostError, match="no DPDK application"):
         collector.start(tmp_path, INTERVAL_NS)

@@ -72,7 +72,7 @@ def test_neohost() -> None:
 
 def test_mlxconfig() -> None:
     text = (
-        "Device #1:\n----------\nDevice type:    ConnectX5\nConfigurations:                      Next boot\n"
+        "Device #1:\n----------\nDevice type:    ConnectX5\nConfigurations:                      Current\n"
         "         LOG_MAX_OUTSTANDING_WQE             7\n         CQE_COMPRESSION         AGGRESSIVE(1)\n"
         "         PCI_WR_ORDERING_VERY_LONG_NAME per_mkey(0)\n"
         "         HOST_CHAINING_DESCRIPTORS           Array[0..7]\n"

@@ -300,12 +300,12 @@ def test_a_suffix_in_the_csv_of_pcm_is_no_number() -> None:
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 400, "-1", "1.5"])
 def test_a_setting_of_mlxconfig_that_is_no_register_stays_text(number: str) -> None:
     """int() refuses 5000 digits with an error of its own."""
-    (found,) = read_text("mlxconfig", f"  LOG_MAX_OUTSTANDING_WQE  {number}\n")
+    (found,) = read_text("mlxconfig", f"Configurations: Current\n  LOG_MAX_OUTSTANDING_WQE  {number}\n")
     assert (found.metrics[0].unit, found.values[0]) == ("", number)
 
 
 def test_a_choice_of_mlxconfig_with_an_endless_number_stays_text() -> None:
-    (found,) = read_text("mlxconfig", f"  CQE_COMPRESSION  AGGRESSIVE({'9' * 5000})\n")
+    (found,) = read_text("mlxconfig", f"Configurations: Current\n  CQE_COMPRESSION  AGGRESSIVE({'9' * 5000})\n")
     assert [metric.name for metric in found.metrics] == ["CQE_COMPRESSION"]
 
 
@@ -390,8 +390,8 @@ def test_perf_with_decimal_commas_is_refused() -> None:
 
 def test_mlxconfig_of_two_devices() -> None:
     text = "".join(
-        f"Device #{number}:\nDevice:  4b:00.{number}\nConfigurations:  Next Boot\n"
-        f"   NUM_OF_VFS  {number}\n   BOOT_VLAN  N/A\n"
+        f"Device #{number}:\nDevice:  4b:00.{number}\nConfigurations:  Current  Next Boot\n"
+        f"   NUM_OF_VFS  {number}  5\n   BOOT_VLAN  N/A  1\n"
         for number in (0, 1)
     )
     readings = read_text("mlxconfig", text)

@@ -16,6 +16,7 @@ from pollscope.analysis.figures import Target, save_comparison
 from pollscope.analysis.figures.comparison import draw_comparison
 from pollscope.analysis.point_values import PointValues
 from pollscope.analysis.report import report_html
+from pollscope.analysis.run_differences import differences_of
 from pollscope.store.run_folder import RunFolder, read_run
 
 RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
@@ -138,6 +139,25 @@ def test_what_is_the_same_number_everywhere_is_left_out_unless_asked_for(tmp_pat
     run = iommu_run(tmp_path / "run")
     assert "loss_share" not in {each.metric for each in compare_levels(run, "iommu", None)}
     assert {each.metric for each in compare_levels(run, "iommu", ["loss_share"])} == {"loss_share"}
+
+
+def test_what_differs_of_hosts_and_builds_is_said(tmp_path: Path) -> None:
+    sides: list[dict[str, Any]] = [
+        {
+            "host": {"microcode": code, "nics": {"0000:4b:00.0": {"link": link, "firmware": "22.35"}}},
+            "build": {"commit": commit, "compiler": "GCC: (GNU) 13.2.1"},
+            "generator": {"host": {"bios": "1.9.2"}},
+        }
+        for code, link, commit in (("0x1", "8.0 GT/s PCIe x8", "abc"), ("0x2", "16.0 GT/s PCIe x16", "abc-dirty"))
+    ]
+    sides[1]["generator"]["host"]["bios"] = "2.0.0"
+    runs = [iommu_run(tmp_path / name, **side) for name, side in zip("ab", sides, strict=True)]
+    assert differences_of(*runs) == [
+        "host.microcode: 0x1 in A, 0x2 in B",
+        "host.nics.0000:4b:00.0.link: 8.0 GT/s PCIe x8 in A, 16.0 GT/s PCIe x16 in B",
+        "build.commit: abc in A, abc-dirty in B",
+        "generator.host.bios: 1.9.2 in A, 2.0.0 in B",
+    ]
 
 
 def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_reads_without_a_completion_buffer_are_neohosts() -> None:
     assert "nic_pcie_no_completion_clocks" in metrics_of(ethtool=stalled)[1]
 
 
-@pytest.mark.parametrize(("workload", "moved"), [("io", "tx_pps"), ("rx", "rx_pps")])
+@pytest.mark.parametrize(("workload", "moved"), [("io", "tx_pps"), ("rx", "rx_pps"), ("ipsec", "rx_pps")])
 def test_what_a_core_moves_is_what_it_sends_or_only_receives(workload: str, moved: str) -> None:
     record = trial()
     record["config"]["dut"]["workload"] = workload
@@ -124,7 +124,7 @@ def test_an_absence_says_what_became_of_each_collector() -> None:
     assert absences["dram_read_bytes_per_s"] == (
         "pcm-memory is failed: pcm-memory ended with status 1; perf-uncore gave no dram_read in the window"
     )
-    assert absences["nic_pcie_latency_ns"] == "no collector of this run counts it (the spec may name neohost)"
+    assert absences["nic_pcie_latency_ns"] == "no collector of this trial counts it (the spec may name neohost)"
     assert "dram_read_bytes_per_s" in derive_trial(trial())[1]  # a run without any collector
 
 

@@ -209,6 +209,8 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
         ("result.dut.lcores.0.interruptions", None, "tax_share_running", "not in the record"),
         ("config.gen.rx_port", None, "loss_share", "does not receive"),
         ("config.dut.workload", "drop", "loss_share", "drops every packet"),
+        ("config.dut.workload", "ipsec", "loss_share", "drops some packets"),
+        ("config.dut.workload", "ipsec", "worst_flow_loss_share", "drops some packets"),
         ("start.rate", {"saturate": True}, "rate_error", "no rate in packets per second"),
         ("result.gen", None, "offered_pps", "no generator"),
         ("result.dut", None, "poll_rate_hz", "no DUT lcore"),

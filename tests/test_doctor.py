@@ -2,16 +2,19 @@
 import ast
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+from collector_samples import FIXTURES, needs_fixtures
 from run_helpers import Cli
 
 from pollscope.host.activity import read_activity
 from pollscope.host.cpus import Cpu, online_cpus
-from pollscope.host.facts import build_facts, cache_bytes, host_facts, turbo
+from pollscope.host.facts import build_facts, cache_bytes, commit, host_facts, turbo
 from pollscope.host.files import parse_list
 from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.nic_facts import firmware_of
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
 
@@ -65,6 +68,44 @@ def test_absent_facts_have_a_reason(tmp_path: Path) -> None:
     json.dumps(facts)
 
 
+def test_facts_that_move_results_without_a_word(tmp_path: Path) -> None:
+    """Microcode, BIOS, mitigations, and firmware and link of the NICs."""
+    proc, sys = tmp_path / "proc", tmp_path / "sys"
+    written(proc / "cpuinfo", "vendor_id\t: GenuineIntel\nmicrocode\t: 0xd0003a5\n\nmicrocode\t: 0x1\n")
+    for name, text in (("bios_vendor", "Dell Inc."), ("bios_version", "1.9.2"), ("bios_date", "11/17/2022")):
+        written(sys / "class/dmi/id" / name, f"{text}\n")
+    folder = sys / "devices/system/cpu/vulnerabilities"
+    written(folder / "meltdown", "Not affected\n"), written(folder / "mds", "Vulnerable; SMT vulnerable\n")
+    nic = sys / "bus/pci/devices/0000:4b:00.0"
+    for name, text in (("class", "0x020000"), ("vendor", "0x15b3"), ("device", "0x101d")):
+        written(nic / name, text)
+    written(nic / "current_link_speed", "8.0 GT/s PCIe"), written(nic / "current_link_width", "8")
+    written(nic / "max_link_speed", "16.0 GT/s PCIe"), written(nic / "max_link_width", "16")
+    written(nic / "infiniband/mlx5_0/fw_ver", "22.35.1012")
+    written(sys / "bus/pci/devices/0000:00:1f.0/class", "0x060100")
+    facts = host_facts(proc, sys)
+    assert (facts["microcode"], facts["bios"]) == ("0xd0003a5", "Dell Inc. 1.9.2 11/17/2022")
+    assert facts["mitigations"] == {"mds": "Vulnerable; SMT vulnerable"}
+    assert facts["nics"] == {
+        "0000:4b:00.0": {
+            "identity": "15b3:101d",
+            "driver": "none",
+            "firmware": "22.35.1012",
+            "link": "8.0 GT/s PCIe x8",
+            "link_most": "16.0 GT/s PCIe x16",
+        }
+    }
+
+
+@needs_fixtures
+def test_firmware_in_what_ethtool_prints() -> None:
+    printed = (FIXTURES / "ethtool/ethtool_i_virtio_net_k618.txt").read_text()
+    assert firmware_of(printed) is None  # a virtual NIC prints the line and leaves it empty
+    assert firmware_of(printed.replace("firmware-version: ", "firmware-version: 4.40 0x8001c967 1.3534.0")) == (
+        "4.40 0x8001c967 1.3534.0"
+    )
+
+
 def test_turbo_of_both_drivers(tmp_path: Path) -> None:
     cpu = tmp_path / "devices/system/cpu"
     written(cpu / "cpufreq/boost", "1")
@@ -82,6 +123,38 @@ def test_caches(tmp_path: Path) -> None:
 
 def test_build_facts_without_a_build_folder(tmp_path: Path) -> None:
     assert "absent" in build_facts(tmp_path / "pollscope-node")["compiler"]
+
+
+def test_the_compiler_is_known_where_meson_keeps_no_record(tmp_path: Path) -> None:
+    program = tmp_path / "pollscope-node"
+    program.write_bytes(b"\x7fELF\0\0.comment\0GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0\0GCC: (GNU) 13.2.1\0\xff")
+    found = build_facts(program)
+    assert found["compiler"] == "GCC: (Debian 12.2.0-14+deb12u1) 12.2.0, GCC: (GNU) 13.2.1"
+    assert "absent" in found["flags"]
+    record = {"host": {"c": {"version": "14.2.0", "full_version": "cc (Debian 14.2.0-19) 14.2.0"}}}
+    written(tmp_path / "meson-info/intro-compilers.json", json.dumps(record))
+    assert build_facts(program)["compiler"] == "cc (Debian 14.2.0-19) 14.2.0"
+    written(tmp_path / "meson-info/intro-compilers.json", "[]")
+    assert build_facts(program)["compiler"].startswith("GCC: (Debian")
+
+
+def test_the_real_node_names_its_compiler(build_dir: Path) -> None:
+    compiler = build_facts(build_dir / "pollscope-node")["compiler"]
+    assert any(each.isdigit() for each in compiler)
+
+
+def test_the_commit_of_a_checkout(tmp_path: Path) -> None:
+    (tmp_path / "pollscope").mkdir()
+    assert commit(tmp_path / "pollscope") == {"absent": "no checkout"}
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    written(tmp_path / "file", "1")
+    subprocess.run([*git, "add", "file"], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert commit(tmp_path / "pollscope") == head
+    written(tmp_path / "file", "2")
+    assert commit(tmp_path / "pollscope") == f"{head}-dirty"
 
 
 def test_hugepages_and_memory(tmp_path: Path) -> None:
@@ -133,7 +206,10 @@ def test_activity_counts_only_the_measuring_cpus(tmp_path: Path) -> None:
     state(1, 100, "10 20", "1 2")
     before = read_activity([1], tmp_path)
     state(4, 150, "70 25", "9 6")
-    assert read_activity([1], tmp_path).since(before) == {
+    found = read_activity([1], tmp_path).since(before)
+    found.pop("kernel_errors", None)  # of this host
+    found.pop("throttle_events", None)
+    assert found == {
         "steal_ticks": 3,
         "context_switches": 50,
         "interrupts": {"1": 5},

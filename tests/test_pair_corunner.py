@@ -19,7 +19,7 @@ from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.spec import load_text
 from pollscope.testbeds.pair.config import PairHost, Ports
 from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import Remote
 
 ALONE = """\
@@ -90,7 +90,7 @@ def test_the_collector_of_the_corunner_is_told_its_cpu_there(
     assert f"-C {max(os.sched_getaffinity(0) - {1})}" in asked.read_text()
 
 
-class Answering(End):
+class Answering(RemoteHost):
     """The host of a DUT on CPU 1, whose agent gives a co-runner CPU 7."""
 
     def __init__(self) -> None:
@@ -105,16 +105,16 @@ class Answering(End):
 
 
 def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
-    end = Answering()
-    corunners, params = DutCorunners(end), load_text(ALONE, "spec.yaml").spec.parameters
+    host = Answering()
+    corunners, params = DutCorunners(host), load_text(ALONE, "spec.yaml").spec.parameters
     for _ in range(2):
         assert corunners.place(params) == CorunnerCpus(7, None, (6,))
-    assert [request for request, _ in end.asked] == ["corunners", "aside"]
-    assert end.asked[1][1] == {"cpus": [7, 6, 1]}
-    assert end.options("perf-corunner") == {"cpus": [7]}
-    assert end.options("kernel-load") == {}
+    assert [request for request, _ in host.asked] == ["corunners", "aside"]
+    assert host.asked[1][1] == {"cpus": [7, 6, 1]}
+    assert host.options("perf-corunner") == {"cpus": [7]}
+    assert host.options("kernel-load") == {}
     corunners.leave()
-    assert end.options("perf-corunner") == {}
+    assert host.options("perf-corunner") == {}
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

@@ -18,7 +18,7 @@ from ssh_host import SshHost
 from pollscope.plan.plan import plan_parts
 from pollscope.spec import load_text
 
-SHARED = SPEC.replace("count: 1", "count: 4").replace("window: 2 s", "window: 100 ms")
+SHARED = SPEC.replace("count: 1", "count: 4").replace("warmup: 1 s", "warmup: 600 ms")
 BASELINE = "baseline: {point: {burst: 8}, metric: rx_pps, every: 2}\n"
 
 
@@ -54,12 +54,12 @@ def test_pairs_share_the_blocks_of_a_spec(cli: Cli, sshd: SshHost, tmp_path: Pat
 def test_pairs_work_side_by_side(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     """Trials of the two overlap in time; those of one pair never do."""
     testbed = pairs_file(sshd, tmp_path)
-    spec = cli.spec(SHARED.replace("window: 100 ms", "window: 2 s"))
+    spec = cli.spec(SHARED.replace("window: 100 ms", "window: 1 s"))
     assert cli("run", spec, "--testbed", testbed).returncode == 0
     spans: dict[str, list[tuple[int, int]]] = {"first": [], "second": []}
     for trial in cli.only_run().trials:
         begin_ns = trial["started_monotonic_ns"]
-        spans[trial["pair"]].append((begin_ns, begin_ns + 2_200_000_000))
+        spans[trial["pair"]].append((begin_ns, begin_ns + 1_600_000_000))
     for own in spans.values():
         assert all(before[1] <= after[0] for before, after in zip(sorted(own), sorted(own)[1:], strict=False))
     assert any(a[0] < b[1] and b[0] < a[1] for a in spans["first"] for b in spans["second"])

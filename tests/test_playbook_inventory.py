@@ -2,6 +2,8 @@
 """Inventories: the examples are good, and what is wrong in one is said in one line with file, line and key."""
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.testbeds import make_testbed
+from pollscope.testbeds.pair import play_command
 from pollscope.testbeds.pair.inventory import load_inventory
-from pollscope.testbeds.pair.plays import _one_line, _result, run_play
+from pollscope.testbeds.pair.plays import _REMEDIES, _one_line, _result, run_play
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "configs/testbeds").glob("inventory-*.yml"))
 GOOD = """dut:
@@ -120,6 +123,65 @@ def test_bad_plays_start_nothing(tmp_path: Path, name: str, variables: dict[str,
         run_play(name, load_inventory(path), variables, log=tmp_path / "log")
     assert message in str(caught.value)
     assert not (tmp_path / "log").exists()
+
+
+FAKE_ANSIBLE = """\
+#!/bin/sh
+printf '%s\\n' "$@" >"$POLLSCOPE_EVENTS.words"
+cp "$POLLSCOPE_EVENTS.words" {folder}/words
+cat >{folder}/typed
+exit {code}
+"""
+
+
+@pytest.fixture
+def fake_ansible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keeps its words and its input in `words` and `typed`."""
+    program = tmp_path / "bin/ansible-playbook"
+    program.parent.mkdir()
+    program.write_text(FAKE_ANSIBLE.format(folder=tmp_path, code=0))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+    (tmp_path / "inventory.yml").write_text(GOOD)
+    return tmp_path
+
+
+def test_the_password_of_sudo_is_asked_for_and_goes_through_a_pipe(
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(play_command, "getpass", lambda _prompt: "to be kept")
+    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml"), "--ask-become-pass"]) == 0
+    words = (fake_ansible / "words").read_text().splitlines()
+    assert words[words.index("--become-password-file") + 1] == "-"
+    assert "to be kept" not in words
+    assert (fake_ansible / "typed").read_text() == "to be kept"
+
+
+def test_without_a_password_nothing_is_typed(fake_ansible: Path) -> None:
+    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml")]) == 0
+    assert "--become-password-file" not in (fake_ansible / "words").read_text()
+    assert (fake_ansible / "typed").read_text() == ""
+
+
+def test_remedies_that_name_an_option_of_play_name_one_that_it_takes(fake_ansible: Path) -> None:
+    options = {word for _, remedy in _REMEDIES for word in re.findall(r"--[a-z-]+", remedy)}
+    assert options
+    for option in options:
+        with pytest.raises(SystemExit) as end:
+            play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml"), option, "--help"])
+        assert end.value.code == 0
+
+
+@pytest.mark.parametrize("value", ["False", "0", "no", "off"])
+def test_host_keys_are_not_left_unchecked_by_the_environment(
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", value)
+    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml")]) == 2
+    assert f"ANSIBLE_HOST_KEY_CHECKING={value} in the environment switches the check" in capsys.readouterr().err
+    assert not (fake_ansible / "words").exists()
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "True")
+    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml")]) == 0
 
 
 def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:

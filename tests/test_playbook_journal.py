@@ -275,7 +275,7 @@ def test_idle_states_by_latency(tmp_path: Path) -> None:
             (folder / "latency").write_text(f"{latency}\n")
             (folder / "disable").write_text("0\n")
     (tmp_path / "sys/devices/system/cpu/cpu1/cpuidle/state1/disable").write_text("1\n")
-    kind = kinds.CStates(tmp_path)
+    kind = kinds.CStateSwitches(tmp_path)
     before = kind.read("")
     lines = journal.Ledger(tmp_path / "x.journal", {"c": kind}, "b").converge([journal.Item("c", "idle", 2)])
     assert lines == ["idle: 1 of 6 off -> at most 2 us"]
@@ -283,7 +283,7 @@ def test_idle_states_by_latency(tmp_path: Path) -> None:
     journal.Ledger(tmp_path / "x.journal", {"c": kind}, "b").restore()
     assert kind.read("") == before
     with pytest.raises(journal.HostError, match="no idle states"):
-        kinds.CStates(tmp_path / "empty").read("")
+        kinds.CStateSwitches(tmp_path / "empty").read("")
 
 
 @given(st.sets(st.integers(0, 200)))

@@ -22,6 +22,12 @@ def test_encapsulation_reaches_the_workload_that_has_one(encapsulation: str) -> 
     assert "encapsulation" not in configure_request(params(workload="io"), WIRING)["dut"]
 
 
+def test_a_transform_reaches_ipsec_and_nobody_else() -> None:
+    dut = configure_request(params(workload="ipsec", transform="aes-gcm", routes=300), WIRING)["dut"]
+    assert (dut["transform"], dut["routes"]) == ("aes-gcm", 300)
+    assert "transform" not in configure_request(params(workload="l3fwd-lpm"), WIRING)["dut"]
+
+
 def test_every_repeat_draws_its_own_delays_and_the_traffic_stays() -> None:
     first, second = (with_seeds_of(params(hiccup_seed=7, service_seed=9), repeat) for repeat in (0, 1))
     assert (first.hiccup_seed, first.service_seed) == (7, 9)

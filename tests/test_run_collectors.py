@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collectors inside runs: what works on any Linux, recordings that are played, and tools that die in mid-trial."""
 
+import html
 import os
 from pathlib import Path
 from typing import Any
@@ -99,10 +100,41 @@ def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
     assert results["metric.pcie_dma_write_bytes_per_s"].between(3000, 5000).all()
     assert list(results["metric.iotlb_miss_share"]) == [6 / 50, 6 / 50]
     assert results["metric.dram_read_bytes_per_s"].isna().all()
-    assert results["absent.dram_read_bytes_per_s"].str.contains("no collector of this run counts it").all()
-    html = report_html([run])
-    assert "pcm-iio was not read from this host: a recording was played (pcm.csv)." in html
-    assert "pcm-iio: means by point" in html
+    assert results["absent.dram_read_bytes_per_s"].str.contains("no collector of this trial counts it").all()
+    page = report_html([run])
+    assert "pcm-iio was not read from this host: a recording was played (pcm.csv)." in page
+    assert "pcm-iio: means by point" in page
+
+
+def test_collectors_take_turns_over_the_repeats(cli: Cli) -> None:
+    (cli.folder / "pcm.csv").write_text(PCM)
+    turns = "{always: [kernel-load], rotate: [{name: pcm-iio, interval: 100 ms, replay: pcm.csv}, cpu-settings]}"
+    text = SPEC.replace("collectors:\n", f"collectors: {turns}\n").replace("count: 1", "count: 4")
+    done = cli("run", cli.spec(text))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert set(run.meta["collectors"]) == {"kernel-load", "pcm-iio", "cpu-settings"}
+    names = {trial["repeat"]: set(trial["collectors"]) for trial in run.trials}
+    assert names == {
+        0: {"kernel-load", "pcm-iio"},
+        1: {"kernel-load", "cpu-settings"},
+        2: {"kernel-load", "pcm-iio"},
+        3: {"kernel-load", "cpu-settings"},
+    }
+    results = pd.read_parquet(run.path / "results.parquet")
+    counted = results[results["metric.pcie_dma_write_bytes_per_s"].notna()]
+    assert sorted(counted["repeat"]) == [0, 0, 2, 2]
+    assert {each.name: each.status for each in deliveries(run)}["pcm-iio"] == "ok in 4 trials"
+
+
+def test_lines_that_were_not_understood_are_in_the_report(cli: Cli) -> None:
+    (cli.folder / "pcm.csv").write_text(PCM + "a line of a later version\n")
+    done = cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert [trial["collectors"]["pcm-iio"]["left_out"]["count"] for trial in run.trials] == [1, 1]
+    said = "pcm-iio printed 2 lines that were left out, first pcm-iio.raw:13: neither header nor row"
+    assert said in html.unescape(report_html([run]))
 
 
 def test_what_cannot_be_true_is_in_the_trial_and_first_in_the_report(cli: Cli) -> None:
@@ -114,8 +146,8 @@ def test_what_cannot_be_true_is_in_the_trial_and_first_in_the_report(cli: Cli) -
     assert findings[0]["verdict"] == "impossible"
     assert findings[0]["numbers"]["misses"] == 12 * findings[0]["numbers"]["lookups"]
     assert [(each.rule, each.trials) for each in doubts(run) if each.rule == "iotlb"] == [("iotlb", 2)]
-    html = report_html([run])
-    assert html.index("Read this first") < html.index("counters: impossible") < html.index(">Verdicts</h2>")
+    page = report_html([run])
+    assert page.index("Read this first") < page.index("counters: impossible") < page.index(">Verdicts</h2>")
 
 
 @pytest.fixture

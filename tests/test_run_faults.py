@@ -4,10 +4,11 @@
 from pathlib import Path
 
 import pytest
+from recorded_trials import RUN, record
 from run_helpers import SPEC, Cli, assert_complete, last_attempts
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
-from pollscope.store.results_table import current_table, flags_of
+from pollscope.store.results_table import current_table, derive_table, flags_of
 from pollscope.store.run_folder import read_run
 
 # With `randomise: false` the node's third trial is the second maximum of queues=1.
@@ -119,25 +120,46 @@ def test_a_generator_that_is_the_limit_is_named(cli: Cli) -> None:
     cli("run", cli.spec())
     run = cli.only_run()
     assert run.meta["maxima"]["queues=1"]["generator_bound"] is True
-    assert "generator-bound maximum at 'queues=1': of 1 Mpps the DUT missed only 0 %" in run.meta["warnings"][0]
+    assert "generator-bound maximum at 'queues=1': of 5.29 Mpps the DUT missed only 0 %" in run.meta["warnings"][0]
 
 
 def test_shares_are_of_the_measured_maximum(cli: Cli) -> None:
+    result = record(None)["result"]
+    window = result["window"]
+    seconds = (window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"]
+    maximum_pps = result["dut"]["lcores"][0]["rx_packets"] / seconds
     cli("run", cli.spec())
-    for record in last_attempts(cli.only_run()).values():
-        if record["kind"] == "measure" and record["factors"]["load_of_max"] == 0.5:
-            assert record["maximum_pps"] == 1e6
-            assert record["start"]["rate"] == {"pps": 5e5}
+    for trial in last_attempts(cli.only_run()).values():
+        if trial["kind"] == "measure" and trial["factors"]["load_of_max"] == 0.5:
+            assert trial["maximum_pps"] == pytest.approx(maximum_pps, rel=1e-3)
+            assert trial["start"]["rate"] == {"pps": trial["maximum_pps"] / 2}
+
+
+def test_cycles_and_histograms_of_a_node_become_metrics(cli: Cli) -> None:
+    """What is played back gives the numbers of the run that it was recorded in."""
+    cli("run", cli.spec())
+    played = current_table(cli.only_run()).set_index("trial").loc["measure:queues=1,load_of_max=0.5:0"]
+    recorded = derive_table(read_run(RUN)).set_index("trial").loc[record(0.5)["trial"]]
+    assert recorded["metric.tax_share"] > 0.1
+    for name in (
+        "tax_share",
+        "useful_share",
+        "poll_rate_hz",
+        "rx_pps",
+        "cycles_per_packet_useful",
+        "visit_gap_p99_ns",
+    ):
+        assert played[f"metric.{name}"] == pytest.approx(recorded[f"metric.{name}"]), name
 
 
 def test_noise_flags_and_repeats(cli: Cli) -> None:
     cli.faults = {"t2": "noisy"}
-    text = SPEC + "noise: {max_gaps_over_100us_per_s: 10, repeat_flagged: 2}\n"
+    text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 2}\n"
     assert cli("run", cli.spec(text)).returncode == 0
     run = cli.only_run()
     attempts = [record for record in run.trials if record["trial"] == "maximum:queues=2:0"]
     assert [record["status"] for record in attempts] == ["flagged", "ok"]
-    assert "away for more than 100 us 700 times a second; the spec allows 10" in attempts[0]["flags"][0]["text"]
+    assert "away for more than 100 us 1000 times a second; the spec allows 100" in attempts[0]["flags"][0]["text"]
     assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
     table = current_table(run).set_index("trial")
     assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}
@@ -150,7 +172,7 @@ def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
 
 def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
     until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 4}}"
-    text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [0]")
+    text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
     assert cli("run", cli.spec(text)).returncode == 0
     assert len(cli.only_run().trials) == 4
     cli.faults = {"jitter": "on"}
@@ -163,8 +185,8 @@ def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
 
 def test_drift_of_the_baseline_is_a_warning(cli: Cli) -> None:
     cli.faults = {"jitter": "on"}
-    text = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [0]")
-    text += "baseline: {point: {queues: 1, load_pps: 0}, metric: rx_pps, every: 2, drift: 2 %}\n"
+    text = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
+    text += "baseline: {point: {queues: 1, load_pps: 1000000}, metric: rx_pps, every: 2, drift: 2 %}\n"
     done = cli("run", cli.spec(text))
     run = cli.only_run()
     table = current_table(run)

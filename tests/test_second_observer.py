@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What benchmarks/second_observer.py takes from other programs' words, recorded from DPDK 22.11, Open vSwitch 3.1."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from pollscope.base.errors import HostError
@@ -12,7 +14,7 @@ from pollscope.base.errors import HostError
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 from ovs import parse_counts
-from second_observer import Seen, parse_forwarding
+from second_observer import Disturbed, Seen, parse_forwarding, parse_result
 
 PERF = """
 pmd thread numa_id 0 core_id 1:
@@ -65,6 +67,27 @@ def test_testpmd() -> None:
     assert (silent.busy_share, silent.pps, silent.empty_polls) == (0, 0, 31847379)
     with pytest.raises(HostError, match="RX-bursts"):
         parse_forwarding("testpmd> ", 0.5, 2.6e9)
+
+
+def test_our_node(checkout: Path) -> None:
+    """Recorded results with one lcore and one queue, against what the metrics made of the same records."""
+    run = checkout / "data/runs/s-f5-polling-tax"
+    table = pd.read_parquet(run / "results.parquet").set_index("trial")
+    records = (json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines())
+    checked = 0
+    for record in records:
+        if record["trial"] in table.index and record["factors"]["queues"] == 1:
+            row = table.loc[record["trial"]]
+            if pd.isna(row["metric.tax_share"]):
+                with pytest.raises(Disturbed):
+                    parse_result(record["result"])
+                continue
+            seen = parse_result(record["result"])
+            assert seen.busy_share == pytest.approx(row["metric.useful_share"] + row["metric.wire_share"])
+            if pd.notna(row["metric.tax_share_testpmd"]):
+                assert seen.stamped_share == pytest.approx(1 - row["metric.tax_share_testpmd"])
+                checked += 1
+    assert checked >= 3
 
 
 def test_share_by_counts_is_what_the_empty_polls_leave() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checkout, archive and wheel hold the same: code, specs, testbeds, data; none of them needs a link."""
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,6 +11,23 @@ import pytest
 
 # Shows which files run, then runs a command of them.
 CODE = "import pollscope, sys; from pollscope.cli import main; print(pollscope.__file__, flush=True); main()"
+
+# One process for all: imports take longer than these commands.
+EACH = """\
+from pollscope.cli import main
+for command in (
+    "validate S-F5",
+    "plan S-F5 --json",
+    "claims run",
+    "compare run --by queues",
+    "report run --out report.html",
+    "figures run --out figures",
+):
+    try:
+        main(command.split())
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+"""
 
 
 def output(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -62,8 +80,10 @@ def test_the_wheel_holds_every_file_of_the_package(checkout: Path, wheel: Path) 
     assert wanted - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
-def test_the_installed_wheel_finds_its_specs(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the wheel is installed."""
+    site = tmp_path_factory.mktemp("site")
     pip = [
         sys.executable,
         "-m",
@@ -76,10 +96,38 @@ def test_the_installed_wheel_finds_its_specs(wheel: Path, tmp_path: Path) -> Non
         str(site),
         str(wheel),
     ]
-    output(*pip, cwd=tmp_path)
+    output(*pip, cwd=site)
+    return site
+
+
+def test_the_installed_wheel_finds_its_specs(site: Path, tmp_path: Path) -> None:
     for command in (["--version"], ["validate", "S-F5"], ["schema"]):
         shown = output(sys.executable, "-c", CODE, *command, cwd=tmp_path, PYTHONPATH=str(site), PATH="/usr/bin:/bin")
         assert shown.startswith(str(site))
+
+
+def test_the_installed_wheel_reads_a_copied_run(checkout: Path, site: Path, tmp_path: Path) -> None:
+    shutil.copytree(checkout / "data/runs/s-f5-polling-tax", tmp_path / "run")
+    (tmp_path / "ask.py").write_text(EACH)
+    output(sys.executable, "ask.py", cwd=tmp_path, PYTHONPATH=str(site), PATH="/usr/bin:/bin")
+    assert (tmp_path / "report.html").is_file() and (tmp_path / "figures/S-F5.pdf").is_file()
+
+
+def test_an_installed_wheel_says_what_it_cannot_do(site: Path, tmp_path: Path) -> None:
+    code = "from pollscope.base.paths import node_program, of_checkout; {}()"
+    for call, said in (
+        ("node_program", "pollscope-node is not built, for an installed wheel has no sources"),
+        ("lambda: of_checkout('playbooks')", "an installed wheel has no playbooks"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(f"({call})")],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert said in done.stderr and ("checkout" in done.stderr)
 
 
 def test_an_archive_without_links_works(archive: Path, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The plays and roles: they parse, their variables are declared and carry the role's name."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -14,7 +17,7 @@ PLAYBOOKS = Path(__file__).resolve().parent.parent / "playbooks"
 ROLES = sorted(path.name for path in (PLAYBOOKS / "roles").iterdir())
 
 
-def load(path: Path) -> object:
+def load(path: Path) -> Any:
     return YAML(typ="safe").load(path)
 
 
@@ -53,6 +56,22 @@ def test_a_journal_is_found_again_by_the_name_of_its_role(role: str) -> None:
     tasks = "".join(path.read_text() for path in (PLAYBOOKS / "roles" / role / "tasks").glob("*.yml"))
     names = re.findall(r"^ +journal: (.*)$", tasks, re.MULTILINE)
     assert all(name.partition("-")[0] == role for name in names), names
+
+
+@pytest.mark.parametrize(("found", "most", "wanted"), [("4\n", 2, "2"), ("1\n", 2, "1"), ("-1\n", "2", "-1")])
+def test_what_users_may_count_is_never_less_than_before(checkout: Path, found: str, most: object, wanted: str) -> None:
+    (task,) = (each for each in load(PLAYBOOKS / "roles/perf/tasks/main.yml") if each["name"] == "Let users count")
+    variables = {"perf_event_paranoid": most, "perf_found": {"content": b64encode(found.encode()).decode()}}
+    words = ["-m", "ansible.builtin.debug", "-a", f"msg={task['pollscope_state']['items'][0]['value']}"]
+    program = Path(sys.executable).with_name("ansible")
+    done = subprocess.run(
+        [program, "localhost", "-c", "local", *words, "-e", json.dumps(variables)],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"msg: '{wanted}'" in done.stdout
 
 
 def test_what_was_installed_last_is_removed_first() -> None:

@@ -96,6 +96,10 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
         ("parameters.load_pps=5", "did you mean 5 Mpps?"),
         ("parameters.load_pps=500", "500 packets/s are 500 packets in a window of 1 s"),
         ("collectors=[{name: kernel-load, interval: 2 s}]", "kernel-load delivers every 2 s, but a window lasts 1 s"),
+        (
+            "collectors={rotate: [pcm, pcm-iio, pcm-memory, pcm-pcie, pcm-power, perf-uncore]}",
+            "collectors: 6 rotate over 5 repeats: perf-uncore may never run",
+        ),
         ("show=[{x: queues, y: rx_pps, at: {burst: 16}}]", "show[0].at.burst: no level is 16, so this figure"),
         ("show=[{x: burst, y: rx_pps, ratio_to: 3}]", "show[0].ratio_to: no level is 3, so this figure"),
         ("show=[{x: burst, y: rx_pps, ratio_to: queues=5}]", "(levels of queues: 1, 4)"),

@@ -22,9 +22,9 @@ from pollscope.spec.load import load_file
 from pollscope.spec.points import Point
 from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.boot_play import boot_modes
-from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.knobs import PairKnobs
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import split_request, wiring
 from pollscope.testbeds.vm import image as vm_image
 from pollscope.testbeds.vm import testbed as vm_pair
@@ -190,9 +190,9 @@ def point_of(**levels: Any) -> Point:
 
 def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTestbed) -> None:
     pair = running._pair
-    assert [end.host.pollscope for end in pair.ends] == ["/opt/pollscope/current/bin/pollscope"] * 2
-    assert {end.host.program for end in pair.ends} == {"/opt/pollscope/current/bin/pollscope-node"}
-    assert all(end.host.knob_place() == {"root": None, "emulated": True} for end in pair.ends)
+    assert [host.config.pollscope for host in pair.hosts] == ["/opt/pollscope/current/bin/pollscope"] * 2
+    assert {host.config.program for host in pair.hosts} == {"/opt/pollscope/current/bin/pollscope-node"}
+    assert all(host.config.knob_place() == {"root": None, "emulated": True} for host in pair.hosts)
     assert set(boot_modes(pair.config, pair.file, pair.name)) == {"dut"}
     assert running.describe()["emulated"] is True
 
@@ -206,11 +206,11 @@ def test_what_an_ended_run_left_is_restored_without_being_asked(running: VmPairT
 def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def ask(end: End, request: str, **_fields: Any) -> dict[str, Any]:
-        asked.append(f"{end.name} {request}")
+    def ask(host: RemoteHost, request: str, **_fields: Any) -> dict[str, Any]:
+        asked.append(f"{host.name} {request}")
         return {"refusal": f"{request} says no"}
 
-    monkeypatch.setattr(End, "ask", ask)
+    monkeypatch.setattr(RemoteHost, "ask", ask)
     assert running.refusal(point_of()) is None
     assert running.refusal(point_of(**{"knob.iommu": "off"})) is None  # the play sets it
     assert not asked

@@ -87,26 +87,36 @@ static inline bool tunnel_put_ipv4(const struct tunnel *tunnel, struct rte_mbuf 
 }
 
 /*
- * Forward `packet` into the tunnel. False, and only its inner TTL may have changed: not IPv4, malformed, TTL 1 or less, no room, or
- * too long for an outer header.
+ * The IPv4 packet that is to enter a tunnel, forwarded (TTL and its checksum) and without the padding of a short frame, which is
+ * not part of it. NULL, and nothing has changed but that padding: not IPv4, malformed, TTL 1 or less, or `outer_bytes` of outer
+ * headers and the like would make it too long.
  */
-static inline bool tunnel_enter(const struct tunnel *tunnel, struct rte_mbuf *packet)
+static inline struct rte_ipv4_hdr *tunnel_inner(struct rte_mbuf *packet, uint32_t outer_bytes)
 {
 	const struct rte_ether_hdr *ethernet = rte_pktmbuf_mtod(packet, const struct rte_ether_hdr *);
 	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, struct rte_ipv4_hdr *, RTE_ETHER_HDR_LEN);
 
 	if (unlikely(packet->data_len < RTE_ETHER_HDR_LEN + sizeof(*ip) ||
 	             ethernet->ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || ip->time_to_live <= 1))
-		return false;
+		return NULL;
 	const uint32_t bytes = rte_be_to_cpu_16(ip->total_length),
 	               padded = packet->pkt_len - RTE_ETHER_HDR_LEN;
 
-	if (unlikely(bytes < sizeof(*ip) || bytes > padded || bytes > UINT16_MAX - IPV6_BYTES))
-		return false;
-	/* the padding of a short frame is not part of the packet */
+	if (unlikely(bytes < sizeof(*ip) || bytes > padded || bytes > UINT16_MAX - outer_bytes))
+		return NULL;
 	if (padded > bytes && rte_pktmbuf_trim(packet, (uint16_t)(padded - bytes)) < 0)
-		return false;
+		return NULL;
 	ipv4_decrement_ttl(ip);
+	return ip;
+}
+
+/* Forward `packet` into the tunnel. False, and only its inner TTL and padding may have changed: as tunnel_inner(), or no room. */
+static inline bool tunnel_enter(const struct tunnel *tunnel, struct rte_mbuf *packet)
+{
+	const struct rte_ipv4_hdr *ip = tunnel_inner(packet, IPV6_BYTES);
+
+	if (unlikely(!ip))
+		return false;
 	return tunnel->over_ipv6 ? tunnel_put_ipv6(tunnel, packet, ip) : tunnel_put_ipv4(tunnel, packet, ip);
 }
 

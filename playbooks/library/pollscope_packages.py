@@ -6,13 +6,24 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError
 from ansible.module_utils.pollscope.host.journal import Journal, load
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, boot_id, header, journal_path, report, take_over
+from ansible.module_utils.pollscope.host.lock import HostLock
+from ansible.module_utils.pollscope_journal import (
+    STATE_ARGUMENTS,
+    Item,
+    Ledger,
+    boot_id,
+    header,
+    journal_path,
+    report,
+    take_over,
+)
+from ansible.module_utils.pollscope_kinds import common_kinds
 
 DOCUMENTATION = r"""
 module: pollscope_packages
@@ -34,6 +45,7 @@ author: [pollscope]
 """
 
 KEY = ("packages", "apt")
+POLICY = Path("/usr/sbin/policy-rc.d")
 LISTS_GOOD_FOR_S = 3600
 # The lock of another package manager is waited for; ours is the last word on configuration files that are there.
 APT = ["apt-get", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Options::=--force-confold"]
@@ -91,19 +103,29 @@ def refresh_lists() -> None:
         apt("update")
 
 
+def policy_ledger(path: Path) -> Ledger:
+    """The journal of POLICY beside that of the packages: what a play that was cut off left would keep every service of
+    the host from starting.
+    """
+    return Ledger(path.with_name(f"{path.stem}-services{path.suffix}"), common_kinds(), boot_id())
+
+
 @contextmanager
-def services_off(wanted: bool) -> Iterator[None]:
-    """Keeps packages from starting their services meanwhile (policy-rc.d, see invoke-rc.d(8)), if wanted."""
-    path = Path("/usr/sbin/policy-rc.d")
-    if not wanted or path.exists():
+def services_off(wanted: bool, path: Path) -> Iterator[None]:
+    """Keeps packages from starting their services meanwhile (policy-rc.d, see invoke-rc.d(8)), if wanted.
+
+    `path` is the journal of the packages.
+    """
+    ledger = policy_ledger(path)
+    ledger.restore()
+    if not wanted or POLICY.exists():
         yield
         return
-    path.write_text("#!/bin/sh\nexit 101\n")
-    path.chmod(0o755)
     try:
+        ledger.converge([Item("file", str(POLICY), {"text": "#!/bin/sh\nexit 101\n", "mode": 0o755})])
         yield
     finally:
-        path.unlink()
+        ledger.restore()
 
 
 def install(path: Path, missing: Sequence[str]) -> list[str]:
@@ -155,7 +177,8 @@ def purge(names: Sequence[str]) -> None:
 
 
 def restore(path: Path, dry: bool) -> list[str]:
-    """Purges what the journal lists; returns one line, or none when nothing is left of it."""
+    """Purges what the journal lists; returns a line for each change."""
+    lines = policy_ledger(path).restore(dry)
     entries = load(path).pending
     names = sorted({name for entry in entries for name in entry.new} & installed())
     if entries and not dry:
@@ -164,7 +187,7 @@ def restore(path: Path, dry: bool) -> list[str]:
         for entry in entries:
             journal.restored(entry, "purged")
         journal.finish()
-    return [f"removed: {' '.join(names)}"] if names else []
+    return [*lines, *([f"removed: {' '.join(names)}"] if names else [])]
 
 
 def act(module: AnsibleModule) -> list[str]:
@@ -176,7 +199,8 @@ def act(module: AnsibleModule) -> list[str]:
     path = journal_path(module.params["journal"])
     take_over(path, boot_id())
     if module.params["state"] == "absent":
-        return restore(path, module.check_mode)
+        with nullcontext() if module.check_mode else HostLock("a play"):
+            return restore(path, module.check_mode)
     missing = missing_of(module.params["names"], installed())
     if not missing:
         return []
@@ -184,7 +208,7 @@ def act(module: AnsibleModule) -> list[str]:
         raise HostError(f"not installed: {' '.join(missing)}")
     if module.check_mode:
         return [f"to install: {' '.join(missing)}"]
-    with services_off(not module.params["start_services"]):
+    with HostLock("a play"), services_off(not module.params["start_services"], path):
         return [f"installed: {' '.join(install(path, missing))}"]
 
 

@@ -97,7 +97,7 @@ def cpus_of(text: str) -> set[int]:
     return found
 
 
-class CStates(Setting):
+class CStateSwitches(Setting):
     """Which idle states the kernel may use: `{CPU/STATE: disable}`; wanted is the longest exit latency in us.
 
     Through the switches in sysfs, which stay without a process (the knob `c_states` lives with one).
@@ -250,7 +250,7 @@ def common_kinds() -> dict[str, Setting]:
     return {
         "text": Text(),
         "cpus": CpuList(),
-        "c_states": CStates(),
+        "c_states": CStateSwitches(),
         "file": File(),
         "folder": Folder(),
         "link": Link(),

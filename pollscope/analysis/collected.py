@@ -18,7 +18,11 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one collector in a run. `states` counts trials by status; `cpu_share` is a median of one core."""
+    """What became of one collector in a run.
+
+    `states` counts trials by status; `cpu_share` is a median of one core; `left_out` counts lines that were not
+    understood, of which `first_left_out` is the first.
+    """
 
     name: str
     states: Mapping[str, int]
@@ -26,6 +30,8 @@ class Delivery:
     cpu_share: float | None
     samples: int
     replay: str | None
+    left_out: int
+    first_left_out: str
 
     @property
     def status(self) -> str:
@@ -71,6 +77,8 @@ def _delivery(name: str, known: Record, records: Sequence[Record]) -> Delivery:
         median(shares) if shares else None,
         sum(int(each["samples_in_window"]) for each in outcomes),
         known.get("replay"),
+        sum(int(each["left_out"]["count"]) for each in outcomes if "left_out" in each),
+        next((str(each["left_out"]["first"][0]) for each in outcomes if "left_out" in each), ""),
     )
 
 

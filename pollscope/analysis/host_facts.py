@@ -7,6 +7,7 @@ from typing import Any
 from pollscope.base.units import human_size
 
 NOT_RECORDED = "not recorded"
+MODEL = "a model"
 
 
 class HostFacts:
@@ -30,8 +31,21 @@ class HostFacts:
         return str(self.host.get("absent", NOT_RECORDED))  # of the whole host
 
     @property
+    def modelled(self) -> bool:
+        """Whether no machine measured anything: trials were simulated."""
+        return self.testbed.get("kind") == "model"
+
+    @property
+    def fitted_rows(self) -> Mapping[str, str]:
+        """Rows that the costs of a model come from, with the runs."""
+        made_from = _mapping(_mapping(self.testbed.get("model")).get("made_from"))
+        return {str(row): str(runs) for row, runs in _mapping(made_from.get("rows")).items()}
+
+    @property
     def processor(self) -> str:
         """Model and number of processors."""
+        if self.modelled:
+            return MODEL
         model, count = self.fact("cpu_model"), self.fact("cpus")
         if not model:
             return NOT_RECORDED
@@ -40,6 +54,8 @@ class HostFacts:
     @property
     def caches(self) -> str:
         """Caches with their sizes."""
+        if self.modelled:
+            return MODEL
         caches = self.fact("caches")
         if isinstance(caches, Mapping):
             sizes = {name: human_size(size) if isinstance(size, int) else size for name, size in caches.items()}
@@ -55,6 +71,8 @@ class HostFacts:
     @property
     def machine(self) -> str:
         """Bare metal, or a virtual machine of which hypervisor."""
+        if self.modelled:
+            return MODEL
         if self.hypervisor:
             return f"virtual machine ({self.hypervisor})"
         return "bare metal" if "hypervisor" in self.host else NOT_RECORDED
@@ -73,7 +91,7 @@ class HostFacts:
     @property
     def without_hardware(self) -> str:
         """Why no line, PCIe or DDIO of real hardware is behind the NIC; empty where one may be."""
-        if self.testbed.get("kind") == "model":
+        if self.modelled:
             return "a simulation has none"
         if self.virtual_nic:
             return "the virtual NIC has none"
@@ -88,11 +106,15 @@ class HostFacts:
     @property
     def nic(self) -> str:
         """The drivers of the ports."""
+        if self.modelled:
+            return MODEL
         return ", ".join(self.port_drivers) or NOT_RECORDED
 
     @property
     def generator(self) -> str:
         """Where the packets came from."""
+        if self.modelled:
+            return MODEL
         if self.testbed_name == "loopback":
             return "pollscope-node on another lcore of the same process"
         return "pollscope-node"
@@ -100,6 +122,8 @@ class HostFacts:
     @property
     def software(self) -> str:
         """DPDK and kernel."""
+        if self.modelled:
+            return MODEL
         dpdk, kernel = self.hello.get("dpdk"), self.fact("kernel")
         parts = [str(dpdk) if dpdk else "", f"Linux {kernel}" if kernel else ""]
         return ", ".join(part for part in parts if part) or NOT_RECORDED

@@ -17,8 +17,8 @@ from pollscope.analysis.point_values import by_point, measured
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.judgement import RULES
 from pollscope.metrics.record import Flag
+from pollscope.metrics.rules import RULES
 from pollscope.stats.estimates import bimodality_warning
 from pollscope.store.results_table import flags_of, last_attempts, noise_limits
 from pollscope.store.run_folder import RunFolder
@@ -371,6 +371,9 @@ def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             yield Caution("collector failed", f"{each.name} was {each.status}: {'; '.join(each.reasons[:2])}.")
         elif "absent" in each.states:
             yield Caution("not collected", f"{each.name} is absent: {'; '.join(each.reasons[:2])}.")
+        if each.left_out:
+            lines = "1 line that was" if each.left_out == 1 else f"{each.left_out} lines that were"
+            yield Caution("not understood", f"{each.name} printed {lines} left out, first {each.first_left_out}.")
 
 
 # What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.

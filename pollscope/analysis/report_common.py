@@ -16,6 +16,7 @@ MOST_NAMES = 3
 TALLY_WORDS = {
     VerdictKind.AGREES: ("agrees", "agree"),
     VerdictKind.DISAGREES: ("disagrees", "disagree"),
+    VerdictKind.CONSISTENT: ("consistent by construction", "consistent by construction"),
     VerdictKind.INCONCLUSIVE: ("inconclusive", "inconclusive"),
     VerdictKind.NOT_MEASURABLE: ("not measurable", "not measurable"),
 }

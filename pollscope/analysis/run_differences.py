@@ -7,7 +7,7 @@ from typing import Any
 from pollscope.store.run_folder import RunFolder
 
 # Parts of run.json that decide what is measured; `host` holds what changes by itself, too.
-PARTS = ("spec", "testbed", "host", "build", "knobs_before")
+PARTS = ("spec", "testbed", "host", "build", "generator", "knobs_before")
 # Of the host and the spec: moves from run to run and decides nothing, or is told by other lines.
 MOVING = ("boot_id", "uptime_s", "load_average", "free_bytes", "name", "title", "notes", "source", "show", "claims")
 MOST_LINES = 12

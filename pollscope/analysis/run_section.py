@@ -14,6 +14,7 @@ from pollscope.analysis.claims import Verdict, evaluate_run
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.collected import Delivery, MeansTable, deliveries, means_tables
 from pollscope.analysis.compare import compare_knobs
+from pollscope.analysis.explain import Diagnosis, explain_run
 from pollscope.analysis.figures import InlineFigure, figures_of, inline_comparison, inline_svg, refused_figures
 from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
 from pollscope.analysis.ground import GroundTable, ground_table
@@ -131,6 +132,7 @@ class RunSection:
     citation: str
     figures: list[DrawnFigure]
     tables: list[PointTable]
+    limits: list[Diagnosis]
     throughputs: list[Throughput]
     collectors: list[Delivery]
     collected: list[MeansTable]
@@ -164,6 +166,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         citation="; ".join(citation(paper) for paper in papers),
         figures=[*_figures(run, number), *_comparisons(run, number)],
         tables=[found for title in TABLES if (found := _points(table, title)).rows],
+        limits=explain_run(run, table),
         throughputs=throughputs(run),
         collectors=deliveries(run),
         collected=means_tables(run),

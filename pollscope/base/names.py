@@ -24,7 +24,11 @@ KNOBS: Mapping[str, str] = MappingProxyType(
         "ddio": "pollscope.knobs.ddio:Ddio",
         "ddio_ways": "pollscope.knobs.ddio_ways:DdioWays",
         "iommu": "pollscope.knobs.iommu:Iommu",
+        "vtd_latency": "pollscope.knobs.vtd_latency:VtdLatency",
         "governor": "pollscope.knobs.governor:Governor",
+        "core_freq": "pollscope.knobs.core_freq:CoreFreq",
+        "epp": "pollscope.knobs.epp:Epp",
+        "epb": "pollscope.knobs.epb:Epb",
         "turbo": "pollscope.knobs.turbo:Turbo",
         "c_states": "pollscope.knobs.c_states:CStates",
         "smt": "pollscope.knobs.smt:Smt",
@@ -82,6 +86,7 @@ TESTBEDS: Mapping[str, str] = MappingProxyType(
         "vm-pair": "pollscope.testbeds.vm.testbed:VmPairTestbed",
         "pair": "pollscope.testbeds.pair.testbed:PairTestbed",
         "pairs": "pollscope.testbeds.pairs:PairsTestbed",
+        "model": "pollscope.testbeds.model:ModelTestbed",
     }
 )
 
@@ -127,33 +132,39 @@ class Workload(NamedTuple):
         summary: in a few words (docs/spec.md).
         parameters: of a spec, which only some workloads read.
         receives: packets come from RX queues.
-        answers: what was received goes out again.
+        answers: which packets go out again as the generator knows them.
     """
 
     summary: str
     parameters: tuple[str, ...] = ()
     receives: bool = True
-    answers: bool = True
+    answers: Literal["all", "some", "none"] = "all"
 
 
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {
         "io": Workload("every packet goes out as it came in"),
-        "drop": Workload("every packet is freed", answers=False),
+        "drop": Workload("every packet is freed", answers="none"),
         "l3fwd-lpm": Workload(
             "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses rewritten",
             ("routes", "lookups"),
         ),
         "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation",)),
-        "tx": Workload(
-            "sends prepared packets as fast as it can; receives nothing", ("tx_pool",), receives=False, answers=False
+        "ipsec": Workload(
+            "a third of the routes is forwarded, a third dropped, a third enters an ESP tunnel (`transform`)",
+            ("transform", "routes"),
+            answers="some",
         ),
-        "rx": Workload("every packet is counted and freed, as by the receiver of a rate test", answers=False),
+        "tx": Workload(
+            "sends prepared packets as fast as it can; receives nothing", ("tx_pool",), receives=False, answers="none"
+        ),
+        "rx": Workload("every packet is counted and freed, as by the receiver of a rate test", answers="none"),
     }
 )
 RECEIVE_NOTHING = frozenset(name for name, each in WORKLOADS.items() if not each.receives)
-ANSWER_NOTHING = frozenset(name for name, each in WORKLOADS.items() if not each.answers)
-SEND_NOTHING = ANSWER_NOTHING - RECEIVE_NOTHING
+NOT_ALL_ANSWERED = frozenset(name for name, each in WORKLOADS.items() if each.answers != "all")
+DROP_ON_PURPOSE = NOT_ALL_ANSWERED - RECEIVE_NOTHING
+SEND_NOTHING = frozenset(name for name in DROP_ON_PURPOSE if WORKLOADS[name].answers == "none")
 
 
 @cache

@@ -19,6 +19,18 @@ def data_folder(name: str) -> Path:
     return inside if inside.is_dir() else CHECKOUT / name
 
 
+def of_checkout(name: str) -> Path:
+    """What a wheel does not have: a file or folder beside the package in a checkout.
+
+    Raises:
+        HostError: it is not there.
+    """
+    path = CHECKOUT / name
+    if not path.exists():
+        raise HostError(f"an installed wheel has no {name}", str(path), "use a checkout of pollscope")
+    return path
+
+
 def node_program() -> Path:
     """The built `pollscope-node`: $POLLSCOPE_NODE, or build/pollscope-node of the checkout.
 
@@ -41,6 +53,10 @@ def _program(name: str, variable: str) -> Path:
     named = os.environ.get(variable)
     path = Path(named) if named else CHECKOUT / "build" / name
     if not os.access(path, os.X_OK) or not path.is_file():
-        remedy = f"{variable} names another one" if named else "make build"
-        raise HostError(f"{name} is not built", str(path), remedy)
+        if named:
+            raise HostError(f"{name} is not built", str(path), f"{variable} names another one")
+        if not (CHECKOUT / "apps").is_dir():
+            remedy = f"measure from a checkout after make build, or name a built one in {variable}"
+            raise HostError(f"{name} is not built, for an installed wheel has no sources", str(PACKAGE), remedy)
+        raise HostError(f"{name} is not built", str(path), "make build")
     return path.resolve()

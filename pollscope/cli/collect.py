@@ -107,6 +107,8 @@ def _report(outcomes: dict[str, CollectorOutcome], window: Window) -> None:
         typer.echo(f"{name}: {outcome.status}{f', {outcome.reason}' if outcome.reason else ''}; {cost}", err=True)
         for problem in outcome.problems.first:
             typer.echo(f"{name}: left out: {problem}", err=True)
+        if more := outcome.problems.count - len(outcome.problems.first):
+            typer.echo(f"{name}: left out: {more} lines more", err=True)
     for finding in judge(window):
         if finding.verdict is not Plausibility.OK:
             typer.echo(f"{finding.verdict}: {finding.text}", err=True)

@@ -98,6 +98,10 @@ def _sides(runs: "list[RunFolder]") -> list[str]:
 
     apart = differences_of(*runs)
     heads = [f"{letter}: {run.path}" for letter, run in zip("AB", runs, strict=True)]
+    modelled = [letter for letter, run in zip("AB", runs, strict=True) if run.modelled]
+    if modelled:
+        ratios = ": ratios are the model's error, where costs were not fitted to it" if len(modelled) == 1 else ""
+        heads.append(f"{' and '.join(modelled)}: MODELLED, computed by a simulation, not measured{ratios}")
     if not apart:
         return [*heads, "Spec, host, build and knobs are the same.", ""]
     return [*heads, "What differs between them:", *(f"  {line}" for line in apart), ""]

@@ -8,8 +8,9 @@ from pathlib import Path
 import typer
 
 from pollscope.base.errors import DiskError, reason_of
-from pollscope.store.results_table import TABLE_FILE, last_attempts
+from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import read_run
+from pollscope.store.table_file import TABLE_FILE
 
 
 def next_steps(folder: Path) -> str:

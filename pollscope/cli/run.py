@@ -13,7 +13,7 @@ from pollscope.cli.go_on import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
 from pollscope.cli.words import QuickFlag, Setting, TestbedName, say_of, specs_of
-from pollscope.run.execution import Outcome
+from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.find import find_run
@@ -107,7 +107,7 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
     ]
 
 
-def _report(outcome: Outcome) -> Ended:
+def _report(outcome: RunOutcome) -> Ended:
     """Shows how a run went."""
     show_summary(outcome)
     typer.echo(outcome.folder)

@@ -57,12 +57,12 @@ class PollingCollector(Collector):
         """Whether its first or its last snapshot is due."""
         return self._fresh or self._leaving
 
-    def turn(self) -> bool:
+    def take(self) -> bool:
         """Takes a snapshot; False when it was the last."""
         began_ns, last = time.thread_time_ns(), self._leaving
         self._fresh = False
         try:
-            self._take()
+            self._record()
             self._failures = 0
         except Exception as error:  # whatever one source does must not end the others
             self._failures += 1
@@ -76,7 +76,7 @@ class PollingCollector(Collector):
             self._ended.set()
         return not last
 
-    def _take(self) -> None:
+    def _record(self) -> None:
         assert self._recorder is not None
         for label, text in self.snapshot():
             self._recorder.write(text, label)

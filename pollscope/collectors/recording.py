@@ -22,6 +22,8 @@ from pollscope.collectors.parsing import Origin, Problems
 from pollscope.collectors.sample import Reading
 
 FORMAT = 1
+# Of one collector in one trial; a tool that prints without end shall not fill the disk on which the run is kept.
+MOST_BYTES = 512 << 20
 RecordingKind = Literal["stream", "snapshots"]
 Parser = Callable[[Iterator[str], Origin], Iterator[Reading]]
 
@@ -36,6 +38,8 @@ class Piece(NamedTuple):
 
 class Recorder:
     """Writes a recording; every piece is stamped with the run's monotonic clock (CLOCK_MONOTONIC) as it comes.
+
+    It ends at MOST_BYTES; what comes then is dropped.
 
     Attributes:
         trouble: why not all of it is on the disk; empty when it is.
@@ -55,6 +59,10 @@ class Recorder:
             if self._raw.closed:
                 return
             self.last_ns = time.monotonic_ns()
+            if self._offset + len(data) > MOST_BYTES:
+                limit = f"{MOST_BYTES >> 20} MiB"
+                self.trouble = f"the recording was ended at {limit}: a longer interval, or a shorter window"
+                return
             self._pace.write(f"{self._offset} {self.last_ns} {label}\n")
             self._raw.write(data)
             self._offset += len(data)

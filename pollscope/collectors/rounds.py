@@ -16,11 +16,11 @@ STUCK_S = 0.1
 LOOK_EVERY_S = 0.2
 
 
-class Member(Protocol):
-    """A collector that takes part.
+class Polled(Protocol):
+    """A collector whose snapshots a shared thread takes.
 
     Attributes:
-        once: only `pressing` brings it a turn.
+        once: a snapshot is taken only while it is `pressing`.
         cpu_ns: CPU time that it has cost so far.
     """
 
@@ -29,9 +29,9 @@ class Member(Protocol):
 
     @property
     def pressing(self) -> bool:
-        """Whether it wants a turn now: its first, or its last."""
+        """Whether it wants a snapshot now: its first, or its last."""
 
-    def turn(self) -> bool:
+    def take(self) -> bool:
         """Takes a snapshot; False when it was the last."""
 
 
@@ -41,61 +41,61 @@ class Rounds:
     def __init__(self, interval_ns: int) -> None:
         self._interval_ns = interval_ns
         self._lock = threading.Lock()
-        self._crews: list[_Crew] = []
+        self._threads: list[_PollerThread] = []
         self._watching = False
 
-    def join(self, member: Member) -> None:
-        """From now on it has its turns, the first at once."""
+    def join(self, collector: Polled) -> None:
+        """From now on its snapshots are taken, the first at once."""
         with self._lock:
-            if not self._crews:
-                self._crews.append(_started(self, self._interval_ns, []))
-            self._crews[-1].members.append(member)
+            if not self._threads:
+                self._threads.append(_started(self, self._interval_ns, []))
+            self._threads[-1].collectors.append(collector)
             if not self._watching:
                 self._watching = True
                 threading.Thread(target=self._watch, name="collect-watch", daemon=True).start()
         self.press()
 
     def press(self) -> None:
-        """Members that are pressing have their turn now."""
+        """Snapshots of the collectors that are pressing are taken now."""
         with self._lock:
-            for crew in self._crews:
-                crew.pressed.set()
+            for thread in self._threads:
+                thread.pressed.set()
 
-    def dismiss(self, crew: "_Crew", ended: Sequence[Member]) -> bool:
-        """Takes members out of a crew; whether it has still some."""
+    def remove(self, thread: "_PollerThread", ended: Sequence[Polled]) -> bool:
+        """Takes collectors from a thread; whether it has still some."""
         with self._lock:
-            crew.members = [each for each in crew.members if each not in ended]
-            if not crew.members:
-                self._crews.remove(crew)
-            return bool(crew.members)
+            thread.collectors = [each for each in thread.collectors if each not in ended]
+            if not thread.collectors:
+                self._threads.remove(thread)
+            return bool(thread.collectors)
 
     def _watch(self) -> None:
         while True:
             time.sleep(LOOK_EVERY_S)
             with self._lock:
-                if not self._crews:
+                if not self._threads:
                     self._watching = False
                     return
-                self._relieve(self._crews[-1])
+                self._relieve(self._threads[-1])
 
-    def _relieve(self, crew: "_Crew") -> None:
-        """The others of a crew that is stuck with one of its members go on without it."""
-        stuck, since_ns = crew.busy
-        others = [each for each in crew.members if each is not stuck]
+    def _relieve(self, thread: "_PollerThread") -> None:
+        """The others of a thread that is stuck in one of its collectors go on without it."""
+        stuck, since_ns = thread.busy
+        others = [each for each in thread.collectors if each is not stuck]
         if stuck is not None and others and time.monotonic_ns() - since_ns > STUCK_S * 1e9:
-            crew.members = [stuck]
-            self._crews.append(_started(self, self._interval_ns, others))
+            thread.collectors = [stuck]
+            self._threads.append(_started(self, self._interval_ns, others))
 
 
-class _Crew(threading.Thread):
-    """A thread and the members that it serves; `busy` is the one whose turn it is, and since when."""
+class _PollerThread(threading.Thread):
+    """A thread and its collectors; `busy` is the one whose snapshot it takes, and since when."""
 
-    def __init__(self, rounds: Rounds, interval_ns: int, members: list[Member]) -> None:
+    def __init__(self, rounds: Rounds, interval_ns: int, collectors: list[Polled]) -> None:
         super().__init__(name="collect", daemon=True)
-        self._rounds, self._interval_ns, self.members = rounds, interval_ns, members
+        self._rounds, self._interval_ns, self.collectors = rounds, interval_ns, collectors
         self.pressed = threading.Event()
-        self.busy: tuple[Member | None, int] = None, 0
-        self._counted_ns = 0  # of this thread's CPU time, put to the account of members
+        self.busy: tuple[Polled | None, int] = None, 0
+        self._counted_ns = 0  # of this thread's CPU time, put to the account of its collectors
 
     def run(self) -> None:
         pressed = True
@@ -103,39 +103,39 @@ class _Crew(threading.Thread):
             pressed = self.pressed.wait(self._until_next_s())
 
     def _round(self, pressed: bool) -> bool:
-        """Serves who is due; whether anybody is left."""
+        """Takes the snapshots that are due; whether a collector is left."""
         if pressed:
             self.pressed.clear()
-        due = [each for each in self.members if each.pressing or not (pressed or each.once)]
+        due = [each for each in self.collectors if each.pressing or not (pressed or each.once)]
         before_ns = sum(each.cpu_ns for each in due)
-        ended = [each for each in due if each in self.members and not self._serve(each)]
+        ended = [each for each in due if each in self.collectors and not self._take(each)]
         self._share(due, sum(each.cpu_ns for each in due) - before_ns)
-        return self._rounds.dismiss(self, ended)
+        return self._rounds.remove(self, ended)
 
-    def _share(self, served: Sequence[Member], turns_ns: int) -> None:
-        """What waking up and going round have cost is borne by all who were served."""
+    def _share(self, due: Sequence[Polled], snapshots_ns: int) -> None:
+        """What waking up and going round have cost is shared by all that were due."""
         spent_ns = time.thread_time_ns() - self._counted_ns
-        for each in served:
-            each.cpu_ns += (spent_ns - turns_ns) // len(served)
+        for each in due:
+            each.cpu_ns += (spent_ns - snapshots_ns) // len(due)
         self._counted_ns += spent_ns
 
-    def _serve(self, member: Member) -> bool:
-        self.busy = member, time.monotonic_ns()
+    def _take(self, collector: Polled) -> bool:
+        self.busy = collector, time.monotonic_ns()
         try:
-            return member.turn()
+            return collector.take()
         finally:
             self.busy = None, 0
 
     def _until_next_s(self) -> float | None:
-        if all(each.once for each in self.members):
+        if all(each.once for each in self.collectors):
             return None
         return (self._interval_ns - time.monotonic_ns() % self._interval_ns) / 1e9
 
 
-def _started(rounds: Rounds, interval_ns: int, members: list[Member]) -> _Crew:
-    crew = _Crew(rounds, interval_ns, members)
-    crew.start()
-    return crew
+def _started(rounds: Rounds, interval_ns: int, collectors: list[Polled]) -> _PollerThread:
+    thread = _PollerThread(rounds, interval_ns, collectors)
+    thread.start()
+    return thread
 
 
 _all: dict[int, Rounds] = {}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What else ran on the measuring CPUs: steal time, context switches, interrupts and softirqs, as differences."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pollscope.host.files import read_text
+from pollscope.host.trouble import Trouble, read_trouble
 
 PROC = Path("/proc")
 # Field of a `cpuN` line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal ...
@@ -21,6 +22,7 @@ class Activity:
     context_switches: int
     interrupts: dict[int, int]
     softirqs: int
+    trouble: Trouble = field(default_factory=Trouble)
 
     def since(self, before: "Activity") -> dict[str, Any]:
         """The differences, as a trial record keeps them."""
@@ -30,11 +32,21 @@ class Activity:
             "context_switches": self.context_switches - before.context_switches,
             "interrupts": interrupts,
             "softirqs": self.softirqs - before.softirqs,
+            **self.trouble.since(before.trouble),
         }
+
+
+def activity_of(fields: Mapping[str, Any]) -> Activity:
+    """Of what `dataclasses.asdict` made, also after JSON, whose keys are texts."""
+    trouble = dict(fields.get("trouble", {}))
+    errors = {int(number): text for number, text in trouble.pop("errors", {}).items()}
+    interrupts = {int(cpu): count for cpu, count in fields["interrupts"].items()}
+    return Activity(**{**fields, "interrupts": interrupts, "trouble": Trouble(**trouble, errors=errors)})
 
 
 def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
     """Reads the counters of these CPUs."""
+    trouble = read_trouble(cpus, proc)
     lines = (read_text(proc / "stat") or "").splitlines()
     stat = {fields[0]: fields for fields in (line.split() for line in lines) if fields}
     interrupts = _per_cpu(proc / "interrupts")
@@ -44,6 +56,7 @@ def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
         context_switches=int(stat["ctxt"][1]),
         interrupts={cpu: interrupts.get(cpu, 0) for cpu in cpus},
         softirqs=sum(softirqs.get(cpu, 0) for cpu in cpus),
+        trouble=trouble,
     )
 
 

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,9 +13,13 @@ from typing import Any
 from pollscope.host.cpus import online_cpus
 from pollscope.host.files import read_int, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.nic_facts import nic_facts
 
 Fact = Any
 PROC, SYS = Path("/proc"), Path("/sys")
+PACKAGE = Path(__file__).resolve().parent.parent
+# What gcc and clang write into .comment.
+_COMPILER = re.compile(rb"GCC: \([^)\0]{1,80}\) [\d.]+|[\w ]{0,40}clang version [\d.]+[^\0\n]{0,60}")
 
 
 def absent(reason: str) -> dict[str, str]:
@@ -30,6 +35,11 @@ def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
         "cpu_vendor": info.get("vendor_id", absent("/proc/cpuinfo has no vendor_id")),
         "cpu_family_model_stepping": "/".join(info.get(key, "?") for key in ("cpu family", "model", "stepping")),
         "cpu_flags": cpu_flags(proc),
+        "microcode": info.get("microcode", absent("/proc/cpuinfo has no microcode")),
+        "mitigations": mitigations(sys) or absent("the kernel shows no vulnerabilities"),
+        "bios": _dmi(sys, ("bios_vendor", "bios_version", "bios_date"), "no DMI: not a PC, or a container"),
+        "board": _dmi(sys, ("sys_vendor", "product_name"), "no DMI: not a PC, or a container"),
+        "nics": nic_facts(sys),
         **_counts(sys),
         "caches": cache_bytes(sys),
         "memory_bytes": meminfo_bytes("MemTotal", proc) or absent("/proc/meminfo has no MemTotal"),
@@ -53,6 +63,18 @@ def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
     flags = _cpuinfo(proc).get("flags", "").split()
     wanted = ("constant_tsc", "nonstop_tsc", "tsc_known_freq", "rdtscp", "waitpkg", "rtm", "avx2", "avx512f")
     return {flag: flag in flags for flag in wanted}
+
+
+def mitigations(sys: Path = SYS) -> dict[str, str]:
+    """Vulnerability -> what the kernel does about it, in its words; without those that do not concern the processor."""
+    folder = sys / "devices/system/cpu/vulnerabilities"
+    found = {path.name: read_text(path) or "" for path in sorted(folder.glob("*"))}
+    return {name: text for name, text in found.items() if text and text != "Not affected"}
+
+
+def _dmi(sys: Path, names: tuple[str, ...], reason: str) -> Fact:
+    words = [read_text(sys / "class/dmi/id" / name) for name in names]
+    return " ".join(filter(None, words)) or absent(reason)
 
 
 def _counts(sys: Path) -> dict[str, int | bool]:
@@ -139,15 +161,41 @@ def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
 
 def build_facts(program: Path) -> dict[str, Fact]:
     """Which node program it is, and how it was compiled, from meson's record beside it."""
-    folder, own = program.parent / "meson-info", {"program": program.name, "sha256": _sha256(program)}
+    own = {"program": program.name, "sha256": _sha256(program), "compiler": _compiler(program), "commit": commit()}
     try:
-        compilers = json.loads((folder / "intro-compilers.json").read_text())["host"]["c"]
-        options = json.loads((folder / "intro-buildoptions.json").read_text())
-    except (OSError, ValueError, KeyError):
-        return {**own, "compiler": absent("the build folder with meson's record is not there")}
-    wanted = {option["name"]: option["value"] for option in options}
-    flags = {name: wanted.get(name) for name in ("buildtype", "optimization", "b_lto", "b_sanitize", "c_args")}
-    return {**own, "compiler": compilers.get("full_version", compilers["version"]), "flags": flags}
+        options = json.loads((program.parent / "meson-info" / "intro-buildoptions.json").read_text())
+        wanted = {option["name"]: option["value"] for option in options}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {**own, "flags": absent("the build folder with meson's record is not there")}
+    names = ("buildtype", "optimization", "b_lto", "b_sanitize", "c_args", "march")
+    return {**own, "flags": {name: wanted.get(name) for name in names}}
+
+
+def _compiler(program: Path) -> Fact:
+    """From meson's record; meson before 1.2 writes none, so then from what compilers leave in a program."""
+    try:
+        found = json.loads((program.parent / "meson-info" / "intro-compilers.json").read_text())["host"]["c"]
+        return str(found.get("full_version") or found["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    try:
+        names = set(_COMPILER.findall(program.read_bytes()))
+    except OSError as error:
+        return absent(f"cannot be read: {error.strerror}")
+    return ", ".join(sorted(name.decode() for name in names)) or absent("the program does not name its compiler")
+
+
+def commit(folder: Path = PACKAGE) -> Fact:
+    """The commit of this package's checkout, with `-dirty` behind it when files were changed."""
+    tool = shutil.which("git")
+    if tool is None or not (folder.parent / ".git").exists():
+        return absent("no checkout" if tool else "git is not installed")
+    words = [tool, "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return absent(f"git: {error}")
+    return done.stdout.strip() or absent(f"git: {' '.join(done.stderr.split())[:120]}")
 
 
 def _sha256(program: Path) -> Fact:

@@ -155,6 +155,7 @@ class Journal:
 
     def __init__(self, path: Path, descriptor: int, content: Content) -> None:
         self.path, self._descriptor = path, descriptor
+        self._torn = False
         self.header = content.header
         self._entries = {entry.number: entry for entry in content.entries}
 
@@ -267,16 +268,26 @@ class Journal:
         return entry
 
     def _append(self, record: dict[str, Any]) -> None:
+        if self._torn:
+            raise HostError("the journal cannot be written: a line of it could not be taken back", str(self.path))
         line = json.dumps(record).encode() + b"\n"
         before_bytes = os.fstat(self._descriptor).st_size
         try:
             written = os.write(self._descriptor, line)
             os.fsync(self._descriptor)
         except OSError as error:
+            self._take_back(before_bytes)
             raise HostError(f"the journal cannot be written: {error.strerror}", str(self.path)) from error
         if written != len(line):
-            os.ftruncate(self._descriptor, before_bytes)
+            self._take_back(before_bytes)
             raise HostError("the journal cannot be written: the disk is full", str(self.path))
+
+    def _take_back(self, length_bytes: int) -> None:
+        """Cuts off a line that may not be on the disk: its step is given up, and the next line would contradict it."""
+        try:
+            os.ftruncate(self._descriptor, length_bytes)
+        except OSError:
+            self._torn = True
 
 
 def load(path: Path) -> Content:

@@ -8,7 +8,7 @@ from pollscope.host.files import read_int, read_text
 
 
 @dataclass(frozen=True)
-class Hugepages:
+class HugepagePool:
     """Reserved hugepages of one size."""
 
     page_bytes: int
@@ -21,13 +21,13 @@ class Hugepages:
         return self.page_bytes * self.free
 
 
-def hugepages(sys: Path = Path("/sys")) -> list[Hugepages]:
+def hugepages(sys: Path = Path("/sys")) -> list[HugepagePool]:
     """Hugepages of every size that this kernel knows, smallest first."""
     found = []
     for folder in (sys / "kernel/mm/hugepages").glob("hugepages-*kB"):
         size = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
         total, free = read_int(folder / "nr_hugepages"), read_int(folder / "free_hugepages")
-        found.append(Hugepages(size, total or 0, free or 0))
+        found.append(HugepagePool(size, total or 0, free or 0))
     return sorted(found, key=lambda pages: pages.page_bytes)
 
 

@@ -52,6 +52,11 @@ class Knob(Setting):
     def __init__(self, host: KnobHost) -> None:
         self.host = host
 
+    @classmethod
+    def on(cls, host: KnobHost) -> "Knob":
+        """The knob of a host; a class may hand over to another one that fits the host better."""
+        return cls(host)
+
     @abstractmethod
     def available(self) -> Availability:
         """Whether this host has the knob and this user may turn it."""

@@ -2,13 +2,13 @@
 """How many ways of the LLC DMA writes may allocate in (IIO LLC WAYS)."""
 
 from pollscope.base.errors import HostError
-from pollscope.knobs.base import Refused, parse_whole
+from pollscope.knobs.base import Knob, Refused
+from pollscope.knobs.host import KnobHost
+from pollscope.knobs.io_alloc import IoAllocWays
 from pollscope.knobs.msr import MsrKnob
 from pollscope.knobs.platforms import Absent, Platform, WaysRegister
 from pollscope.knobs.topology import packages
-
-_MOST_WAYS = 20
-_FEWEST_WAYS = 2  # no published setting goes below the two ways of the reset value
+from pollscope.knobs.ways import FEWEST_WAYS, parse_ways, ways_mask
 
 
 class DdioWays(MsrKnob[WaysRegister]):
@@ -21,23 +21,19 @@ class DdioWays(MsrKnob[WaysRegister]):
     summary = "LLC ways that DMA writes may allocate in, per package"
     values = "a number of ways (2 or more), or a mask such as 0x600"
     aims = "`packageN` (all)"
-    where = "MSR 0xC8B"
+    where = "MSR 0xC8B; where the kernel has resctrl's `io_alloc`, that, for the whole host"
     holder = "hardware"
+
+    @classmethod
+    def on(cls, host: KnobHost) -> Knob:
+        return IoAllocWays(host) if IoAllocWays.is_on(host) else cls(host)
 
     def targets(self) -> list[str]:
         return [f"package{number}" for number in packages(self.host)]
 
     @classmethod
     def parse(cls, value: object) -> str:
-        text = str(value).strip()
-        # YAML hands over 0x600 as a number; no mask of two or more ways is as small as a number of ways.
-        is_mask = text.startswith("0x") or (isinstance(value, int) and value > _MOST_WAYS)
-        if is_mask:
-            return f"{parse_whole(cls, value, 1, (1 << _MOST_WAYS) - 1):#x}"
-        count = parse_whole(
-            cls, value if isinstance(value, bool) else text.removesuffix("ways"), _FEWEST_WAYS, _MOST_WAYS
-        )
-        return f"{count} ways"
+        return parse_ways(cls, value)
 
     def show(self, state: str) -> str:
         return f"{int(state, 16):#x}"
@@ -45,8 +41,8 @@ class DdioWays(MsrKnob[WaysRegister]):
     def state_for(self, value: str, state: str, target: str) -> str:
         table = self.table()
         self._refuse_other_cache(table, target)
-        mask = _mask(int(value.split()[0]), table.ways) if value.endswith("ways") else int(value, 16)
-        allowed = [_mask(count, table.ways) for count in range(_FEWEST_WAYS, table.ways + 1)]
+        mask = ways_mask(int(value.split()[0]), table.ways) if value.endswith("ways") else int(value, 16)
+        allowed = [ways_mask(count, table.ways) for count in range(FEWEST_WAYS, table.ways + 1)]
         if mask not in allowed:
             masks = ", ".join(f"{entry:#x}" for entry in allowed)
             raise Refused(f"{value} is not a mask that is known to work here ({masks})", f"{self.name} {target}")
@@ -66,8 +62,3 @@ class DdioWays(MsrKnob[WaysRegister]):
         path = self.host.cpu_dir / f"cpu{self.cpu(target)}/cache/index3/ways_of_associativity"
         if path.exists() and (ways := int(path.read_text())) != table.ways:
             raise Refused(f"the LLC has {ways} ways, the platform table knows {table.ways}", f"{self.name} {target}")
-
-
-def _mask(count: int, ways: int) -> int:
-    """The `count` highest of `ways` bits; 0 when there are not so many."""
-    return ((1 << count) - 1) << (ways - count) if count <= ways else 0

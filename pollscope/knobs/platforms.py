@@ -16,17 +16,17 @@ from pollscope.knobs.host import KnobHost
 PortId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
 
 
-class _Table(BaseModel):
+class _PlatformTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Absent(_Table):
+class Absent(_PlatformTable):
     """The platform has no such switch, or none that is known; `absent` says why."""
 
     absent: str
 
 
-class DdioBit(_Table):
+class DdioBit(_PlatformTable):
     """A bit of a root port's configuration space: 1 means that DMA writes allocate in the LLC.
 
     `emulated` says, of an emulator's port, that the bit is kept and nothing follows from it; empty for hardware.
@@ -48,7 +48,7 @@ class DdioBit(_Table):
         return 1 << self.bit % 8
 
 
-class WaysRegister(_Table):
+class WaysRegister(_PlatformTable):
     """A package-wide MSR whose lowest `ways` bits choose the LLC ways."""
 
     msr: int = Field(ge=0)
@@ -56,7 +56,7 @@ class WaysRegister(_Table):
     source: str
 
 
-class PrefetchersRegister(_Table):
+class PrefetchersRegister(_PlatformTable):
     """An MSR whose bits 0 to 3 disable the prefetchers of a core."""
 
     msr: int = Field(ge=0)
@@ -67,14 +67,14 @@ def _models(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-class CpuId(_Table):
+class CpuId(_PlatformTable):
     """A processor family, as /proc/cpuinfo names it; without models, all of them."""
 
     family: int
     models: Annotated[tuple[int, ...], BeforeValidator(_models)] = ()
 
 
-class Platform(_Table):
+class Platform(_PlatformTable):
     """One processor generation."""
 
     format: Literal[1]

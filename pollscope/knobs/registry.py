@@ -12,7 +12,7 @@ from pollscope.spec.knob_values import known_knob
 
 def knobs_of(host: KnobHost) -> Mapping[str, Knob]:
     """One object of each knob, for a host."""
-    return MappingProxyType({name: load(KNOBS, name)(host) for name in KNOBS})
+    return MappingProxyType({name: load(KNOBS, name).on(host) for name in KNOBS})
 
 
 def pick(knobs: Mapping[str, Knob], name: str) -> Knob:

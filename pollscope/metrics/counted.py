@@ -63,7 +63,7 @@ def _first(trial: TrialFacts, ways: Sequence[Way], compute: Callable[[Way], floa
             reasons.setdefault(way[0], str(absent))
     there = [f"{name} {reason}" for name, reason in reasons.items() if reason]
     names = ", ".join(reasons)
-    raise NotMeasured("; ".join(there) or f"no collector of this run counts it (the spec may name {names})")
+    raise NotMeasured("; ".join(there) or f"no collector of this trial counts it (the spec may name {names})")
 
 
 def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:

@@ -16,9 +16,6 @@ from pollscope.metrics.record import Flag
 from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
-# Counts up when a rule changes that can change a verdict; docs/store-format.md lists what changed.
-RULES = 3
-
 
 @dataclass(frozen=True)
 class Judgement:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Host noise in a trial against the limits of its spec: sentences with numbers, in one place."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,6 +51,11 @@ _LIMITS = (
 )
 
 
+_TROUBLES = {
+    "swapped_pages": "the host{whose} swapped {count:.0f} pages in or out: its memory is full",
+    "throttle_events": "the processor{whose} throttled itself {count:.0f} times, because it was too hot",
+}
+
 # The keys of a spec's `noise` that are limits.
 LIMITS = ("max_waiting", *(limit.key for limit in _LIMITS))
 
@@ -66,7 +72,12 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
         UsageError: the record contradicts docs/store-format.md.
     """
     found = Part(record, "")
-    return [*_waiting(limits, found), *_corunner_waiting(limits, found), *_above_limits(limits, metrics)]
+    return [
+        *_waiting(limits, found),
+        *_corunner_waiting(limits, found),
+        *_above_limits(limits, metrics),
+        *_troubles(found),
+    ]
 
 
 def misfit_flags(metrics: Mapping[str, float]) -> list[Flag]:
@@ -119,6 +130,30 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
             )
             flags.append({"name": "noise:corunner-waiting", "text": text})
     return flags
+
+
+def _troubles(record: Part) -> list[Flag]:
+    """Swapping, throttling and errors in the kernel's log: none of them belongs into a trial, so there is no limit."""
+    try:
+        host = record["host"]
+    except NotMeasured:
+        return []
+    try:
+        ends = {f" of the {name}": host["ends"][name] for name in keys_of(host["ends"])}
+    except NotMeasured:
+        ends = {"": host}
+    return [flag for whose, each in ends.items() for flag in _troubles_of(each, whose)]
+
+
+def _troubles_of(host: Part, whose: str) -> Iterator[Flag]:
+    for name, sentence in _TROUBLES.items():
+        with suppress(NotMeasured):
+            if (count := host[name].number()) > 0:
+                yield {"name": f"noise:{name}", "text": sentence.format(whose=whose, count=count)}
+    with suppress(NotMeasured):
+        if errors := [each.text() for each in host["kernel_errors"].items()]:
+            text = f"the kernel{whose} logged {len(errors)} error{'s' if len(errors) > 1 else ''}, first: {errors[0]}"
+            yield {"name": "noise:kernel_errors", "text": text}
 
 
 def _above_limits(limits: Limits, metrics: Mapping[str, float]) -> list[Flag]:

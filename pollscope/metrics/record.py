@@ -194,7 +194,7 @@ class TrialFacts:
     @cached_property
     def cycles(self) -> dict[str, float]:
         """`total`, `useful`, `wire` and the classes of the tax, summed over lcores; they make the whole window."""
-        if not self.is_of_before_slices:
+        if not self.has_classes:
             return {name: sum(getattr(one, name) for one in self.accounts) for name in CYCLE_CLASSES}
         cycles = {name: self.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
         if cycles["total"] == 0:
@@ -207,14 +207,14 @@ class TrialFacts:
         return cycles | {"wire": 0.0}
 
     @property
-    def is_of_before_slices(self) -> bool:
+    def has_classes(self) -> bool:
         """Whether the node made the classes itself, from visits timed one by one."""
         return "useful" in keys_of(self.lcores[0]["cycles"])
 
     @cached_property
     def accounts(self) -> list["Account"]:
         """The classes of each lcore."""
-        if self.is_of_before_slices:
+        if self.has_classes:
             raise NotMeasured("recorded before slices were taken")
         return [Account(lcore, self.wire_cycles_per_frame) for lcore in self.lcores]
 
@@ -230,7 +230,7 @@ class TrialFacts:
 
     def useful_part_share(self, name: str) -> float:
         """Share of receive, process or transmit in all cycles, where they can be told apart."""
-        if self.is_of_before_slices:
+        if self.has_classes:
             return self.dut_sum("cycles", name) / self.cycles["total"]
         return sum(one.part(name) for one in self.accounts) / self.cycles["total"]
 

@@ -26,6 +26,7 @@ from pollscope.collectors.registry import create
 from pollscope.host.activity import read_activity
 from pollscope.host.corunner_placement import place_corunners
 from pollscope.host.cpus import online_cpus
+from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.lock import default_lock_path
 from pollscope.host.placement import room_beside
@@ -197,7 +198,10 @@ def knob_host(root: str | None, emulated: bool) -> KnobHost:
 
 def serve(requests: IO[str], replies: IO[str]) -> None:
     """Answers until the input ends or `quit` is asked."""
-    with tempfile.TemporaryDirectory(prefix="pollscope-agent-") as folder, Agent(Path(folder)) as agent:
+    with (
+        tempfile.TemporaryDirectory(prefix="pollscope-agent-", dir=folder_on_disk()) as folder,
+        Agent(Path(folder)) as agent,
+    ):
         _say(replies, {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()})
         for line in requests:
             request = _parsed(line)

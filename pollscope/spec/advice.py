@@ -37,7 +37,7 @@ def _rate(pps: float) -> str:
 
 def advice(spec: Spec) -> list[str]:
     """Sentences on what is allowed and yet most likely a slip; each names its key."""
-    return [*_few_packets(spec), *_long_intervals(spec), *_strange_levels(spec)]
+    return [*_few_packets(spec), *_long_intervals(spec), *_few_turns(spec), *_strange_levels(spec)]
 
 
 def _few_packets(spec: Spec) -> Iterator[str]:
@@ -49,6 +49,16 @@ def _few_packets(spec: Spec) -> Iterator[str]:
         yield (
             f"load_pps: {_rate(few[0])} {'is' if few[0] == 1 else 'are'} {packets} packets in a window of "
             f"{human_time(window)}; did you mean {few[0]:g} Mpps?"
+        )
+
+
+def _few_turns(spec: Spec) -> Iterator[str]:
+    turns = [use.name for use in spec.collectors if use.rotate]
+    if spec.repeats.at_least < len(turns):
+        yield (
+            f"collectors: {len(turns)} rotate over {spec.repeats.at_least} repeat"
+            f"{'s' if spec.repeats.at_least > 1 else ''}: {turns[spec.repeats.at_least]} may never run "
+            f"(repeats: {{count: {len(turns)}}}, or a multiple)"
         )
 
 

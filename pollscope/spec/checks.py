@@ -4,14 +4,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from pollscope.base.document import Path
 from pollscope.base.errors import UsageError
-from pollscope.base.names import ANSWER_NOTHING, COLLECTORS
+from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, load
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.knob_values import parse_setting
@@ -127,10 +127,10 @@ def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
     if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
         path: Path = ("factors" if "generator_receives" in spec.levels else "parameters", "generator_receives")
         yield Problem(path, "mlrsearch needs `generator_receives: true`: what does not come back is lost")
-    silent = ANSWER_NOTHING & set(spec.levels.get("workload", (spec.parameters.workload,)))
+    silent = NOT_ALL_ANSWERED & set(spec.levels.get("workload", (spec.parameters.workload,)))
     if silent:
         path = ("factors" if "workload" in spec.levels else "parameters", "workload")
-        yield Problem(path, f"mlrsearch needs a workload that sends packets back, not '{sorted(silent)[0]}'")
+        yield Problem(path, f"mlrsearch needs a workload that sends all packets back, not '{sorted(silent)[0]}'")
 
 
 def _dut_core(spec: Spec) -> Iterator[Problem]:
@@ -274,6 +274,23 @@ def _collectors(spec: Spec) -> Iterator[Problem]:
         if use.name in seen:
             yield Problem(("collectors", index, "name"), f"the collector '{use.name}' is there twice")
         seen.add(use.name)
+    yield from _uncore_owners(spec)
+    turns = [use.name for use in spec.collectors if use.rotate]
+    if len(turns) == 1:
+        yield Problem(("collectors",), f"'{turns[0]}' has nothing to rotate with; name two, or leave rotate out")
+
+
+def _uncore_owners(spec: Spec) -> Iterator[Problem]:
+    """Those that program the uncore PMUs overwrite each other; those that rotate never run at once."""
+    live = [each for each in enumerate(spec.collectors) if each[1].replay is None and each[1].name in COLLECTORS]
+    owners = [each for each in live if load(COLLECTORS, each[1].name).owns_uncore] if len(live) > 1 else []
+    for (_, first), (index, second) in combinations(owners, 2):
+        if set(first.ends) & set(second.ends) and not (first.rotate and second.rotate):
+            yield Problem(
+                ("collectors", index),
+                f"'{first.name}' and '{second.name}' need the same uncore counters and would overwrite each other; "
+                f"rotate them over the repeats: collectors: {{rotate: [{first.name}, {second.name}]}}",
+            )
 
 
 def read_level(spec: Spec, name: str, value: object) -> Any:

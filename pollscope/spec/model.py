@@ -72,6 +72,9 @@ class Parameters(Model):
     encapsulation: Literal["gre-ipv6", "ipip"] = Field(
         default="gre-ipv6", description="encap: GRE in IPv6, or IPv4 in IPv4"
     )
+    transform: Literal["aes-cbc-sha1", "aes-gcm"] = Field(
+        default="aes-cbc-sha1", description="ipsec: AES-128-CBC with HMAC-SHA1-96, or AES-128-GCM"
+    )
     routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
     lookups: int = Field(
         default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"
@@ -233,6 +236,7 @@ class CollectorUse(Model):
     name: str = Field(description="as `pollscope collect` lists it")
     required: bool = Field(default=False, description="a trial in which it does not deliver has failed")
     interval_ns: IntervalNs = Field(default=1_000_000_000, alias="interval", description="about so often a sample")
+    rotate: bool = Field(default=False, description="runs in turn with the others that rotate, one in each repeat")
     replay: str | None = Field(default=None, description="file of a recording that is played instead of the host")
     ends: Annotated[tuple[Literal["dut", "generator"], ...], Field(strict=False, min_length=1)] = Field(
         default=("dut", "generator"), description="on a pair: the hosts on which it runs"
@@ -241,6 +245,16 @@ class CollectorUse(Model):
 
 def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
+
+
+def _in_turn(value: object) -> object:
+    """`{always: [...], rotate: [...]}` as a list; `always` may be left out."""
+    if not isinstance(value, dict):
+        return value
+    if unknown := sorted(set(value) - {"always", "rotate"}):
+        raise ValueError(f"'{unknown[0]}' is neither 'always' nor 'rotate', which a mapping of collectors has")
+    turns = [_named(each) for each in value.get("rotate", [])]
+    return [*value.get("always", []), *({**each, "rotate": True} if isinstance(each, dict) else each for each in turns)]
 
 
 class Constraint(Model):
@@ -422,9 +436,9 @@ class Spec(Model):
     )
     constraints: tuple[Constraint, ...] = Field(default=(), strict=False)
     knobs: dict[str, Any] = Field(default={}, description="host state for the time of the run; `knob list` names them")
-    collectors: tuple[Annotated[CollectorUse, BeforeValidator(_named)], ...] = Field(
-        default=(), strict=False, description="counters that are read during every trial: names, or {name, required}"
-    )
+    collectors: Annotated[
+        tuple[Annotated[CollectorUse, BeforeValidator(_named)], ...], BeforeValidator(_in_turn), Field(strict=False)
+    ] = Field(default=(), description="counters that are read during every trial: names, or {name, required}")
     trial: TrialTimes = TrialTimes()
     repeats: Repeats = Repeats(count=5)
     order: Order = Order()

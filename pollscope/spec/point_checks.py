@@ -15,6 +15,8 @@ Contradiction = tuple[str, str]
 
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MOST_HICCUP_NS = 10**9
+# Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
+IPSEC_ROUTES = 3
 
 
 def contradictions(spec: Spec) -> Iterator[Contradiction]:
@@ -85,6 +87,10 @@ def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
         return "lookups", f"the workload {params.workload} looks nothing up; only l3fwd-lpm does"
     if params.tx_pool != "per-core" and params.workload != "tx":
         return "tx_pool", f"the workload {params.workload} makes no packets; only tx does"
+    if params.transform != "aes-cbc-sha1" and params.workload != "ipsec":
+        return "transform", f"the workload {params.workload} encrypts nothing; only ipsec does"
+    if params.workload == "ipsec" and params.routes < IPSEC_ROUTES:
+        return "routes", f"ipsec decides by routes, so it needs at least {IPSEC_ROUTES}, not {params.routes}"
     return None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a series changed its level early on: the test behind the end of a warm-up.
+"""Whether a series changed its level early on (the test behind the end of a warm-up), or anywhere (a history of runs).
 
 For every cut k the first k values are compared with the rest by the sum of their normal scores (van der Waerden), in
 standard deviations. The statistic is the largest of these, and its distribution without a change is that over random
@@ -30,6 +30,11 @@ FEWEST_VALUES = 16
 # A change this small is not worth cutting a window for, however sure it is.
 SMALLEST_CHANGE = 0.02
 RESAMPLES, SEED = 20_000, 1
+# A history has few values, so its rate of false alarms is larger; fewer values than these cannot reach it, however they
+# are split (half of 10 values: 2 of 252 orders).
+HISTORY_FALSE_ALARM = 0.01
+FEWEST_OF_HISTORY = 10
+ONE_SIDED_95 = 1.645  # standard errors
 # The critical value rises slowly with the length: that of the next multiple is taken, so that few have to be made.
 LENGTH_STEP = 16
 
@@ -51,7 +56,9 @@ class ChangePoint:
 
     @property
     def change(self) -> float:
-        """How far the first values lie from the level of the rest, as a share of it; infinite from 0."""
+        """How far the first values lie from the level of the rest, as a share of it; infinite from 0 to another."""
+        if self.before == self.after:  # both may be 0: a loss that a few runs show and most do not
+            return 0.0
         return math.inf if self.after == 0 else self.before / self.after - 1
 
 
@@ -61,7 +68,7 @@ def early_change(values: Sequence[float]) -> ChangePoint | None:
     if len(series) < FEWEST_VALUES or np.ptp(series) == 0:
         return None
     scores = _normal_scores(_ranks(series)[None, :])
-    found = _statistics(scores)[0]
+    found = _statistics(scores, len(series) // 2)[0]
     best = int(np.argmax(np.abs(found)))
     count = best + FEWEST_BEFORE
     critical = _critical(-(-len(series) // LENGTH_STEP) * LENGTH_STEP)
@@ -69,6 +76,34 @@ def early_change(values: Sequence[float]) -> ChangePoint | None:
         return None
     change = ChangePoint(count, float(np.median(series[:count])), float(np.median(series[count:])), float(found[best]))
     return change if abs(change.change) >= SMALLEST_CHANGE else None
+
+
+def level_changes(values: Sequence[float]) -> list[int]:
+    """Where a series of any length changes its level: the number of values before each change, rising.
+
+    The cut with the largest statistic is kept when at most HISTORY_FALSE_ALARM of random orders have as large a one,
+    and both sides are looked at in the same way (binary segmentation). A side of fewer than FEWEST_OF_HISTORY values is
+    left whole. Changes smaller than SMALLEST_CHANGE are none.
+    """
+    series = np.asarray(values, dtype=float)
+    n = len(series)
+    if n < FEWEST_OF_HISTORY or np.ptp(series) == 0:
+        return []
+    scores = _normal_scores(_ranks(series)[None, :])
+    found = np.abs(_statistics(scores, n - FEWEST_BEFORE)[0])
+    cut = int(np.argmax(found)) + FEWEST_BEFORE
+    independence = _independence(scores[0], cut)
+    correlation = (1 - independence**2) / (1 + independence**2)
+    # Few independent values are correlated by chance, with a standard error of 1 / sqrt(n).
+    by_chance = correlation < ONE_SIDED_95 / math.sqrt(n)
+    largest = float(found.max()) * (1 if by_chance else independence)
+    # Rounding must not tell apart orders that are equal.
+    chance = (1 + int((_largest_of_orders(n) >= largest - 1e-9).sum())) / (1 + RESAMPLES)
+    before, after = float(np.median(series[:cut])), float(np.median(series[cut:]))
+    change = ChangePoint(cut, before, after, float(found.max()))
+    if chance > HISTORY_FALSE_ALARM or abs(change.change) < SMALLEST_CHANGE:
+        return []
+    return [*level_changes(series[:cut].tolist()), cut, *(cut + each for each in level_changes(series[cut:].tolist()))]
 
 
 def _ranks(series: Values) -> Values:
@@ -90,10 +125,10 @@ def _scores_of_half_ranks(n: int) -> Values:
     return np.array([-math.inf, *(normal.inv_cdf(half / (2 * (n + 1))) for half in range(1, 2 * n + 1))])
 
 
-def _statistics(scores: Values) -> Values:
-    """Sums of normal scores before every cut from FEWEST_BEFORE to the middle, standardised; one row per series."""
+def _statistics(scores: Values, last: int) -> Values:
+    """Sums of normal scores before every cut from FEWEST_BEFORE to the last, standardised; one row per series."""
     n = scores.shape[1]
-    cuts = np.arange(FEWEST_BEFORE, n // 2 + 1)
+    cuts = np.arange(FEWEST_BEFORE, last + 1)
     variance = (_scores_of_half_ranks(n)[2::2] ** 2).sum() / (n * (n - 1))
     sums: Values = np.cumsum(scores, axis=1)[:, cuts - 1] / np.sqrt(cuts * (n - cuts) * variance)
     return sums
@@ -110,6 +145,17 @@ def _independence(scores: Values, cut: int) -> float:
 @cache
 def _critical(n: int) -> float:
     """The statistic that FALSE_ALARM of all orders of n different ranks exceed; ties make it smaller, never larger."""
+    return float(np.quantile(np.abs(_statistics(_orders(n), n // 2)).max(axis=1), 1 - FALSE_ALARM))
+
+
+@cache
+def _largest_of_orders(n: int) -> Values:
+    """The largest statistic over all cuts, for random orders of n different ranks."""
+    largest: Values = np.abs(_statistics(_orders(n), n - FEWEST_BEFORE)).max(axis=1)
+    return largest
+
+
+def _orders(n: int) -> Values:
+    """Normal scores of random orders of n different ranks."""
     chance = np.random.default_rng(SEED)
-    orders = chance.permuted(np.tile(np.arange(1.0, n + 1), (RESAMPLES, 1)), axis=1)
-    return float(np.quantile(np.abs(_statistics(_normal_scores(orders))).max(axis=1), 1 - FALSE_ALARM))
+    return _normal_scores(chance.permuted(np.tile(np.arange(1.0, n + 1), (RESAMPLES, 1)), axis=1))

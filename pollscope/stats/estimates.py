@@ -326,7 +326,7 @@ def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """Least squares line with the 95 % interval of its slope."""
 
     slope: float
@@ -335,11 +335,11 @@ class Line:
     intercept: float
 
 
-def line(x: Sequence[float], y: Sequence[float]) -> Line:
+def line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
     """Straight line through at least three points with at least two different x."""
     fit = scipy.stats.linregress(x, y)
     half = float(special.stdtrit(len(x) - 2, (1 + CONFIDENCE) / 2) * fit.stderr)
-    return Line(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
+    return FittedLine(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 
 def bimodality_warning(values: Sequence[float]) -> str | None:

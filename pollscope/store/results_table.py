@@ -13,16 +13,16 @@ import pandas as pd
 
 from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
-from pollscope.base.paths import PACKAGE, data_folder
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
-from pollscope.metrics.judgement import RULES, Judgement, drift_flags, judge
+from pollscope.metrics.judgement import Judgement, drift_flags, judge
 from pollscope.metrics.noise import LIMITS, Limits
 from pollscope.metrics.record import Flag, NotMeasured, Part
+from pollscope.metrics.rules import RULES
 from pollscope.spec.model import Noise
 from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
-TABLE_FILE = "results.parquet"
 KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
 # What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of canaries (.../ground.py).
 JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
@@ -182,7 +182,9 @@ def write_table(run_folder: Path) -> Path:
         UsageError: no run folder, or one that contradicts the formats.
         DiskError: the disk is full or read-only.
     """
+    stamped = stamp(run_folder, RULES)  # before it is read: what is appended meanwhile makes the table old
     table = derive_table(read_run(run_folder))
+    table.attrs.update(stamped)
     path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
     try:
         table.to_parquet(new, index=False)
@@ -203,23 +205,14 @@ def current_table(run: RunFolder) -> pd.DataFrame:
         UsageError: a trial contradicts the protocol.
     """
     path = run.path / TABLE_FILE
-    if _is_current(path, [run.path / "trials.jsonl", run.path / "ground.jsonl"]):
-        table = pd.read_parquet(path)
-        derived_by = {"pollscope": __version__, "rules": RULES}
-        if table.attrs == derived_by and len(table) == len(last_attempts(run.trials)):
-            return table
+    if is_newer_than_sources(run.path):
+        with suppress(ValueError, OSError):  # a damaged table is made anew
+            table = pd.read_parquet(path)
+            if table.attrs == stamp(run.path, RULES) and len(table) == len(last_attempts(run.trials)):
+                return table
     if not os.access(run.path, os.W_OK):
         return derive_table(run)
     try:
         return pd.read_parquet(write_table(run.path))
     except DiskError:  # a full disk: what is on it can still be read
         return derive_table(run)
-
-
-def _is_current(table: Path, facts: Sequence[Path]) -> bool:
-    if not table.exists():
-        return False
-    # The dictionary and the code that derives decide what the table holds, as the trials do.
-    code = [Path(__file__), *(file for room in ("metrics", "stats") for file in (PACKAGE / room).rglob("*.py"))]
-    sources = [*facts, data_folder("configs") / "metrics.yaml", *code]
-    return table.stat().st_mtime_ns > max(source.stat().st_mtime_ns for source in sources if source.exists())

@@ -37,6 +37,11 @@ class RunFolder:
         """The run's identifier."""
         return str(self.meta["run_id"])
 
+    @property
+    def modelled(self) -> bool:
+        """Whether a trial was computed instead of measured."""
+        return any(trial["modelled"] for trial in self.trials)
+
 
 def read_run(path: Path) -> RunFolder:
     """Read and check a run folder.
@@ -44,13 +49,18 @@ def read_run(path: Path) -> RunFolder:
     Raises:
         UsageError: no run folder, a format that is not known, or a broken line that is not the last.
     """
-    meta = _read_meta(path)
+    meta = read_meta(path)
     trials, torn = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
     canaries, _ = _read_lines(path / "ground.jsonl", ("canary",))
     return RunFolder(path, meta, trials, torn, canaries)
 
 
-def _read_meta(path: Path) -> dict[str, Any]:
+def read_meta(path: Path) -> dict[str, Any]:
+    """Read and check run.json of a run folder.
+
+    Raises:
+        UsageError: no run folder, or a format that is not known.
+    """
     file = path / "run.json"
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))

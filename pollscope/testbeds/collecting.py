@@ -27,7 +27,8 @@ from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
 from pollscope.spec.model import CollectorUse
-from pollscope.testbeds.pair.ends import End
+from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.session import TrialRequest
 
 RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
@@ -48,33 +49,40 @@ class RunCollectors:
     def __init__(self, uses: Sequence[CollectorUse], folder: Path) -> None:
         self._uses, self._folder = list(uses), folder
 
-    def probe(self, options: Options, ends: Sequence[End] = ()) -> dict[str, dict[str, Any]]:
-        """Name, or END/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
-        made = self._made(options, ends)
-        return {key_of(end, use.name): _probe(each, use) for end, several in made.items() for each, use in several}
+    def probe(self, options: Options, hosts: Sequence[RemoteHost] = ()) -> dict[str, dict[str, Any]]:
+        """Name, or HOST/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
+        made = self._made(self._uses, options, hosts)
+        return {key_of(host, use.name): _probe(each, use) for host, several in made.items() for each, use in several}
 
-    def _made(self, options: Options, ends: Sequence[End]) -> Mapping[str, Sequence[Made]]:
+    def _uses_of(self, repeat: int) -> list[CollectorUse]:
+        """Those that run in a repeat: all that do not rotate, and one of those that do."""
+        turns = [use for use in self._uses if use.rotate]
+        return [use for use in self._uses if not use.rotate or use is turns[repeat % len(turns)]]
+
+    def _made(
+        self, uses: Sequence[CollectorUse], options: Options, hosts: Sequence[RemoteHost]
+    ) -> Mapping[str, Sequence[Made]]:
         """The collectors of each host, by its name; "" is this host."""
-        if not ends:
-            return {"": [(_make(use, options), use) for use in self._uses]}
-        for end in ends:
-            end.clocks.readings.clear()
+        if not hosts:
+            return {"": [(_make(use, options), use) for use in uses]}
+        for host in hosts:
+            host.clocks.readings.clear()
         # One that has options from the session sees the nodes from this host.
-        here = [use for use in self._uses if use.name in options]
-        there = [use for use in self._uses if use not in here]
-        made = {end.name: [(_make_there(use, end), use) for use in there if end.name in use.ends] for end in ends}
+        here = [use for use in uses if use.name in options]
+        there = [use for use in uses if use not in here]
+        made = {host.name: [(_make_there(use, host), use) for use in there if host.name in use.ends] for host in hosts}
         return {**({"": [(_make(use, options), use) for use in here]} if here else {}), **made}
 
     def begin(
-        self, trial: str, attempt: int, options: Options, cpus: Sequence[int], ends: Sequence[End] = ()
+        self, record: TrialRecord, options: Options, cpus: Sequence[int], hosts: Sequence[RemoteHost] = ()
     ) -> "Collection":
-        """Starts all that can work; `cpus` are left to what is measured (pollscope.host.placement).
+        """Starts all whose turn it is; `cpus` are left to what is measured (pollscope.host.placement).
 
         Raises:
             HostError: the run folder cannot be written.
         """
-        stem = file_stem(trial, attempt)
-        collection = Collection(self._made(options, ends), self._folder, stem)
+        stem = file_stem(record.trial, record.attempt)
+        collection = Collection(self._made(self._uses_of(record.repeat), options, hosts), self._folder, stem)
         with _beside(cpus):
             collection.start()
         return collection
@@ -86,7 +94,7 @@ class Collection:
     def __init__(self, made: Mapping[str, Sequence[Made]], folder: Path, stem: str) -> None:
         self._folder, self._stem = folder, stem
         raw = folder / RAW_FOLDER / stem
-        self._hosts = [_OneHost(end, several, raw / end) for end, several in made.items()]
+        self._hosts = [_OneHost(host, several, raw / host) for host, several in made.items()]
 
     def start(self) -> None:
         """Starts them. What an earlier, killed trial of this name left in the folder is taken away first."""
@@ -127,7 +135,7 @@ class Collection:
         findings: list[dict[str, Any]] = []
         for host in self._hosts:
             # What the node counted belongs to the host of the DUT.
-            counts = node_counts(result) if host.end in ("", "dut") else ()
+            counts = node_counts(result) if host.name in ("", "dut") else ()
             window = Window(host.tally.judged, host.session.outcomes.values(), counts)
             host.fail_silent()
             collectors |= host.outcomes(means(window))
@@ -167,10 +175,10 @@ class Collection:
 
 
 class _OneHost:
-    """The collectors of one host in one trial; `end` is "" for this one."""
+    """The collectors of one host in one trial; `name` is "" for this one."""
 
-    def __init__(self, end: str, made: Sequence[Made], raw: Path) -> None:
-        self.end = end
+    def __init__(self, name: str, made: Sequence[Made], raw: Path) -> None:
+        self.name = name
         self._collectors = {collector.name: collector for collector, _ in made}
         intervals_ns = {use.name: use.interval_ns for _, use in made}
         required = [use.name for _, use in made if use.required]
@@ -180,19 +188,19 @@ class _OneHost:
     def samples(self) -> Iterator[SourceSample]:
         """What was recorded; the unit path names the host."""
         for sample in self.tally.watch():
-            yield sample._replace(unit_path=f"{self.end}/{sample.unit_path}") if self.end else sample
+            yield sample._replace(unit_path=f"{self.name}/{sample.unit_path}") if self.name else sample
 
     def outcomes(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """What became of each, with its means."""
         outcomes = self.session.outcomes
         return {
-            key_of(self.end, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
+            key_of(self.name, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
             for name in self._collectors
         }
 
     def findings(self, window: Window) -> list[dict[str, Any]]:
         """Whether the numbers of this host fit each other."""
-        host = f"{self.end}: " if self.end else ""
+        host = f"{self.name}: " if self.name else ""
         return [
             {"rule": each.rule, "verdict": each.verdict, "text": f"{host}{each.text}", "numbers": dict(each.numbers)}
             for each in judge(window)
@@ -209,7 +217,7 @@ class _OneHost:
     def failures(self) -> list[str]:
         """Required collectors that did not deliver, with the reason."""
         failed = self.session.failed_required()
-        return [f"{key_of(self.end, each.collector)} {each.status}: {each.reason}" for each in failed]
+        return [f"{key_of(self.name, each.collector)} {each.status}: {each.reason}" for each in failed]
 
 
 class _Tally:
@@ -299,15 +307,15 @@ def _make(use: CollectorUse, options: Options) -> Collector:
     return create(use.name, **options.get(use.name, {}))
 
 
-def _make_there(use: CollectorUse, end: End) -> Collector:
+def _make_there(use: CollectorUse, host: RemoteHost) -> Collector:
     from pollscope.testbeds.pair.remote_collector import RemoteCollector
 
-    return _make(use, {}) if use.replay is not None else RemoteCollector(end, use.name)
+    return _make(use, {}) if use.replay is not None else RemoteCollector(host, use.name)
 
 
-def key_of(end: str, name: str) -> str:
+def key_of(host: str, name: str) -> str:
     """How a collector is called in records: by its name, on a pair with its host's before it."""
-    return f"{end}/{name}" if end else name
+    return f"{host}/{name}" if host else name
 
 
 def _probe(collector: Collector, use: CollectorUse) -> dict[str, Any]:

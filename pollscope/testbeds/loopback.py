@@ -17,6 +17,7 @@ from pollscope.host import cpus as processors
 from pollscope.host.activity import read_activity
 from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
+from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.limits import queues_refusal
 from pollscope.host.lock import default_lock_path
@@ -33,10 +34,9 @@ from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import State, TestbedConfig
 from pollscope.testbeds.corunner import corunner_refusal
-from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
-from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.session import TrialRequest
 
 HUGEPAGE_BYTES = 2 << 20
@@ -392,7 +392,7 @@ class LoopbackSession:
         return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
     @property
-    def ends(self) -> Sequence[End]:
+    def hosts(self) -> Sequence[RemoteHost]:
         """None: collectors run here."""
         return ()
 

@@ -89,7 +89,7 @@ class NodeTestbed(Testbed):
         self.collectors = RunCollectors(uses, assignment.folder)
         with_corunner = next((point.params for point in points if point.params.corunner != "none"), points[0].params)
         return Opening(
-            session.hello, noise, self.collectors.probe(_collector_options(session, with_corunner), session.ends)
+            session.hello, noise, self.collectors.probe(_collector_options(session, with_corunner), session.hosts)
         )
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
@@ -228,9 +228,9 @@ class NodeTestbed(Testbed):
         if self.collectors is None:
             return self._with_corunners(session, params, corunners, request, lambda: None)
         # Those of a pair are on the DUT's host.
-        busy = () if session.ends else (*session.measuring_cpus, *corunners.cpus)
+        busy = () if session.hosts else (*session.measuring_cpus, *corunners.cpus)
         options = _collector_options(session, params)
-        collection = self.collectors.begin(record.trial, record.attempt, options, busy, session.ends)
+        collection = self.collectors.begin(record, options, busy, session.hosts)
         try:
             begin = lambda: collection.mark(request)  # noqa: E731
             result, corunner = self._with_corunners(session, params, corunners, request, begin)
@@ -276,5 +276,5 @@ def _collector_options(session: Session, params: Parameters) -> dict[str, Mappin
     """What collectors have to be told about the nodes of a point and the co-runner beside them."""
     corunner = session.corunner_cpus(params).corunner if has_corunners(params) else None
     # An end has been told itself.
-    told = {} if corunner is None or session.ends else {"perf-corunner": {"cpus": (corunner,)}}
+    told = {} if corunner is None or session.hosts else {"perf-corunner": {"cpus": (corunner,)}}
     return {**session.collector_options, **told}

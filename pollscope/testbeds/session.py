@@ -11,7 +11,7 @@ from pollscope.node.client import NodeClient
 from pollscope.spec.model import Parameters
 
 if TYPE_CHECKING:
-    from pollscope.testbeds.pair.ends import End
+    from pollscope.testbeds.pair.remote_host import RemoteHost
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Session(Protocol):
         """Whether these nodes can take this configuration without being started again."""
 
     @property
-    def ends(self) -> "Sequence[End]":
+    def hosts(self) -> "Sequence[RemoteHost]":
         """The hosts on which collectors run, when they are others; empty: this host."""
 
     def watch(self) -> Watch:

@@ -62,7 +62,7 @@ LABELS = {
 # Gbit/s.
 SCALES = (1, 1e-3, 1e-6, 1e-9, 0.01, 2**10, 2**20, 2**30, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18, 1e21, 1e9 / 8)
 # Metrics that are made from several printed numbers, and parsers whose numbers are bit fields or counts of lines.
-DERIVED = re.compile(r"nic\..*|busy_share|iommu_units")
+DERIVED = re.compile(r"nic\..*|busy_share|iommu_units|limited_by_.*")
 UNPRINTED = {"pcie", "kernel-log", "qemu-vtd"}
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)

@@ -112,7 +112,14 @@ class Tree:
             self.write(f"{cpu}/cpu{number}/cache/index3/ways_of_associativity", "11\n")
             self.write(f"{cpu}/cpufreq/policy{number}/scaling_governor", "powersave\n")
             self.write(f"{cpu}/cpufreq/policy{number}/scaling_available_governors", "performance powersave\n")
-            self.write(f"{cpu}/cpufreq/policy{number}/energy_performance_preference", "balance_performance\n")
+            policy = f"{cpu}/cpufreq/policy{number}"
+            self.write(f"{policy}/energy_performance_preference", "balance_performance\n")
+            offered = "default performance balance_power power\n"
+            self.write(f"{policy}/energy_performance_available_preferences", offered)
+            for limit, khz in (("min", 800000), ("max", 3700000)):
+                self.write(f"{policy}/scaling_{limit}_freq", f"{khz}\n")
+                self.write(f"{policy}/cpuinfo_{limit}_freq", f"{khz}\n")
+            self.write(f"{cpu}/cpu{number}/power/energy_perf_bias", "6\n")
             self.write(f"dev/cpu/{number}/msr", "")
             self._msr(number).write_bytes(bytes(0x1000))
             self.poke_msr(number, IIO_LLC_WAYS, 0x600)

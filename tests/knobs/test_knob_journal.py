@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The journal file: whatever is on the disk after a crash is read rightly or refused."""
 
+import errno
 import json
 import os
 import tempfile
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.base.errors import UsageError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.host.journal import Content, Entry, Journal, JournalHeader, Phase, load, parse
 
 HEADER = JournalHeader("run test", "0.1.0", 123, 456, "boot", "2026-01-01T00:00:00+00:00")
@@ -154,3 +155,34 @@ def test_each_line_is_on_the_disk_before_the_call_returns(tmp_path: Path, monkey
     journal.set("k", "t", "old", "new")
     assert synced == [str(tmp_path / "knobs" / "run.journal")]
     journal.close()
+
+
+def test_a_failed_fsync_leaves_the_journal_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of a change that was given up is in the file: the next one would have its number."""
+    path = tmp_path / "run.journal"
+    journal = Journal.create(path, HEADER)
+    journal.set("knob", "a", "1", "2")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_with_eio)
+        with pytest.raises(HostError, match="Input/output error"):
+            journal.set("knob", "b", "3", "4")
+    journal.set("knob", "c", "5", "6")
+    journal.close()
+    assert [(entry.target, entry.old) for entry in load(path).pending] == [("a", "1"), ("c", "5")]
+
+
+def test_a_line_that_cannot_be_taken_back_ends_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.journal"
+    journal = Journal.create(path, HEADER)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_with_eio)
+        patch.setattr(os, "ftruncate", lambda _descriptor, _length: fail_with_eio(0))
+        with pytest.raises(HostError, match="Input/output error"):
+            journal.set("knob", "a", "1", "2")
+    with pytest.raises(HostError, match="a line of it could not be taken back"):
+        journal.set("knob", "b", "3", "4")
+    assert [entry.target for entry in load(path).pending] == ["a"]
+
+
+def fail_with_eio(_descriptor: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -14,6 +14,7 @@ from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFE
 
 from pollscope.base.errors import HostError, PollscopeError, UsageError
 from pollscope.base.names import KNOBS
+from pollscope.host.journal import load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import (
     KnobSession,
@@ -39,6 +40,12 @@ FILES = [
     ("smt", False, f"{CPU}/smt/control", "off\n"),
     ("uncore_freq", 1800000, f"{CPU}/intel_uncore_frequency/package_01_die_00/min_freq_khz", "1800000\n"),
     ("uncore_freq", "2500000-2600000", f"{CPU}/intel_uncore_frequency/package_00_die_00/max_freq_khz", "2600000\n"),
+    ("core_freq", 2100000, f"{CPU}/cpufreq/policy3/scaling_min_freq", "2100000\n"),
+    ("core_freq@policy0", "800000-2100000", f"{CPU}/cpufreq/policy0/scaling_max_freq", "2100000\n"),
+    ("epp", "power", f"{CPU}/cpufreq/policy2/energy_performance_preference", "power\n"),
+    ("epp@policy1", 128, f"{CPU}/cpufreq/policy1/energy_performance_preference", "128\n"),
+    ("epb", "balance_power", f"{CPU}/cpu3/power/energy_perf_bias", "8\n"),
+    ("epb@cpu2", 0, f"{CPU}/cpu2/power/energy_perf_bias", "0\n"),
     ("hugepages", 1024, f"{NODE}/node1/hugepages/hugepages-2048kB/nr_hugepages", "1024\n"),
     ("hugepages@node0/1048576kB", "2", f"{NODE}/node0/hugepages/hugepages-1048576kB/nr_hugepages", "2\n"),
     ("irq_affinity@irq43", "0,1,3", "proc/irq/43/smp_affinity_list", "0-1,3\n"),
@@ -79,6 +86,61 @@ def test_governor_restores_the_preference_that_moved_with_it(tree: Tree, monkeyp
         monkeypatch.setattr(session.knobs["governor"], "write", as_a_driver_does)
         session.set("governor", "policy0", "performance")
     assert tree.picture() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("core_freq", "500000-900000", "the processor has 800000-3700000 kHz, not 500000-900000"),
+        ("core_freq", 4000000, "the processor has 800000-3700000 kHz, not 4000000-4000000"),
+        ("epp", "greedy", "the driver offers default, performance, balance_power, power, not greedy"),
+    ],
+)
+def test_what_the_processor_or_its_driver_does_not_offer(tree: Tree, key: str, value: object, reason: str) -> None:
+    before = tree.picture()
+    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match=reason):
+        session.set(key, None, value)
+    assert tree.picture() == before
+
+
+def test_interrupts_stay_where_they_are_beside_irqbalance(tree: Tree) -> None:
+    tree.write("proc/1/comm", "systemd\n")
+    with KnobSession("test", tree.host) as session:
+        session.set("irq_affinity", "irq42", "1")
+        tree.write("proc/77/comm", "irqbalance\n")
+        before = tree.picture()
+        with pytest.raises(Refused, match=r"irqbalance \(pid 77\) would move the interrupts again"):
+            session.set("irq_affinity", "irq43", "1")
+        assert tree.picture() == before
+        assert session.get("irq_affinity", "irq43") == {"irq43": "0-3"}
+    assert (tree.root / "proc/irq/42/smp_affinity_list").read_text() == "0-3\n"
+
+
+def test_the_governor_performance_fixes_the_preference(tree: Tree) -> None:
+    with KnobSession("test", tree.host) as session:
+        session.set("governor", "policy0", "performance")
+        with pytest.raises(Refused, match="the governor performance fixes the preference"):
+            session.set("epp", "policy0", "power")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("core_freq", "3000000-2000000"),
+        ("core_freq", "2 GHz"),
+        ("epp", 256),
+        ("epp", True),
+        ("epp", "a b"),
+        ("epb", 16),
+        ("epb", True),
+        ("epb", "eco"),
+        ("vtd_latency", "all"),
+        ("vtd_latency", ""),
+    ],
+)
+def test_bad_values_are_refused_where_the_spec_is_read(key: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"no value of {key}"):
+        parse_setting(key, value)
 
 
 def test_mrrs(tree: Tree) -> None:
@@ -208,7 +270,7 @@ def test_every_knob_says_why_it_is_absent(tmp_path: Path, name: str) -> None:
 def test_reading_changes_nothing(tree: Tree) -> None:
     before = tree.picture()
     first = snapshot(tree.host)
-    assert {name for name, values in first.items() if "absent" in values} == {"c_states"}
+    assert {name for name, values in first.items() if "absent" in values} == {"c_states", "vtd_latency"}
     assert tree.picture() == before
 
 
@@ -283,6 +345,26 @@ def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("run \x1b]0;title\x07\x1b[2J\nroot: all is well", "run ?]0;title??[2J?root: all is well, since"),
+        ("x" * 3000, f" ({'x' * 120}, since"),
+        ("\u202eevil", "(?evil, since"),
+        (7, "(7, since"),
+    ],
+)
+def test_what_others_wrote_into_the_lock_file_is_cleaned(tree: Tree, what: object, said: str) -> None:
+    with HostLock("test", tree.host.lock_path):
+        owner = json.loads(tree.host.lock_path.read_text())
+        tree.host.lock_path.write_text(json.dumps({**owner, "what": what, "since_utc": "t\x1b[1m"}))
+        with pytest.raises(HostError) as refusal:
+            KnobSession("the second", tree.host).__enter__()
+    assert said in str(refusal.value)
+    assert "since t?[1m)" in str(refusal.value)
+    assert str(refusal.value).isprintable()
+
+
 def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:
     session = KnobSession("test", tree.host).__enter__()
     session.apply({"ddio@ens1f0": "off", "turbo": "off"})
@@ -291,6 +373,40 @@ def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:
     texts = [str(outcome) for outcome in restore_all(tree.host, knobs_of(tree.host))]
     assert texts == ["turbo host: the host was rebooted since, which restored it", f"ddio {PORT}: on again"]
     assert (tree.root / f"{CPU}/intel_pstate/no_turbo").read_text() == "1\n"
+
+
+NEXT_BOOT = "0b7f3c52-0000-4000-8000-000000000002\n"
+
+
+def test_after_a_reboot_a_knob_set_by_hand_can_be_set_again(tree: Tree) -> None:
+    """What the reboot restored is closed; what it may have left is restored to what was there first."""
+    governor = tree.root / f"{CPU}/cpufreq/policy1/scaling_governor"
+    before = tree.picture()
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"governor@policy1": "performance", "ddio@ens1f0": "off"})
+    governor.write_text("powersave\n")
+    tree.write("proc/sys/kernel/random/boot_id", NEXT_BOOT)
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"governor@policy1": "performance", "turbo": "off"})
+    assert governor.read_text() == "performance\n"
+    entries = {(entry.knob, entry.old, entry.boot_id) for entry in load(hand_journal(tree.host)).pending}
+    assert {knob: boot for knob, _, boot in entries if knob != "ddio"} == dict.fromkeys(
+        ("governor", "turbo"), NEXT_BOOT.strip()
+    )
+    assert all(outcome.restored for outcome in restore_all(tree.host, knobs_of(tree.host)))
+    tree.write("proc/sys/kernel/random/boot_id", NEXT_BOOT.replace("2\n", "1\n"))
+    assert tree.picture() == before
+
+
+def test_after_a_reboot_a_register_that_is_as_it_was_can_be_set_again(tree: Tree) -> None:
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"ddio@ens1f0": "off"})
+        (entry,) = load(hand_journal(tree.host)).pending
+        session.knobs["ddio"].write(entry.target, entry.old)
+    tree.write("proc/sys/kernel/random/boot_id", NEXT_BOOT)
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.apply({"ddio@ens1f0": "off"})
+    assert [entry.boot_id for entry in load(hand_journal(tree.host)).pending] == [NEXT_BOOT.strip()]
 
 
 def test_a_journal_that_cannot_be_written_means_no_change(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,10 @@ from knob_tree import Tree
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli
 from ssh_host import SshHost
-from test_pair_ends import SWEEP, wait_until
+from test_pair_remote_hosts import SWEEP, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
 DISK = "size=256k"
-QUICK = SWEEP.replace("warmup: 200 ms", "warmup: 2 s").replace("window: 2 s", "window: 50 ms")
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_restored
 ) -> None:
     before = tree.picture()
     # So many changes that the journal needs a further page of the disk.
-    spec = cli.spec(QUICK.replace("count: 1", "count: 8"))
+    spec = cli.spec(SWEEP.replace("count: 1", "count: 8"))
     process = cli.start("run", spec, "--testbed", two_hosts(sshd, tmp_path, tree))
     wait_until(lambda: tree.picture() != before)
     filler = fill(disk)
@@ -89,7 +88,7 @@ def test_recordings_that_find_no_room_cost_the_collector_not_the_trial(
     fill(disk, but_bytes=32_768)
     config = pair_config(sshd, tmp_path, {"before": f"export TMPDIR={disk}"})
     collectors = "collectors: [{name: kernel-load, interval: 10 ms, ends: [dut]}]\n"
-    spec = cli.spec(SPEC.replace("burst: [8, 32]", "burst: [8]").replace("warmup: 200 ms", "warmup: 2 s") + collectors)
+    spec = cli.spec(SPEC.replace("burst: [8, 32]", "burst: [8]") + collectors)
     done = cli("run", spec, "--testbed", written(tmp_path / "two.yaml", config))
     assert done.returncode == 0, done.stderr
     (trial,) = cli.only_run().trials

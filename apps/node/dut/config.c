@@ -9,6 +9,7 @@
 #include "packets.h"
 #include "ports/ports.h"
 #include "routes.h"
+#include "workload/routing.h"
 #include "workload/workload.h"
 
 #define SAMPLE_EVERY_MAX   1000000
@@ -22,6 +23,7 @@ static const char *const organisations[] = {"scale-out", "scale-up", "locked", "
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL}; /* as in enum handoff_sync */
 static const char *const notifications[] = {"spin", NULL};
 static const char *const encapsulations[] = {"gre-ipv6", "ipip", NULL};
+static const char *const transforms[] = {"aes-cbc-sha1", "aes-gcm", NULL}; /* as in enum esp_transform */
 static const char *const tx_pools[] = {"per-core", "shared", NULL};
 
 static bool is_listed(const struct lcore_list *list, unsigned int lcore)
@@ -84,6 +86,7 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	    fields_choice(object, "dut", "workload", workload_names, &config->workload, err) ||
 	    fields_choice(object, "dut", "accounting", accounting_names, &accounting, err) ||
 	    fields_choice(object, "dut", "encapsulation", encapsulations, &config->encapsulation, err) ||
+	    fields_choice(object, "dut", "transform", transforms, &config->transform, err) ||
 	    fields_choice(object, "dut", "tx_pool", tx_pools, &config->tx_pool, err))
 		return -1;
 	config->organisation = (enum organisation)organisation;
@@ -202,6 +205,13 @@ static int check_workload(const json_t *object, const struct dut_config *config,
 	if (workload != &workload_encap && json_object_get(object, "encapsulation"))
 		return node_fail(err, "dut.encapsulation", "is for workload encap; leave it out with %s",
 		                 workload_names[config->workload]);
+	if (workload != &workload_ipsec && json_object_get(object, "transform"))
+		return node_fail(err, "dut.transform", "is for workload ipsec; leave it out with %s",
+		                 workload_names[config->workload]);
+	if (workload == &workload_ipsec && config->routes < ROUTING_HOPS)
+		return node_fail(err, "dut.routes",
+		                 "ipsec decides by routes, so it needs at least %u, not %u", ROUTING_HOPS,
+		                 (unsigned int)config->routes);
 	return 0;
 }
 
@@ -277,12 +287,11 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 
 int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err)
 {
-	static const char *const keys[] = {"lcores",        "dispatchers",  "rx_port",    "tx_port",
-	                                   "organisation",  "ring_sync",    "ring_size",  "workload",
-	                                   "encapsulation", "frame",        "flows",      "routes",
-	                                   "burst",         "notification", "service",    "extra_cycles",
-	                                   "hiccup",        "longest",      "accounting", "sample_every",
-	                                   "lookups",       "tx_pool",      NULL};
+	static const char *const keys[] = {
+	        "lcores",     "dispatchers",  "rx_port",       "tx_port",      "organisation", "ring_sync",
+	        "ring_size",  "workload",     "encapsulation", "frame",        "flows",        "routes",
+	        "burst",      "notification", "service",       "extra_cycles", "hiccup",       "longest",
+	        "accounting", "sample_every", "lookups",       "tx_pool",      "transform",    NULL};
 
 	*config = (struct dut_config){
 	        .accounting = ACCOUNTING_SAMPLED,

@@ -38,6 +38,7 @@ struct dut_config {
 	unsigned int workload; /* index of workloads[] */
 	enum accounting accounting;
 	unsigned int encapsulation; /* enum encapsulation */
+	unsigned int transform;     /* enum esp_transform */
 	struct frame_sizes frame;
 	uint64_t flows;
 	uint64_t routes;

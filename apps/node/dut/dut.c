@@ -13,6 +13,7 @@
 #include "net_crossover.h"
 #include "loop/event.h"
 #include "ports/ports.h"
+#include "workload/encryptor.h"
 #include "workload/sender.h"
 #include "workload/workload.h"
 
@@ -33,6 +34,7 @@ static void drop_pollers(void)
 {
 	for (unsigned int i = 0; i < dut.n; i++) {
 		pmu_close(&dut.pollers[i]->pmu);
+		encryptor_free(dut.pollers[i]->encryptor);
 		sender_free(dut.pollers[i]->sender);
 		poller_free(dut.pollers[i]);
 	}
@@ -152,6 +154,8 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	p->tx_queue = (uint16_t)i;
 	p->delays.config = dut_config_delays(config) ? &config->delays : NULL;
 	p->loop = dut_config_loop(config);
+	encryptor_free(p->encryptor);
+	p->encryptor = NULL;
 	sender_free(p->sender);
 	p->sender = NULL;
 	switch (p->source) {
@@ -192,6 +196,7 @@ static int prepare_workload(const struct dut_config *config, struct poller *p, s
 	        .flows = (uint32_t)config->flows,
 	        .frame = config->frame,
 	        .encapsulation = (enum encapsulation)config->encapsulation,
+	        .transform = (enum esp_transform)config->transform,
 	        .tx_port = config->tx_port,
 	        .socket = (int)rte_lcore_to_socket_id(config->workers.lcores[0]),
 	};

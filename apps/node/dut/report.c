@@ -3,6 +3,7 @@
 #include "dut.h"
 #include "rings.h"
 #include "lcore.h"
+#include "workload/encryptor.h"
 
 static json_t *integer(uint64_t value)
 {
@@ -400,5 +401,7 @@ json_t *dut_report(bool running)
 
 	if (rings)
 		json_object_set_new(object, "rings", rings);
+	if (n > 0 && pollers[0]->encryptor)
+		json_object_set_new(object, "crypto_driver", json_string(encryptor_driver()));
 	return object;
 }

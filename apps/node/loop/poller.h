@@ -51,6 +51,7 @@ struct queue_lock {
 } __rte_cache_aligned;
 
 struct rte_ring;
+struct encryptor;
 struct sender;
 struct tunnel;
 struct poller;
@@ -83,6 +84,7 @@ struct poller {
 	uint32_t routes;  /* in lpm */
 	uint32_t lookups; /* of a packet in lpm */
 	const struct tunnel *tunnel;
+	struct encryptor *encryptor;
 	struct rte_ether_hdr rewrite; /* MAC addresses of routed packets */
 	struct account *account;      /* of the present stage */
 	int32_t packets_left;         /* packets until the TSC is looked at, besides the sweeps */

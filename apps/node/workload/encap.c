@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packet encapsulation (HyperPlane sections II-C and IV-A): every IPv4 packet enters a tunnel. */
-#include <rte_prefetch.h>
-
 #include "loop/loop.h"
+#include "prefetch.h"
 #include "tunnel.h"
 #include "workload.h"
-
-#define PREFETCH_AHEAD 4
 
 /* Not inlined: a call per burst does not show beside this work. */
 static __rte_noinline uint16_t process_encap(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	uint16_t kept = 0;
 
-	for (int i = 0; i < RTE_MIN(n, PREFETCH_AHEAD); i++)
-		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
+	prefetch_first(packets, n);
 	for (uint16_t i = 0; i < n; i++) {
-		if (i + PREFETCH_AHEAD < n)
-			rte_prefetch0(rte_pktmbuf_mtod(packets[i + PREFETCH_AHEAD], void *));
+		prefetch_ahead(packets, i, n);
 		if (likely(tunnel_enter(p->tunnel, packets[i])))
 			packets[kept++] = packets[i];
 		else

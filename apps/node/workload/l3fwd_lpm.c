@@ -6,19 +6,12 @@
  * Heavier work is further look-ups in the same table, in loops of their own. Each waits for the one before, as the stages of a
  * pipeline of tables do: the address is made from what was found, so that they neither overlap nor are left out.
  */
-#include <errno.h>
-
-#include <rte_errno.h>
-#include <rte_ip.h>
-#include <rte_prefetch.h>
-
 #include "ipv4.h"
 #include "loop/loop.h"
+#include "prefetch.h"
 #include "routes.h"
+#include "routing.h"
 #include "workload.h"
-
-#define PREFETCH_AHEAD 4
-#define NEXT_HOP       1
 
 #define MIX 2654435761u /* 2^32 / golden ratio, odd: spreads addresses over the table (Knuth 6.4) */
 
@@ -41,23 +34,13 @@ static __rte_always_inline bool route(const struct poller *p, struct rte_mbuf *p
 	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(ethernet + 1);
 	uint32_t next_hop;
 
-	if (unlikely(ethernet->ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) || ip->time_to_live <= 1))
+	if (unlikely(!routing_look_up(p->lpm, packet, &next_hop)))
 		return false;
-	const uint32_t address = rte_be_to_cpu_32(ip->dst_addr);
-
-	if (unlikely(rte_lpm_lookup(p->lpm, address, &next_hop)))
-		return false;
-	if (further && unlikely(!further_lookups(p, address, next_hop)))
+	if (further && unlikely(!further_lookups(p, rte_be_to_cpu_32(ip->dst_addr), next_hop)))
 		return false;
 	*ethernet = p->rewrite;
 	ipv4_decrement_ttl(ip);
 	return true;
-}
-
-static __rte_always_inline void prefetch(struct rte_mbuf **packets, uint16_t i, uint16_t n)
-{
-	if (i + PREFETCH_AHEAD < n)
-		rte_prefetch0(rte_pktmbuf_mtod(packets[i + PREFETCH_AHEAD], void *));
 }
 
 static __rte_always_inline uint16_t forward(struct poller *p, struct rte_mbuf **packets, uint16_t n,
@@ -65,10 +48,9 @@ static __rte_always_inline uint16_t forward(struct poller *p, struct rte_mbuf **
 {
 	uint16_t kept = 0;
 
-	for (int i = 0; i < RTE_MIN(n, PREFETCH_AHEAD); i++)
-		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
+	prefetch_first(packets, n);
 	for (uint16_t i = 0; i < n; i++) {
-		prefetch(packets, i, n);
+		prefetch_ahead(packets, i, n);
 		if (likely(route(p, packets[i], further)))
 			packets[kept++] = packets[i];
 		else
@@ -90,49 +72,11 @@ static __rte_always_inline uint16_t process_further(struct poller *p, struct rte
 WORKLOAD_LOOPS(loops_l3fwd_lpm, process_l3fwd, false);
 WORKLOAD_SAMPLED_LOOPS(loops_further, process_further, false);
 
-/* The table outlives configurations: building it takes longer than all the rest of a configure. */
-static struct {
-	struct rte_lpm *lpm;
-	uint32_t routes;
-	int socket;
-} table = {.socket = SOCKET_ID_ANY};
-
-static int add_routes(struct node_error *err)
-{
-	for (uint32_t i = 0; i < table.routes; i++) {
-		const int status = rte_lpm_add(table.lpm, route_prefix(i), ROUTE_PREFIX_BITS, NEXT_HOP);
-
-		if (status < 0)
-			return node_fail(err, "dut.routes", "rte_lpm_add of route %u: %s", i,
-			                 rte_strerror(-status));
-	}
-	return 0;
-}
-
-static int build_table(uint32_t routes, int socket, struct node_error *err)
-{
-	const struct rte_lpm_config config = {.max_rules = routes, .number_tbl8s = 1};
-
-	if (table.lpm && table.routes == routes && table.socket == socket)
-		return 0;
-	rte_lpm_free(table.lpm);
-	table.routes = routes;
-	table.socket = socket;
-	table.lpm = rte_lpm_create("pollscope", socket, &config);
-	if (!table.lpm)
-		return node_fail(err, "dut.workload", "rte_lpm_create: %s", rte_strerror(rte_errno));
-	if (add_routes(err) == 0)
-		return 0;
-	rte_lpm_free(table.lpm);
-	table.lpm = NULL;
-	return -1;
-}
-
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
-	if (build_table(spec->routes, spec->socket, err) < 0)
+	poller->lpm = routing_table(spec->routes, spec->socket, err);
+	if (!poller->lpm)
 		return -1;
-	poller->lpm = table.lpm;
 	poller->routes = spec->routes;
 	poller->lookups = spec->lookups;
 	return workload_next_hop(spec->tx_port, RTE_ETHER_TYPE_IPV4, &poller->rewrite, err);

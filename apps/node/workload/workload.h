@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "esp.h"
 #include "frame_sizes.h"
 #include "node_error.h"
 #include "loop/poller.h"
@@ -23,6 +24,7 @@ struct workload_spec {
 	const struct sender *pools_of; /* whose they are; NULL: this worker's */
 	struct frame_sizes frame;
 	enum encapsulation encapsulation;
+	enum esp_transform transform;
 	uint16_t tx_port; /* NO_PORT: none */
 	int socket;
 };

@@ -49,9 +49,24 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     chosen = [claim for claim in (load_claims() if claims is None else claims) if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
     return [
-        Verdict(claim, run.run_id, _finding(claim, run, table), differences(claim.paper, claim.row, run))
+        Verdict(
+            claim,
+            run.run_id,
+            _by_construction(claim, run, _finding(claim, run, table)),
+            differences(claim.paper, claim.row, run),
+            run.modelled,
+        )
         for claim in chosen
     ]
+
+
+def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
+    """A model whose costs come from the very row is no evidence for what is said of it."""
+    fitted = HostFacts(run.meta).fitted_rows
+    if finding.kind is not VerdictKind.AGREES or claim.row not in fitted:
+        return finding
+    text = f"The model's costs come from this row ({fitted[claim.row]})."
+    return replace(finding, kind=VerdictKind.CONSISTENT, sentence=f"{finding.sentence} {text}")
 
 
 def rows_of(run: RunFolder) -> list[str]:

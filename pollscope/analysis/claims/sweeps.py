@@ -25,7 +25,7 @@ from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import (
     CONFIDENCE,
     Estimate,
-    Line,
+    FittedLine,
     Trend,
     difference_p,
     line,
@@ -170,7 +170,9 @@ def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, _con
     return Finding(together(kinds), f"{metric.title}: {spread(numbers)}; {wanted}.", numbers)
 
 
-def _linear_kind(predicate: Linear, members: Sequence[PointValues], fitted: Line, explained: float) -> VerdictKind:
+def _linear_kind(
+    predicate: Linear, members: Sequence[PointValues], fitted: FittedLine, explained: float
+) -> VerdictKind:
     """A bend counts as one only if the line misses the mean of a level, intervals of all levels holding together."""
     if fitted.low <= 0:
         return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
@@ -185,11 +187,11 @@ def _meets(estimate: Estimate, value: float) -> bool:
     return estimate.low <= value <= estimate.high
 
 
-def _on_line(sample: PointValues, factor: str, fitted: Line) -> float:
+def _on_line(sample: PointValues, factor: str, fitted: FittedLine) -> float:
     return fitted.intercept + fitted.slope * float(sample.levels[factor])
 
 
-def _explained(members: Sequence[PointValues], factor: str, fitted: Line) -> float:
+def _explained(members: Sequence[PointValues], factor: str, fitted: FittedLine) -> float:
     """Share of the variance of the levels' means that the line explains; negative when their mean does better."""
     means = [sample.estimate.value for sample in members]
     middle = sum(means) / len(means)

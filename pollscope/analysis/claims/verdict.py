@@ -8,12 +8,15 @@ from typing import Any
 from pollscope.analysis.claims.model import OWN, Claim, TableClaim
 from pollscope.analysis.claims.reasons import reason
 
+MODELLED = "computed by a simulation; nothing was measured"
+
 
 class VerdictKind(StrEnum):
-    """The four verdicts."""
+    """The verdicts; a model agrees by construction with the rows that its costs were fitted to."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
+    CONSISTENT = "consistent by construction"
     INCONCLUSIVE = "inconclusive"
     NOT_MEASURABLE = "not measurable here"
 
@@ -43,12 +46,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim judged by one run, or a statement on a paper's table by that table (`run_id` then says so)."""
+    """A claim judged by one run, or a statement on a paper's table by that table (`run_id` then says so).
+
+    Attributes:
+        modelled: whether trials of the run were simulated instead of measured.
+    """
 
     claim: Claim | TableClaim
     run_id: str
     finding: Finding
     differs: list[str]
+    modelled: bool = False
 
     @property
     def kind(self) -> VerdictKind:
@@ -58,7 +66,7 @@ class Verdict:
     @property
     def why(self) -> str:
         """Of a claim that disagrees, the cause as far as an experiment has shown it, and where that stands."""
-        return reason(self.claim.row) if self.kind is VerdictKind.DISAGREES else ""
+        return reason(self.claim.row) if self.kind is VerdictKind.DISAGREES and not self.modelled else ""
 
     def text(self) -> str:
         """For a terminal: verdict, statement, sentence, how many trials are behind it, numbers."""
@@ -67,6 +75,7 @@ class Verdict:
             f"  source:  {self.claim.paper or 'pollscope'}, {self.claim.source}",
             f"  finding: {self.finding.sentence}",
         ]
+        lines += [f"  modelled: {MODELLED}"] if self.modelled else []
         lines += [f"  why:     {self.why}"] if self.why else []
         lines += [f"  trials:  {self.finding.trials}, {self.finding.flagged} flagged"] if self.finding.trials else []
         lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.finding.numbers]
@@ -89,4 +98,5 @@ class Verdict:
             "flagged": self.finding.flagged,
             "why": self.why,
             "differs": self.differs,
+            "modelled": self.modelled,
         }

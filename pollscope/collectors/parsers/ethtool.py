@@ -43,7 +43,8 @@ _HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
 _DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
 # not rx_64_bytes_phy, tx_1024_to_max_octets: packets of that size
 _BYTES = re.compile(r"(?:^|(?<!\d)(?<!max)[._ ])(?:bytes|octets|octetcount)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
-_GAUGES = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
+_PERCENT = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
+_LEVELS = {"conntrack_allowance_available"}  # ena: connections that may still be opened
 
 # normalised name -> names by driver, the first present wins. "port" counters come before "netdev" ones.
 _NORMALISED: dict[str, tuple[str, ...]] = {
@@ -192,8 +193,9 @@ def _place(name: str) -> tuple[str, SourceMetric]:
 
 
 def _metric(name: str) -> SourceMetric:
-    gauge = name in _GAUGES
-    return SourceMetric(name, "%" if gauge else _unit(name), Kind.GAUGE if gauge else Kind.COUNTER)
+    if name in _PERCENT:
+        return SourceMetric(name, "%", Kind.GAUGE)
+    return SourceMetric(name, _unit(name), Kind.GAUGE if name in _LEVELS else Kind.COUNTER)
 
 
 def _unit(name: str) -> str:

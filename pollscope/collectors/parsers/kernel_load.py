@@ -19,6 +19,8 @@ _STAT = {
     "procs_running": SourceMetric("running", "1", Kind.GAUGE),
     "procs_blocked": SourceMetric("blocked", "1", Kind.GAUGE),
 }
+# of proc(5), and of no use here: what came of each interrupt and softirq is in the files of their own
+_UNUSED = {"intr", "softirq", "btime", "page", "swap", "disk_io"}
 _CPU = re.compile(r"cpu(\d*)")
 _WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for the whole system
 _LIMIT = float(1 << 63)
@@ -49,6 +51,8 @@ def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             yield row(t_ns, "system", (_STAT[name],), (parse_cell(cells[0], wrapped=_LIMIT),))
         elif not found:
             raise origin.refuse(number, f"not /proc/stat: {text[:40]!r}", "record /proc/stat whole")
+        elif name and name not in _UNUSED:
+            origin.leave_out(number, f"no row of /proc/stat: {text[:40]!r}")
     if not found:
         raise origin.refuse(0, "no cpu line in it", "record /proc/stat whole")
 

@@ -22,6 +22,13 @@ from pollscope.collectors.parsing import (
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
 _LIMIT = float(1 << 63)
+_CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
+# What stands around the rows: which device it is, rulers, and what the asterisk means.
+_CONFIG_TITLE = re.compile(
+    r"Device #\d+:|-+|(?:Device type|Name|Description|Device|PCI device):.*|The '\*' shows.*|-[WI]-.*"
+)
+# RO: read only; *: the next boot's value differs. What is said below the table is not indented.
+_CONFIG_ROW = re.compile(r"(?:RO)?[ *]+([A-Za-z]\w{2,}(?:\[\d+\])?)(?:\s+(.*))", re.ASCII)
 _READABLE_UNITS = {
     "ns": ("s", 1e-9),
     "gb/s": ("B/s", 1e9 / 8),
@@ -66,7 +73,7 @@ def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     text = "\n".join(clean(line) for line in without_mark(lines, origin))
     first = text.find("{")
-    samples = _neohost_tables(text) if "|| Counter Name" in text else _neohost_documents(text, first, origin)
+    samples = _neohost_tables(text, origin) if "|| Counter Name" in text else _neohost_documents(text, first, origin)
     path, found = f"device:{origin.label}" if origin.label else "device", False
     for sample, entries in enumerate(samples):
         if entries:
@@ -91,17 +98,35 @@ def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[d
             return
         yield [*_entries(document, "counters", "counter"), *_entries(document, "analysis", "analysisAttribute")]
         start = text.find("{", end)
+    _leave_out_rest(text, end, origin)
 
 
-def _neohost_tables(text: str) -> Iterator[list[dict[str, Any]]]:
+def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]:
     """The two halves of every table; rows of the right one stand beside rows of the left one and mean others.
 
     || Level 0 MTT Cache Hit || 3,495,893 ||| PCIe Avg Latency || 800 [NS] ||
     """
+    number = 1 + text.partition("|| Counter Name")[0].count("\n")
     for table in text.split("|| Counter Name")[1:]:
-        rows = [half.split("||") for line in table.split("\n")[1:] for half in _halves(line)]
-        pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
-        yield [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
+        _, *lines = table.split("\n")
+        found = [row for line in lines for row in _table_rows(line)]
+        for offset, line in enumerate(lines, number + 1):
+            if not _table_rows(line) and not _is_title(line.strip()):
+                origin.leave_out(offset, f"no row of two values: {line.strip()[:60]!r}")
+        number += len(lines)
+        yield found
+
+
+def _is_title(line: str) -> bool:
+    """Whether a line is a ruler or the title of a group of rows, or blank."""
+    return not line.strip("=") or (line.startswith("||") and not any(map(str.isdigit, line)))
+
+
+def _table_rows(line: str) -> list[dict[str, Any]]:
+    """What the two halves of a line say."""
+    rows = [half.split("||") for half in _halves(line)]
+    pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
+    return [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
 
 
 def _halves(line: str) -> list[str]:
@@ -122,7 +147,10 @@ def _neohost_cell(entry: dict[str, Any]) -> tuple[SourceMetric, Value, str]:
     name = slug(entry["name"])
     text = str(entry.get("value", ""))
     text = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
-    unit, scale = _READABLE_UNITS.get(str(entry.get("units", "")).strip("[] ").lower(), ("1", 1))
+    printed = str(entry.get("units", "")).strip("[] ").lower()
+    if not printed and name == "chip_frequency":  # 429.9965 of a ConnectX-5: MHz, which the tool does not print
+        printed = "mhz"
+    unit, scale = _READABLE_UNITS.get(printed, ("1", 1))
     metric = SourceMetric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
     return metric, *scaled(parse_cell(text, wrapped=_LIMIT), scale)
 
@@ -132,7 +160,15 @@ def _json(lines: Iterable[str], origin: Origin) -> Any:
     start = text.find("{")
     if start < 0:
         raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
-    return _decoded(text, start, origin)[0]
+    document, end = _decoded(text, start, origin)
+    _leave_out_rest(text, end, origin)
+    return document
+
+
+def _leave_out_rest(text: str, end: int, origin: Origin) -> None:
+    """Counts what stands after the last document."""
+    if rest := text[end:].strip():
+        origin.leave_out(1 + text.count("\n", 0, end), f"no document: {rest[:60]!r}")
 
 
 def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
@@ -145,9 +181,9 @@ def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
 
 
 def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Rows `NAME VALUE` of every device of `mlxconfig -d DEVICE query` (with -e: NAME DEFAULT CURRENT NEXT; the current
-    value counts).
+    """Rows of every device of `mlxconfig -d DEVICE -e query`: a name, and its default, current and next boot's value.
 
+    What holds now is under NAME, what the next boot brings under NAME.next_boot; without -e mlxconfig prints only that.
     Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
 
     Raises:
@@ -155,23 +191,34 @@ def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     path = f"device:{origin.label}" if origin.label else "device"
     devices: dict[str, list[tuple[SourceMetric, Value, str]]] = {}
-    column, complaint = 1, ""
-    for _, text in numbered(lines, origin):
-        words = text.replace("*", " ").split()
-        if "Default" in words and "Current" in words:
-            column = 2
-        if words and words[0] == "RO":
-            words = words[1:]
-        if len(words) > column and re.fullmatch(r"[A-Z][A-Z0-9_]{2,}(?:\[\d+\])?", words[0]):
-            devices.setdefault(path, []).extend(_config_cells(words[0], words[column]))
-        elif len(words) == 2 and words[0] == "Device:" and not origin.label:
+    columns: list[str] = []
+    complaint = ""
+    for number, text in numbered(lines, origin):
+        words = text.split()
+        row = _CONFIG_ROW.fullmatch(text) if columns else None
+        if words[:1] == ["Configurations:"]:
+            columns = [slug(name) for name in _CONFIG_COLUMN.findall(text)]
+        elif words[:1] == ["Device:"] and len(words) == 2 and not origin.label:
             path = f"device:{words[1]}"
-        elif words and words[0] == "-E-":
+        elif words[:1] == ["-E-"]:
             complaint = f": {text.strip()[:120]}"
+        elif row and len(values := row[2].split()) == len(columns):
+            devices.setdefault(path, []).extend(_settings(row[1], dict(zip(columns, values, strict=True))))
+        elif columns and words and not _CONFIG_TITLE.fullmatch(text.strip()):
+            origin.leave_out(number, f"no row of {len(columns)} values: {text.strip()[:60]!r}")
     if not devices:
-        raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE query")
+        raise origin.refuse(1, f"no configuration row in it{complaint}", "record with: mlxconfig -d DEVICE -e query")
     for device, cells in devices.items():
         yield reading(origin.now(), device, cells)
+
+
+def _settings(name: str, values: dict[str, str]) -> Iterator[tuple[SourceMetric, Value, str]]:
+    if "current" in values:
+        yield from _config_cells(name, values["current"])
+    else:
+        yield SourceMetric(name, "", Kind.STATE), None, "mlxconfig printed no current value (option -e)"
+    if "next_boot" in values:
+        yield from _config_cells(f"{name}.next_boot", values["next_boot"])
 
 
 def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, str]]:
@@ -181,7 +228,7 @@ def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, s
         yield (
             SourceMetric(name, "", Kind.STATE),
             None,
-            f"an array: query {name}{text.removeprefix('Array')}",
+            f"an array: query {name.removesuffix('.next_boot')}{text.removeprefix('Array')}",
         )
     elif text == "N/A":
         yield SourceMetric(name, "", Kind.STATE), None, "mlxconfig: N/A"

@@ -56,9 +56,11 @@ _NAMES = {
 }
 # columns that every turbostat has under one of these names: they tell a header from the text in front of it
 _KNOWN = re.compile(
-    r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|C\d\w*%?|POLL%?|CPU%c\d+|Pkg?%pc\d+|CoreTmp|CoreThr|PkgTmp|"
+    r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|(?:C\d\w*|POLL)[-+%]?|CPU%c\d+|Pkg?%pc\d+|UMHz\d\S*|CoreTmp|CoreThr|PkgTmp|"
     r"(?:Pkg|Cor|GFX|RAM|Sys)(?:Watt|_J)|(?:PKG|RAM)_%|(?:LLC|L2)(?:[kM]RPS|%hit)|(?:Mod|Die)%c\d+"
 )
+# --Summary prints one header for all samples, --show without CPU one for all CPUs of a sample: the rows look the same
+_NAMELESS = "record with --show CPU,COLUMN,..., or with --Summary --header_iterations 1"
 _NAME = re.compile(r"[A-Za-z]\S*")
 # Residencies may exceed 100 % by rounding; a share far above is an overflow (PKG_% of 894601.29 was seen).
 _MOST_PERCENT = 110.0
@@ -70,25 +72,37 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Reads tab-separated output (or output aligned with blanks).
 
     Raises:
-        ParseError: no header, a header in which two names ran together, or a row longer than its header.
+        ParseError: no header, a header in which two names ran together, a row longer than its header, several rows
+            that name no CPU under one header, or no row that is understood.
     """
     table: _Table | None = None
-    sample, t_ns = -1, None
+    sample, t_ns, rows, found = -1, None, 0, False
     for number, text in numbered(lines, origin):
-        cells = list(map(str.strip, text.split("\t"))) if "\t" in text else text.split()
+        cells = _cells(text)
         if _is_header(cells):
             if table is None or cells != table.header:
                 table = _table(_checked_header(cells, number, origin))
-            sample += 1
+            sample, rows = sample + 1, 0
             t_ns = origin.now(None, sample)
         elif table is not None and table.is_row(cells):
-            yield from _row(table, cells, t_ns, number, origin)
+            rows += 1
+            readings = list(_row(table, cells, t_ns, number, origin))
+            if table.first is None and rows > 1:
+                raise origin.refuse(number, "several rows under one header, and none names its CPU", _NAMELESS)
+            found = found or bool(readings)
+            yield from readings
         elif table is None and (failure := recognise_failure(text)):
             raise origin.refuse(number, *failure)
         elif table is not None and text.strip():
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
-    if table is None:
-        raise origin.refuse(0, "no turbostat header in it", "record with: turbostat -q -i 1 -o FILE")
+    if not found:
+        what = "no row below its header is understood" if table else "no turbostat header in it"
+        raise origin.refuse(0, what, "record with: turbostat -q -i 1 -o FILE")
+
+
+def _cells(text: str) -> list[str]:
+    """The cells of a line; turbostat of 2017 and before puts a tab in front of header and rows."""
+    return list(map(str.strip, text.removeprefix("\t").split("\t"))) if "\t" in text else text.split()
 
 
 def _is_header(cells: list[str]) -> bool:

@@ -2,7 +2,6 @@
 """The collector of DPDK's telemetry socket (version 2): a SOCK_SEQPACKET socket, a request a packet."""
 
 import json
-import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from pollscope.base.errors import HostError
 from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import dpdk_telemetry
 from pollscope.collectors.polling import PollingCollector
+from pollscope.host.eal_folders import runtime_folder
 
 _TIMEOUT_S = 2.0
 
@@ -23,16 +23,16 @@ class DpdkTelemetry(PollingCollector):
     notes = "counter (socket v2); one application: choose it by `file_prefix`"
     parser = staticmethod(dpdk_telemetry.parse)
 
-    def __init__(self, file_prefix: str = "", runtime: Path | None = None) -> None:
+    def __init__(self, file_prefix: str = "") -> None:
         super().__init__()
-        self._prefix, self._runtime = file_prefix, runtime or _runtime_folder()
+        self._prefix, self._runtime = file_prefix, runtime_folder()
         self._connection: socket.socket | None = None
         self._limit = 16384
 
     def _sockets(self) -> list[Path]:
         """`:1` and so on are instances with --in-memory under the same prefix."""
         pattern = f"{self._prefix or '*'}/dpdk_telemetry.v2*"
-        return [path for path in sorted((self._runtime / "dpdk").glob(pattern)) if _answers(path)]
+        return [path for path in sorted(self._runtime.glob(pattern)) if _answers(path)]
 
     def probe(self) -> ProbeResult:
         found = self._sockets()
@@ -78,11 +78,6 @@ class DpdkTelemetry(PollingCollector):
         if not reply:
             raise OSError("the application closed the telemetry socket")
         return reply
-
-
-def _runtime_folder() -> Path:
-    """EAL's choice: /var/run for root, otherwise $XDG_RUNTIME_DIR or /tmp."""
-    return Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp") if os.geteuid() else "/var/run")
 
 
 def _connect(path: Path) -> socket.socket:

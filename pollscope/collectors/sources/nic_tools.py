@@ -31,7 +31,7 @@ class MlxConfig(PollingCollector):
     """Firmware settings such as LOG_MAX_OUTSTANDING_WQE, PCI_WR_ORDERING, CQE_COMPRESSION."""
 
     name, summary = "mlxconfig", "firmware settings of NVIDIA/Mellanox NICs"
-    notes = "state; mlxconfig or mstconfig"
+    notes = "state; mlxconfig or mstconfig; what holds now, and as `….next_boot` what the next boot brings"
     parser = staticmethod(nic_tools.parse_mlxconfig)
     once = True
 
@@ -48,7 +48,7 @@ class MlxConfig(PollingCollector):
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
         for device in mellanox_devices():
-            yield device, ask([self._tool() or "mlxconfig", "-d", device, "query"])
+            yield device, ask([self._tool() or "mlxconfig", "-d", device, "-e", "query"])
 
 
 class NeoHost(PollingCollector):

@@ -112,7 +112,7 @@ class PcmPower(PcmCollector):
 
     name = binary = "pcm-power"
     summary = "energy and power states per socket and channel"
-    notes = "per interval; text only"
+    notes = "per interval; text with or without units, CSV; a die's `limited_by_…` is 1 where that throttled it"
     parser = staticmethod(power.parse)
 
     def arguments(self, interval_ns: int) -> Sequence[str]:

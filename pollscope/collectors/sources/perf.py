@@ -27,7 +27,7 @@ class Perf(ToolCollector):
     binary, package = "perf", "linux-perf"
     notes = (
         "per interval; `EVENT.running_share` below 1: multiplexed and scaled; every aggregation; cgroups are "
-        "`…/cgroup:NAME`; the metrics of `--metric-only` are gauges under perf's names; totals (`--summary`) "
+        "`…/cgroup:NAME`; metrics (`--metric-only`, `-M`) are gauges under perf's names; totals (`--summary`) "
         "are left out"
     )
     parser = staticmethod(stat.parse)

@@ -16,8 +16,8 @@ class Turbostat(ToolCollector):
     name, summary = "turbostat", "turbostat: frequency, C-states, power, throttling"
     binary, package = "turbostat", "linux-cpupower"
     notes = (
-        "gauge; Busy% and IPC of a spinning core say nothing about its load; any columns (`--show`), "
-        "`--Summary`, dies (`socket0/die1/core3`)"
+        "gauge; Busy% and IPC of a spinning core say nothing about its load; any columns beside CPU "
+        "(`--show`), `--Summary` of one row a header, dies (`socket0/die1/core3`)"
     )
     parser = staticmethod(turbostat.parse)
 

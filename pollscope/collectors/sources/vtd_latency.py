@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Invalidation latency histograms of the Intel IOMMU: debugfs `iommu/intel/dmar_perf_latency`.
 
-They time invalidations (iotlb, devtlb, iec, svm_prq), not lookups. Counting is switched on by writing to the file,
-which this collector does not do (it changes the host): it reads what somebody switched on.
+They time invalidations (iotlb, devtlb, iec, svm_prq), not lookups. The knob vtd_latency switches them on: this
+collector does not change the host.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class VtdLatency(PollingCollector):
     """Reads the histograms."""
 
     name, summary = "vtd-latency", "invalidation latency of the Intel IOMMU (debugfs)"
-    notes = "counter; read only: somebody else switches it on"
+    notes = "counter; the knob `vtd_latency` switches it on"
     parser = staticmethod(vtd_latency.parse)
 
     def probe(self) -> ProbeResult:

@@ -3,7 +3,7 @@
 
 import math
 
-from pollscope.base.names import SEND_NOTHING
+from pollscope.base.names import DROP_ON_PURPOSE
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, nonzero, timed_parts
 from pollscope.metrics.steady import warm_up
@@ -65,7 +65,7 @@ def _burst_mean(trial: TrialFacts) -> float:
 
 
 def _sampled_gap_share(trial: TrialFacts) -> float:
-    if trial.is_of_before_slices:
+    if trial.has_classes:
         gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
         return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
     gaps = trial.dut_sum("slices", "left_out_cycles")
@@ -74,14 +74,14 @@ def _sampled_gap_share(trial: TrialFacts) -> float:
 
 def _busy_cycles_testpmd(trial: TrialFacts) -> float:
     """Calls that returned packets, stamp to stamp, as testpmd books them."""
-    if trial.is_of_before_slices:
+    if trial.has_classes:
         return trial.dut_sum("busy_cycles_testpmd")
     return sum(sum(timed_parts(lcore).values()) for lcore in trial.lcores)
 
 
 def _tax_share_testpmd(trial: TrialFacts) -> float:
     busy = _busy_cycles_testpmd(trial) / trial.total_cycles
-    if busy > 1 and not trial.is_of_before_slices:
+    if busy > 1 and not trial.has_classes:
         raise NotMeasured(
             f"timed one by one visits take {100 * busy:.1f} % of the window, because they overlap in the loop"
         )
@@ -89,7 +89,7 @@ def _tax_share_testpmd(trial: TrialFacts) -> float:
 
 
 def _idle_iteration_cycles(trial: TrialFacts) -> float:
-    if trial.is_of_before_slices:
+    if trial.has_classes:
         return trial.dut_sum("idle_iteration_cycles")
     return sum(one.idle_iterations for one in trial.accounts)
 
@@ -115,15 +115,15 @@ def _misfit_share(trial: TrialFacts) -> float:
 
 def _tax_share_running(trial: TrialFacts) -> float:
     """An old record's estimates could overlap by parts of a per cent on a busy core."""
-    if trial.is_of_before_slices:
+    if trial.has_classes:
         return max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles)
     tax = sum(trial.cycles[name] for name in TAX_CLASSES) - trial.interrupted_cycles
     return tax / trial.running_cycles
 
 
 def moved_counter(trial: TrialFacts) -> str:
-    """Which packets count as moved: those sent, unless the workload sends none."""
-    return "rx_packets" if trial.part("config", "dut", "workload").text() in SEND_NOTHING else "tx_packets"
+    """Which packets count as moved: those sent, unless the workload drops some or all on purpose."""
+    return "rx_packets" if trial.part("config", "dut", "workload").text() in DROP_ON_PURPOSE else "tx_packets"
 
 
 def _moved_pps(trial: TrialFacts) -> float:

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from pollscope.base.names import SEND_NOTHING
+from pollscope.base.names import DROP_ON_PURPOSE, SEND_NOTHING
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NotMeasured, Part, TrialFacts, at, nonzero, positive
 
@@ -30,9 +30,20 @@ def require_receiver(trial: TrialFacts) -> None:
     generator = trial.part("config", "gen").value
     if isinstance(generator, Mapping) and generator.get("rx_port") is None:
         raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
-    dut = trial.part("config", "dut").value
-    if isinstance(dut, Mapping) and dut.get("workload") in SEND_NOTHING:
+    if _workload(trial) in SEND_NOTHING:
         raise NotMeasured("the workload drops every packet on purpose")
+
+
+def _require_answers(trial: TrialFacts) -> None:
+    """Raises NotMeasured when a packet that does not come back need not be lost."""
+    require_receiver(trial)
+    if _workload(trial) in DROP_ON_PURPOSE:
+        raise NotMeasured("the workload drops some packets on purpose")
+
+
+def _workload(trial: TrialFacts) -> object:
+    dut = trial.part("config", "dut").value
+    return dut.get("workload") if isinstance(dut, Mapping) else None
 
 
 def _first_copies(trial: TrialFacts) -> float:
@@ -64,20 +75,20 @@ def _generator_gap_longest_ns(trial: TrialFacts) -> float:
 
 
 def _loss_share(trial: TrialFacts) -> float:
-    require_receiver(trial)
+    _require_answers(trial)
     sent = nonzero(trial.gen_sum("total", "sent"), "the generator sent nothing")
     return 1 - (trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")) / sent
 
 
 def _lossy_flows_share(trial: TrialFacts) -> float:
-    require_receiver(trial)
+    _require_answers(trial)
     return trial.gen_sum("sequence", "flows", "lossy") / nonzero(
         trial.gen_sum("sequence", "flows", "sent"), "the generator sent nothing"
     )
 
 
 def _worst_flow_loss_share(trial: TrialFacts) -> float:
-    require_receiver(trial)
+    _require_answers(trial)
     return max(_worst_loss(lcore["sequence"]["flows"]) for lcore in trial.generators)
 
 

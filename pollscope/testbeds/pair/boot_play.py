@@ -13,7 +13,7 @@ from pollscope.testbeds.pair.ssh import Remote
 
 
 def boot_modes(config: PairConfig, file: Path, name: str) -> dict[str, BootMode]:
-    """End of a pair whose knobs are turned -> how its mode is set; empty when the pair's file names no inventory.
+    """Host of a pair whose knobs are turned -> how its mode is set; empty when the pair's file names no inventory.
 
     Args:
         config: of the pair.
@@ -28,7 +28,7 @@ def boot_modes(config: PairConfig, file: Path, name: str) -> dict[str, BootMode]
     inventory = load_inventory(file.parent / config.inventory)
     pair = _pair(inventory, name)
     hosts = {"dut": (pair.dut, config.dut.ssh), "generator": (pair.generator, config.generator.ssh)}
-    return {end: _mode(inventory, *hosts[end], f"{file.stem}-{name}-{end}") for end in config.knobs}
+    return {host: _mode(inventory, *hosts[host], f"{file.stem}-{name}-{host}") for host in config.knobs}
 
 
 def _pair(inventory: Inventory, name: str) -> Pair:

@@ -11,7 +11,7 @@ from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.node.client import NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import ssh_command
 
 # Parameters that choose the CPUs, and those that say whether the host has what the co-runner needs.
@@ -31,11 +31,11 @@ class DutCorunners:
     """Asks the agent of the DUT's host, once for each combination.
 
     Args:
-        end: the DUT's host.
+        host: the DUT's host.
     """
 
-    def __init__(self, end: End) -> None:
-        self._end = end
+    def __init__(self, host: RemoteHost) -> None:
+        self._host = host
         self._answers: dict[str, _Answer] = {}
         self._program = ""
         self._placed: tuple[CorunnerCpus, int] | None = None  # for which connection the agent stepped aside
@@ -55,28 +55,29 @@ class DutCorunners:
         """
         answer = self._answer(params)
         if answer.refusal:
-            raise HostError(answer.refusal, str(self._end))
+            raise HostError(answer.refusal, str(self._host))
         cpus, self._program = answer.cpus, answer.program
-        if self._placed != (cpus, self._end.connection):
+        if self._placed != (cpus, self._host.connection):
             # The first one is what is disturbed where no other CPU is left (pollscope.host.placement).
-            self._end.ask("aside", cpus=[*cpus.cpus, *self._end.host.cpus])
-            self._placed = cpus, self._end.connection
-        self._end.collector_options = {} if cpus.corunner is None else {"perf-corunner": {"cpus": [cpus.corunner]}}
+            self._host.ask("aside", cpus=[*cpus.cpus, *self._host.config.cpus])
+            self._placed = cpus, self._host.connection
+        self._host.collector_options = {} if cpus.corunner is None else {"perf-corunner": {"cpus": [cpus.corunner]}}
         return cpus
 
     def leave(self) -> None:
         """Nothing runs beside the DUT from now on."""
-        self._end.collector_options = {}
+        self._host.collector_options = {}
 
     def start(self, log: Path) -> NodeClient:
         """Starts `pollscope-corunner` there, after `place`."""
-        return NodeClient(ssh_command(self._end.host.ssh, [self._program]), log, "the co-runner")
+        return NodeClient(ssh_command(self._host.config.ssh, [self._program]), log, "the co-runner")
 
     def _answer(self, params: Parameters) -> _Answer:
-        asked, dut = {name: getattr(params, name) for name in _ASKED}, self._end.host.cpus[: lcores.dut_lcores(params)]
+        asked = {name: getattr(params, name) for name in _ASKED}
+        dut = self._host.config.cpus[: lcores.dut_lcores(params)]
         key = repr((asked, dut))
         if key not in self._answers:
-            reply = self._end.ask("corunners", params=asked, dut=list(dut))
+            reply = self._host.ask("corunners", params=asked, dut=list(dut))
             self._answers[key] = _answer(reply)
         return self._answers[key]
 

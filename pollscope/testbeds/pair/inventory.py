@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from ruamel.yaml import YAML
 
 from pollscope.base import document as documents
-from pollscope.base.errors import HostError, UsageError
-from pollscope.base.paths import CHECKOUT
+from pollscope.base.errors import UsageError
+from pollscope.base.paths import CHECKOUT, of_checkout
 from pollscope.spec.checks import did_you_mean, plain_message
 
 PLAYBOOKS = CHECKOUT / "playbooks"
@@ -181,11 +181,9 @@ def roles() -> Mapping[str, Mapping[str, Any]]:
     """Role -> its options, as its meta/argument_specs.yml declares them.
 
     Raises:
-        HostError: this is no checkout.
+        HostError: this is a wheel.
     """
-    files = sorted(PLAYBOOKS.glob("roles/*/meta/argument_specs.yml"))
-    if not files:
-        raise HostError("the playbooks are not there", str(PLAYBOOKS), "use a checkout of pollscope, not a wheel")
+    files = sorted(of_checkout("playbooks/roles").glob("*/meta/argument_specs.yml"))
     reader = YAML(typ="safe")
     return {path.parent.parent.name: reader.load(path)["argument_specs"]["main"]["options"] for path in files}
 

@@ -11,7 +11,7 @@ from pollscope.knobs import Holding, LeftBehind, RestoreResult
 from pollscope.testbeds.base import HostAway
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_mode import BootMode
-from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.remote_host import RemoteHost
 
 # The agent of a lost connection needs a moment to notice, to restore and to release the lock.
 REOPEN_LIMIT_S, REOPEN_PAUSE_S = 16.0, 2.0
@@ -27,7 +27,7 @@ class PairKnobs(Holding):
     Args:
         what: who is at work, for the message that another one gets.
         lock: of the pair, on this host.
-        ends: both hosts.
+        hosts: both hosts.
         turned: names of those whose knobs are turned.
         restore_first: see KnobSession.
         modes: name of a host -> how the mode of its IOMMU is set; without one it is a knob that can only be read.
@@ -39,13 +39,13 @@ class PairKnobs(Holding):
         self,
         what: str,
         lock: HostLock,
-        ends: Sequence[End],
+        hosts: Sequence[RemoteHost],
         turned: Sequence[str],
         restore_first: bool,
         modes: Mapping[str, BootMode],
     ) -> None:
-        self._what, self.lock, self._ends, self._restore_first = what, lock, list(ends), restore_first
-        self._turned, self._modes = [end for end in ends if end.name in turned], modes
+        self._what, self.lock, self._hosts, self._restore_first = what, lock, list(hosts), restore_first
+        self._turned, self._modes = [host for host in hosts if host.name in turned], modes
         self._wanted: dict[str, object] = {}
         self._open: dict[str, int] = {}  # host -> number of the connection that holds it
         self.restored_first: list[RestoreResult] = []
@@ -53,10 +53,10 @@ class PairKnobs(Holding):
     def begin(self) -> None:
         """Takes both hosts, which restores what an ended run left there."""
         try:
-            for end in self._ends:
-                if end.has_agent():
-                    self.restored_first += self._take(end, self._restore_first)
-                    self.restored_first += self._restore_left_mode(end)
+            for host in self._hosts:
+                if host.has_agent():
+                    self.restored_first += self._take(host, self._restore_first)
+                    self.restored_first += self._restore_left_mode(host)
         except BaseException:
             self._close()
             raise
@@ -68,30 +68,30 @@ class PairKnobs(Holding):
         finally:
             self._close()
 
-    def _restore_left_mode(self, end: End) -> list[RestoreResult]:
+    def _restore_left_mode(self, host: RemoteHost) -> list[RestoreResult]:
         """Restores the mode of the IOMMU that an ended run left, or refuses to start."""
-        left = end.ask("boot_note")["note"]
+        left = host.ask("boot_note")["note"]
         if not left:
             return []
         what = f"{left} did not restore: {boot_mode.KNOB}"
-        if end.name not in self._modes:
-            raise LeftBehind(what, str(end), "start with --restore-first and a testbed file that names the inventory")
+        if host.name not in self._modes:
+            raise LeftBehind(what, str(host), "start with --restore-first and a testbed file that names the inventory")
         if not self._restore_first:
-            raise LeftBehind(what, str(end), "start with --restore-first")
-        result = self._restore_mode(end)
+            raise LeftBehind(what, str(host), "start with --restore-first")
+        result = self._restore_mode(host)
         if not result.restored:
-            raise LeftBehind(str(result), str(end))
+            raise LeftBehind(str(result), str(host))
         return [result]
 
-    def _take(self, end: End, restore_first: bool) -> list[RestoreResult]:
-        reply = end.ask("knobs_open", what=self._what, restore_first=restore_first, **end.host.knob_place())
-        self._open[end.name] = end.connection
-        return _results(end, reply["restored"])
+    def _take(self, host: RemoteHost, restore_first: bool) -> list[RestoreResult]:
+        reply = host.ask("knobs_open", what=self._what, restore_first=restore_first, **host.config.knob_place())
+        self._open[host.name] = host.connection
+        return _results(host, reply["restored"])
 
     def _close(self) -> None:
-        for end in self._ends:
-            end.close()
-            end.holds_knobs = False
+        for host in self._hosts:
+            host.close()
+            host.holds_knobs = False
         self._open.clear()
 
     def apply(self, settings: Mapping[str, object]) -> list[object]:
@@ -100,128 +100,128 @@ class PairKnobs(Holding):
         Raises:
             UsageError: no such knob or value. HostError: a host does not take it. HostAway: it does not answer.
         """
-        for end in self._ends:
-            if self._lost(end):
-                self._retake(end)
+        for host in self._hosts:
+            if self._lost(host):
+                self._retake(host)
         played = {key: value for key, value in settings.items() if self._modes and key == boot_mode.KNOB}
         others = {key: value for key, value in settings.items() if key not in played}
         for value in played.values():
             self._set_modes(str(value))
         self._wanted |= others
-        for end in self._turned if others else []:
-            self._require_agent(end)
-            end.holds_knobs = True
-            end.ask("knobs_apply", settings=others)
+        for host in self._turned if others else []:
+            self._require_agent(host)
+            host.holds_knobs = True
+            host.ask("knobs_apply", settings=others)
         return []
 
-    def _require_agent(self, end: End) -> None:
-        if reason := end.absence():
+    def _require_agent(self, host: RemoteHost) -> None:
+        if reason := host.absence():
             raise HostError(f"its knobs cannot be turned: {reason}")
 
     def _set_modes(self, value: str) -> None:
         """The mode of the IOMMU, on each host that has another one."""
-        for end in self._turned:
-            mode = self._modes[end.name]
+        for host in self._turned:
+            mode = self._modes[host.name]
             if not mode.needs_play(value):
                 continue
-            self._require_agent(end)
-            end.ask("write_boot_note", what=self._what)
+            self._require_agent(host)
+            host.ask("write_boot_note", what=self._what)
             try:
-                self._play(end, partial(mode.set, value))
+                self._play(host, partial(mode.set, value))
             except HostAway:
                 raise
             except HostError as error:
                 mode.refuse(value, error)
                 raise
 
-    def _play(self, end: End, play: Callable[[], None]) -> None:
+    def _play(self, host: RemoteHost, play: Callable[[], None]) -> None:
         """Releases a host for a play that reboots it, and takes it again.
 
         Raises:
             HostAway: it does not answer any more. HostError: the play failed, and the host is there.
         """
         failed: HostError | None = None
-        self._release(end)
+        self._release(host)
         try:
             play()
         except HostError as error:
             failed = error
         try:
-            self._retake(end)
+            self._retake(host)
         except HostAway as away:
-            raise HostAway(str(failed), str(end), away.what) if failed else away from failed
+            raise HostAway(str(failed), str(host), away.what) if failed else away from failed
         if failed:
             raise failed
 
-    def _release(self, end: End) -> None:
-        problems = [str(each) for each in self._restored(end) if not each.restored]
+    def _release(self, host: RemoteHost) -> None:
+        problems = [str(each) for each in self._restored(host) if not each.restored]
         if problems:
-            raise HostError(f"not rebooted: {'; '.join(problems)}", str(end))
-        end.close()
-        end.holds_knobs = False
-        del self._open[end.name]
+            raise HostError(f"not rebooted: {'; '.join(problems)}", str(host))
+        host.close()
+        host.holds_knobs = False
+        del self._open[host.name]
 
-    def _lost(self, end: End) -> bool:
-        return end.name in self._open and end.connection != self._open[end.name]
+    def _lost(self, host: RemoteHost) -> bool:
+        return host.name in self._open and host.connection != self._open[host.name]
 
-    def _retake(self, end: End) -> list[RestoreResult]:
+    def _retake(self, host: RemoteHost) -> list[RestoreResult]:
         deadline = time.monotonic() + REOPEN_LIMIT_S
         while True:
             try:
-                results = self._take(end, restore_first=True)
+                results = self._take(host, restore_first=True)
                 break
             except HostError as error:
                 if time.monotonic() > deadline:
-                    self._open.pop(end.name, None)
+                    self._open.pop(host.name, None)
                     raise HostAway(error.what, error.where, error.remedy) from error
             time.sleep(REOPEN_PAUSE_S)
-        if self._wanted and end in self._turned:
-            end.holds_knobs = True
-            end.ask("knobs_apply", settings=self._wanted)
+        if self._wanted and host in self._turned:
+            host.holds_knobs = True
+            host.ask("knobs_apply", settings=self._wanted)
         return results
 
     def restore(self) -> list[RestoreResult]:
         """Restores what was set so far on both hosts."""
         self._wanted = {}
-        for end in self._ends:
-            end.holds_knobs = False
-        results = [each for end in self._ends if end.name in self._open for each in self._restored(end)]
-        changed = [end for end in self._turned if end.name in self._modes and self._modes[end.name].changed]
-        return results + [self._restore_mode(end) for end in changed]
+        for host in self._hosts:
+            host.holds_knobs = False
+        results = [each for host in self._hosts if host.name in self._open for each in self._restored(host)]
+        changed = [host for host in self._turned if host.name in self._modes and self._modes[host.name].changed]
+        return results + [self._restore_mode(host) for host in changed]
 
-    def _restore_mode(self, end: End) -> RestoreResult:
+    def _restore_mode(self, host: RemoteHost) -> RestoreResult:
         try:
-            if end.name not in self._open:  # it did not answer, or the play was interrupted
-                self._take(end, restore_first=True)
-            self._play(end, self._modes[end.name].restore)
-            end.ask("remove_boot_note")
+            if host.name not in self._open:  # it did not answer, or the play was interrupted
+                self._take(host, restore_first=True)
+            self._play(host, self._modes[host.name].restore)
+            host.ask("remove_boot_note")
         except HostError as error:
             left = f"not restored, which the next run does with --restore-first: {error}"
-            return RestoreResult(boot_mode.KNOB, end.name, False, left)
-        return RestoreResult(boot_mode.KNOB, end.name, True, "as the inventory has it again")
+            return RestoreResult(boot_mode.KNOB, host.name, False, left)
+        return RestoreResult(boot_mode.KNOB, host.name, True, "as the inventory has it again")
 
-    def _restored(self, end: End) -> list[RestoreResult]:
+    def _restored(self, host: RemoteHost) -> list[RestoreResult]:
         try:
-            if self._lost(end):
-                return self._retake(end)
-            return _results(end, end.ask("knobs_restore")["results"])
+            if self._lost(host):
+                return self._retake(host)
+            return _results(host, host.ask("knobs_restore")["results"])
         except HostError as error:
-            return [RestoreResult("all", end.name, False, f"not known to be restored: {error}")]
+            return [RestoreResult("all", host.name, False, f"not known to be restored: {error}")]
 
     def snapshot(self) -> dict[str, dict[str, str]]:
         """Knob -> HOST/TARGET -> value, of the hosts whose knobs are turned."""
         found: dict[str, dict[str, str]] = {}
-        for end in self._turned:
-            if end.name not in self._open or self._lost(end):
-                found.setdefault("all", {})[end.name] = f"absent: {end.absence() or 'the connection was lost'}"
+        for host in self._turned:
+            if host.name not in self._open or self._lost(host):
+                found.setdefault("all", {})[host.name] = f"absent: {host.absence() or 'the connection was lost'}"
                 continue
-            for knob, values in end.ask("knobs_snapshot")["knobs"].items():
-                found.setdefault(knob, {}).update({f"{end.name}/{target}": value for target, value in values.items()})
+            for knob, values in host.ask("knobs_snapshot")["knobs"].items():
+                found.setdefault(knob, {}).update({f"{host.name}/{target}": value for target, value in values.items()})
         return found
 
 
-def _results(end: End, found: Sequence[Mapping[str, object]]) -> list[RestoreResult]:
+def _results(host: RemoteHost, found: Sequence[Mapping[str, object]]) -> list[RestoreResult]:
     return [
-        RestoreResult(str(each["knob"]), f"{end.name}/{each['target']}", bool(each["restored"]), str(each["text"]))
+        RestoreResult(str(each["knob"]), f"{host.name}/{each['target']}", bool(each["restored"]), str(each["text"]))
         for each in found
     ]

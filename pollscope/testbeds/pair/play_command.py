@@ -4,6 +4,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from getpass import getpass
 from pathlib import Path
 
 from pollscope.base.errors import ExitCode, PollscopeError
@@ -19,13 +20,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-e", dest="variables", metavar="KEY=VALUE", action="append", default=[], help="a variable")
     parser.add_argument("--check", action="store_true", help="say what would change, change nothing")
     parser.add_argument("--limit", metavar="HOST", help="only this host")
+    parser.add_argument("-K", "--ask-become-pass", action="store_true", help="ask for the password of sudo there")
     given = parser.parse_args(arguments)
     options = [*(["--check"] if given.check else []), *(["--limit", given.limit] if given.limit else [])]
     try:
         pairs = [each.partition("=") for each in given.variables]
-        result = run_play(
-            given.name, load_inventory(given.inventory), {key: value for key, _, value in pairs}, options=options
-        )
+        inventory = load_inventory(given.inventory)
+        password = getpass("password of sudo on the hosts: ") if given.ask_become_pass else None
+        variables = {key: value for key, _, value in pairs}
+        result = run_play(given.name, inventory, variables, options=options, become_password=password)
     except PlayFailed as failed:
         for host, reason in failed.reasons.items():
             print(f"pollscope: {host}: {reason}", file=sys.stderr)
@@ -33,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PollscopeError as error:
         print(f"pollscope: {' '.join(str(error).split())}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError):
         print("pollscope: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     print("\n".join(result.changes) or "nothing to change")

@@ -21,6 +21,7 @@ _REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "iommu": {"mode": ("off", "pt", "lazy", "strict", "default")},
     "ddio": {"state": ("on", "off")},
 }
+_HOST_KEYS = "ANSIBLE_HOST_KEY_CHECKING"
 _REMEDIES = (
     ("Permission denied", "is the key right, and in the host's authorized_keys?"),
     ("Host key verification failed", "put the host's key into known_hosts"),
@@ -64,6 +65,7 @@ def run_play(
     variables: Mapping[str, str] | None = None,
     *,
     options: Sequence[str] = (),
+    become_password: str | None = None,
     log: Path | None = None,
 ) -> PlayResult:
     """Runs a play to its end.
@@ -73,19 +75,24 @@ def run_play(
         inventory: of `load_inventory`.
         variables: extra variables (`mode` of iommu, `state` of ddio).
         options: more words for ansible-playbook.
+        become_password: of the users on the hosts, for their sudo; goes through a pipe.
         log: file for all of Ansible's own output; default: .cache/plays/NAME.log of the checkout.
 
     Raises:
-        UsageError: no such play, or a variable that it needs is missing or wrong.
+        UsageError: no such play, a variable that it needs is missing or wrong, or the environment switches the check of
+            host keys off.
         PlayFailed: on at least one host; what a failed role changed there is restored.
     """
     given = dict(variables or {})
     _check(name, given)
+    _check_environment()
     log = log or PLAYBOOKS.parent / ".cache/plays" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
         events = Path(folder) / "events"
-        code = _ansible(name, inventory, given, options, events, log)
+        if become_password is not None:
+            options = [*options, "--become-password-file", "-"]
+        code = _ansible(name, inventory, given, options, become_password, events, log)
         records = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
     return _result(name, code, records, log)
 
@@ -99,8 +106,22 @@ def _check(name: str, variables: Mapping[str, str]) -> None:
             raise UsageError(f"play {name}: {given}", remedy=f"-e {key}=VALUE, one of {', '.join(values)}")
 
 
+def _check_environment() -> None:
+    """A variable that somebody exported months ago is no consent to talk to whoever answers."""
+    given = os.environ.get(_HOST_KEYS, "")
+    if given and given.strip().lower() not in ("1", "true", "yes", "on", "y", "t"):
+        what = f"{_HOST_KEYS}={given} in the environment switches the check of host keys off"
+        raise UsageError(what, remedy=f"unset {_HOST_KEYS}, and put the hosts' keys into known_hosts")
+
+
 def _ansible(
-    name: str, inventory: Inventory, variables: Mapping[str, str], options: Sequence[str], events: Path, log: Path
+    name: str,
+    inventory: Inventory,
+    variables: Mapping[str, str],
+    options: Sequence[str],
+    typed: str | None,
+    events: Path,
+    log: Path,
 ) -> int:
     program = Path(sys.executable).with_name("ansible-playbook")
     if not program.exists():
@@ -118,7 +139,8 @@ def _ansible(
             [*command, str(PLAYBOOKS / f"{name}.yml")],
             cwd=PLAYBOOKS.parent,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            input=typed or "",
+            text=True,
             stdout=stream,
             stderr=subprocess.STDOUT,
             check=False,

@@ -10,43 +10,43 @@ from pollscope.collectors.parsing import Problems
 from pollscope.collectors.recording import Recording
 from pollscope.collectors.registry import create
 from pollscope.collectors.sample import Reading
-from pollscope.testbeds.pair.ends import End
+from pollscope.testbeds.pair.remote_host import RemoteHost
 
 
 class RemoteCollector(Collector):
     """Stands for the collector `name` on a host. Whatever happens to the host is in its outcome, as for a local one."""
 
-    def __init__(self, end: End, name: str) -> None:
-        self._end, self._here = end, create(name, **end.options(name))
+    def __init__(self, host: RemoteHost, name: str) -> None:
+        self._host, self._here = host, create(name, **host.options(name))
         self.name, self.summary = self._here.name, self._here.summary
         self.once, self.sparse = self._here.once, self._here.sparse
         self._folder, self._connection = Path(), 0
 
     def probe(self) -> ProbeResult:
-        if not self._end.has_agent():
-            return ProbeResult(False, self._end.absence())
-        reply = self._end.ask("probe", name=self.name, options=self._end.options(self.name))
+        if not self._host.has_agent():
+            return ProbeResult(False, self._host.absence())
+        reply = self._host.ask("probe", name=self.name, options=self._host.options(self.name))
         return ProbeResult(bool(reply["available"]), str(reply["reason"]))
 
     def start(self, folder: Path, interval_ns: int) -> None:
         self._folder = folder
-        self._end.read_clock()
-        self._end.ask("start", name=self.name, options=self._end.options(self.name), interval_ns=interval_ns)
-        self._connection = self._end.connection
+        self._host.read_clock()
+        self._host.ask("start", name=self.name, options=self._host.options(self.name), interval_ns=interval_ns)
+        self._connection = self._host.connection
 
     def stop(self) -> CollectorOutcome:
         try:
-            if not self._connection or self._end.connection != self._connection:
-                raise HostError("the connection was lost while it recorded", str(self._end))
+            if not self._connection or self._host.connection != self._connection:
+                raise HostError("the connection was lost while it recorded", str(self._host))
             return self._stopped()
         except (HostError, OSError) as error:
             return CollectorOutcome(self.name, Status.FAILED, str(error))
 
     def _stopped(self) -> CollectorOutcome:
-        reply = self._end.ask("stop", name=self.name)
-        self._end.read_clock()
+        reply = self._host.ask("stop", name=self.name)
+        self._host.read_clock()
         raw = self._fetch() if reply["recorded"] else None
-        here_ns = self._end.clocks.here_ns
+        here_ns = self._host.clocks.here_ns
         started_ns, stopped_ns = here_ns(reply["started_ns"]), here_ns(reply["stopped_ns"])
         status, problems = Status(reply["status"]), Problems(**reply["problems"])
         return CollectorOutcome(
@@ -56,8 +56,8 @@ class RemoteCollector(Collector):
     def _fetch(self) -> Path:
         raw = self._folder / f"{self.name}.raw"
         with raw.open("wb") as file:
-            file.writelines(self._end.pieces(self.name, ".raw"))
-        pace = b"".join(self._end.pieces(self.name, ".pace")).decode()
+            file.writelines(self._host.pieces(self.name, ".raw"))
+        pace = b"".join(self._host.pieces(self.name, ".pace")).decode()
         raw.with_suffix(".pace").write_text(self._on_our_clock(pace), encoding="utf-8")
         return raw
 
@@ -68,7 +68,7 @@ class RemoteCollector(Collector):
 
     def _line(self, line: str) -> str:
         offset, t_ns, label = line.split(" ", 2)
-        return f"{offset} {self._end.clocks.here_ns(int(t_ns))} {label}"
+        return f"{offset} {self._host.clocks.here_ns(int(t_ns))} {label}"
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
         return self._here.parse_recording(recording, problems)

@@ -22,8 +22,8 @@ from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.activity import PairWatch
 from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.pktgen import GeneratorClient
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS
 from pollscope.testbeds.session import TrialRequest
 
@@ -102,7 +102,7 @@ class PairSession:
         config: of the pair.
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
-        ends: agents on both hosts, for collectors and for what else runs there.
+        hosts: agents on both hosts, for collectors and for what else runs there.
         corunners: what runs beside the DUT.
         options: of collectors of this host that see the two.
     """
@@ -112,13 +112,13 @@ class PairSession:
         config: PairConfig,
         dut: NodeClient,
         generator: GeneratorClient,
-        ends: Sequence[End],
+        hosts: Sequence[RemoteHost],
         corunners: DutCorunners,
         options: Options,
         at_start: AtStart,
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
-        self.ends, self._corunners, self._options = ends, corunners, options
+        self.hosts, self._corunners, self._options = hosts, corunners, options
         self._configured: dict[str, Any] = {}
         self._latest_start_ns = 0
 
@@ -163,7 +163,7 @@ class PairSession:
         """What else runs on the polling CPUs of both hosts, from now on."""
         polling = {"dut": len(self._config.dut.cpus), "generator": 1}
         nodes: dict[str, GeneratorClient] = {"dut": self._dut, "generator": self._generator}
-        return PairWatch(self.ends, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
+        return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
@@ -290,7 +290,7 @@ class PairSession:
 
     def _run(self, request: TrialRequest) -> int:
         """Runs the trial on both; returns how much later the generator can have started, in ns."""
-        held = {end: end.connection for end in self.ends if end.holds_knobs}
+        held = {host: host.connection for host in self.hosts if host.holds_knobs}
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, hold=True, **request.to_dut())
@@ -302,7 +302,7 @@ class PairSession:
                 self._tell_visits(request.warmup_ns / 1e9)
             with self._telling("generator"):
                 self._generator.wait_trial(request.trial, request.planned_s + GRACE_S)
-            self._require_ends(held)
+            self._require_hosts(held)
         except TrialError:
             with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
                 self._release(request)
@@ -339,11 +339,11 @@ class PairSession:
         name = self._configured["dut"]["rx_port"]
         return next(int(port["rx_queues"]) for port in self._configured["ports"] if port["name"] == name)
 
-    def _require_ends(self, held: Mapping[End, int]) -> None:
+    def _require_hosts(self, held: Mapping[RemoteHost, int]) -> None:
         """An agent that went away has given knobs back in mid-trial."""
-        for end, connection in held.items():
-            if end.connection != connection:
-                raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(end))
+        for host, connection in held.items():
+            if host.connection != connection:
+                raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(host))
 
     def _release(self, request: TrialRequest) -> None:
         with self._telling("DUT"):

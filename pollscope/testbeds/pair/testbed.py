@@ -23,10 +23,10 @@ from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.ends import End
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
+from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
 
@@ -50,11 +50,11 @@ class PairTestbed(NodeTestbed):
         # This host measures nothing, so only runs on the same pair keep each other out.
         lock = default_lock_path()
         self.lock_path = lock.with_name(f"{lock.stem}-{self._key}{lock.suffix}")
-        self.ends = (
-            End("dut", config.dut, self._prefix("dut")),
-            End("generator", config.generator, self._prefix("gen")),
+        self.hosts = (
+            RemoteHost("dut", config.dut, self._prefix("dut")),
+            RemoteHost("generator", config.generator, self._prefix("gen")),
         )
-        self._corunners = DutCorunners(self.ends[0])
+        self._corunners = DutCorunners(self.hosts[0])
         self._knob_refusals: dict[str, str | None] = {}
 
     def _prefix(self, role: str) -> str:
@@ -70,11 +70,11 @@ class PairTestbed(NodeTestbed):
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Those of the hosts that the file names; keeps other runs off both hosts."""
         lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
-        return PairKnobs(what, lock, self.ends, self.config.knobs, restore_first, modes)
+        return PairKnobs(what, lock, self.hosts, self.config.knobs, restore_first, modes)
 
     def machine(self) -> dict[str, Any]:
         """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
-        dut, generator = (_facts_of(end) for end in self.ends)
+        dut, generator = (_facts_of(host) for host in self.hosts)
         return {**dut, "generator": generator, "conductor": host_facts()}
 
     def refusal(self, point: Point) -> str | None:
@@ -116,14 +116,14 @@ class PairTestbed(NodeTestbed):
     def _asked_refusal(self, settings: dict[str, object]) -> str | None:
         if boot_mode.KNOB in settings and boot_modes(self.config, self.file, self.name):
             settings.pop(boot_mode.KNOB)  # the agent cannot set it, the play can
-        for end in self.ends:
-            if settings and end.name in self.config.knobs:
+        for host in self.hosts:
+            if settings and host.name in self.config.knobs:
                 try:
-                    reply = end.ask("knobs_refusal", settings=settings, **end.host.knob_place())
+                    reply = host.ask("knobs_refusal", settings=settings, **host.config.knob_place())
                 except (HostError, UsageError) as error:
                     return f"{', '.join(f'knob {name}' for name in settings)}: {error}"
                 if reply["refusal"]:
-                    return f"{end}: {reply['refusal']}"
+                    return f"{host}: {reply['refusal']}"
         return None
 
     def check(self) -> None:
@@ -137,8 +137,8 @@ class PairTestbed(NodeTestbed):
 
     def close(self) -> None:
         """Ends the agents in order."""
-        for end in self.ends:
-            end.close()
+        for host in self.hosts:
+            host.close()
 
     def open(self, params: Parameters, log: Path) -> PairSession:
         """Starts both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
@@ -151,7 +151,7 @@ class PairTestbed(NodeTestbed):
         dut = self._start("dut", self.config.dut, len(self.config.dut.cpus), at_start, log)
         try:
             generator = self._start_generator(log)
-            return PairSession(self.config, dut, generator, self.ends, self._corunners, self._options, at_start)
+            return PairSession(self.config, dut, generator, self.hosts, self._corunners, self._options, at_start)
         except BaseException:
             dut.close()
             raise
@@ -189,10 +189,10 @@ class PairTestbed(NodeTestbed):
         return State(not any(answer for _, _, answer in asked), facts)
 
 
-def _facts_of(end: End) -> dict[str, Any]:
+def _facts_of(host: RemoteHost) -> dict[str, Any]:
     """`host` and `build` of one host, or why they are not known."""
     try:
-        reply = end.ask("facts", program=end.host.program)
+        reply = host.ask("facts", program=host.config.program)
     except HostError as error:
         return {"host": absent(str(error)), "build": absent(str(error))}
     return {"host": reply["host"], "build": reply["build"]}

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import CHECKOUT, node_program
+from pollscope.base.paths import CHECKOUT, node_program, of_checkout
+from pollscope.host.eal_folders import new_file_prefix, remove_folder
 from pollscope.host.lock import start_ticks
 from pollscope.node.client import NodeClient
-from pollscope.testbeds.eal_folders import new_file_prefix, remove_folder
 
 # What is slow to install in an emulated machine is in the image: the compiler, for one, which a role installs.
 PACKAGES = (
@@ -188,6 +188,7 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
     """
     if recipe.disk.exists():
         return recipe.disk
+    build_release = of_checkout("playbooks/build-release")
     _require_tools()
     recipe.cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"making-{process_mark(os.getpid())}-", dir=recipe.cache) as folder:
@@ -198,7 +199,7 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         say("building pollscope's release for it")
         archive, root = work / "release.tar.gz", work / "root"
         # Without net_crossover: a machine has NICs.
-        _run("env", "DRIVER=none", CHECKOUT / "playbooks/build-release", "--suite", recipe.release, archive)
+        _run("env", "DRIVER=none", build_release, "--suite", recipe.release, archive)
         root.mkdir()
         _run("tar", "-C", root, "-xf", recipe.system)
         _put_release(archive, root)

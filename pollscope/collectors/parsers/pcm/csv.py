@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The CSV of `pcm` and `pcm-memory`: two header rows, of which only the pair of names makes a column unique."""
+"""The CSV of `pcm`, `pcm-memory` and `pcm-power`: two header rows; only the pair of names makes a column unique."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,6 +95,7 @@ class Meaning:
 
     tool = ""
     first_row_starts: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()  # names below that the tool prints twice for one unit: the first is kept
 
     def column(self, upper: str, lower: str) -> Column:
         """The meaning of the column headed (upper, lower)."""
@@ -150,7 +151,7 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
     pairs = list(zip(above, below, strict=False))
     if len(above) != len(below):
         raise origin.refuse(number, f"the header rows have {len(above)} and {len(below)} cells", "record again")
-    data = [pair for pair in pairs if pair != ("", "")]
+    data = [pair for pair in pairs if pair != ("", "") and pair[1] not in meaning.repeated]
     twice = next((pair for pair in data if data.count(pair) > 1), None)
     if twice:
         raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
@@ -165,7 +166,8 @@ def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> tuple[list[Unit], 
     """The units, and of all their columns one after the other the places in the row and the factors to base units."""
     columns: dict[str, list[tuple[int, Column]]] = {}
     for index, pair in enumerate(pairs):
-        if pair != ("", "") and pair[1] not in ("Date", "Time"):
+        again = pair[1] in meaning.repeated and pairs.index(pair) != index
+        if pair != ("", "") and pair[1] not in ("Date", "Time") and not again:
             column = meaning.column(*pair)
             columns.setdefault(column.path, []).append((index, column))
     units: list[Unit] = []

@@ -53,6 +53,7 @@ _NAMES = {
     "IOMMU Mem Access": ("iommu_memory_accesses", "1/s"),
 }
 _TRAFFIC = ("IB ", "OB ")
+_TRANSACTIONS = re.compile(r"trans|txn|req", re.IGNORECASE)
 _HEADER = re.compile(r"(?:Date(?P<d1>\W+)Time\W+)?Socket(?P<d2>[^\w ]+)(?:Root Port[^\w ]+)?Name[^\w ]")
 _STACK = re.compile(r"IIO Stack\s+(\d+)\s*-\s*(.*)")
 _PART = re.compile(r"Part(\d+)\b|Total")  # Total: a set of events that PCM counts for the whole stack
@@ -60,7 +61,9 @@ _SOCKET = re.compile(r"Socket(\d+)")
 _SOCKET_LINE = re.compile(r"\s*Socket ?(\d+)\s*")
 _LISTED = re.compile(r"\s*(IIO Stack\s+\d+\s*-.*?)\s+(?:domain 0x|root bus:).*")  # option -list
 # below a box: |0000:65:00.0|Gen3 x8 |14E4:16D7 Broadcom ...; Part: 0, 1
-_DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|.*;\s*Part:\s*([\d, ]+)")
+# Without Part: a device behind a bridge, whose part is not printed.
+_DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|\s*Gen(?:.*;\s*Part:\s*([\d, ]+))?")
+_RULER = re.compile(r"[\s|_-]*")
 _BEHIND = SourceMetric("device", "", Kind.STATE)
 _STAMP_CHARACTERS = len("2026-11-20,15:39:40.152,")
 _END = "the end of the log"
@@ -164,8 +167,9 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
 
 
 def _metric(column: str) -> SourceMetric:
-    # traffic of peers too (IB P2P write): IIO counts it in bytes
-    unknown = slug(column), "B/s" if column.startswith(_TRAFFIC) else "1/s"
+    # traffic of peers too (IB P2P write): IIO counts it in bytes, unless the column says what else it counts
+    is_bytes = column.startswith(_TRAFFIC) and not _TRANSACTIONS.search(column)
+    unknown = slug(column), "B/s" if is_bytes else "1/s"
     name, unit = _NAMES.get(column.removesuffix("(bytes)").strip(), unknown)
     return SourceMetric(name, unit, Kind.RATE)
 
@@ -376,16 +380,25 @@ def _slow_row(
     narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
     if len(printed) > wide:
         raise origin.refuse(number, f"the row has {len(printed)} values, its header {wide}", "do not mix two pcm runs")
-    if len(printed) not in (narrow, wide) or (not line.endswith("\n") and layout.known):
+    of_stack = _is_total(found[layout.name + 1], len(printed), layout.columns)
+    if (len(printed) not in (narrow, wide) and not of_stack) or (not line.endswith("\n") and layout.known):
         origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
         return
     part, stack = _paths(found, layout, number, origin)
+    if of_stack:
+        yield row(t_ns, stack, layout.iommu, [parse_cell(cell, human=True) for cell in printed])
+        return
     cells = layout.columns.sorted([parse_cell(cell, human=True) for cell in printed])
     if line.endswith("\n") and "-" not in found[-1] and layout.columns.order is None:
         layout.known[layout.delimiter.join(found[layout.socket : -1])] = part, stack, line.count("-")
     yield row(t_ns, part, layout.bandwidth, cells[:narrow])
     if len(cells) > narrow:
         yield row(t_ns, stack, layout.iommu, cells[narrow:])
+
+
+def _is_total(part: str, width: int, columns: _Columns) -> bool:
+    """Whether a row has the IOMMU's columns alone: newer sets of events give them a row of their own, `Total`."""
+    return part.strip() == "Total" and bool(columns.bandwidth) and width == len(columns.iommu)
 
 
 def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tuple[str, str]:
@@ -426,10 +439,13 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
                 t_ns = origin.now(None, samples)
             seen.add(stack)
         elif stack and (device := _DEVICE.search(text)):
-            for part in re.findall(r"\d+", device[2]):
-                yield reading(t_ns, f"{stack}/part{part}", [(_BEHIND, device[1].lower(), "")])
+            parts = [f"{stack}/part{part}" for part in re.findall(r"\d+", device[2] or "")]
+            for path in parts or [stack]:
+                yield reading(t_ns, path, [(_BEHIND, device[1].lower(), "")])
         elif stack and _PART.match(cells[0]):
             yield from _box_row(cells, (t_ns, stack, columns), line, origin)
+        elif not _RULER.fullmatch(text):
+            origin.leave_out(line, f"neither a part nor a device: {text.strip()[:60]!r}")
 
 
 def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) -> Iterator[tuple[int, str]]:
@@ -446,6 +462,9 @@ def _box_row(
     narrow, wide = len(columns.bandwidth), len(columns.bandwidth) + len(columns.iommu)
     if len(values) > wide:
         raise origin.refuse(number, f"the row has {len(values)} values, its header {wide}", "record as CSV")
+    if _is_total(cells[0], len(values), columns):
+        yield row(t_ns, stack, columns.iommu, values)
+        return
     if len(values) not in (narrow, wide):
         origin.leave_out(number, f"the row has {len(values)} values, neither {narrow} nor {wide}: cut off")
         return

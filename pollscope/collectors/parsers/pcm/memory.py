@@ -150,6 +150,8 @@ _BOX_TOTAL = re.compile(r"(?:SKT|NODE)\s*(\d+)\s+(.*?)\s*\((MB/s|T/s|M/s)\)\s*:(
 _BOX_RATIO = re.compile(r"(?:SKT|NODE)\s*(\d+)(?:\.(\d+))?\s+(NM .*?rate|PMM MM Bw/DRAM Bw)\s*:(.*)")
 _BOX_HALF = re.compile(r"(?:DRAM )?(Mem Read|Mem Write|Memory|HBM Read|HBM Write|HBM)\s*\(MB/s\)\s*:(.*)")
 _BOX_SYSTEM = re.compile(r"System (.*?)\s*\(MB/s\)\s*:(.*)")
+_VALUE = re.compile(r":\s*\S")
+_BESIDE = re.compile(r"[\s|_-]*|\s*(?:Time elapsed: .*|Called sleep function .*)")  # rulers, chatter
 _VERBS = {"Reads": "read", "Writes": "write"}
 _Found = tuple[str, SourceMetric, Cell]
 
@@ -183,9 +185,13 @@ def _parse_boxes(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             if found:
                 path, metric, cell = found
                 yield reading(t_ns, path, [(metric, *cell)])
+            elif _VALUE.search(box):
+                origin.leave_out(number, f"not understood: {box[:60]!r}")
         failure = None if boxes else recognise_failure(text)
         if failure:
             raise origin.refuse(number, *failure)
+        if not boxes and not _BESIDE.fullmatch(text):
+            origin.leave_out(number, f"no box: {text.strip()[:60]!r}")
 
 
 def _box(box: str, side: _Side | None) -> _Found | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from pollscope.collectors.parsing import Origin, numbered, parse_cell, slug
+from pollscope.collectors.parsing import Origin, numbered, parse_cell, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{([^{}]*)\})? (\S+)")
@@ -13,6 +13,18 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _PLACES = ("socket", "core", "thread")
 _GAUGES = re.compile(
     r"Measurement_Interval|Number_of|Thermal_Headroom|OS_ID|Local_Memory_Request_Ratio|^CStateResidency|Occupancy"
+)
+# units as in pcm's own columns: occupancy in KiB, bandwidth in 10^6 B, traffic in B
+_UNITS: tuple[tuple[re.Pattern[str], str, float], ...] = (
+    (re.compile(r"L3_Cache_Occupancy"), "B", 1024),
+    (re.compile(r"(?:Local|Remote)_Memory_Bandwidth"), "B", 10**6),
+    (re.compile(r"(?:Embedded_)?DRAM_(?:Reads|Writes)|Persistent_Memory_(?:Reads|Writes)"), "B", 1),
+    (re.compile(r"Memory_Controller_I[AO]_Requests|Memory_Controller_GT_Requests"), "B", 1),
+    (re.compile(r"PCIe_(?:Read|Write)_Bytes|CXL_Write_(?:Mem|Cache)"), "B", 1),
+    (re.compile(r"(?:Incoming|Outgoing)_.*Traffic_On_Link_\d+"), "B", 1),
+    (re.compile(r".*_Joules_Consumed"), "J", 1),
+    (re.compile(r"Thermal_Headroom"), "degC", 1),
+    (re.compile(r"Measurement_Interval_in_us"), "s", 1e-6),
 )
 _LIMIT = float(1 << 63)
 
@@ -31,16 +43,17 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 origin.leave_out(number, f"no metric: {text[:60]!r}")
             continue
         found = True
-        path, metric = _meaning(match[1], match[2] or "")
-        yield row(t_ns, path, (metric,), (parse_cell(match[3], wrapped=_LIMIT),))
+        path, metric, scale = _meaning(match[1], match[2] or "")
+        yield row(t_ns, path, (metric,), (scaled(parse_cell(match[3], wrapped=_LIMIT), scale),))
     if not found:
         raise origin.refuse(0, "no metric in it", "record with: curl http://HOST:9738/metrics")
 
 
 @lru_cache(maxsize=16384)
-def _meaning(name: str, labels: str) -> tuple[str, SourceMetric]:
-    """Unit path and metric."""
+def _meaning(name: str, labels: str) -> tuple[str, SourceMetric, float]:
+    """Unit path, metric and factor to its unit."""
     found = dict(_LABEL.findall(labels))
     path = "/".join(f"{place}{found[place]}" for place in _PLACES if place in found) or "system"
-    metric = slug(name) + (f".{found['index']}" if "index" in found else "")
-    return path, SourceMetric(metric, "1", Kind.GAUGE if _GAUGES.search(name) else Kind.COUNTER)
+    unit, scale = next(((unit, scale) for pattern, unit, scale in _UNITS if pattern.fullmatch(name)), ("1", 1))
+    metric = slug(name).removesuffix("_in_us") + (f".{found['index']}" if "index" in found else "")
+    return path, SourceMetric(metric, unit, Kind.GAUGE if _GAUGES.search(name) else Kind.COUNTER), scale

@@ -13,6 +13,7 @@ _COLUMNS = {
     "Outbound Read(MB)": "mmio_read",
     "Outbound Write(MB)": "mmio_write",
 }
+_VALUE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _NAME = re.compile(r"(?:Inbound|Outbound) (?:Read|Write)\(MB\)")
 
 
@@ -29,6 +30,12 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         failure = None if columns else recognise_failure(text)
         if names:
             columns = names
+        elif row and not columns and all(map(_VALUE.fullmatch, row[3].split())):
+            raise origin.refuse(
+                number,
+                "rows without a header: this perf prints none",
+                "count with the collector perf-uncore or pcm-iio",
+            )
         elif row and len(row[3].split()) == len(columns):
             stamp = round(float(row[1]) * 1e9) if row[1] else None
             cells = (

@@ -98,11 +98,11 @@ class MetricTable:
         kept = [(None, _TWICE) if name in twice else cell for name, cell in zip(names, cells, strict=True)]
         seconds = parse_cell(stamp)[0] if stamp else None
         t_ns = self._origin.now(None if seconds is None else round(seconds * 1e9))
-        return row(t_ns, path, [_metric(name) for name in names], kept)
+        return row(t_ns, path, [named_metric(name) for name in names], kept)
 
 
 @lru_cache(maxsize=4096)
-def _metric(name: str) -> SourceMetric:
+def named_metric(name: str) -> SourceMetric:
     """`%  tma_retiring` and `branch-misses of all branches` are percentages; of other units perf says nothing."""
     percent = name.startswith("%") or " of all " in f" {name} "
     return SourceMetric(name.lstrip("% "), "%" if percent else "", Kind.GAUGE)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pollscope.collectors.parsers.perf.metrics import MetricTable
+from pollscope.collectors.parsers.perf.metrics import MetricTable, named_metric
 from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
@@ -35,8 +35,15 @@ _WHY = {
 _STAMP = re.compile(r"\s*\d+\.\d{9}")
 _PLACE = re.compile(r"CPUs?\d+|S\d+(?:-D\d+)?(?:-CLS\d+|-L\d+-ID\d+)?(?:-C(?:PU)?\d+)?|D\d+|N\d+|.+-\d+")
 _VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
+_SPARE_COMMA = re.compile(r"(?<=[\d\"]),\s*(?=,\s*\"|\})")
 _SHARE = re.compile(r"\d{1,3}\.\d\d")
 _SEPARATOR = re.compile(r"[;,\t|]")
+# what perf works out of the events beside it without being asked (`1.25 insn per cycle`, `715 K/sec`)
+_OWN_METRIC = re.compile(
+    r".*/ ?sec|CPUs utilized|GHz|insn per cycle|.*cycles idle|stalled cycles per insn|of all .*|.* of all .*|"
+    r"(?:%\s+)?(?:transactional|aborted|elision|SMI) cycles|cycles / .*|SMI#|\(null\)"
+)
+_THRESHOLDS = {"good", "less good", "nearly bad", "bad", "unknown", ""}
 _TEXT_HEADER = re.compile(r"#\s+time\b.*\bcounts\b.*\bevents")
 _DECIMAL_COMMA = re.compile(r"(?:^|;)\s*\d+,\d+\s*;")
 _PARTS = {
@@ -79,8 +86,9 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
         elif stamped and not item.stamp:
             origin.leave_out(number, f"a total, no interval: {line[:60]!r}")
         else:
-            found, counted, stamped = True, True, bool(item.stamp)
-            yield _reading(item, origin)
+            found = counted = True
+            stamped = bool(item.stamp)
+            yield from _readings(item, origin)
     if not found:
         raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
 
@@ -119,13 +127,34 @@ class _Item(NamedTuple):
     path: str
     value: str
     unit: str
-    event: str
+    event: str  # empty: a row of a metric alone
     share: str
+    metric: str = ""
+    metric_value: str = ""
 
 
 @lru_cache(maxsize=4096)
 def _metrics(event: str, unit: str) -> tuple[SourceMetric, SourceMetric]:
     return SourceMetric(event, unit, Kind.INTERVAL), SourceMetric(f"{event}.running_share", "1", Kind.GAUGE)
+
+
+def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
+    """The event, and the metric of a group (-M, --topdown) that stands in its row."""
+    if item.event:
+        yield _reading(item, origin)
+    if _is_named(item.metric):
+        yield row(_time(item, origin), item.path, (named_metric(item.metric),), (parse_cell(item.metric_value),))
+
+
+@lru_cache(maxsize=4096)
+def _is_named(metric: str) -> bool:
+    """Whether somebody asked for the metric by name."""
+    return bool(metric) and not _OWN_METRIC.fullmatch(metric)
+
+
+def _time(item: _Item, origin: Origin) -> int | None:
+    stamp = parse_cell(item.stamp)[0] if item.stamp else None
+    return origin.now(None if stamp is None else round(stamp * 1e9))
 
 
 def _reading(item: _Item, origin: Origin) -> Reading:
@@ -135,9 +164,7 @@ def _reading(item: _Item, origin: Origin) -> Reading:
     if cell[0] is not None and isinstance(cell[0], float) and unit == "1" and cell[0].is_integer():
         cell = (int(cell[0]), "")  # JSON of perf 6.1 prints counts as 20.000000
     share: Cell = (None, why) if why else _share(parse_cell(item.share))
-    stamp = parse_cell(item.stamp)[0] if item.stamp else None
-    t_ns = origin.now(None if stamp is None else round(stamp * 1e9))
-    return row(t_ns, item.path, _metrics(item.event, unit), (cell, share))
+    return row(_time(item, origin), item.path, _metrics(item.event, unit), (cell, share))
 
 
 def _share(percent: Cell) -> Cell:
@@ -149,22 +176,32 @@ def _share(percent: Cell) -> Cell:
 
 def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
     try:
-        fields: Any = json.loads(line)
+        fields: Any = _decoded(line)
     except (json.JSONDecodeError, RecursionError, ValueError):
         if line.startswith('{"unit" : '):
             raise origin.refuse(
                 number, "--metric-only -j of this perf parts the metrics from their names", "record with -x';'"
             ) from None
         raise origin.refuse(
-            number, f"broken JSON: {line[:60]!r}", "record again, without mixing perf's outputs"
+            number,
+            f"broken JSON: {line[:60]!r}",
+            "record with -x';': some versions of perf 6 put commas wrongly with -j",
         ) from None
-    if not isinstance(fields, dict) or "event" not in fields or "counter-value" not in fields:
+    if not isinstance(fields, dict) or ("event" in fields) != ("counter-value" in fields):
         return None
-    path = json_path(fields)
-    stamp, value, unit, event, share = [
-        str(fields.get(key, "")) for key in ("interval", "counter-value", "unit", "event", "pcnt-running")
-    ]
-    return _Item(stamp, path, value, unit, event, share)
+    if "event" not in fields and not _is_named(str(fields.get("metric-unit", ""))):
+        return None
+    keys = "interval", "counter-value", "unit", "event", "pcnt-running", "metric-unit", "metric-value"
+    stamp, *values = [str(fields.get(key, "")) for key in keys]
+    return _Item(stamp, json_path(fields), *values)
+
+
+def _decoded(line: str) -> Any:
+    """The row; perf 6.12 leaves a comma where an event has no metric: `"pcnt-running" : 100.00, }`."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return json.loads(_SPARE_COMMA.sub("", line))
 
 
 def json_path(fields: dict[str, Any]) -> str:
@@ -215,6 +252,9 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
         path = _place(cells.pop(0))
         if len(cells) > 2 and cells[0].isdigit() and _VALUE.fullmatch(cells[1]):
             cells.pop(0)
+    metric = _metric_alone(cells)
+    if metric:
+        return _Item(stamp, path, "", "", "", "", *metric)
     if len(cells) < 5 or not _VALUE.fullmatch(cells[0]) or (cells[1] and _PLACE.fullmatch(cells[1])):
         return None  # a place where the unit should be: the time before it was torn and would become the count
     end = next((i for i in range(3, len(cells) - 1) if cells[i].isdigit() and _SHARE.fullmatch(cells[i + 1])), None)
@@ -224,7 +264,18 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
     event, cgroup = _event(cells[2:name_end], mark, events)
     if not event or event.endswith("%"):  # a row of a metric group has no event
         return None
-    return _Item(stamp, f"{path}/cgroup:{cgroup}" if cgroup else path, cells[0], cells[1], event, cells[end + 1])
+    value, name = [*cells[end + 2 : end + 4], "", ""][:2]
+    place = f"{path}/cgroup:{cgroup}" if cgroup else path
+    return _Item(stamp, place, cells[0], cells[1], event, cells[end + 1], name, value if name else "")
+
+
+def _metric_alone(cells: list[str]) -> tuple[str, str] | None:
+    """Name and value of a metric in a row without an event; the last cell may be the metric's threshold."""
+    kept = cells[:-1] if len(cells) > 6 and cells[-1] in _THRESHOLDS else cells
+    kept = kept[1:] if kept and kept[0].isdigit() else kept  # how many counters were added up
+    if len(kept) < 6 or any(kept[:-2]) or not _VALUE.fullmatch(kept[-2]) or not _is_named(kept[-1]):
+        return None
+    return kept[-1], kept[-2]
 
 
 def _event(cells: list[str], mark: str, events: Sequence[str]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pollscope import __version__
 from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError
-from pollscope.host.activity import Activity
+from pollscope.host.activity import Activity, activity_of
 from pollscope.node.client import ClientOwner, NodeClient, NodeRefused
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
@@ -49,12 +49,12 @@ class Clocks:
         return there_ns - round(first.offset_ns + done * (last.offset_ns - first.offset_ns))
 
 
-class End(ClientOwner):
+class RemoteHost(ClientOwner):
     """One host of a pair.
 
     Args:
         name: `dut` or `generator`.
-        host: of the testbed's file.
+        config: what the testbed's file says of it.
         prefix: file prefix of its node, by which collectors find it.
 
     Attributes:
@@ -63,8 +63,8 @@ class End(ClientOwner):
         collector_options: what collectors there have to be told about what runs beside the DUT.
     """
 
-    def __init__(self, name: str, host: PairHost, prefix: str) -> None:
-        self.name, self.host, self._prefix = name, host, prefix
+    def __init__(self, name: str, config: PairHost, prefix: str) -> None:
+        self.name, self.config, self._prefix = name, config, prefix
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._absent = ""
         self._starts = 0
@@ -73,7 +73,7 @@ class End(ClientOwner):
         self.collector_options: Mapping[str, dict[str, object]] = {}
 
     def __str__(self) -> str:
-        return f"{self.name} {self.host.ssh}"
+        return f"{self.name} {self.config.ssh}"
 
     @property
     def connection(self) -> int:
@@ -132,14 +132,14 @@ class End(ClientOwner):
         return self._client
 
     def _start(self) -> NodeClient:
-        program = self.host.pollscope
+        program = self.config.pollscope
         if program is None:
             self._absent = "this testbed has no collectors and knobs there"
             raise HostError(self._absent, str(self))
         log = self._new_log()
-        client = NodeClient(ssh_command(self.host.ssh, [program, "agent"]), log, "pollscope agent")
+        client = NodeClient(ssh_command(self.config.ssh, [program, "agent"]), log, "pollscope agent")
         try:
-            version = client.wait_hello(self.host.hello_limit_s).get("pollscope")
+            version = client.wait_hello(self.config.hello_limit_s).get("pollscope")
         except HostError as error:
             if any(status in error.what for status in _NO_PROGRAM):
                 self._absent = f"there is no program {program} (playbooks/play provision brings it)"
@@ -151,12 +151,12 @@ class End(ClientOwner):
             self._absent = f"{program} is pollscope {version}, this is {__version__} (playbooks/play provision)"
             raise HostError(self._absent, str(self))
         self._starts += 1
-        client.request("aside", REQUEST_LIMIT_S, cpus=list(self.host.cpus))
+        client.request("aside", REQUEST_LIMIT_S, cpus=list(self.config.cpus))
         return client
 
     def _new_log(self) -> Path:
-        """An empty file for what ssh and the agent write; it is gone when the end is closed."""
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pollscope-end-")
+        """An empty file for what ssh and the agent write; it is gone when the connection is closed."""
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pollscope-host-")
         log = Path(self._folder.name) / "log"
         log.write_bytes(b"")
         return log
@@ -182,9 +182,8 @@ class End(ClientOwner):
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> tuple[Activity, dict[int, int]]:
         """What ran on some CPUs there, and how long lcores of a node had to wait."""
         reply = self.ask("activity", cpus=list(cpus), pid=pid, lcores=list(lcores))
-        interrupts = {int(cpu): count for cpu, count in reply["activity"]["interrupts"].items()}
         waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
-        return Activity(**{**reply["activity"], "interrupts": interrupts}), waits
+        return activity_of(reply["activity"]), waits
 
     def pieces(self, collector: str, ending: str) -> Iterator[bytes]:
         """A recording there, piece by piece."""
@@ -201,7 +200,7 @@ class End(ClientOwner):
         self._folder = None
 
 
-def _error(failed: Mapping[str, Any], end: str) -> PollscopeError:
-    where = f"{end}: {failed['where']}" if failed["where"] else end
+def _error(failed: Mapping[str, Any], host: str) -> PollscopeError:
+    where = f"{host}: {failed['where']}" if failed["where"] else host
     kind = UsageError if failed["exit_code"] == ExitCode.USAGE else HostError
     return kind(failed["what"], where, failed["remedy"])

@@ -17,11 +17,14 @@ from ssh_host import SshHost
 
 from pollscope.analysis.collected import deliveries
 from pollscope.store.run_folder import read_run
-from pollscope.testbeds.pair.ends import Clock, Clocks
+from pollscope.testbeds.pair.remote_host import Clock, Clocks
 
 LOAD = "collectors:\n  - {name: kernel-load, interval: 50 ms}\n"
 KNOBS = "knobs: {numa_balancing: off}\n"
+# Agents that share their CPUs with other tests record in some of so long a window at least.
+LONG = SPEC.replace("window: 100 ms", "window: 2 s")
 SWEEP = SPEC.replace("burst: [8, 32]", "knob.governor: [performance, powersave]")
+ENDLESS = SWEEP.replace("window: 100 ms", "window: 60 s") + KNOBS
 DYING_PERF = f"""\
 #!{sys.executable}
 import time
@@ -39,7 +42,7 @@ def tree(tmp_path: Path) -> Tree:
 
 def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    done = cli("run", cli.spec(SPEC + LOAD + "  - {name: cpu-settings, ends: [dut]}\n"), "--testbed", testbed)
+    done = cli("run", cli.spec(LONG + LOAD + "  - {name: cpu-settings, ends: [dut]}\n"), "--testbed", testbed)
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     assert_complete(run)
@@ -51,10 +54,10 @@ def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: Ss
         assert {path.split("/")[0] for path in table["unit_path"]} == {"dut", "generator"}
         _start, window, drain = (phase["t_ns"] for phase in trial["phases"])
         load = table[table["source"] == "kernel-load"]
-        for end in ("dut", "generator"):
-            inside = load[load["unit_path"].str.startswith(f"{end}/") & load["t_ns"].between(window, drain - 1)]
-            assert trial["collectors"][f"{end}/kernel-load"]["samples_in_window"] == len(inside) > 0
-            assert trial["collectors"][f"{end}/kernel-load"]["means"]["context_switches"]["value"] > 0
+        for host in ("dut", "generator"):
+            inside = load[load["unit_path"].str.startswith(f"{host}/") & load["t_ns"].between(window, drain - 1)]
+            assert trial["collectors"][f"{host}/kernel-load"]["samples_in_window"] == len(inside) > 0
+            assert trial["collectors"][f"{host}/kernel-load"]["means"]["context_switches"]["value"] > 0
         # Both hosts are this one, so the clocks are the same but for what the comparison errs.
         clocks = [each["clock"] for each in trial["host"]["ends"].values()]
         assert all(abs(clock["offset_ns"]) <= clock["error_at_most_ns"] for clock in clocks)
@@ -83,7 +86,7 @@ def test_a_collector_that_dies_there_is_reported_as_here(cli: Cli, sshd: SshHost
     (tools / "perf").chmod(0o755)
     config = pair_config(sshd, tmp_path, {"before": f"export PATH={tools}:$PATH"})
     spec = cli.spec(
-        SPEC + LOAD + "  - {name: perf, interval: 100 ms, ends: [dut]}\n  - {name: pcm, ends: [generator]}\n"
+        LONG + LOAD + "  - {name: perf, interval: 100 ms, ends: [dut]}\n  - {name: pcm, ends: [generator]}\n"
     )
     done = cli("run", spec, "--testbed", written(tmp_path / "two.yaml", config))
     assert done.returncode == 0, done.stderr
@@ -110,7 +113,7 @@ def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp
     else:
         hello = '{"event": "hello", "protocol": 2, "pollscope": "0.0.1"}'
         program.write_text(f"#!/bin/sh\necho '{hello}'\nexec cat\n")
-    done = cli("run", cli.spec(SPEC + LOAD), "--testbed", written(tmp_path / "two.yaml", config))
+    done = cli("run", cli.spec(LONG + LOAD), "--testbed", written(tmp_path / "two.yaml", config))
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     reason = {"absent": "there is no program", "old": "is pollscope 0.0.1"}[wrong]
@@ -136,7 +139,7 @@ def agents_of(folder: Path) -> list[int]:
 
 def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    spec = cli.spec((SPEC + LOAD).replace("window: 2 s", "window: 3 s"))
+    spec = cli.spec(LONG.replace("window: 2 s", "window: 3 s") + LOAD)
     process = cli.start("run", spec, "--testbed", testbed)
     wait_until(lambda: any(cli.folder.glob("results/*/*/collectors/*")))
     for pid in agents_of(tmp_path / "dut" / "state"):
@@ -193,7 +196,7 @@ def test_ddio_of_an_emulated_dut_only_where_the_testbed_says_so(
 def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    spec = cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 3 s"))
+    spec = cli.spec((SWEEP + KNOBS).replace("window: 100 ms", "window: 3 s"))
     process = cli.start("run", spec, "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     wait_until(lambda: len(sshd.connections()) >= 4)
@@ -211,7 +214,7 @@ def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp
 def test_a_killed_controller_leaves_nothing_set(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    process = cli.start("run", cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 30 s")), "--testbed", testbed)
+    process = cli.start("run", cli.spec(ENDLESS), "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     process.kill()
     process.communicate()
@@ -223,7 +226,7 @@ def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
 ) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    process = cli.start("run", cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 30 s")), "--testbed", testbed)
+    process = cli.start("run", cli.spec(ENDLESS), "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     process.kill()
     for pid in agents_of(tmp_path / "dut" / "state"):
@@ -246,7 +249,7 @@ def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path, tr
     before = tree.picture()
     config = pair_config(sshd, tmp_path, {"knob_root": str(tree.root)})
     testbed = written(tmp_path / "two.yaml", config)
-    process = cli.start("run", cli.spec((SWEEP + KNOBS).replace("window: 2 s", "window: 60 s")), "--testbed", testbed)
+    process = cli.start("run", cli.spec(ENDLESS), "--testbed", testbed)
     wait_until(lambda: tree.picture() != before and cli.run_folders())
     turned = tree.picture()
     (tmp_path / "other").mkdir()
@@ -282,7 +285,7 @@ def test_clocks_that_drift_apart_are_joined() -> None:
 
 def test_records_of_a_resumed_run_are_readable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    assert cli("run", cli.spec(SPEC + LOAD), "--testbed", testbed).returncode == 0
+    assert cli("run", cli.spec(LONG + LOAD), "--testbed", testbed).returncode == 0
     done = cli("run", "--resume", cli.run_folders()[0])
     assert done.returncode == 0, done.stderr
     assert read_run(cli.run_folders()[0]).meta["status"] == "complete"

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From measured runs to the costs of a modelled machine (docs/models.md): polls, visits, packets, the path.
+
+Every cost says which runs it comes from. One that the runs do not tell is left out; nothing is assumed.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.point_values import factors, level_text
+from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.models import points
+from pollscope.models.costs import Costs
+from pollscope.models.simulate import simulate
+from pollscope.spec.lcores import dispatchers
+from pollscope.spec.model import Parameters
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# What the cost of a poll, a visit or a packet depends on, beside the number of queues: one value in all trials.
+HOLDS_FOR = ("workload", "frame", "rx_desc", "organisation", "feed", "dma", "lookups", "page_size")
+# Where fewer polls than this come back empty, their cost is not what the window shows.
+LEAST_EMPTY = 0.5
+# Visits must differ by this factor in their packets, or a visit's cost cannot be told from that of its packets.
+LEAST_SPREAD = 2.0
+# The wait of a packet is what it is with next to no others: below this share of useful cycles.
+LIGHT_USEFUL_SHARE = 0.1
+SIMULATED_PACKETS = 100_000
+FEWEST_TRIALS = 3
+
+Trial = Mapping[str, Any]
+
+
+def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """A file of the testbed `model`.
+
+    Args:
+        runs: measured.
+        only: factor -> levels, as the report shows them or as they stand in the store: trials at others are left out.
+
+    Raises:
+        UsageError: a run is modelled, is of another machine than the first, or the trials do not tell a cost.
+    """
+    tables = [_table(run, only) for run in runs]
+    trials = [trial for table in tables for trial in table]
+    where = ", ".join(run.run_id for run in runs)
+    if not trials:
+        raise UsageError("no trial is data", where, "give runs that ended, and levels that they have")
+    holds_for = {name: _one(trials, name, where) for name in HOLDS_FOR}
+    found = _costs(trials, where)
+    rows: dict[str, list[str]] = {}
+    for run in runs:
+        for row in rows_of(run):
+            rows.setdefault(row, []).append(run.run_id)
+    return {
+        "kind": "model",
+        "tsc_hz": round(median(trial["tsc_hz"] for trial in trials)),
+        "workloads": {str(holds_for.pop("workload")): found},
+        "holds_for": holds_for,
+        "made_from": {
+            "runs": [run.run_id for run in runs],
+            "rows": {row: ", ".join(names) for row, names in rows.items()},
+        },
+    }
+
+
+def _table(run: RunFolder, only: Mapping[str, frozenset[str]]) -> list[Trial]:
+    """The trials of a run that are data, each with its parameters and metrics."""
+    table = current_table(run)
+    if run.modelled:
+        raise UsageError("was modelled: costs of a model come from what was measured", run.run_id)
+    known = set(factors(table))
+    for factor in only:
+        if factor not in known:
+            raise UsageError(f"the run has no factor {factor}", run.run_id, f"it has {', '.join(sorted(known))}")
+    records = {trial["trial"]: trial for trial in run.trials if trial.get("result")}
+    data = table[(table["status"] == "ok") & table["trial"].isin(records)]
+    return [
+        _trial(records[row["trial"]], row)
+        for row in data.to_dict("records")
+        if all(_is_at(row, factor, levels) for factor, levels in only.items())
+    ]
+
+
+def _is_at(row: Mapping[Any, Any], factor: str, levels: frozenset[str]) -> bool:
+    level = row[f"factor.{factor}"]
+    return bool({str(level), level_text(factor, level)} & levels)
+
+
+def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
+    metrics = {
+        name: row[f"metric.{name}"] for name in metric_dictionary().metrics if pd.notna(row.get(f"metric.{name}"))
+    }
+    # Checked where the spec was read; what a record of before does not have, had its default.
+    params = Parameters.model_construct(**record["params"])
+    return {**metrics, "params": params, "tsc_hz": record["result"]["window"]["tsc_hz"]}
+
+
+def _one(trials: Sequence[Trial], name: str, where: str) -> Any:
+    levels = list(dict.fromkeys(getattr(trial["params"], name) for trial in trials))
+    if len(levels) > 1:
+        text = ", ".join(map(str, levels))
+        raise UsageError(
+            f"costs depend on {name}, and the trials have {text}", where, f"choose: --at {name}={levels[0]}"
+        )
+    return levels[0]
+
+
+def _costs(trials: Sequence[Trial], where: str) -> dict[str, Any]:
+    if any(dispatchers(trial["params"]) for trial in trials):
+        raise UsageError(
+            "costs of rings are not told by a trial as a whole", where, "leave the trials with dispatchers out"
+        )
+    source = f"loopback run {where}" if len(where) < 60 else f"runs {where}"
+    found = {"empty_poll_ns": _empty_poll(trials, where, source), **_visits(trials, where, source)}
+    found |= _optional("generator_pps", _generator(trials, source))
+    found |= _optional("path_ns", _path(trials, Costs.model_validate(found, strict=False), source))
+    return found
+
+
+def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if cost is None else {name: cost}
+
+
+def _by_queues(values: Mapping[int, Sequence[float]]) -> dict[int, float]:
+    """The median at each number of queues, without digits that no measurement has."""
+    return {queues: float(f"{median(found):.4g}") for queues, found in sorted(values.items())}
+
+
+def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
+    """Time in empty polls over their number."""
+    values: dict[int, list[float]] = {}
+    for trial in trials:
+        if trial.get("empty_poll_fraction", 0) >= LEAST_EMPTY and "empty_poll_share" in trial:
+            polls_per_s = trial["empty_poll_fraction"] * trial["poll_rate_hz"]
+            running = trial["empty_poll_share"] * trial["params"].cores
+            values.setdefault(points.queues_of_a_core(trial["params"]), []).append(running / polls_per_s * 1e9)
+    if not values:
+        raise UsageError("no trial tells what an empty poll costs", where, "give a run with little traffic")
+    return {"by_queues": _by_queues(values), "origin": "measured", "source": f"{source}, empty polls"}
+
+
+def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
+    """Cost of a visit and of a packet, for each number of queues where that can be told, else for all together."""
+    rows: dict[int, list[tuple[float, float]]] = {}
+    for trial in trials:
+        if trial.get("rx_pps") and trial.get("burst_mean") and "useful_share" in trial:
+            visits_per_s = trial["rx_pps"] / trial["burst_mean"]
+            busy = (trial["useful_share"] + trial.get("wire_share", 0.0)) * trial["params"].cores
+            queues = points.queues_of_a_core(trial["params"])
+            asked_ns = trial["burst_mean"] * _asked_ns(trial)
+            rows.setdefault(queues, []).append((trial["burst_mean"], busy / visits_per_s * 1e9 - asked_ns))
+    every = [row for found in rows.values() for row in found]
+    bursts = [burst for burst, _ in every]
+    if not _tell_apart(every):
+        seen = f"visits took {min(bursts):.3g} to {max(bursts):.3g} packets" if every else "no visit was timed"
+        raise UsageError(
+            f"a visit's cost cannot be told from its packets': {seen}", where, "give a run with light and heavy load"
+        )
+    told = {
+        "source": f"{source}, useful cycles and the wire of visits of {min(bursts):.3g} to {max(bursts):.3g} packets"
+    }
+    told["origin"] = "measured"
+    if all(map(_tell_apart, rows.values())):
+        fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
+        by_queues = [{queues: fit[part] for queues, fit in fits.items()} for part in (0, 1)]
+        return {name: {"by_queues": by_queues[part], **told} for part, name in enumerate(("visit_ns", "packet_ns"))}
+    return {name: {"value": value, **told} for name, value in zip(("visit_ns", "packet_ns"), _fit(every), strict=True)}
+
+
+def _asked_ns(trial: Trial) -> float:
+    """What the spec itself adds to a packet on average, in extra cycles: the model adds it again."""
+    params: Parameters = trial["params"]
+    cycles = float(params.extra_cycles)
+    if params.service_distribution == "bimodal":
+        long = params.service_long_probability or 0.0
+        cycles = (1 - long) * cycles + long * (params.service_long_cycles or 0)
+    return cycles / float(trial["tsc_hz"]) * 1e9
+
+
+def _tell_apart(rows: Sequence[tuple[float, float]]) -> bool:
+    """Whether visits differ enough in their packets."""
+    bursts = [burst for burst, _ in rows]
+    return len(rows) >= FEWEST_TRIALS and max(bursts) >= LEAST_SPREAD * min(bursts)
+
+
+def _fit(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Non-negative least squares of the time of a visit over its packets; each trial errs by a share of its cost."""
+    weights = np.array([1 / max(time_ns, 1.0) for _, time_ns in rows])
+    sides = np.array([[1.0, burst] for burst, _ in rows]) * weights[:, None]
+    visit_ns, packet_ns = scipy.optimize.nnls(sides, weights * [time_ns for _, time_ns in rows])[0]
+    return float(f"{visit_ns:.4g}"), float(f"{packet_ns:.4g}")
+
+
+def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
+    """What the generator sent where it was to send all it can."""
+    values: dict[int, list[float]] = {}
+    for trial in trials:
+        if trial["params"].saturate and trial.get("offered_pps"):
+            values.setdefault(points.queues_of_a_core(trial["params"]), []).append(trial["offered_pps"])
+    if not values:
+        return None
+    return {"by_queues": _by_queues(values), "origin": "measured", "source": f"{source}, saturating trials"}
+
+
+def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] | None:
+    """What the lightest loads' median latency has beyond the time that a simulated DUT takes, its mean over queues."""
+    beyond: list[float] = []
+    for trial in trials:
+        params: Parameters = trial["params"]
+        light = 0 < trial.get("useful_share", 1.0) <= LIGHT_USEFUL_SHARE
+        if not light or not params.load_pps or "latency_sent_p50_ns" not in trial:
+            continue
+        if points.queues_of_a_core(params) > min(costs.empty_poll_ns.by_queues or {1: 0.0}):
+            continue
+        system = points.system(params, costs, trial["tsc_hz"], params.load_pps)
+        times = simulate(system, SIMULATED_PACKETS / params.load_pps * 1e9, workers=1).times
+        beyond.append(trial["latency_sent_p50_ns"] - times.percentile(50))
+    if not beyond:
+        return None
+    text = f"{source}, median latency of the fewest queues less the simulated time in the DUT, {len(beyond)} trials"
+    return {"value": float(f"{max(0.0, median(beyond)):.4g}"), "origin": "fitted", "source": text}

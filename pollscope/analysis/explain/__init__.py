@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which stage limits the DUT at each point of a run, with the evidence and what would refute it."""
+
+from pollscope.analysis.explain.diagnosis import RULES, Diagnosis, explain_paper, explain_run
+from pollscope.analysis.explain.finding import Finding, Kind
+
+__all__ = ["RULES", "Diagnosis", "Finding", "Kind", "explain_paper", "explain_run"]

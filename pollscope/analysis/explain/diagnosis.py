@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All rules on all points: what limits the DUT at each, what may, what does not, and what was not measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pollscope.analysis.explain.facts import PointFacts
+from pollscope.analysis.explain.finding import Finding, Kind, Rule, Told
+from pollscope.analysis.explain.paper_facts import paper_facts
+from pollscope.analysis.explain.rules_dut import DUT_RULES
+from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
+from pollscope.analysis.explain.rules_traffic import TRAFFIC_RULES
+from pollscope.analysis.explain.run_facts import run_facts
+from pollscope.metrics.record import NotMeasured
+from pollscope.store.run_folder import RunFolder
+
+RULES: tuple[Rule, ...] = (*TRAFFIC_RULES, *DUT_RULES, *HOST_NETWORK_RULES)
+# Where more of the trials than this say the opposite of their means, nothing is told.
+DISAGREEING_SHARE = 1 / 3
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One point: its findings in the order of the rules; the trials behind them, some flagged or modelled."""
+
+    label: str
+    trials: int
+    flagged: int
+    modelled: bool
+    findings: tuple[Finding, ...]
+
+    def of(self, *kinds: Kind) -> list[Finding]:
+        """The findings of these kinds."""
+        return [finding for finding in self.findings if finding.kind in kinds]
+
+    @property
+    def telling(self) -> list[Finding]:
+        """Those that limit, and those that may."""
+        return [*self.of(Kind.LIMITS), *self.of(Kind.OPEN)]
+
+    @property
+    def summary(self) -> str:
+        """What limits the point, in words."""
+        limits = [finding.stage for finding in self.of(Kind.LIMITS)]
+        if limits:
+            return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
+        may = [finding.stage for finding in self.of(Kind.OPEN)]
+        return f"not told what limits it; it may be: {', '.join(may)}" if may else "not told what limits it"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        limits = [finding.stage for finding in self.of(Kind.LIMITS)]
+        findings = [finding.to_json() for finding in self.findings]
+        return {
+            "point": self.label,
+            "trials": self.trials,
+            "flagged": self.flagged,
+            "modelled": self.modelled,
+            "limited_by": limits,
+        } | {"findings": findings}
+
+
+def explain_run(run: RunFolder, table: pd.DataFrame) -> list[Diagnosis]:
+    """What limits the DUT at each point of a run that was measured.
+
+    Raises:
+        UsageError: a trial contradicts the protocol.
+    """
+    return [diagnose(point) for point in run_facts(run, table)]
+
+
+def explain_paper(paper: str) -> list[Diagnosis]:
+    """The same for the points of a paper's own table of counters.
+
+    Raises:
+        UsageError: the paper states none.
+    """
+    return [diagnose(point) for point in paper_facts(paper)]
+
+
+def diagnose(point: PointFacts) -> Diagnosis:
+    """All rules on one point."""
+    return Diagnosis(
+        point.label, point.trial_count, point.flagged, point.modelled, tuple(_finding(rule, point) for rule in RULES)
+    )
+
+
+def _finding(rule: Rule, point: PointFacts) -> Finding:
+    try:
+        said = _with_doubt(rule, point.trials, rule.judge(point))
+    except NotMeasured as absent:
+        said = Told(Kind.ABSENT, (str(absent),))
+    return Finding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
+
+
+def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
+    """What the means of all trials say; open where the trials one by one say otherwise too often."""
+    kinds = [kind for kind in (_kind(rule, trial) for trial in trials) if kind is not Kind.ABSENT]
+    if not kinds or said.kind is Kind.OPEN:
+        return said
+    limits = kinds.count(Kind.LIMITS)
+    wrong = len(kinds) - limits if said.kind is Kind.LIMITS else limits
+    if wrong <= DISAGREEING_SHARE * len(kinds):
+        return said
+    doubt = f"the trials do not agree: it limits in {limits} of the {len(kinds)} that tell"
+    return Told(Kind.OPEN, (doubt, *said.evidence))
+
+
+def _kind(rule: Rule, trial: PointFacts) -> Kind:
+    try:
+        return rule.judge(trial).kind
+    except NotMeasured:
+        return Kind.ABSENT

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The numbers of one point that the rules look at, and what follows from them for all rules alike.
+
+They come from a run's trials (run_facts.py) or from a paper's table (paper_facts.py); a rule cannot tell which.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, WITHOUT_GENERATOR
+from pollscope.base.names import NOT_ALL_ANSWERED, RECEIVE_NOTHING
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.record import NotMeasured
+from pollscope.stats.estimates import mean_estimate
+
+# A core that is busy for this share of its time has none left; with packets lost, the lower one is enough, because
+# the loss comes in stretches. Without loss a busy core may still carry more: a packet in a larger burst costs less.
+BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
+# A queue that gives so much of what its visits can take is never emptied.
+FULL_VISITS_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class CoreLoad:
+    """One DUT lcore, by its own cycles; shares of the time in which it ran.
+
+    Attributes:
+        name: 'worker on CPU 2'.
+        role: worker or dispatcher.
+        busy: what is left when empty polls and waits for locks are taken away.
+        waiting: for locks.
+    """
+
+    name: str
+    role: str
+    busy: float
+    waiting: float
+
+
+@dataclass(frozen=True)
+class PointFacts:
+    """What is known of one point.
+
+    Attributes:
+        label: its levels in words.
+        params: parameters of its trials (docs/spec.md).
+        values: metric -> one value for each trial that has it.
+        why_absent: tells of a metric why no trial has it; `not_there` where it is None.
+        loads: of each trial, the DUT's lcores; empty where none has cycles, `no_loads` says why.
+        visits_filled: of each trial, of the fullest queue: packets over what its visits could have taken.
+        links: (name of the line, metric of what goes over it, bits a second); `no_link` says why there is none.
+        limits: what there is at most, where it is known: tags, wqes, dram_bytes_per_s.
+        llc_bytes: size of the last-level cache.
+        without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty where one may be.
+        not_its_maximum: why the load is no share of the DUT's maximum; empty where it is.
+        before: the point with the fewest cores that is the same otherwise.
+        without_iommu: the point with the IOMMU off that is the same otherwise.
+        trial_count: trials behind the numbers; 0 where a paper states them.
+        flagged: how many of them are flagged.
+        modelled: the numbers were computed, not measured.
+        trials: the same of each trial alone; empty where there is one.
+    """
+
+    label: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    why_absent: Callable[[str], str] | None = None
+    not_there: str = "it is not in the record"
+    loads: Sequence[Sequence[CoreLoad]] = ()
+    no_loads: str = ""
+    visits_filled: Sequence[float] = ()
+    links: Sequence[tuple[str, str, float]] = ()
+    no_link: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    llc_bytes: float | None = None
+    without_hardware: str = ""
+    not_its_maximum: str = ""
+    before: "PointFacts | None" = None
+    without_iommu: "PointFacts | None" = None
+    trial_count: int = 0
+    flagged: int = 0
+    modelled: bool = False
+    trials: "Sequence[PointFacts]" = ()
+
+    def mean(self, metric: str) -> float:
+        """Mean over the trials.
+
+        Raises:
+            NotMeasured: no trial has it.
+        """
+        if not self.values.get(metric):
+            raise NotMeasured(self.why_absent(metric) if self.why_absent else self.not_there)
+        return fmean(self.values[metric])
+
+    def known(self, metric: str) -> float | None:
+        """The same; None where it is absent."""
+        return fmean(self.values[metric]) if self.values.get(metric) else None
+
+    def text(self, metric: str) -> str:
+        """Title, mean and interval for a reader: 'Empty polls 41.3 % (39 to 43 %)'."""
+        self.mean(metric)
+        entry = metric_dictionary()[metric]
+        estimate = mean_estimate(list(self.values[metric]), limits=entry.limits)
+        ends = f" ({entry.text(estimate.low)} to {entry.text(estimate.high)})" if estimate.has_interval else ""
+        return f"{entry.title} {entry.text(estimate.value)}{ends}"
+
+    def text_if_known(self, metric: str) -> str:
+        """The same; nothing where it is absent."""
+        return self.text(metric) if self.values.get(metric) else ""
+
+    def param(self, name: str) -> Any:
+        """A parameter of the point; None where it has none."""
+        return self.params.get(name)
+
+    @cached_property
+    def has_generator(self) -> bool:
+        """Whether something sends to the DUT."""
+        return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
+
+    @cached_property
+    def lost(self) -> float:
+        """The larger share of packets that found no descriptor, or no room in a ring between cores.
+
+        Raises:
+            NotMeasured: none of them is known.
+        """
+        shares = [share for name in ("imissed_share", "ring_full_share") if (share := self.known(name)) is not None]
+        if shares:
+            return max(shares)
+        if not (self.known("offered_pps") or self.known("rx_pps")):
+            return 0.0  # nothing came
+        return self.mean("imissed_share")
+
+    @cached_property
+    def backlogged(self) -> bool:
+        """Whether the DUT always had more packets than it took.
+
+        Raises:
+            NotMeasured: what was lost is not known.
+        """
+        if self.param("feed") == "infinite":
+            return True
+        return self.has_generator and self.lost > SATURATED_MISSED_SHARE
+
+    @property
+    def lost_elsewhere(self) -> float:
+        """Share of packets that did not come back to the generator, less what the DUT's own counters know of."""
+        if self.param("workload") in NOT_ALL_ANSWERED:
+            return 0.0
+        counted = ("imissed_share", "ring_full_share", "rx_nombuf_share", "tx_dropped_share")
+        return (self.known("loss_share") or 0.0) - sum(self.known(name) or 0.0 for name in counted)
+
+    @cached_property
+    def busiest(self) -> CoreLoad:
+        """The lcore that has least time left, by the means over the trials; of workers where a ring to them is full.
+
+        A dispatcher that throws packets away in front of a full ring is busy, and yet not what limits.
+
+        Raises:
+            NotMeasured: the trials have no cycles.
+        """
+        cores = [core for core in self.cores if core.role == "worker" or not self.ring_is_full] or self.cores
+        return max(cores, key=lambda core: core.busy)
+
+    @property
+    def ring_is_full(self) -> bool:
+        """Whether packets found no room in a ring between the DUT's cores."""
+        return (self.known("ring_full_share") or 0.0) > SATURATED_MISSED_SHARE
+
+    @property
+    def has_idle_polls(self) -> bool:
+        """Whether all lcores that read RX queues have time for more visits: they neither work nor wait for a lock.
+
+        Raises:
+            NotMeasured: the trials have no cycles.
+        """
+        readers = [core for core in self.cores if core.role == "dispatcher"] or self.cores
+        return all(core.busy + core.waiting < BUSY_AND_LOSING_SHARE for core in readers)
+
+    @cached_property
+    def cores(self) -> list[CoreLoad]:
+        """The DUT's lcores, by the means over the trials.
+
+        Raises:
+            NotMeasured: the trials have no cycles.
+        """
+        if not self.loads:
+            raise NotMeasured(self.no_loads or self.not_there)
+        return [
+            CoreLoad(one[0].name, one[0].role, fmean(each.busy for each in one), fmean(each.waiting for each in one))
+            for one in zip(*self.loads, strict=True)
+        ]
+
+    @cached_property
+    def core_bound(self) -> bool:
+        """Whether the busiest lcore has no time left, and as much to do as it can.
+
+        Raises:
+            NotMeasured: neither its cycles nor what was lost says so.
+        """
+        load = self.param("load_of_max")
+        at_its_maximum = isinstance(load, int | float) and load >= 1 and not self.not_its_maximum
+        if self.busiest.busy >= BUSY_SHARE and (at_its_maximum or self.param("workload") in RECEIVE_NOTHING):
+            return True
+        return self.busiest.busy >= BUSY_AND_LOSING_SHARE and self.backlogged
+
+    @cached_property
+    def filled(self) -> float:
+        """Of the fullest queue: packets over what its visits could have taken.
+
+        Raises:
+            NotMeasured: packets of single queues, or bursts, are not known.
+        """
+        if not self.visits_filled:
+            raise NotMeasured(self.not_there if self.known("rx_pps") else "no packet was received")
+        return fmean(self.visits_filled)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a rule says of one point: whether its stage limits the DUT there, with the numbers and what would refute it."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pollscope.analysis.explain.facts import PointFacts
+
+
+class Kind(StrEnum):
+    """What comes of a rule: the stage limits, may limit, does not, or nothing was measured that would tell."""
+
+    LIMITS = "limits"
+    OPEN = "open"
+    CLEAR = "not"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a rule makes of a point's numbers: kind, and sentences with them, the weightiest first."""
+
+    kind: Kind
+    evidence: tuple[str, ...]
+
+
+def told(kind: Kind, *evidence: str) -> Told:
+    """The same with empty sentences left out."""
+    return Told(kind, tuple(text for text in evidence if text))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A stage that may limit a DUT, and how to tell.
+
+    Attributes:
+        stage: its name, as a reader sees it.
+        when: what has to hold so that it limits, in words.
+        judge: from numbers to what they say; raises NotMeasured with the reason where one is absent.
+        source: where the rule comes from.
+        refuted_by: a measurement that would show that the stage does not limit.
+    """
+
+    stage: str
+    when: str
+    judge: Callable[["PointFacts"], Told]
+    source: str
+    refuted_by: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule says of one point. `evidence` of an absent one is the reason."""
+
+    stage: str
+    kind: Kind
+    evidence: tuple[str, ...]
+    source: str
+    refuted_by: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "kind": str(self.kind), "evidence": list(self.evidence)}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
+
+from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, PointFacts
+from pollscope.analysis.explain.finding import Kind, Rule, Told, told
+from pollscope.analysis.saturation import SATURATED_MISSED_SHARE
+from pollscope.base.names import SHARED_QUEUES
+from pollscope.base.units import human_ns, human_share
+from pollscope.metrics.record import NotMeasured
+
+# Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
+LOCK_SHARE = 0.1
+LOST_CLAIMS_SHARE = 0.5
+# So few packets are lost for want of an mbuf or of room in the TX queue by chance of a start.
+FEW_SHARE = 0.001
+AWAY_SHARE = 0.01
+# With that much of its time gone a core does not do what it can, whatever else limits it.
+MOSTLY_AWAY_SHARE = 0.25
+
+
+def _core_cycles(point: PointFacts) -> Told:
+    try:
+        core = point.busiest
+    except NotMeasured:
+        return _core_by_polls(point)
+    busy = f"{core.name} is busy for {human_share(core.busy)} of the time in which it runs"
+    if not point.core_bound and core.busy >= BUSY_SHARE:
+        return told(Kind.OPEN, f"{busy}, and misses nothing: larger bursts may carry more", _cycles_text(point))
+    if not point.core_bound:
+        return told(Kind.CLEAR, f"{busy}, the busiest of {len(point.cores)}")
+    return told(
+        Kind.LIMITS, busy, _cycles_text(point), *(point.text_if_known(name) for name in ("wire_share", "ipc_useful"))
+    )
+
+
+def _core_by_polls(point: PointFacts) -> Told:
+    """Without cycles: an empty poll takes less than a visit, so where few polls are empty, few cycles are."""
+    if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
+        return told(Kind.LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer")
+    raise NotMeasured(point.no_loads or point.not_there)
+
+
+def _cycles_text(point: PointFacts) -> str:
+    extra = point.param("extra_cycles") or 0
+    if point.ring_is_full or point.known("cycles_per_packet_useful") is None:
+        return f"the spec adds {extra:g} cycles to the work on a packet (extra_cycles)" if extra else ""
+    added = f", of which the spec adds {extra:g} (extra_cycles)" if extra else ""
+    return f"{point.text('cycles_per_packet_useful')}{added}"
+
+
+def _sweep(point: PointFacts) -> Told:
+    filled = point.filled
+    said = f"the fullest queue gives {human_share(filled)} of what its visits can take ({point.param('burst')} each)"
+    if not point.backlogged or filled < FULL_VISITS_SHARE:
+        return told(Kind.CLEAR, said)
+    if not point.has_idle_polls:
+        return told(Kind.CLEAR, f"{said}, but the core has no time for more visits")
+    return told(
+        Kind.LIMITS, said, *(point.text_if_known(name) for name in ("sweep_time_ns", "empty_poll_share", "tax_share"))
+    )
+
+
+def _rx_ring(point: PointFacts) -> Told:
+    lost = point.text_if_known("imissed_share") or "no packet was received"
+    if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
+        return told(Kind.CLEAR, lost)
+    if not point.has_idle_polls or point.filled >= FULL_VISITS_SHARE:
+        return told(Kind.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
+    if _is_away(point):
+        said = f"{lost}; a longer ring would hold what comes while the host has the core"
+        return told(Kind.OPEN, said, _lasts(point))
+    return told(
+        Kind.LIMITS,
+        f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
+        _lasts(point),
+        *(point.text_if_known(name) for name in ("visit_gap_p99_ns", "visit_gap_max_ns", "interrupted_share")),
+    )
+
+
+def _lasts(point: PointFacts) -> str:
+    """For how long the ring of one queue holds what comes, if all queues get the same."""
+    size, rate = point.param("rx_desc"), point.known("offered_pps")
+    if not size or not rate:
+        return ""
+    queues = 1 if point.param("shape") == "SQ" else point.param("queues") or 1
+    return f"at the mean rate {size} descriptors hold what comes within {human_ns(1e9 * size * queues / rate)}"
+
+
+def _is_away(point: PointFacts) -> bool:
+    """Whether what is lost is about what comes while something else has the core."""
+    away = point.known("interrupted_share") or 0.0
+    return away >= AWAY_SHARE and 2 * away >= point.lost
+
+
+def _host(point: PointFacts) -> Told:
+    away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
+    if not point.backlogged:
+        return told(Kind.CLEAR, away)
+    lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
+    if lossy or point.mean("interrupted_share") >= MOSTLY_AWAY_SHARE:
+        missed = point.text("imissed_share") if point.lost else ""
+        return told(Kind.LIMITS, away, missed, _lasts(point) if missed else "")
+    return told(Kind.CLEAR, away)
+
+
+def _ring_between(point: PointFacts) -> Told:
+    if not point.param("dispatchers") and point.param("organisation") != "scale-up":
+        return told(Kind.CLEAR, "no ring lies between the DUT's cores")
+    full = point.text("ring_full_share")
+    if not point.ring_is_full:
+        return told(Kind.CLEAR, full)
+    if point.busiest.busy >= BUSY_SHARE:
+        return told(Kind.CLEAR, f"{full}, because the workers have no time left")
+    return told(Kind.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
+
+
+def _shared_queue(point: PointFacts) -> Told:
+    if point.param("organisation") not in SHARED_QUEUES or (point.param("cores") or 1) < 2:
+        return told(Kind.CLEAR, "no queue is shared")
+    if point.param("organisation") != "locked":
+        claims = point.text("claim_lost_fraction")
+        return told(Kind.OPEN if point.mean("claim_lost_fraction") > LOST_CLAIMS_SHARE else Kind.CLEAR, claims)
+    core = max(point.cores, key=lambda each: each.waiting)
+    said = f"{core.name} waits for the queue's lock for {human_share(core.waiting)} of the time in which it runs"
+    return told(Kind.LIMITS if core.waiting >= LOCK_SHARE and point.backlogged else Kind.CLEAR, said)
+
+
+def _mbufs(point: PointFacts) -> Told:
+    names = [name for name in ("rx_nombuf_share", "refill_failed_fraction") if point.known(name) is not None]
+    if not names:
+        point.mean("rx_nombuf_share")
+    texts = [point.text(name) for name in names]
+    short = any(point.mean(name) > FEW_SHARE for name in names)
+    return told(Kind.LIMITS if short else Kind.CLEAR, *texts)
+
+
+def _tx_queue(point: PointFacts) -> Told:
+    dropped = point.text("tx_dropped_share")
+    return told(Kind.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else Kind.CLEAR, dropped)
+
+
+DUT_RULES = (
+    Rule(
+        "core cycles",
+        "the busiest core works for 90 % of its time and packets are missed, or for 95 % at 100 % load; may without",
+        _core_cycles,
+        "SoCC'19 section 4.1 (useful cycles and polling tax); docs/accounting.md",
+        "the same point with less work on a packet, or with more cores, is no faster",
+    ),
+    Rule(
+        "shared queue",
+        "waits for its lock take 10 % of a core; with `trylock` and `corec` it may where claims are mostly lost",
+        _shared_queue,
+        "COREC section 2 (lock-based sharing of a queue); lock cycles of the node",
+        "the same cores with a queue each are no faster",
+    ),
+    Rule(
+        "sweep over the queues",
+        "the fullest queue gives 90 % of what its visits can take, packets are missed, and the core has idle polls",
+        _sweep,
+        "SoCC'19 section 5 (queue heads polled per second); bursts x visits of one queue",
+        "the same traffic with fewer queues, or larger bursts, is no faster",
+    ),
+    Rule(
+        "ring between cores",
+        "over 1 % of packets find no room in it, and the workers have time left",
+        _ring_between,
+        "DPDK rte_ring_enqueue_burst (packets not enqueued)",
+        "a longer ring, or another ring_sync, is no faster",
+    ),
+    Rule(
+        "RX ring",
+        "over 1 % of packets are missed while the core has idle polls and empties the queues",
+        _rx_ring,
+        "DPDK rte_eth_stats.imissed (no free descriptor)",
+        "with more descriptors (rx_desc) as many packets are missed",
+    ),
+    Rule(
+        "host takes the core",
+        "packets are missed, and the core is away for half as large a share of time, or for 25 %",
+        _host,
+        "docs/accounting.md (interruptions)",
+        "on isolated CPUs as many packets are missed",
+    ),
+    Rule(
+        "mbuf pool",
+        "over 0.1 % of packets or polls find no mbuf",
+        _mbufs,
+        "DPDK rte_eth_stats.rx_nombuf",
+        "with a larger pool as many polls find no mbuf",
+    ),
+    Rule(
+        "TX queue",
+        "over 1 % of packets are dropped",
+        _tx_queue,
+        "DPDK app/test-pmd (TX-dropped)",
+        "with more TX descriptors as many packets are dropped",
+    ),
+)

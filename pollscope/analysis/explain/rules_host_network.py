@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stages between a NIC and memory: PCIe tags, work requests, IOTLB, IIO, the NIC's MTT cache, DRAM, DDIO.
+
+Little's law is an identity: when rate and latency rise, so do the reads under way. A grown latency is therefore no
+cause by itself; it says that some stage queues, and the rules say which may, and what would tell them apart.
+"""
+
+from collections.abc import Callable
+
+from pollscope.analysis.explain.facts import PointFacts
+from pollscope.analysis.explain.finding import Kind, Rule, Told, told
+from pollscope.analysis.littles_law import in_flight, walk_share
+from pollscope.base.units import human, human_ns, human_number, human_share, human_size
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.record import NotMeasured
+
+# Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
+TAGS = 256
+READS = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+# Of what there is a fixed number: nearly all in use, and so few that there is no question.
+FULL_SHARE, FREE_SHARE = 0.9, 0.5
+# Two points are the same within a twentieth, as in the claims on the intra-host text.
+SAME = 0.05
+# A latency has grown from here on.
+GROWN = 0.1
+FEW_MISSES = 0.01
+# Share of the LLC in which DDIO allocates (Intel DDIO primer, 2012; intra-host text, section 2.2.1).
+DDIO_SHARE = 0.1
+DDIO_HITS = 0.95
+# Data room and headroom of an mbuf, as DPDK makes it (RTE_MBUF_DEFAULT_BUF_SIZE).
+MBUF_BYTES = 2176
+# Walks are shown for a length of this; what they really take is rarely known.
+WALK_NS = 100.0
+
+
+def _hardware(judge: Callable[[PointFacts], Told]) -> Callable[[PointFacts], Told]:
+    """The rule where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
+
+    def judged(point: PointFacts) -> Told:
+        if point.without_hardware:
+            raise NotMeasured(point.without_hardware)
+        return judge(point)
+
+    return judged
+
+
+def _reads(point: PointFacts) -> tuple[str, float]:
+    """By which way the reads under way are known, and their number."""
+    for metric in READS:
+        if (reads := point.known(metric)) is not None:
+            return metric, reads
+    return READS[0], point.mean(READS[0])
+
+
+def _in_use(point: PointFacts, what: str, limit: float) -> tuple[float, str]:
+    metric, reads = _reads(point)
+    return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {limit:g} {what}"
+
+
+def _by_share(share: float) -> Kind:
+    if share >= FULL_SHARE:
+        return Kind.LIMITS
+    return Kind.CLEAR if share < FREE_SHARE else Kind.OPEN
+
+
+def _tags(point: PointFacts) -> Told:
+    clocks = point.known("nic_pcie_no_completion_clocks")
+    stalls = point.text_if_known("nic_pcie_no_completion_clocks")
+    try:
+        share, used = _in_use(point, "tags", point.limits.get("tags", TAGS))
+    except NotMeasured:
+        if not clocks:
+            raise
+        return told(Kind.LIMITS, stalls)
+    return told(Kind.LIMITS if clocks else _by_share(share), used, stalls)
+
+
+def _work_requests(point: PointFacts) -> Told:
+    if "wqes" not in point.limits:
+        raise NotMeasured("how many work requests the NIC has under way at most is not recorded")
+    share, used = _in_use(point, "work requests of the NIC", point.limits["wqes"])
+    return told(_by_share(share), used)
+
+
+def _change(point: PointFacts, metric: str) -> float | None:
+    """The metric over that of the point with the fewest cores."""
+    first = point.before.known(metric) if point.before else None
+    now = point.known(metric)
+    return now / first if now is not None and first else None
+
+
+def _from_to(point: PointFacts, metric: str) -> str:
+    change = _change(point, metric)
+    if change is None or point.before is None:
+        return point.text_if_known(metric)
+    entry = metric_dictionary()[metric]
+    first, now = entry.text(point.before.mean(metric)), entry.text(point.mean(metric))
+    return f"{entry.title} {first} -> {now}, x{human_number(change)} since {point.before.label}"
+
+
+def _iotlb(point: PointFacts) -> Told:
+    if _looks_up_nothing(point):
+        return told(Kind.CLEAR, "nothing is looked up")
+    share = point.mean("iotlb_miss_share")
+    if point.without_iommu is not None:
+        return _against_none(point, point.without_iommu)
+    if share < FEW_MISSES:
+        return told(Kind.CLEAR, point.text("iotlb_miss_share"))
+    change = _change(point, "iotlb_miss_share")
+    same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
+    total = _from_to(point, "iotlb_misses_per_s")
+    return told(Kind.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point))
+
+
+def _looks_up_nothing(point: PointFacts) -> bool:
+    return point.known("iotlb_lookups_per_s") == 0
+
+
+def _against_none(point: PointFacts, off: PointFacts) -> Told:
+    metric = "tx_pps" if point.known("tx_pps") else "rx_pps"
+    gain = off.mean(metric) / point.mean(metric) - 1
+    said = f"with the IOMMU off the rate is {human_share(gain)} higher"
+    latency, there = point.known("nic_pcie_latency_ns"), off.known("nic_pcie_latency_ns")
+    times = f"PCIe latency {human_ns(latency)} -> {human_ns(there)}" if latency and there else ""
+    return told(Kind.LIMITS if gain > SAME else Kind.CLEAR, said, times, point.text("iotlb_miss_share"))
+
+
+def _walks(point: PointFacts) -> list[str]:
+    """What walks can explain: how many are under way, and how long they would have to be."""
+    misses = point.known("iotlb_misses_per_s")
+    if misses is None:
+        return []
+    found = [f"a walk of {WALK_NS:g} ns has {human_number(in_flight(misses, WALK_NS))} of them under way at once"]
+    if point.before is None:
+        return found
+    names = ("iotlb_misses_per_s", "iotlb_lookups_per_s", "nic_pcie_latency_ns")
+    both = [(point.before.known(name), point.known(name)) for name in names]
+    numbers = [(first, now) for first, now in both if first and now]
+    if len(numbers) == len(names) and numbers[2][1] > numbers[2][0]:
+        needed = walk_share(numbers[0], numbers[1], numbers[2], WALK_NS).walk_ns_needed
+        growth = human_ns(numbers[2][1] - numbers[2][0])
+        found.append(
+            f"walks alone explain {growth} more latency if one of {WALK_NS:g} ns has come to take {human_ns(needed)}"
+        )
+    return found
+
+
+def _iio(point: PointFacts) -> Told:
+    latency = point.mean("nic_pcie_latency_ns")
+    growth = _change(point, "nic_pcie_latency_ns")
+    if growth is None or point.before is None:
+        raise NotMeasured(f"no point with fewer cores is there to compare a PCIe latency of {human_ns(latency)} with")
+    said = _from_to(point, "nic_pcie_latency_ns")
+    if growth < 1 + GROWN:
+        return told(Kind.CLEAR, said)
+    rate = _change(point, "tx_pps") or _change(point, "rx_pps")
+    identity = ""
+    if rate:
+        reads = human_number(growth * rate)
+        identity = f"rate x{human_number(rate)} and latency x{human_number(growth)} imply x{reads} reads under way"
+    return told(Kind.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
+
+
+def _mtt(point: PointFacts) -> Told:
+    point.mean("nic_mtt_l0_miss_share")
+    growth = _change(point, "nic_mtt_l0_miss_share")
+    said = _from_to(point, "nic_mtt_l0_miss_share")
+    grown = growth is not None and growth > 1 + GROWN
+    return told(Kind.OPEN if grown else Kind.CLEAR, said)
+
+
+def _dram(point: PointFacts) -> Told:
+    point.mean("dram_bytes_per_s")
+    peak = point.limits.get("dram_bytes_per_s")
+    if peak is None:
+        raise NotMeasured(f"{point.text('dram_bytes_per_s')}, but what the DRAM can do at most is not recorded")
+    share = point.mean("dram_bytes_per_s") / peak
+    said = f"{point.text('dram_bytes_per_s')}, {human_share(share)} of {human(peak, 'B/s')}"
+    return told(_by_share(share), said)
+
+
+def _ddio(point: PointFacts) -> Told:
+    hits = point.mean("ddio_write_hit_share")
+    footprint = (point.param("queues") or 1) * (point.param("rx_desc") or 0) * MBUF_BYTES
+    room = ""
+    if footprint and point.llc_bytes:
+        part = human_size(DDIO_SHARE * point.llc_bytes)
+        room = f"RX buffers take {human_size(footprint)}; a tenth of the LLC, in which DDIO allocates, is {part}"
+    more = point.text_if_known("dram_write_bytes_per_packet")
+    return told(Kind.CLEAR if hits >= DDIO_HITS else Kind.OPEN, point.text("ddio_write_hit_share"), room, more)
+
+
+HOST_NETWORK_RULES = (
+    Rule(
+        "PCIe tags",
+        "90 % of 256 are in use, or a read waited for a completion buffer; may from half on",
+        _hardware(_tags),
+        "PCI Express Base Specification 4.0, section 2.2.6.2; intra-host text, section 4.1, finding 1",
+        "with more tags (10-bit), or larger reads, the rate is the same",
+    ),
+    Rule(
+        "work requests",
+        "90 % of them are in use; may from half on",
+        _hardware(_work_requests),
+        "intra-host text, section 4.1 (LOG_MAX_OUTSTANDING_WQE)",
+        "with a higher limit of outstanding work requests the rate is the same",
+    ),
+    Rule(
+        "IOTLB walks",
+        "with the IOMMU off the rate is over 5 % higher; may where over 1 % of look-ups miss",
+        _hardware(_iotlb),
+        "intra-host text, section 4.1, finding 3",
+        "with the IOMMU off, or with 1 GiB pages, rate and latency are the same",
+    ),
+    Rule(
+        "IIO queueing",
+        "never told alone; may where latency grew by over 10 % since the point with the fewest cores",
+        _hardware(_iio),
+        "intra-host text, section 4.1, finding 2 and conclusion; Little (1961)",
+        "on another root port, or with a mempool a core and inlined packets, latency grows as much",
+    ),
+    Rule(
+        "NIC's MTT cache",
+        "never told alone; may where misses grew by over 10 % since the point with the fewest cores",
+        _hardware(_mtt),
+        "intra-host text, section 4.1, finding 4",
+        "with 1 GiB pages, or one mempool for all cores, latency grows as much while MTT misses do not",
+    ),
+    Rule(
+        "DRAM",
+        "90 % of its peak, where that is known; may from half on",
+        _dram,
+        "Intel PCM pcm-memory",
+        "a memory-stream co-runner on another core does not slow the DUT",
+    ),
+    Rule(
+        "DDIO capacity",
+        "never told alone; may where under 95 % of device writes find their line in the LLC",
+        _hardware(_ddio),
+        "Intel DDIO primer (2012), write allocation in a tenth of the LLC; intra-host text, section 2.2",
+        "with fewer descriptors, or more ways (ddio_ways), hits and rate are the same",
+    ),
+)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stages in front of the DUT: the load that was asked for, the generator, the line."""
+
+from pollscope.analysis.explain.facts import PointFacts
+from pollscope.analysis.explain.finding import Kind, Rule, Told, told
+from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, UNSENT_LIMIT
+from pollscope.base.units import human, human_share
+from pollscope.metrics.record import NotMeasured
+
+# A line is full from this share of its speed on.
+LINE_SHARE = 0.98
+
+
+def _has_time_left(point: PointFacts) -> bool:
+    """A core whose cycles are not known has time left where no packet is lost."""
+    try:
+        return not point.core_bound
+    except NotMeasured:
+        return True
+
+
+def _generator(point: PointFacts) -> Told:
+    if not point.has_generator:
+        return told(Kind.CLEAR, "nothing is sent to the DUT")
+    if point.backlogged:
+        return told(Kind.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
+    if not _sends(point):
+        return told(Kind.CLEAR, "no load was asked for")
+    unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
+    late = (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
+    whole = _asks_for_all(point)
+    if not late and not whole:
+        return told(Kind.CLEAR, unsent or sent)
+    if not _has_time_left(point):
+        return told(Kind.OPEN, unsent, "the DUT has no time left either")
+    if whole and point.lost_elsewhere > SATURATED_MISSED_SHARE:
+        return told(Kind.OPEN, _elsewhere(point), sent)
+    why = "it sends as much as it can, and the DUT misses none of it" if whole else "it sends less than was due"
+    return told(Kind.LIMITS, f"{why}: {sent}", unsent, point.text_if_known("imissed_share"), point.not_its_maximum)
+
+
+def _sends(point: PointFacts) -> bool:
+    return (point.known("offered_pps") or point.known("intended_pps") or point.known("rx_pps") or 0.0) > 0
+
+
+def _asks_for_all(point: PointFacts) -> bool:
+    return bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
+
+
+def _offered_load(point: PointFacts) -> Told:
+    if point.param("feed") == "none":
+        return told(Kind.LIMITS, "nothing is sent (feed: none)")
+    if not point.has_generator:
+        return told(Kind.CLEAR, "there is no load to choose: the DUT works without a generator")
+    if not _sends(point):
+        return told(Kind.LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
+    load = point.text_if_known("offered_pps") or point.text("rx_pps")
+    if point.backlogged:
+        return told(Kind.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
+    if point.param("saturate") or _generator(point).kind is not Kind.CLEAR or not _has_time_left(point):
+        return told(Kind.CLEAR, load)
+    if point.lost_elsewhere > SATURATED_MISSED_SHARE:
+        return told(Kind.OPEN, _elsewhere(point), load)
+    return told(Kind.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
+
+
+def _elsewhere(point: PointFacts) -> str:
+    return (
+        f"{point.text('loss_share')}, which no counter of the DUT knows of: in the NIC, or where the generator receives"
+    )
+
+
+def _nic_port(point: PointFacts) -> Told:
+    discards = point.text("nic_rx_port_discards_per_s")
+    sent = point.known("offered_pps") or 0.0
+    full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
+    return told(Kind.LIMITS if full else Kind.CLEAR, discards, "its own buffer was full: PCIe, or memory behind it")
+
+
+def _left(point: PointFacts) -> str:
+    try:
+        core = point.busiest
+    except NotMeasured:
+        return ""
+    return f"{core.name}, the busiest of {len(point.cores)}, has {human_share(1 - core.busy)} of its time left"
+
+
+def _line(point: PointFacts) -> Told:
+    if point.without_hardware:
+        raise NotMeasured(point.without_hardware)
+    if not point.links:
+        raise NotMeasured(point.no_link or point.not_there)
+    used = {name: (point.mean(metric) / speed, metric, speed) for name, metric, speed in point.links}
+    name, (share, metric, speed) = max(used.items(), key=lambda each: each[1][0])
+    said = f"{point.text(metric)} of {human(speed, 'bit/s')} on {name}: {human_share(share)}"
+    return told(Kind.LIMITS if share >= LINE_SHARE else Kind.CLEAR, said)
+
+
+TRAFFIC_RULES = (
+    Rule(
+        "offered load",
+        "nothing is missed and the busiest core has time left",
+        _offered_load,
+        "RFC 2285 section 3.5 (intended and offered load)",
+        "a higher load is not received",
+    ),
+    Rule(
+        "generator",
+        "it was asked for all it can send, or sends over 1 % less than due, and nothing is missed",
+        _generator,
+        "FD.io CSIT (unsent counted apart from lost)",
+        "with a second generator, or a lighter one (larger bursts, nothing received), the DUT is no faster",
+    ),
+    Rule(
+        "line",
+        "98 % of the line's speed",
+        _line,
+        "IEEE 802.3 clause 4 (frame, preamble and gap)",
+        "larger frames have as many packets a second",
+    ),
+    Rule(
+        "NIC port",
+        "it discards over 1 % of what is sent",
+        _nic_port,
+        "driver counters (rx_discards_phy, port.rx_dropped), docs/collectors.md",
+        "with a longer RX ring or the IOMMU off it discards as much",
+    ),
+)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The facts of every point of a run, from its trial records and its table of metrics."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from pollscope.analysis.explain.facts import CoreLoad, PointFacts
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.point_values import absence, level_rank, levels_text, measured
+from pollscope.analysis.saturation import unsaturated_points
+from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
+from pollscope.store.results_table import last_attempts
+from pollscope.store.run_folder import RunFolder
+
+IOMMU = "knob.iommu"
+LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
+Record = Mapping[str, Any]
+
+
+def run_facts(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
+    """The facts of each point that was measured, by rising levels.
+
+    Raises:
+        UsageError: a trial contradicts the protocol.
+    """
+    records: dict[str, Record] = {str(record["trial"]): record for record in last_attempts(run.trials)}
+    whole = _whole_run(run)
+    unsaturated = unsaturated_points(table)
+    found: list[tuple[Record, PointFacts]] = []
+    for point, rows in measured(table).groupby("point", sort=False):
+        trials = _trials(rows, records)
+        first = trials[0].record
+        known = replace(
+            whole,
+            not_its_maximum=unsaturated.get(str(point), ""),
+            why_absent=partial(absence, rows),
+            **_of_point(run, first),
+        )
+        single = [_facts(known, [trial]) for trial in trials] if len(trials) > 1 else []
+        found.append((first["factors"], replace(_facts(known, trials), trials=single)))
+    ordered = sorted(found, key=lambda each: [level_rank(level) for level in each[0].values()])
+    return [_with_neighbours(levels, facts, ordered) for levels, facts in ordered]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What the facts are made of: the record, its metrics that are there, and what is computed from it once."""
+
+    record: Record
+    metrics: Mapping[str, float]
+    loads: list[CoreLoad] | str
+    filled: float | None
+
+
+def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
+    columns = [str(name) for name in rows.columns if str(name).startswith("metric.")]
+    names = [name.removeprefix("metric.") for name in columns]
+    found = []
+    for trial, values in zip(rows["trial"], rows[columns].to_numpy(dtype=float), strict=True):
+        record = records[str(trial)]
+        metrics = {name: float(value) for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+        found.append(_Trial(record, metrics, _loads(record, metrics), _visits_filled(record)))
+    return found
+
+
+def _whole_run(run: RunFolder) -> PointFacts:
+    """What all points of a run share."""
+    facts = HostFacts(run.meta)
+    caches = facts.fact("caches")
+    llc = caches.get("L3") if isinstance(caches, Mapping) else None
+    return PointFacts(
+        "", llc_bytes=float(llc) if isinstance(llc, int) else None, without_hardware=facts.without_hardware
+    )
+
+
+def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
+    links, no_link = _links(run, record)
+    label = levels_text({name: level for name, level in record["factors"].items() if level is not None})
+    return {
+        "label": label or "all",
+        "params": {**(record.get("params") or {}), **record["factors"]},
+        "links": links,
+    } | no_link
+
+
+def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]], dict[str, str]]:
+    """The lines of the DUT's ports whose speed the driver told, and why there is none."""
+    speeds = {port["name"]: port.get("link_bps") for port in HostFacts(run.meta).hello.get("ports", [])}
+    names = {role: ((record.get("config") or {}).get("dut") or {}).get(role) for role in LINE_METRICS}
+    found = [
+        (f"the {LINE_METRICS[role][0]} line of {name}", LINE_METRICS[role][1], float(speeds[name]))
+        for role, name in names.items()
+        if speeds.get(name)
+    ]
+    reasons = [reason for what, reason in HostFacts(run.meta).absent.items() if what.startswith("link_bps.")]
+    return found, {"no_link": reasons[0]} if reasons and not found else {}
+
+
+def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
+    names = dict.fromkeys(name for trial in trials for name in trial.metrics)
+    loads = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
+    reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
+    same = len({tuple(core.name for core in each) for each in loads}) == 1
+    return replace(
+        known,
+        values={name: [trial.metrics[name] for trial in trials if name in trial.metrics] for name in names},
+        loads=loads if same else (),
+        no_loads=reasons[0] if reasons else "the trials ran on different CPUs",
+        visits_filled=[trial.filled for trial in trials if trial.filled is not None],
+        trial_count=len(trials),
+        modelled=any(trial.record.get("modelled") for trial in trials),
+        flagged=sum(trial.record["status"] == "flagged" for trial in trials),
+    )
+
+
+def _loads(record: Record, metrics: Mapping[str, float]) -> list[CoreLoad] | str:
+    """The DUT's lcores of a trial, or why it has no cycles.
+
+    Of a single lcore the table has all that is asked for, but waits for a lock; classes are computed for others.
+    """
+    trial = TrialFacts(record)
+    try:
+        alone = trial.lcores[0] if len(trial.lcores) == 1 and "lock" not in keys_of(trial.lcores[0]) else None
+        if alone is not None and "empty_poll_share" in metrics:
+            running = nonzero(1 - metrics.get("interrupted_share", 0.0), "the DUT's lcore never ran")
+            return [_load(alone, metrics["empty_poll_share"] / running, 0.0)]
+        return [_load_of(account) for account in trial.accounts]
+    except NotMeasured as absent:
+        return str(absent)
+
+
+def _load_of(account: Account) -> CoreLoad:
+    lcore = account.lcore
+    running = nonzero(account.total - lcore["interruptions"]["cycles"].number(), "an lcore never ran")
+    waiting = lcore["lock"]["cycles"].number() / running if "lock" in keys_of(lcore) else 0.0
+    return _load(lcore, account.empty_poll / running, waiting)
+
+
+def _load(lcore: Part, empty_polls: float, waiting: float) -> CoreLoad:
+    role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
+    busy = min(1.0, max(0.0, 1 - empty_polls - waiting))
+    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():g}", role, busy, waiting)
+
+
+def _visits_filled(record: Record) -> float | None:
+    """Of the queue with most packets: what it gave over what its visits could have taken; None where unknown."""
+    trial, params = TrialFacts(record), record.get("params") or {}
+    try:
+        name = trial.part("config", "dut", "rx_port").text()
+        packets = [one.number() for one in trial.part("result", "ports", name, "rx_queue_packets").items()]
+        visits = sum(lcore["iterations"].number() * lcore["queues"].number() for lcore in trial.readers) / len(packets)
+        most = max(packets) / sum(packets) * trial.packets
+        return most / nonzero(visits * float(params["burst"]), "no queue was visited")
+    except (NotMeasured, ZeroDivisionError, KeyError):
+        return None
+
+
+def _with_neighbours(levels: Record, facts: PointFacts, every: Sequence[tuple[Record, PointFacts]]) -> PointFacts:
+    """With the points that differ in one factor only: the fewest cores, and the IOMMU off."""
+    fewest = min((each for each in _but_for(levels, "cores", every)), key=lambda each: each[0]["cores"], default=None)
+    before = fewest[1] if fewest and fewest[0]["cores"] < levels.get("cores", 0) else None
+    off = next((other for known, other in _but_for(levels, IOMMU, every) if known[IOMMU] == "off"), None)
+    off = None if levels.get(IOMMU) == "off" else off
+    trials = [replace(each, before=before, without_iommu=off) for each in facts.trials]
+    return replace(facts, before=before, without_iommu=off, trials=trials)
+
+
+def _but_for(
+    levels: Record, factor: str, every: Sequence[tuple[Record, PointFacts]]
+) -> Iterator[tuple[Record, PointFacts]]:
+    """The points that have the factor, with the same levels of all others."""
+    if factor in levels:
+        rest = {name: level for name, level in levels.items() if name != factor}
+        for known, facts in every:
+            if factor in known and {name: level for name, level in known.items() if name != factor} == rest:
+                yield known, facts

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The runs of one spec as a history: where a metric changed its level from run to run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.point_values import by_point, data_of
+from pollscope.analysis.run_differences import differences_of
+from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.stats.change_point import FEWEST_OF_HISTORY, HISTORY_FALSE_ALARM, level_changes
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+DEFAULT_METRICS = ("rx_pps", "tax_share_running", "latency_p99_ns")
+
+
+@dataclass(frozen=True)
+class LevelChange:
+    """A level that changed: the first run on the new one, and the medians of both, in base units."""
+
+    run_id: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class MetricHistory:
+    """A metric at a point, over runs.
+
+    Attributes:
+        metric: its name.
+        point: the levels in words.
+        run_ids: of the runs that measured it, by age.
+        values: the mean of each run, in base units.
+        changes: of its level.
+    """
+
+    metric: str
+    point: str
+    run_ids: tuple[str, ...]
+    values: tuple[float, ...]
+    changes: tuple[LevelChange, ...]
+
+    @property
+    def is_long_enough(self) -> bool:
+        """Whether there are runs enough to tell a change."""
+        return len(self.values) >= FEWEST_OF_HISTORY
+
+
+def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[MetricHistory]:
+    """Every metric at every point over the runs, with the changes of its level (stats.change_point.level_changes).
+
+    Args:
+        runs: of one spec, on one host and testbed, in any order.
+        metrics: names; DEFAULT_METRICS without any.
+
+    Raises:
+        UsageError: an unknown metric, runs of different specs, hosts or testbeds, or no run with one of the metrics.
+    """
+    ordered = sorted(runs, key=lambda run: run.run_id)
+    _same_ground(ordered)
+    tables = [(run.run_id, current_table(run)) for run in ordered]
+    found = []
+    for metric in [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]:
+        by_label: dict[str, list[tuple[str, float]]] = {}
+        for run_id, table in tables:
+            for sample in by_point(data_of(table, metric), metric):
+                by_label.setdefault(sample.label() or "all", []).append((run_id, fmean(sample.values)))
+        found += [_series(metric, label, values) for label, values in by_label.items()]
+    if not found:
+        raise UsageError("no run measured one of these metrics", remedy="choose others with --metric")
+    return found
+
+
+def _same_ground(runs: Sequence[RunFolder]) -> None:
+    for run in runs[1:]:
+        for what, first, other in zip(("spec", "processor", "testbed"), _facts(runs[0]), _facts(run), strict=True):
+            if first != other:
+                raise UsageError(
+                    f"is a run of another {what} than {runs[0].path}: {other}, not {first}",
+                    str(run.path),
+                    "keep the results of each host in a folder of their own and name it with --results",
+                )
+
+
+def _facts(run: RunFolder) -> tuple[str, str, str]:
+    facts = HostFacts(run.meta)
+    return str(run.meta["spec_name"]), facts.processor, facts.testbed_name
+
+
+def _series(metric: str, label: str, found: Sequence[tuple[str, float]]) -> MetricHistory:
+    run_ids, values = tuple(run_id for run_id, _ in found), tuple(value for _, value in found)
+    cuts = [0, *level_changes(values), len(values)]
+    levels = [median(values[start:end]) for start, end in pairwise(cuts)]
+    changes = [LevelChange(run_ids[at], *both) for at, both in zip(cuts[1:-1], pairwise(levels), strict=True)]
+    return MetricHistory(metric, label, run_ids, values, tuple(changes))
+
+
+def history_text(found: Sequence[MetricHistory]) -> str:
+    """The changes as text, a line each, under how much was looked at."""
+    long = [each for each in found if each.is_long_enough]
+    lines = [line for each in long for line in _changes(each)]
+    most = max(len(each.values) for each in found)
+    changes = "1 change" if len(lines) == 1 else f"{len(lines)} changes"
+    said = [f"{len(found)} series (metric and point) over up to {most} runs; {changes} of level."]
+    if short := len(found) - len(long):
+        said.append(f"{short} of {len(found)} have fewer than {FEWEST_OF_HISTORY} runs, too few to tell a change.")
+    if lines:
+        said.append(f"Without any change about {HISTORY_FALSE_ALARM * len(long):.2g} of the series would show one.")
+    return "\n".join([*lines, *said])
+
+
+def changed_with_it(runs: Sequence[RunFolder], found: Sequence[MetricHistory]) -> list[str]:
+    """What differs in spec, host, build and knobs between the run of each change and the one before it, as text."""
+    by_id = {run.run_id: run for run in runs}
+    lines = []
+    for before, after in sorted({pair for each in found for pair in _run_pairs(each)}):
+        apart = differences_of(by_id[before], by_id[after])
+        lines.append(
+            f"From run {before} (A) to run {after} (B) {'also changed:' if apart else 'nothing else changed.'}"
+        )
+        lines += [f"  {line}" for line in apart]
+    return lines
+
+
+def _run_pairs(each: MetricHistory) -> list[tuple[str, str]]:
+    """The run before each change, and the first one after it."""
+    firsts = {change.run_id for change in each.changes}
+    return [(before, after) for before, after in pairwise(each.run_ids) if after in firsts]
+
+
+def _changes(each: MetricHistory) -> list[str]:
+    text = metric_dictionary()[each.metric].text
+    lines = []
+    for change in each.changes:
+        percent = f" ({100 * (change.after / change.before - 1):+.3g} %)" if change.before > 0 else ""
+        levels = f"{text(change.before)} before, {text(change.after)} from there on{percent}"
+        lines.append(f"{each.metric}, {each.point}: changed at run {change.run_id}: {levels}")
+    return lines

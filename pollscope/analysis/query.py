@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SQL over all runs of a results folder: DuckDB on the parquet files of the run folders, without a server.
+
+SQL has no access to files but those that are opened here, no extension is loaded or fetched, and settings are locked.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.read_only_sql import check_reads_only, sql_error
+from pollscope.base.errors import UsageError
+from pollscope.metrics.rules import RULES
+from pollscope.store.find import is_run
+from pollscope.store.run_folder import read_meta, read_run
+from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
+
+RUN_COLUMNS = ("run_id", "spec", "row", "paper", "testbed", "host", "status", "started_utc", "finished_utc", "folder")
+BATCH_ROWS = 10_000
+SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # SQL sees no variable of this program
+}
+
+
+def run_folders(places: Sequence[Path]) -> list[Path]:
+    """Every run below the folders: of results, of a spec, or of a run itself.
+
+    Raises:
+        UsageError: a folder that is not there, or holds no run.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        if not place.is_dir():
+            raise UsageError("there is no such folder", str(place), "name a folder of results")
+        levels = ([place], place.glob("*"), place.glob("*/*"))
+        runs = [run for level in levels for run in sorted(level) if is_run(run)]
+        if not runs:
+            raise UsageError("holds no run folder", str(place), "measure with `pollscope run`, or name another folder")
+        found |= dict.fromkeys(runs)
+    return list(found)
+
+
+@contextmanager
+def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The tables `trials` (docs/store-format.md, with `spec` and `host`) and `runs` (RUN_COLUMNS), for read_only().
+
+    A table of a run that is missing or out of date is derived anew; of a folder that takes none, beside it.
+
+    Raises:
+        UsageError: no run folder, one of another format, or the same run twice.
+    """
+    rows = _runs_table(runs)
+    with (
+        tempfile.TemporaryDirectory() as spare,
+        closing(duckdb.connect(":memory:", config=dict(SETTINGS))) as connection,
+    ):
+        tables = [_table_file(connection, run, Path(spare) / f"{number}.parquet") for number, run in enumerate(runs)]
+        names = [str(table) for table in tables]
+        columns = ", ".join(f"{name} VARCHAR" for name in (*RUN_COLUMNS, "table_file"))
+        connection.execute(f"CREATE TABLE every_run ({columns})")
+        marks = ", ".join("?" * (len(RUN_COLUMNS) + 1))
+        connection.executemany(
+            f"INSERT INTO every_run VALUES ({marks})", [[*row, name] for row, name in zip(rows, names, strict=True)]
+        )
+        connection.execute("CREATE VIEW runs AS SELECT * EXCLUDE (table_file) FROM every_run")
+        quoted = ", ".join(_quoted(name) for name in names)
+        try:
+            connection.execute(
+                "CREATE VIEW trials AS SELECT every_run.spec, every_run.host, found.* EXCLUDE (table_file) "
+                f"FROM read_parquet([{quoted}], union_by_name = true, filename = 'table_file') AS found "
+                "JOIN every_run ON every_run.table_file = found.table_file"
+            )
+        except duckdb.Error as error:
+            raise sql_error(error) from None
+        connection.execute(f"SET temp_directory = {_quoted(spare)}")
+        connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, names))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+
+
+def read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyConnection:
+    """Executes one statement that only reads; the answer is fetched from what is returned.
+
+    Raises:
+        UsageError: SQL that is wrong, that writes, or that reads more than the tables (see check_reads_only).
+    """
+    check_reads_only(connection, sql)
+    try:
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        return connection.execute(sql)
+    except duckdb.Error as error:
+        raise sql_error(error) from None
+
+
+def write_parquet(connection: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
+    """Writes the answer of one statement that only reads into a parquet file, piece by piece.
+
+    Raises:
+        UsageError: as read_only().
+    """
+    import pyarrow.parquet
+
+    check_reads_only(connection, sql)
+    try:
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        batches: Any = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        with pyarrow.parquet.ParquetWriter(path, batches.schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    except (duckdb.Error, pyarrow.ArrowException) as error:
+        raise sql_error(error) from None
+
+
+def hosts_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The processors on which the opened runs were measured."""
+    return [str(host) for (host,) in connection.execute("SELECT DISTINCT host FROM every_run ORDER BY 1").fetchall()]
+
+
+def _runs_table(runs: Sequence[Path]) -> list[list[str | None]]:
+    rows, places = [], dict[str, Path]()
+    for run in runs:
+        meta = read_meta(run)
+        run_id = str(meta["run_id"])
+        if run_id in places:
+            raise UsageError(f"is the same run as {places[run_id]}", str(run), "its trials would count twice")
+        places[run_id] = run
+        rows.append(_run_row(run, meta))
+    return rows
+
+
+def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
+    facts = HostFacts(meta)
+    known = {**meta, "spec": meta["spec_name"], "testbed": facts.testbed_name, "host": facts.processor}
+    known["folder"] = str(run)
+    return [None if known.get(name) is None else str(known[name]) for name in RUN_COLUMNS]
+
+
+def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> Path:
+    """Puts the table of a run at a place whose name holds no pattern: a link, or a copy where the run takes no file."""
+    if not _links(connection, run, place):
+        from pollscope.store.results_table import current_table  # loads the numerical libraries
+
+        table = current_table(read_run(run))
+        if not _links(connection, run, place):
+            table.to_parquet(place, index=False)
+    return place
+
+
+def _links(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> bool:
+    """Links to the table of a run when that is up to date."""
+    if not is_newer_than_sources(run):
+        return False
+    place.symlink_to((run / TABLE_FILE).resolve())
+    if _stamp_of(connection, place) == stamp(run, RULES):
+        return True
+    place.unlink()
+    return False
+
+
+def _stamp_of(connection: duckdb.DuckDBPyConnection, table: Path) -> Any:
+    """What a table says of how it was derived; None when it does not say so, or is no table."""
+    sql = "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'PANDAS_ATTRS'::BLOB"
+    try:
+        row = connection.execute(sql, [str(table)]).fetchone()
+        return json.loads(bytes(row[0])) if row else None
+    except (duckdb.Error, ValueError):
+        return None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope calibrate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.base.errors import UsageError
+
+EXAMPLES = (
+    "pollscope run experiments/model/costs.yaml && pollscope calibrate latest --out here.yaml",
+    "pollscope calibrate s-f9-latency --at shape=SQ --at queues=1,8,64 --out here.yaml",
+    "pollscope run S-F9 --testbed here.yaml",
+)
+HEAD = """\
+# SPDX-License-Identifier: BSD-3-Clause
+# A modelled machine (docs/models.md), made by `pollscope calibrate`. Each cost says where it comes from.
+# A parameter that is taken out of holds_for is assumed to make no difference.
+"""
+
+
+def calibrate(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Measured run folders, names of specs, or `latest`.")
+    ],
+    at: Annotated[
+        list[str] | None,
+        typer.Option("--at", metavar="FACTOR=LEVEL[,LEVEL]", help="Only trials at these levels; may be given again."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the testbed file goes.")] = Path(
+        "model.yaml"
+    ),
+) -> None:
+    """Takes the costs of polls, visits and packets from measured runs, for the testbed `model`.
+
+    What the runs do not tell is left out of the file, and points that need it are left out of what is modelled.
+    """
+    from ruamel.yaml import YAML
+
+    from pollscope.analysis.calibration import calibrate as costs_of
+    from pollscope.store.find import find_run
+    from pollscope.store.run_folder import read_run
+
+    if out.exists():
+        raise UsageError("there is such a file", str(out), "give another --out, or remove it")
+    document = costs_of([read_run(find_run(word)) for word in runs], _levels(at or []))
+    writer = YAML()
+    writer.default_flow_style = None
+    writer.width = 160
+    try:
+        with out.open("w", encoding="utf-8") as file:
+            file.write(HEAD)
+            writer.dump(document, file)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", str(out)) from error
+    for workload, costs in document["workloads"].items():
+        for name, cost in costs.items():
+            known = cost.get("by_queues") or {"any": cost["value"]}
+            values = ", ".join(f"{value:g} ({queues} queues)" for queues, value in known.items())
+            typer.echo(f"{workload}: {name}: {values}, {cost['origin']}")
+    typer.echo(str(out))
+    typer.echo(f"next: pollscope run SPEC --testbed {out}")
+
+
+def _levels(words: list[str]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for word in words:
+        factor, equals, levels = word.partition("=")
+        if not factor or not equals or not levels:
+            raise UsageError(f"is {word!r}", "--at", "write FACTOR=LEVEL, or FACTOR=LEVEL,LEVEL")
+        found[factor] = found.get(factor, frozenset()) | frozenset(levels.split(","))
+    return found

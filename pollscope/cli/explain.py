@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope explain`."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pollscope.base.errors import UsageError
+from pollscope.cli.words import JsonFlag, PaperName, RunWords
+
+if TYPE_CHECKING:
+    from pollscope.analysis.explain import Diagnosis, Finding
+
+EXAMPLES = (
+    "pollscope explain latest",
+    "pollscope explain results/s-f5-polling-tax/20261120T162617Z-1a2b3c --json",
+    "pollscope explain --paper intrahost",
+)
+WIDTH = 24
+ORDER = ("limits", "open", "not", "absent")
+
+
+def explain(
+    runs: RunWords = None,
+    paper: PaperName = None,
+    every: Annotated[bool, typer.Option("--all", help="The numbers of stages that do not limit, too.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Names what limits the DUT at each point: cores, rings, locks, the generator, PCIe, IOTLB, DRAM, and others.
+
+    Each stage that limits or may limit comes with the numbers behind it and with what would refute it; --all shows the
+    numbers of the others, too. What was not measured is absent, with the reason. With --paper, the numbers are those of
+    that paper's own table. The exit code is 0 whatever limits.
+    """
+    from pollscope.analysis.explain import explain_paper, explain_run
+    from pollscope.store.find import find_runs
+    from pollscope.store.results_table import current_table
+    from pollscope.store.run_folder import read_run
+
+    if not runs and paper is None:
+        raise UsageError("no run is given", remedy="name run folders, or --paper for a paper's own table")
+    found = {} if paper is None else {f"paper {paper}": explain_paper(paper)}
+    modelled = set()
+    for path in find_runs(runs or ()):
+        run = read_run(path)
+        found[str(path)] = explain_run(run, current_table(run))
+        modelled |= {str(path)} if run.modelled else set()
+    if as_json:
+        plain = [
+            {"of": of, "modelled": of in modelled, "points": [each.to_json() for each in points]}
+            for of, points in found.items()
+        ]
+        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        return
+    for of, points in found.items():
+        for line in _lines(f"{of} (modelled, not measured)" if of in modelled else of, points, every):
+            typer.echo(line)
+
+
+def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]:
+    yield of
+    if not points:
+        yield "  no point was measured: there is nothing to explain"
+    everywhere = _absent_everywhere(points)
+    for point in points:
+        yield ""
+        yield f"{point.label}{_trials(point.trials, point.flagged)}: {point.summary}"
+        for finding in sorted(point.findings, key=lambda each: ORDER.index(each.kind)):
+            if (finding.stage, finding.evidence) not in everywhere and (every or finding.kind != "not"):
+                yield from _finding(finding)
+        if clear := [finding.stage for finding in point.findings if finding.kind == "not" and not every]:
+            yield f"  {'does not limit':{WIDTH}} {', '.join(clear)}"
+    if everywhere:
+        yield ""
+        yield "absent at every point:"
+    for stage, evidence in everywhere:
+        yield _absent(stage, evidence)
+
+
+def _trials(count: int, flagged: int) -> str:
+    noisy = f", {flagged} flagged" if flagged else ""
+    return f" ({count} trial{'s' if count > 1 else ''}{noisy})" if count else ""
+
+
+def _absent_everywhere(points: "Sequence[Diagnosis]") -> list[tuple[str, tuple[str, ...]]]:
+    """Stages that are absent at all points for the same reason."""
+    absent = [{(each.stage, each.evidence) for each in point.findings if each.kind == "absent"} for point in points]
+    first = points[0].findings if points else ()
+    return [key for each in first if all((key := (each.stage, each.evidence)) in others for others in absent)]
+
+
+def _absent(stage: str, evidence: Sequence[str]) -> str:
+    return f"  {stage:{WIDTH}} absent, because {'; '.join(evidence)}"
+
+
+def _finding(finding: "Finding") -> Iterator[str]:
+    if finding.kind == "absent":
+        yield _absent(finding.stage, finding.evidence)
+    elif finding.kind == "not":
+        yield f"  {finding.stage:{WIDTH}} does not limit: {'; '.join(finding.evidence)}"
+    else:
+        head = "limits" if finding.kind == "limits" else "may limit"
+        yield f"  {finding.stage:{WIDTH}} {head}: {finding.evidence[0]}"
+        for text in (*finding.evidence[1:], f"refuted if {finding.refuted_by}", f"source: {finding.source}"):
+            yield f"  {'':{WIDTH}}   {text}"

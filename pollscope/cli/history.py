@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope history`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.base.errors import ExitCode, UsageError
+from pollscope.cli.words import MetricNames
+
+EXAMPLES = (
+    "pollscope history s-f5-polling-tax",
+    "pollscope history S-F8 --metric poll_rate_running_hz --fail-on-change",
+)
+
+
+def history(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A file, name or paper row.")],
+    metrics: MetricNames = None,
+    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the run folders are.")] = Path(
+        "results"
+    ),
+    fail_on_change: Annotated[
+        bool, typer.Option("--fail-on-change", help="End with 1 when a level changed anywhere.")
+    ] = False,
+) -> None:
+    """Shows where a metric changed its level over the runs of a spec.
+
+    It takes ten runs to tell a change, of which some five lie behind it; the rate of false alarms is 1 % a series. What
+    else changed there, in the spec or on the host, follows. To compare two runs: `pollscope compare`. Without
+    --fail-on-change the exit code is 0 whatever is found.
+    """
+    from pollscope.analysis.history import changed_with_it, history_text
+    from pollscope.analysis.history import history as history_of
+    from pollscope.store.find import is_run
+    from pollscope.store.run_folder import read_run
+
+    folder = results / _name(spec, results)
+    runs = [read_run(path) for path in sorted(folder.glob("*")) if is_run(path)]
+    if not runs:
+        raise UsageError("holds no run folder", str(folder), "measure with `pollscope run`, or name another --results")
+    found = history_of(runs, metrics)
+    for line in [history_text(found), *changed_with_it(runs, found)]:
+        typer.echo(line)
+    if fail_on_change and any(each.changes for each in found):
+        raise typer.Exit(ExitCode.TRIALS_FAILED)
+
+
+def _name(word: str, results: Path) -> str:
+    """The name of a spec, which a folder of results has, too; the spec itself need not be there any more."""
+    from pollscope.spec import find_specs, load_file
+
+    if "/" not in word and (results / word).is_dir():
+        return word
+    found = find_specs(word)
+    if len(found) != 1:
+        raise UsageError(f"holds {len(found)} specs", word, "name one")
+    return load_file(found[0]).spec.name

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope query`."""
+
+import csv
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pollscope.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+EXAMPLES = (
+    "pollscope query 'DESCRIBE trials'",
+    "pollscope query 'SELECT run_id, spec, host, status FROM runs ORDER BY started_utc'",
+    'pollscope query \'SELECT spec, "factor.queues", avg("metric.rx_pps") FROM trials GROUP BY ALL ORDER BY ALL\'',
+    "pollscope query 'FROM trials' data/runs --out trials.parquet",
+)
+MOST_ROWS = 200
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar='"SQL"', help="One SELECT over the tables `trials` and `runs`.")],
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RESULTS...]", help="Folders of results; run folders; default: results."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on standard output, all rows.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write all rows to x.csv or x.parquet.")
+    ] = None,
+) -> None:
+    """Answers SQL over all runs of a results folder.
+
+    `trials` has a row per trial (docs/store-format.md): spec, host, run_id, point, status, "factor.NAME",
+    "metric.NAME", ...; names with a dot stand in double quotes. `runs` has a row per run. The SQL is DuckDB's, and only
+    reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
+    are. Failed trials are there, too: `status` tells them, and `kind` tells baselines from measurements.
+    """
+    from pollscope.analysis.query import hosts_of, opened, read_only, run_folders
+    from pollscope.store.find import RESULTS
+
+    target = _target(out) if out else None
+    with opened(run_folders(places or [RESULTS])) as connection:
+        if len(hosts := hosts_of(connection)) > 1:
+            typer.echo(f"note: runs of {len(hosts)} hosts (column host): {'; '.join(hosts)}", err=True)
+        if target is not None:
+            _write(connection, sql, target)
+            typer.echo(target)
+        elif as_csv:
+            _csv(read_only(connection, sql), sys.stdout)
+        else:
+            _show(read_only(connection, sql))
+
+
+def _target(path: Path) -> Path:
+    from pollscope.store.find import is_run
+
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise UsageError("answers are written as CSV or parquet", f"--out {path}", "name a file .csv or .parquet")
+    if not path.parent.is_dir():
+        raise UsageError("there is no such folder", f"--out {path}")
+    if is_run(path.parent):
+        raise UsageError("lies in a run folder, which stays as it is", f"--out {path}", "name another place")
+    return path
+
+
+def _write(connection: "DuckDBPyConnection", sql: str, path: Path) -> None:
+    from pollscope.analysis.query import read_only, write_parquet
+
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.suffix.lower() == ".parquet":
+            write_parquet(connection, sql, new)
+        else:
+            answer = read_only(connection, sql)
+            with new.open("w", encoding="utf-8", newline="") as file:
+                _csv(answer, file)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _csv(answer: "DuckDBPyConnection", file: Any) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_names(answer))
+    for rows in _batches(answer):
+        writer.writerows(rows)
+
+
+def _batches(answer: "DuckDBPyConnection") -> Iterator[Sequence[Sequence[Any]]]:
+    from duckdb import Error
+
+    from pollscope.analysis.query import BATCH_ROWS
+    from pollscope.analysis.read_only_sql import sql_error
+
+    try:
+        while rows := answer.fetchmany(BATCH_ROWS):
+            yield rows
+    except Error as error:  # a cast that fails in a later row
+        raise sql_error(error) from None
+
+
+def _show(answer: "DuckDBPyConnection") -> None:
+    shown: list[list[str]] = [_names(answer)]
+    count = 0
+    numbers = [True] * len(shown[0])
+    for rows in _batches(answer):
+        for row in rows[: max(0, MOST_ROWS - count)]:
+            numbers = [told and _is_number(value) for told, value in zip(numbers, row, strict=True)]
+            shown.append([_text(value) for value in row])
+        count += len(rows)
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for line in shown:
+        cells = zip(line, widths, numbers, strict=True)
+        typer.echo(
+            "  ".join(f"{cell:>{width}}" if right else f"{cell:{width}}" for cell, width, right in cells).rstrip()
+        )
+    if count > MOST_ROWS:
+        typer.echo(f"... and {count - MOST_ROWS} more rows; --csv or --out FILE gives all {count}")
+    elif not count:
+        typer.echo("no row")
+
+
+def _names(answer: "DuckDBPyConnection") -> list[str]:
+    return [str(column[0]) for column in answer.description or []]
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _text(value: Any) -> str:
+    """A value for a human; what is not there is a dash. CSV and parquet have all digits."""
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())

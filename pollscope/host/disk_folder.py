@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A folder for temporary files that are written while something is measured."""
+
+import os
+import tempfile
+from pathlib import Path
+
+_IN_DRAM = ("tmpfs", "ramfs")
+_MOUNTS = Path("/proc/self/mounts")
+
+
+def folder_on_disk(mounts: Path = _MOUNTS, others: tuple[str, ...] = ("/var/tmp", "/var/lib")) -> Path:
+    """The usual folder ($TMPDIR is obeyed), or another one where that is in DRAM: what is written there takes memory,
+    LLC and huge pages of what is measured. The usual one when there is no other.
+    """
+    usual = Path(tempfile.gettempdir())
+    if os.environ.get("TMPDIR"):
+        return usual
+    choices = (usual, *map(Path, others))
+    on_disk = (each for each in choices if os.access(each, os.W_OK) and filesystem_of(each, mounts) not in _IN_DRAM)
+    return next(on_disk, usual)
+
+
+def filesystem_of(folder: Path, mounts: Path = _MOUNTS) -> str:
+    """The type of the file system that a folder is in ("ext4", "tmpfs"); empty when it is not told."""
+    try:
+        lines = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    where, found = folder.resolve(), ""
+    longest = -1
+    for _, point, kind, *_ in (line for line in lines if len(line) > 2):
+        path = Path(point.replace("\\040", " "))
+        # of two on one point the later one is seen
+        if where.is_relative_to(path) and len(path.parts) >= longest:
+            longest, found = len(path.parts), kind
+    return found

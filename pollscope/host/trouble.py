@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What no measurement survives, read beside every trial: swapping, throttling, and errors in the kernel's log."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pollscope.host.files import read_int, read_text
+
+KMSG, PROC, SYS = Path("/dev/kmsg"), Path("/proc"), Path("/sys")
+# Priorities of syslog(3): 0 emergency ... 3 error; the upper bits are the facility.
+_WORST, _PRIORITY_BITS = 3, 7
+_KEPT_ERRORS = 20
+_LONGEST_RECORD = 8192  # kernel documentation, dev-kmsg: a record fits into one read
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Counters since boot; None where the host does not show one.
+
+    Attributes:
+        swapped_pages: in and out, of the whole host.
+        throttle_events: of the cores of some CPUs, and of their packages.
+        log_end: number of the last record of the kernel's log.
+        errors: number and text of the last records of priority error or worse.
+    """
+
+    swapped_pages: int | None = None
+    throttle_events: int | None = None
+    log_end: int | None = None
+    errors: dict[int, str] = field(default_factory=dict)
+
+    def since(self, before: "Trouble") -> dict[str, Any]:
+        """The differences, as a trial record keeps them; `kernel_errors` are texts."""
+        found: dict[str, Any] = {}
+        for name in ("swapped_pages", "throttle_events"):
+            now, then = getattr(self, name), getattr(before, name)
+            if now is not None and then is not None:
+                found[name] = now - then
+        if self.log_end is not None and before.log_end is not None:
+            found["kernel_errors"] = [text for number, text in self.errors.items() if number > before.log_end]
+        return found
+
+
+def read_trouble(cpus: Sequence[int], proc: Path = PROC, sys: Path = SYS, kmsg: Path = KMSG) -> Trouble:
+    """Reads the counters; takes about a microsecond for each record of the kernel's log."""
+    log_end, errors = _log(kmsg)
+    return Trouble(_swapped(proc), _throttled(cpus, sys), log_end, errors)
+
+
+def _swapped(proc: Path) -> int | None:
+    lines = (read_text(proc / "vmstat") or "").splitlines()
+    found = [int(line.split()[1]) for line in lines if line.startswith(("pswpin ", "pswpout "))]
+    return sum(found) if found else None
+
+
+def _throttled(cpus: Sequence[int], sys: Path) -> int | None:
+    """A package's count stands at each of its CPUs, and is taken once."""
+    cores, packages = list[int](), dict[str, int]()
+    for cpu in cpus:
+        folder = sys / f"devices/system/cpu/cpu{cpu}"
+        core, package = (read_int(folder / f"thermal_throttle/{each}_throttle_count") for each in ("core", "package"))
+        if core is not None:
+            cores.append(core)
+        if package is not None:
+            packages[read_text(folder / "topology/physical_package_id") or ""] = package
+    return sum(cores) + sum(packages.values()) if cores or packages else None
+
+
+def _log(kmsg: Path) -> tuple[int | None, dict[int, str]]:
+    try:
+        descriptor = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # not root, and dmesg_restrict
+        return None, {}
+    last, errors = 0, dict[int, str]()
+    try:
+        while True:
+            try:
+                record = os.read(descriptor, _LONGEST_RECORD).decode(errors="replace")
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # overwritten meanwhile; the next read goes on behind the gap
+                continue
+            if not record:
+                break
+            priority, number, *_ = [*record.split(",", 3), "", ""]
+            if not (priority.isdigit() and number.isdigit()):
+                continue
+            last = int(number)
+            if int(priority) & _PRIORITY_BITS <= _WORST:
+                errors[last] = record.partition(";")[2].partition("\n")[0][:200]
+    except OSError:
+        return None, {}
+    finally:
+        os.close(descriptor)
+    return last, dict(list(errors.items())[-_KEPT_ERRORS:])

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a modelled machine takes for each thing that its cores do, and where each of these numbers comes from."""
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Origin = Literal["measured", "stated", "assumed", "fitted"]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+# Keys of a file are texts.
+Queues = Annotated[int, Field(ge=1, strict=False)]
+
+
+class Given(BaseModel):
+    """Base of what a file says of a cost: no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Cost(Given):
+    """One cost.
+
+    Attributes:
+        value: in the unit that its name has.
+        by_queues: instead of it, values by the number of queues that a core polls.
+        origin: measured (on a host), stated (by a paper), assumed, or fitted (to results, so that a model with it is
+            consistent with these by construction).
+        source: run, paper and section, or why it is assumed.
+    """
+
+    value: NotNegative | None = None
+    by_queues: Mapping[Queues, NotNegative] | None = None
+    origin: Origin
+    source: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.value is None) == (self.by_queues is None):
+            raise ValueError("needs either `value` or `by_queues`")
+        if self.by_queues is not None and not self.by_queues:
+            raise ValueError("by_queues needs a number of queues")
+        return self
+
+    def reaches(self, queues: int) -> bool:
+        """Whether the cost is known for this number of queues, or lies between two that are."""
+        return self.by_queues is None or min(self.by_queues) <= queues <= max(self.by_queues)
+
+    @property
+    def range(self) -> str:
+        """The numbers of queues for which it is known."""
+        known = sorted(self.by_queues or ())
+        return f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}" if known else "any"
+
+    def at(self, queues: int) -> float:
+        """For a core that polls so many queues: straight between two known numbers, on a logarithmic axis.
+
+        Raises:
+            ValueError: the number lies outside of what is known.
+        """
+        if self.by_queues is None:
+            return float(self.value or 0.0)
+        if not self.reaches(queues):
+            raise ValueError(f"is known for {self.range} queues a core, not for {queues}")
+        known = sorted(self.by_queues)
+        if queues in known:
+            return self.by_queues[queues]
+        below, above = next(pair for pair in pairwise(known) if pair[0] < queues < pair[1])
+        part = math.log(queues / below) / math.log(above / below)
+        return (1 - part) * self.by_queues[below] + part * self.by_queues[above]
+
+
+class Costs(Given):
+    """Those of one workload on one machine; what is left out is not known, and points that need it are left out.
+
+    Attributes:
+        empty_poll_ns: a poll that finds nothing.
+        visit_ns: a poll that finds packets, with sending them, beside what each packet takes.
+        packet_ns: a packet: taken, processed and sent.
+        path_ns: what a round trip takes beside the DUT: wire, NIC, generator.
+        dispatch_ns: a packet at a dispatcher.
+        empty_ring_poll_ns: a worker's poll of an empty ring.
+        ring_visit_ns: a worker's poll that finds packets in a ring, beside what each packet takes.
+        ring_ns: part of putting packets into a shared ring, or of taking them out, that only one core does at a time.
+        ring_packet_ns: the same for each packet.
+        generator_pps: what the generator sends at most.
+    """
+
+    empty_poll_ns: Cost
+    visit_ns: Cost
+    packet_ns: Cost
+    path_ns: Cost | None = None
+    dispatch_ns: Cost | None = None
+    empty_ring_poll_ns: Cost | None = None
+    ring_visit_ns: Cost | None = None
+    ring_ns: Cost | None = None
+    ring_packet_ns: Cost | None = None
+    generator_pps: Cost | None = None
+
+    @model_validator(mode="after")
+    def _polls_take_time(self) -> Self:
+        for name in ("empty_poll_ns", "empty_ring_poll_ns"):
+            cost: Cost | None = getattr(self, name)
+            if cost is not None and 0 in (cost.value, *(cost.by_queues or {}).values()):
+                raise ValueError(f"{name} is 0, allowed is more: an idle core would poll without end")
+        return self

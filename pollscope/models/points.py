@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A point of a spec as a system that can be simulated, with the costs of a machine; or why it cannot."""
+
+import math
+
+import numpy as np
+
+from pollscope.models.costs import Cost, Costs
+from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, Service
+from pollscope.spec.lcores import dispatchers
+from pollscope.spec.model import Parameters
+
+# With traffic that nothing limits, so many times what the cores can take is offered: rings are full.
+OVERLOAD = 1.5
+RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_visit_ns")
+SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
+
+
+def refusal(params: Parameters, costs: Costs) -> str | None:
+    """Why the model does not tell what happens at a point; None when it does."""
+    return _not_modelled(params) or _cost_missing(params, costs)
+
+
+def _not_modelled(params: Parameters) -> str | None:
+    if params.organisation not in ("scale-out", "scale-up"):
+        return (
+            f"the model knows scale-out and scale-up, not how cores get in each other's way with {params.organisation}"
+        )
+    if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
+        return "the model has nothing that runs beside the DUT"
+    if params.load_of_line is not None:
+        return "the model has no line, of whose rate load_of_line is a share"
+    partly = params.shape in ("PC", "NC") and 0 < params.background_probability < 1
+    if partly and params.load_pps is None:
+        return "with cold queues that depend on how often they are visited the model needs load_pps"
+    return None
+
+
+def _cost_missing(params: Parameters, costs: Costs) -> str | None:
+    rings = dispatchers(params) > 0
+    needed = [*(RING_COSTS if rings else ())]
+    needed += SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
+    needed += ["path_ns"] if params.generator_receives else []
+    needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
+    missing = [name for name in needed if getattr(costs, name) is None]
+    if missing:
+        return f"the file has no {' and no '.join(missing)}"
+    number = queues_of_a_core(params)
+    for name, cost in costs:
+        if isinstance(cost, Cost) and not cost.reaches(number):
+            return f"{name} is known for {cost.range} queues a core, not for {number}"
+    return None
+
+
+def queues_of_a_core(params: Parameters) -> int:
+    """RX queues that a core polls; of several cores the most."""
+    return math.ceil(params.queues / (dispatchers(params) or params.cores))
+
+
+def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> PollingCores:
+    """What is simulated of a point that was not refused.
+
+    Args:
+        params: of the point.
+        costs: of the machine.
+        tsc_hz: of the machine, for what a spec gives in cycles.
+        offered_pps: offered load; None: as much as the feed gives.
+    """
+    number = queues_of_a_core(params)
+
+    def cost(name: str) -> float:
+        found: Cost | None = getattr(costs, name)
+        return 0.0 if found is None else found.at(number)
+
+    saturated = offered_pps is None
+    rate_pps = _everything_pps(params, costs) if offered_pps is None else offered_pps
+    return PollingCores(
+        Arrivals(
+            rate_pps,
+            random=params.arrivals == "poisson" and not saturated,
+            batch=params.generator_burst if saturated and rate_pps else 1,
+        ),
+        _service(params, tsc_hz),
+        cores=params.cores,
+        queues=params.queues,
+        weights=_weights(params),
+        dispatchers=dispatchers(params),
+        shared=params.organisation == "scale-up",
+        burst=params.burst,
+        rx_room=params.rx_desc,
+        ring_room=params.ring_size - 1,
+        empty_poll_ns=cost("empty_poll_ns"),
+        visit_ns=cost("visit_ns"),
+        packet_ns=cost("packet_ns"),
+        dispatch_ns=cost("dispatch_ns"),
+        empty_ring_poll_ns=cost("empty_ring_poll_ns") or None,
+        ring_visit_ns=cost("ring_visit_ns"),
+        ring_ns=cost("ring_ns"),
+        ring_packet_ns=cost("ring_packet_ns"),
+        path_ns=cost("path_ns"),
+        hiccups=_hiccups(params),
+    )
+
+
+def _everything_pps(params: Parameters, costs: Costs) -> float:
+    if params.feed == "none":
+        return 0.0
+    if params.feed == "wire" and costs.generator_pps is not None:
+        return costs.generator_pps.at(queues_of_a_core(params))
+    number = queues_of_a_core(params)
+    readers = dispatchers(params)
+    packet_ns = costs.dispatch_ns.at(number) if readers and costs.dispatch_ns else costs.packet_ns.at(number)
+    burst_ns = costs.visit_ns.at(number) + params.burst * packet_ns
+    return OVERLOAD * 1e9 * (readers or params.cores) * params.burst / max(burst_ns, 1.0)
+
+
+def _service(params: Parameters, tsc_hz: float) -> Service:
+    """What a packet takes beyond packet_ns: the spec's extra cycles."""
+    extra_ns = params.extra_cycles / tsc_hz * 1e9
+    if params.service_distribution == "exponential":
+        return Service(extra_ns, "exponential")
+    if params.service_distribution == "bimodal":
+        long_ns = (params.service_long_cycles or 0) / tsc_hz * 1e9
+        return Service(extra_ns, "two-lengths", long_ns, params.service_long_probability or 0.0)
+    return Service(extra_ns)
+
+
+def _hiccups(params: Parameters) -> Hiccups:
+    lengths = params.hiccup_delays if params.hiccup_distribution == "list" else (params.hiccup_delay or 0,)
+    random = params.hiccup_distribution == "exponential"
+    return Hiccups(params.hiccup_probability, tuple(float(each) for each in lengths or (0,)), random)
+
+
+def _weights(params: Parameters) -> tuple[float, ...] | None:
+    """Of each RX queue, as the generator has it (docs/node-protocol.md, `shape`)."""
+    hot = {
+        "FB": params.queues,
+        "PC": max(1, round(params.concentrated_share * params.queues)),
+        "NC": min(params.queues, params.concentrated_queues),
+        "SQ": 1,
+    }[params.shape]
+    if hot == params.queues:
+        return None
+    background = params.background_probability if params.shape in ("PC", "NC") else 0.0
+    cold = 1.0 if background == 1 else -math.log1p(-background) / params.burst
+    drawn = np.random.Generator(np.random.PCG64(params.shape_seed)).permutation(params.queues)[:hot]
+    return tuple(1.0 if queue in set(drawn.tolist()) else cold for queue in range(params.queues))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One core that polls several queues in turn: exact mean waiting times of symmetric cyclic polling.
+
+Every queue has Poisson arrivals at the same rate and the same service; moving on to the next queue, the cost of a poll,
+takes the switch-over time. Source: H. Takagi, Analysis of Polling Systems (1986), and Queueing analysis of polling
+models, ACM Computing Surveys 20(1) (1988), equations for symmetric systems.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pollscope.models.checked import NS_PER_S, above_zero, at_least, stable, whole
+
+
+@dataclass(frozen=True)
+class CyclicQueues:
+    """Queues that one server visits in turn.
+
+    Attributes:
+        queues: how many.
+        rate_pps: arrivals at all of them together.
+        service_ns: mean service of a packet.
+        service_squared_ns2: mean of its square.
+        switch_ns: mean switch-over time between two queues, the cost of a poll.
+        switch_variance_ns2: its variance.
+
+    Raises:
+        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
+    """
+
+    queues: int
+    rate_pps: float
+    service_ns: float
+    service_squared_ns2: float
+    switch_ns: float
+    switch_variance_ns2: float = 0.0
+
+    def __post_init__(self) -> None:
+        model = "CyclicQueues"
+        whole(model, 1, queues=self.queues)
+        at_least(model, 0, rate_pps=self.rate_pps, switch_variance_ns2=self.switch_variance_ns2)
+        above_zero(model, service_ns=self.service_ns, switch_ns=self.switch_ns)
+        at_least(model, self.service_ns**2 * (1 - 1e-12), service_squared_ns2=self.service_squared_ns2)
+        stable(model, self.utilisation)
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the time in which a packet is served."""
+        return self.rate_pps * self.service_ns / NS_PER_S
+
+    @property
+    def cycle_ns(self) -> float:
+        """Mean time of a turn of all queues, whatever is done at a visit."""
+        return self.queues * self.switch_ns / (1 - self.utilisation)
+
+    @property
+    def _backlog_ns(self) -> float:
+        return self.rate_pps / NS_PER_S * self.service_squared_ns2
+
+    @property
+    def _switch_excess_ns(self) -> float:
+        return self.switch_variance_ns2 / (2 * self.switch_ns)
+
+    @property
+    def exhaustive_wait_ns(self) -> float:
+        """Mean wait where a queue is served until it is empty."""
+        moves_ns = self.switch_ns * (self.queues - self.utilisation)
+        return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
+
+    @property
+    def gated_wait_ns(self) -> float:
+        """Mean wait where a visit serves what was there when it began: a poll with a burst that takes all."""
+        moves_ns = self.switch_ns * (self.queues + self.utilisation)
+        return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
+
+    @property
+    def limited_wait_ns(self) -> float:
+        """Mean wait where a visit serves one packet (limited-1): a poll with a burst of 1.
+
+        Raises:
+            UsageError: the queues have no steady state: each packet costs a switch-over, too.
+        """
+        rate_per_ns = self.rate_pps / NS_PER_S
+        load = stable("limited_wait_ns", self.utilisation + rate_per_ns * self.switch_ns)
+        moves_ns = self.switch_ns * (self.queues + self.utilisation) + rate_per_ns * self.switch_variance_ns2
+        return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - load))
+
+
+def gated_mean_wait_ns(
+    rates_pps: Sequence[float], service_ns: float, service_squared_ns2: float, switch_ns: float
+) -> float:
+    """Mean wait over all packets where queues have rates of their own and a visit serves what was there at its start.
+
+    That of single queues has no closed form, but their mean weighted by load has (pseudo-conservation law), which with
+    the same service everywhere is that of all packets. Source: O. J. Boxma and W. P. Groenendijk, Pseudo-conservation
+    laws in cyclic-service systems, Journal of Applied Probability 24 (1987), for constant switch-over times.
+
+    Args:
+        rates_pps: arrivals at each queue; one without any is polled, too.
+        service_ns: mean service of a packet.
+        service_squared_ns2: mean of its square.
+        switch_ns: switch-over time between two queues, constant.
+
+    Raises:
+        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
+    """
+    at_least("gated_mean_wait_ns", 0, **{f"rates_pps[{place}]": each for place, each in enumerate(rates_pps)})
+    above_zero("gated_mean_wait_ns", sum_of_rates=sum(rates_pps))
+    whole_ns = len(rates_pps) * switch_ns
+    one = CyclicQueues(1, sum(rates_pps), service_ns, service_squared_ns2, whole_ns)
+    load = one.utilisation
+    squares = sum((rate * service_ns / NS_PER_S) ** 2 for rate in rates_pps)
+    moves_ns = whole_ns * (1 + squares / load) / (2 * (1 - load))
+    return one.rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load)) + moves_ns

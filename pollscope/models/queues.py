@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One queue with Poisson arrivals, first come first served, without limit: exact waiting times.
+
+Waiting is the time until service begins; add the service for the time in the system. Rates are in packets a second,
+times in ns. Sources: L. Kleinrock, Queueing Systems I (1975), chapters 3 and 5 (Erlang C, Pollaczek-Khinchine, bulk
+arrivals); G. P. Cosmetatos (1976) for the approximation of M/D/c.
+"""
+
+import math
+
+from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, stable, whole
+
+
+def utilisation(rate_pps: float, service_ns: float, servers: int = 1) -> float:
+    """Share of the time in which a server is busy: rate x service / servers, 1 and more where there is no steady state.
+
+    Raises:
+        UsageError: a value is negative or no number.
+    """
+    at_least("utilisation", 0, rate_pps=rate_pps)
+    above_zero("utilisation", service_ns=service_ns)
+    whole("utilisation", 1, servers=servers)
+    return rate_pps * service_ns / NS_PER_S / servers
+
+
+def erlang_b(servers: int, offered_erlang: float) -> float:
+    """Probability that all servers are busy where nobody waits (M/G/c/c).
+
+    The recursion B(k) = aB(k-1) / (k + aB(k-1)) is stable for any number of servers.
+
+    Args:
+        servers: number of servers.
+        offered_erlang: rate x mean service.
+
+    Raises:
+        UsageError: a value is negative or no number.
+    """
+    whole("erlang_b", 1, servers=servers)
+    at_least("erlang_b", 0, offered_erlang=offered_erlang)
+    blocked = 1.0
+    for busy in range(1, servers + 1):
+        blocked = offered_erlang * blocked / (busy + offered_erlang * blocked)
+    return blocked
+
+
+def erlang_c(servers: int, offered_erlang: float) -> float:
+    """Probability that an arrival has to wait (M/M/c).
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
+    blocked = erlang_b(servers, offered_erlang)
+    return blocked / (1 - stable("erlang_c", offered_erlang / servers) * (1 - blocked))
+
+
+def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
+    """Mean wait of exponential service by several servers (M/M/c); M/M/1 with one.
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
+    load = utilisation(rate_pps, service_ns, servers)
+    return erlang_c(servers, load * servers) * service_ns / (servers * (1 - load))
+
+
+def mmc_wait_percentile_ns(rate_pps: float, service_ns: float, servers: int, percent: float) -> float:
+    """Wait that so many per cent of all arrivals do not exceed (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
+
+    Raises:
+        UsageError: a value is negative or no number, the utilisation is 1 or more, or percent is not below 100.
+    """
+    share("mmc_wait_percentile_ns", percent_of_100=percent / 100)
+    load = utilisation(rate_pps, service_ns, servers)
+    waits, beyond = erlang_c(servers, load * servers), 1 - percent / 100
+    above_zero("mmc_wait_percentile_ns", percent_below_100=beyond)
+    return max(0.0, math.log(waits / beyond) * service_ns / (servers * (1 - load))) if waits else 0.0
+
+
+def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) -> float:
+    """Mean wait of any service by one server (M/G/1, Pollaczek-Khinchine): lambda E[S^2] / (2 (1 - rho)).
+
+    Args:
+        rate_pps: arrivals.
+        service_ns: mean service E[S].
+        service_squared_ns2: mean of the squared service E[S^2].
+
+    Raises:
+        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
+    """
+    load = stable("mg1_wait_ns", utilisation(rate_pps, service_ns))
+    # A constant service may miss its own square by a rounding error.
+    at_least("mg1_wait_ns", service_ns**2 * (1 - 1e-12), service_squared_ns2=service_squared_ns2)
+    return rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load))
+
+
+def mm1_wait_ns(rate_pps: float, service_ns: float) -> float:
+    """Mean wait of exponential service by one server (M/M/1).
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
+    return mg1_wait_ns(rate_pps, service_ns, 2 * service_ns**2)
+
+
+def md1_wait_ns(rate_pps: float, service_ns: float) -> float:
+    """Mean wait of constant service by one server (M/D/1).
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
+    return mg1_wait_ns(rate_pps, service_ns, service_ns**2)
+
+
+def batch_mg1_wait_ns(rate_pps: float, batch: int, service_ns: float, service_squared_ns2: float) -> float:
+    """Mean wait where packets arrive `batch` at a time (M[x]/G/1): that of the whole batch, and of those before in it.
+
+    Args:
+        rate_pps: packets a second, not batches.
+        batch: packets of every batch.
+        service_ns: mean service of a packet.
+        service_squared_ns2: mean of its square.
+
+    Raises:
+        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
+    """
+    whole("batch_mg1_wait_ns", 1, batch=batch)
+    at_least("batch_mg1_wait_ns", 0, service_squared_ns2=service_squared_ns2)
+    whole_ns = batch * service_ns
+    whole_squared_ns2 = batch * (service_squared_ns2 - service_ns**2) + whole_ns**2
+    return mg1_wait_ns(rate_pps / batch, whole_ns, whole_squared_ns2) + (batch - 1) / 2 * service_ns
+
+
+def vacation_wait_ns(
+    rate_pps: float, service_ns: float, service_squared_ns2: float, vacation_ns: float, vacation_squared_ns2: float
+) -> float:
+    """Mean wait of M/G/1 whose server is away again and again while it has nothing to do (multiple vacations).
+
+    A core that polls one queue alone is such a server: a poll that finds nothing is a vacation. That of M/G/1, plus
+    E[V^2] / (2 E[V]). Source: B. T. Doshi, Queueing Systems 1 (1986).
+
+    Raises:
+        UsageError: a value is negative or no number, a second moment is too small, or the utilisation is 1 or more.
+    """
+    above_zero("vacation_wait_ns", vacation_ns=vacation_ns)
+    at_least("vacation_wait_ns", vacation_ns**2 * (1 - 1e-12), vacation_squared_ns2=vacation_squared_ns2)
+    return mg1_wait_ns(rate_pps, service_ns, service_squared_ns2) + vacation_squared_ns2 / (2 * vacation_ns)
+
+
+def mdc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
+    """Mean wait of constant service by several servers (M/D/c), approximately: Cosmetatos, within 1 % up to c = 16.
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
+    exponential_ns = mmc_wait_ns(rate_pps, service_ns, servers)
+    load = utilisation(rate_pps, service_ns, servers)
+    if load == 0:
+        return 0.0
+    correction = (1 - load) * (servers - 1) * (math.sqrt(4 + 5 * servers) - 2) / (16 * load * servers)
+    return exponential_ns * (1 + correction) / 2

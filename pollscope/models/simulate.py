@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulation of what has no formula: servers at one queue, and cores that poll many.
+
+A simulation is made of independent parts, each with a seed of its own, which are put together in their order. So the
+result is the same bits on one CPU and on all of them, whichever ends first. Parts run as threads: the compiled loops
+let go of the interpreter. Nothing is compiled, nor numba imported, before the first simulation.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
+
+from pollscope.base.errors import UsageError
+from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
+from pollscope.stats.estimates import Estimate, mean_estimate
+from pollscope.stats.histogram import LARGEST_VALUE, Histogram, Layout, merged
+
+if TYPE_CHECKING:
+    from pollscope.models import polling_loop as loop
+    from pollscope.models.draws import Draws, Recorded
+
+# As the node's histograms; a packet that took a minute is counted as refused.
+LAYOUT = Layout(lowest=1, highest=60_000_000_000, significant_digits=3)
+# Parts of a window whose means are taken for independent: some 20 to 30 (Schmeiser 1982).
+BATCHES = 24
+
+
+@dataclass(frozen=True)
+class Service:
+    """Time that a packet takes a server, without hiccups.
+
+    Attributes:
+        mean_ns: mean; of two lengths the short one.
+        kind: fixed, exponential, or one of two lengths.
+        long_ns: the long one.
+        long_probability: share of long ones.
+    """
+
+    mean_ns: float
+    kind: Literal["fixed", "exponential", "two-lengths"] = "fixed"
+    long_ns: float = 0.0
+    long_probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least("Service", 0, mean_ns=self.mean_ns, long_ns=self.long_ns)
+        share("Service", long_probability=self.long_probability)
+
+
+@dataclass(frozen=True)
+class Hiccups:
+    """What holds packets up.
+
+    Attributes:
+        probability: that a packet (or, while_idle, a poll) is held up.
+        lengths_ns: how long; one of these with equal probability.
+        random: exponential with that mean.
+        while_idle: strike polls of a worker, with packets or without, instead of packets (polling cores only).
+    """
+
+    probability: float = 0.0
+    lengths_ns: tuple[float, ...] = (0.0,)
+    random: bool = False
+    while_idle: bool = False
+
+    def __post_init__(self) -> None:
+        share("Hiccups", probability=self.probability)
+        whole("Hiccups", 1, lengths=len(self.lengths_ns))
+        at_least("Hiccups", 0, **{f"lengths_ns[{place}]": each for place, each in enumerate(self.lengths_ns)})
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What comes.
+
+    Attributes:
+        rate_pps: packets a second; 0 is no traffic.
+        random: Poisson instead of a constant gap.
+        batch: packets that come together, for one queue.
+    """
+
+    rate_pps: float
+    random: bool = True
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("Arrivals", 0, rate_pps=self.rate_pps)
+        whole("Arrivals", 1, batch=self.batch)
+
+    @property
+    def gap_ns(self) -> float:
+        """Mean time between two batches."""
+        return self.batch * NS_PER_S / self.rate_pps if self.rate_pps else math.inf
+
+
+@dataclass(frozen=True)
+class SharedServers:
+    """Servers at one queue, first come first served, that begin as soon as they are free: M/M/c, M/D/c, M/G/c.
+
+    Attributes:
+        arrivals: one at a time.
+        service: of a packet.
+        servers: how many.
+        hiccups: part of the service.
+        room: packets that may wait at most; 0 is no limit.
+        quantity: what is recorded: `stay`, the time in the system, or `wait`, that until service begins.
+    """
+
+    arrivals: Arrivals
+    service: Service
+    servers: int = 1
+    hiccups: Hiccups = Hiccups()
+    room: int = 0
+    quantity: Literal["stay", "wait"] = "stay"
+
+    def __post_init__(self) -> None:
+        whole("SharedServers", 1, servers=self.servers, batch=self.arrivals.batch)
+        whole("SharedServers", 0, room=self.room)
+        above_zero("SharedServers", rate_pps=self.arrivals.rate_pps)
+        if self.arrivals.batch > 1 or self.hiccups.while_idle:
+            raise UsageError(
+                "serve packets that come one at a time, and hiccups strike packets",
+                "SharedServers",
+                "PollingCores have batches and hiccups of polls",
+            )
+
+
+@dataclass(frozen=True)
+class PollingCores:
+    """Cores that poll queues in turn and take bursts (pollscope.models.polling_loop says how). Times in ns.
+
+    Attributes:
+        arrivals: spread over the RX queues.
+        service: of a packet by a worker.
+        cores: workers.
+        queues: RX queues.
+        weights: of each RX queue in the traffic; None: all alike.
+        dispatchers: cores that read the RX queues and put packets into rings; 0: workers read the RX queues.
+        shared: one ring that all workers read (without dispatchers: all workers read every RX queue), instead of
+            one for each.
+        burst: packets of a poll at most.
+        rx_room: packets that fit into an RX queue.
+        ring_room: packets that fit into a ring.
+        empty_poll_ns: cost of a poll that finds nothing.
+        visit_ns: of one that finds packets, beside the packets.
+        packet_ns: of a packet at a worker, before its service.
+        dispatch_ns: of a packet at a dispatcher.
+        empty_ring_poll_ns: of a poll of an empty ring; None: as of an empty RX queue.
+        ring_visit_ns: of a poll that finds packets in a ring, beside the packets.
+        ring_ns: serial part of an operation on a shared ring.
+        ring_packet_ns: the same for each packet of it.
+        path_ns: added to the time of each packet: wire, NIC, generator.
+        together: packets of a burst leave when the last one is done, instead of each by itself.
+        hiccups: what holds workers up.
+    """
+
+    arrivals: Arrivals
+    service: Service
+    cores: int = 1
+    queues: int = 1
+    weights: tuple[float, ...] | None = None
+    dispatchers: int = 0
+    shared: bool = False
+    burst: int = 32
+    rx_room: int = 512
+    ring_room: int = 1024
+    empty_poll_ns: float = 10.0
+    visit_ns: float = 0.0
+    packet_ns: float = 0.0
+    dispatch_ns: float = 0.0
+    empty_ring_poll_ns: float | None = None
+    ring_visit_ns: float = 0.0
+    ring_ns: float = 0.0
+    ring_packet_ns: float = 0.0
+    path_ns: float = 0.0
+    together: bool = True
+    hiccups: Hiccups = Hiccups()
+
+    def __post_init__(self) -> None:
+        model = "PollingCores"
+        whole(model, 1, cores=self.cores, queues=self.queues, burst=self.burst, rx_room=self.rx_room)
+        whole(model, 1, ring_room=self.ring_room)
+        whole(model, 0, dispatchers=self.dispatchers)
+        self._check_weights(model)
+        above_zero(model, empty_poll_ns=self.empty_poll_ns)
+        above_zero(model, empty_ring_poll_ns=self.worker_empty_poll_ns)
+        at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
+        at_least(model, 0, ring_visit_ns=self.ring_visit_ns, ring_ns=self.ring_ns)
+        at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
+        readers = self.dispatchers or (1 if self.shared else self.cores)
+        whole(model, 0, queues_less_readers=self.queues - readers)
+
+    @property
+    def worker_empty_poll_ns(self) -> float:
+        """Of a worker's poll that finds nothing, in a ring where there are rings."""
+        on_ring = self.dispatchers > 0 and self.empty_ring_poll_ns is not None
+        return float(self.empty_ring_poll_ns or 0.0) if on_ring else float(self.empty_poll_ns)
+
+    def _check_weights(self, model: str) -> None:
+        if self.weights is None:
+            return
+        at_least(model, 0, **{f"weights[{place}]": each for place, each in enumerate(self.weights)})
+        above_zero(model, sum_of_weights=sum(self.weights))
+        if len(self.weights) != self.queues:
+            raise UsageError(f"are {len(self.weights)} for {self.queues} queues", f"{model}: weights")
+
+
+@dataclass(frozen=True)
+class Core:
+    """What one core did in the windows of all parts.
+
+    Attributes:
+        partial_polls: polls that found packets, fewer than a burst.
+        full_polls: those that found a burst.
+        taken: packets that it took out of its queues.
+        sent: packets that left.
+        ring_full: packets that it dropped because the ring was full.
+        idle_ns: time in empty polls.
+        waits_ns: time until its turn at a ring.
+        struck_ns: time in hiccups of empty polls.
+        empty_polls: polls that found nothing.
+    """
+
+    partial_polls: int
+    full_polls: int
+    taken: int
+    sent: int
+    ring_full: int
+    idle_ns: float
+    waits_ns: float
+    struck_ns: float
+    empty_polls: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of a simulation, over all its parts.
+
+    Attributes:
+        times: of packets in the system (with the path, where there is one), or of their wait.
+        mean_ns: their mean with the 95 % interval of batch means; None where no packet was recorded.
+        arrived: packets that came in the window.
+        refused: those of them for which there was no room.
+        window_ns: simulated time that was counted, over all parts.
+        cores: of polling cores, dispatchers behind workers.
+    """
+
+    times: Histogram
+    mean_ns: Estimate | None
+    arrived: int
+    refused: int
+    window_ns: float
+    cores: Sequence[Core] = field(default=())
+
+
+def simulate(
+    system: SharedServers | PollingCores,
+    window_ns: float,
+    warmup_ns: float = 0.0,
+    seed: int = 1,
+    parts: int = 1,
+    workers: int | None = None,
+) -> Outcome:
+    """Simulates a system.
+
+    Args:
+        system: what is simulated.
+        window_ns: simulated time that is counted, in each part.
+        warmup_ns: simulated time before it, in each part: a system begins empty.
+        seed: the same gives the same bits.
+        parts: independent simulations that are put together.
+        workers: parts that run at once; None: as many as this process has CPUs. Changes nothing but the time it takes.
+
+    Raises:
+        UsageError: a number is negative, no number or impossible.
+    """
+    above_zero("simulate", window_ns=window_ns)
+    at_least("simulate", 0, warmup_ns=warmup_ns)
+    whole("simulate", 0, seed=seed)
+    whole("simulate", 1, parts=parts)
+    randoms = [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(parts)]
+    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+        found = list(pool.map(_runner(system, window_ns, warmup_ns), randoms))
+    return _joined(system, found, window_ns)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Recorded quantities and counts of one part."""
+
+    recorded: "Recorded"
+    arrived: int
+    refused: int
+    counts: "loop.Counts | None" = None
+
+
+def _runner(
+    system: SharedServers | PollingCores, window_ns: float, warmup_ns: float
+) -> Callable[[np.random.Generator], _Part]:
+    if isinstance(system, SharedServers):
+        return lambda random: _servers(system, window_ns, warmup_ns, random)
+    return lambda random: _cores(system, window_ns, warmup_ns, random)
+
+
+def _servers(system: SharedServers, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
+    from pollscope.models.servers_loop import serve
+
+    recorded, counted = _empty(), np.zeros(2, np.int64)
+    draws = _draws(system.arrivals, system.service, system.hiccups)
+    waits = system.quantity == "wait"
+    free_ns, begins_ns = np.zeros(system.servers), np.zeros(system.room)
+    serve(random, draws, free_ns, begins_ns, warmup_ns, window_ns, waits, recorded, counted)
+    return _Part(recorded, int(counted[0]), int(counted[1]))
+
+
+def _cores(system: PollingCores, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
+    from pollscope.models import polling_loop
+
+    layout, stays = _layout(system), _empty()
+    cores = layout.first.size
+    counts = polling_loop.Counts(
+        np.zeros((cores, polling_loop.ARRIVED + 1), np.int64), np.zeros((cores, polling_loop.STRUCK + 1))
+    )
+    draws = _draws(system.arrivals, system.service, system.hiccups)
+    window = polling_loop.Window(float(warmup_ns), float(warmup_ns + window_ns))
+    polling_loop.poll_and_work(random, draws, layout, _state(layout, system.burst), window, stays, counts)
+    arrived, missed = (int(counts.events[0, column]) for column in (polling_loop.ARRIVED, polling_loop.MISSED))
+    return _Part(stays, arrived, missed, counts)
+
+
+def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
+    from pollscope.models import draws
+
+    kinds = {"fixed": draws.FIXED, "exponential": draws.EXPONENTIAL, "two-lengths": draws.TWO_LENGTHS}
+    return draws.Draws(
+        gap_ns=arrivals.gap_ns,
+        random_gaps=arrivals.random and arrivals.rate_pps > 0,
+        service_kind=kinds[service.kind],
+        service_ns=float(service.mean_ns),
+        long_ns=float(service.long_ns),
+        long_probability=float(service.long_probability),
+        hiccup_probability=0.0 if hiccups.while_idle else float(hiccups.probability),
+        poll_hiccup_probability=float(hiccups.probability) if hiccups.while_idle else 0.0,
+        hiccup_ns=np.array(hiccups.lengths_ns, dtype=np.float64),
+        random_hiccups=hiccups.random,
+    )
+
+
+def _layout(system: PollingCores) -> "loop.Layout":
+    """Workers first, then dispatchers; RX queues first, then rings."""
+    from pollscope.models import polling_loop as loop
+
+    workers, dispatchers, queues = system.cores, system.dispatchers, system.queues
+    rings = 0 if not dispatchers else 1 if system.shared else workers
+    if dispatchers:
+        reads = [(queues + worker % rings, 1, 1) for worker in range(workers)]
+        reads += _dealt(queues, dispatchers)
+    else:
+        reads = [(0, 1, queues)] * workers if system.shared else _dealt(queues, workers)
+    first, step, number = (np.array(column, dtype=np.int64) for column in zip(*reads, strict=True))
+    rings_of = [-1] * workers + [queues + dispatcher % max(1, rings) for dispatcher in range(dispatchers)]
+    weights = np.ones(queues) if system.weights is None else np.array(system.weights, dtype=np.float64)
+    below = np.cumsum(weights) / weights.sum()
+    below[below >= below[-1]] = 1.0  # a rounding error must not leave a gap above the last queue with traffic
+    serial = system.shared and dispatchers > 0
+    return loop.Layout(
+        first=first,
+        step=step,
+        number=number,
+        ring=np.array(rings_of, dtype=np.int64),
+        room=np.concatenate([np.full(queues, system.rx_room), np.full(rings, system.ring_room)]).astype(np.int64),
+        serial=np.concatenate([np.zeros(queues), np.full(rings, serial)]).astype(np.bool_),
+        below=below,
+        batch=system.arrivals.batch,
+        burst=system.burst,
+        empty_ns=_both(system, system.worker_empty_poll_ns, system.empty_poll_ns),
+        visit_ns=_both(system, system.ring_visit_ns if dispatchers else system.visit_ns, system.visit_ns),
+        packet_ns=_both(system, system.packet_ns, system.dispatch_ns),
+        ring_ns=float(system.ring_ns),
+        ring_packet_ns=float(system.ring_packet_ns),
+        path_ns=float(system.path_ns),
+        together=system.together,
+    )
+
+
+def _both(system: PollingCores, workers: float, dispatchers: float) -> NDArray[np.float64]:
+    """One cost for all workers and one for all dispatchers, by core."""
+    return np.array([workers] * system.cores + [dispatchers] * system.dispatchers, dtype=np.float64)
+
+
+def _dealt(queues: int, readers: int) -> list[tuple[int, int, int]]:
+    """First queue, step and number of queues of each reader when they are dealt like cards."""
+    return [(reader, readers, (queues - reader - 1) // readers + 1) for reader in range(readers)]
+
+
+def _state(layout: "loop.Layout", burst: int) -> "loop.State":
+    from pollscope.models import polling_loop as loop
+
+    cores, queues = layout.first.size, layout.room.size
+    return loop.State(
+        packets=np.zeros((queues, int(layout.room.max()))),
+        head=np.zeros(queues, np.int64),
+        length=np.zeros(queues, np.int64),
+        held=np.zeros((cores, burst)),
+        holds=np.zeros(cores, np.int64),
+        next_ns=np.zeros(cores),
+        phase=np.zeros(cores, np.int64),
+        scan_ns=np.zeros(cores),
+        turn=np.zeros(cores, np.int64),
+        ahead=np.zeros(cores, np.int64),
+        free_ns=np.zeros((queues, 2)),
+    )
+
+
+def _empty() -> "Recorded":
+    from pollscope.models.draws import Recorded
+
+    numbers = np.array([0, 0, LARGEST_VALUE, 0], dtype=np.int64)
+    return Recorded(np.zeros(_counts_length(), np.int64), numbers, np.zeros(BATCHES), np.zeros(BATCHES, np.int64))
+
+
+@cache
+def _counts_length() -> int:
+    return int(HdrHistogram(LAYOUT.lowest, LAYOUT.highest, LAYOUT.significant_digits).counts_len)
+
+
+def _joined(system: SharedServers | PollingCores, parts: Sequence[_Part], window_ns: float) -> Outcome:
+    """All parts as one, in their order."""
+    recorded = [part.recorded for part in parts]
+    counts = [part.counts for part in parts if part.counts is not None]
+    return Outcome(
+        times=merged([_histogram(each) for each in recorded], "simulation"),
+        mean_ns=_mean(recorded),
+        arrived=sum(part.arrived for part in parts),
+        refused=sum(part.refused for part in parts),
+        window_ns=window_ns * len(parts),
+        cores=_cores_of(system, counts) if isinstance(system, PollingCores) else (),
+    )
+
+
+def _cores_of(system: PollingCores, counts: Sequence["loop.Counts"]) -> Sequence[Core]:
+    """Each core over all parts."""
+    events, spent_ns = (
+        np.sum([each.events for each in counts], axis=0),
+        np.sum([each.spent_ns for each in counts], axis=0),
+    )
+    empty_ns = _both(system, system.worker_empty_poll_ns, system.empty_poll_ns)
+    return [
+        Core(partial, full, taken, sent, ring_full, idle_ns, waits_ns, struck_ns, round(idle_ns / poll_ns))
+        for (partial, full, taken, sent, ring_full, *_), (idle_ns, waits_ns, struck_ns), poll_ns in zip(
+            events.tolist(), spent_ns.tolist(), empty_ns.tolist(), strict=True
+        )
+    ]
+
+
+def _histogram(recorded: "Recorded") -> Histogram:
+    places = np.flatnonzero(recorded.counts)
+    counts = dict(zip(places.tolist(), recorded.counts[places].tolist(), strict=True))
+    beyond, total_value, smallest, largest = (int(each) for each in recorded.numbers)
+    return Histogram("ns", LAYOUT, counts, smallest if counts else 0, largest, total_value, beyond)
+
+
+def _mean(recorded: Sequence["Recorded"]) -> Estimate | None:
+    """Mean with the interval of batch means, batches of all parts alike; None where nothing was recorded."""
+    sums = np.concatenate([each.batch_sums for each in recorded])
+    counts = np.concatenate([each.batch_counts for each in recorded])
+    if not counts.any():
+        return None
+    means = sums[counts > 0] / counts[counts > 0]
+    interval = mean_estimate(list(means))
+    value = float(sums.sum() / counts.sum())
+    shift = value - interval.value
+    return Estimate(value, interval.low + shift, interval.high + shift, interval.n, f"batch means, {interval.method}")

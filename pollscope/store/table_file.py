@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether `results.parquet` of a run folder is up to date; loads no numerical library, for who only reads the file."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pollscope import __version__
+from pollscope.base.paths import PACKAGE, data_folder
+
+TABLE_FILE = "results.parquet"
+
+
+def is_newer_than_sources(run_folder: Path) -> bool:
+    """Whether a run folder has a table that is newer than its trials, the dictionary and the code that derives."""
+    table = run_folder / TABLE_FILE
+    if not table.exists():
+        return False
+    facts = [path for name in ("trials.jsonl", "ground.jsonl") if (path := run_folder / name).exists()]
+    return table.stat().st_mtime_ns > max([_code_time_ns(), *(path.stat().st_mtime_ns for path in facts)])
+
+
+def stamp(run_folder: Path, rules: int) -> dict[str, Any]:
+    """What a table that is derived now has in its metadata (`PANDAS_ATTRS` in the file)."""
+    trials = run_folder / "trials.jsonl"
+    size = trials.stat().st_size if trials.exists() else 0
+    return {"pollscope": __version__, "rules": rules, "trials_bytes": size}
+
+
+@cache
+def _code_time_ns() -> int:
+    # The dictionary and the code that derives decide what the table holds, as the trials do.
+    code = [file for room in ("metrics", "stats") for file in (PACKAGE / room).rglob("*.py")]
+    sources = [PACKAGE / "store" / "results_table.py", data_folder("configs") / "metrics.yaml", *code]
+    return max(source.stat().st_mtime_ns for source in sources if source.exists())

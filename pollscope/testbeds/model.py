@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The `model` testbed: trials are simulated with the costs that its file gives (docs/models.md)."""
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from pollscope.base.errors import TrialError
+from pollscope.base.names import WORKLOADS
+from pollscope.knobs.points import knob_settings
+from pollscope.models import points
+from pollscope.models.costs import Costs
+from pollscope.models.simulate import simulate
+from pollscope.node.requests import rate_request
+from pollscope.plan.plan import Trial
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.base import Testbed, TestbedConfig
+from pollscope.testbeds.maxima import Maxima
+from pollscope.testbeds.model_result import config_of, result_of
+
+
+class MadeFrom(TestbedConfig):
+    """What `pollscope calibrate` made a file of.
+
+    Attributes:
+        runs: their numbers.
+        rows: paper rows that they measured, each with the runs; what a model says of these it says by construction.
+    """
+
+    runs: Annotated[tuple[str, ...], Field(strict=False)]
+    rows: Mapping[str, str] = Field(default_factory=dict)
+
+
+class ModelConfig(TestbedConfig):
+    """The file of a modelled machine.
+
+    Attributes:
+        tsc_hz: cycles a second of the machine.
+        workloads: costs of each workload that is known.
+        holds_for: parameters of a spec that the costs depend on, with the values that they hold for.
+        made_from: runs that the costs come from.
+    """
+
+    kind: Literal["model"]
+    tsc_hz: int = Field(gt=0)
+    workloads: Mapping[str, Costs] = Field(min_length=1)
+    holds_for: Mapping[str, int | float | str | bool | None] = Field(default_factory=dict)
+    made_from: MadeFrom | None = None
+
+    @field_validator("holds_for")
+    @classmethod
+    def _are_parameters(cls, value: Mapping[str, object]) -> Mapping[str, object]:
+        for name in value:
+            if name not in Parameters.model_fields:
+                raise ValueError(f"{name} is no parameter of a spec")
+        return value
+
+    @field_validator("workloads")
+    @classmethod
+    def _are_workloads(cls, value: Mapping[str, Costs]) -> Mapping[str, Costs]:
+        for name in value:
+            if name not in WORKLOADS:
+                raise ValueError(f"{name} is no workload; allowed: {', '.join(WORKLOADS)}")
+        return value
+
+
+class ModelTestbed(Testbed):
+    """Cores that poll, simulated. The same trial gives the same bits."""
+
+    kind = "model"
+    summary = "a simulation of polling cores, with costs that were measured or are given"
+    config_model = ModelConfig
+    config: ModelConfig
+    modelled = True
+
+    def __init__(self, file: Path, config: ModelConfig) -> None:
+        super().__init__(file, config)
+        self._maxima = Maxima(self.warnings)
+
+    def refusal(self, point: Point) -> str | None:
+        """Why the model does not tell what happens at a point, or lacks a cost for it."""
+        params = point.params
+        if settings := knob_settings(point.factors):
+            return f"a model has no host whose knobs could be turned: {', '.join(settings)}"
+        if not WORKLOADS[params.workload].receives:
+            return f"the model's cores receive; workload {params.workload} only sends"
+        if params.workload not in self.config.workloads:
+            return f"{self.file.name} has no costs of workload {params.workload}"
+        for name, value in self.config.holds_for.items():
+            found = params.model_dump(mode="json").get(name)
+            if found != value:
+                return f"the costs in {self.file.name} hold for {name} {value}, not for {found}"
+        return points.refusal(params, self._costs(params))
+
+    def _costs(self, params: Parameters) -> Costs:
+        return self.config.workloads[params.workload]
+
+    def measure(self, trial: Trial, attempt: int) -> TrialRecord:
+        """Simulates the trial; the seed follows from its name and from the spec's."""
+        params = trial.point.params
+        record = self.begun(trial, attempt)
+        try:
+            maximum_pps = self._maxima.of(trial)
+        except TrialError as error:
+            return record.failed(str(error))
+        rate = rate_request(params, maximum_pps)
+        system = points.system(params, self._costs(params), self.config.tsc_hz, rate.get("pps"))
+        seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
+        outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
+        start = {"trial": trial.id, "warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "rate": rate}
+        return record.having(
+            maximum_pps=maximum_pps,
+            config=config_of(params),
+            start=start,
+            result=result_of(params, system, outcome, self.config.tsc_hz),
+        )
+
+    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
+        """Trials that found a maximum are remembered."""
+        self._maxima.keep(record, metrics)
+
+    @property
+    def maxima(self) -> Mapping[str, dict[str, Any]]:
+        """What `load_of_max` refers to, by point."""
+        return self._maxima.found
+
+    def machine(self) -> dict[str, Any]:
+        """The modelled machine: for it no host has facts."""
+        return {"host": {"absent": "nothing was measured on a host"}, "build": {"absent": "no node program is needed"}}
+
+    def describe(self) -> dict[str, Any]:
+        """With the costs, so that a run says what it rests on."""
+        return {**super().describe(), "model": self.config.model_dump(mode="json", exclude_none=True)}

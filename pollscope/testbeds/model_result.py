@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a simulation found, with the keys of a node's result (docs/node-protocol.md).
+
+What a model does not tell is absent with the reason.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pollscope.base.names import SEND_NOTHING
+from pollscope.models.simulate import Core, Outcome, PollingCores
+from pollscope.spec.lcores import has_generator
+from pollscope.spec.model import Parameters
+from pollscope.stats.histogram import Histogram
+
+RX_PORT, TX_PORT, BACK_PORT = "model_rx", "model_tx", "model_back"
+# The CRC, which RFC 2544 counts and drivers do not.
+FCS_BYTES = 4
+
+
+def config_of(params: Parameters) -> dict[str, Any]:
+    """The ports and roles of a modelled point, as far as metrics read them."""
+    config: dict[str, Any] = {
+        "ports": [{"name": RX_PORT, "rx_queues": params.queues}],
+        "dut": {"rx_port": RX_PORT, "tx_port": TX_PORT, "workload": params.workload},
+    }
+    if has_generator(params):
+        config["gen"] = {"rx_port": BACK_PORT if params.generator_receives else None}
+    return config
+
+
+def result_of(params: Parameters, system: PollingCores, outcome: Outcome, tsc_hz: int) -> dict[str, Any]:
+    """Result of one trial.
+
+    Args:
+        params: of the point.
+        system: what was simulated.
+        outcome: what came out.
+        tsc_hz: cycles a second of the modelled machine.
+    """
+    window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+    lcores = [_lcore(params, system, number, core, window) for number, core in enumerate(outcome.cores)]
+    result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
+    stats = {"ipackets": outcome.arrived - outcome.refused, "imissed": outcome.refused, "rx_nombuf": 0}
+    result["ports"] = {RX_PORT: {"stats": stats}}
+    if has_generator(params):
+        result["gen"] = {"lcores": [_generator(params, outcome, window)]}
+    return result
+
+
+def _lcore(params: Parameters, system: PollingCores, number: int, core: Core, window: dict[str, int]) -> dict[str, Any]:
+    dispatcher = number >= system.cores
+    reads_ring = system.dispatchers > 0 and not dispatcher
+    sends = not dispatcher and params.workload not in SEND_NOTHING
+    polls = {"empty": core.empty_polls, "partial": core.partial_polls, "full": core.full_polls}
+    queues = 1 if reads_ring else _queues_of(system, number - system.cores if dispatcher else number)
+    found: dict[str, Any] = {
+        "lcore": 1 + number,
+        "cpu": number,
+        "role": "dispatcher" if dispatcher else "worker",
+        "source": "ring" if reads_ring else "rx-queues",
+        "queues": queues,
+        "accounting": "model",
+        "cycles": _cycles(core, window),
+        "interruptions": {"count": 0, "cycles": 0},
+        "polls": {**polls, "race_lost": 0, "refill_failed": 0},
+        "iterations": sum(polls.values()) // queues,
+        "idle_iterations": {"absent": "a model does not follow sweeps one by one"},
+        "rx_packets": core.taken,
+        "rx_bytes": _bytes(params, core.taken),
+        "pmu": {"absent": "a model has no processor counters"},
+        "os": {"absent": "a model has no operating system"},
+    }
+    if dispatcher:
+        return found | {"handed_packets": core.taken - core.ring_full, "ring_full": core.ring_full}
+    sent = core.sent if sends else 0
+    return found | {
+        "tx_packets": sent,
+        "tx_bytes": _bytes(params, sent),
+        "tx_dropped": 0,
+        "workload_dropped": core.sent - sent,
+    }
+
+
+def _queues_of(system: PollingCores, reader: int) -> int:
+    if system.shared and not system.dispatchers:
+        return system.queues
+    return len(range(reader, system.queues, system.dispatchers or system.cores))
+
+
+def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
+    """Waits for a ring and hiccups of empty polls are the loop's, as they are in docs/accounting.md."""
+    per_ns = window["tsc_hz"] / 1e9
+    empty, loop = core.idle_ns * per_ns, (core.waits_ns + core.struck_ns) * per_ns
+    parts = {"absent": "the model does not tell receiving, processing and sending apart"}
+    return {
+        "total": window["end_tsc"],
+        "useful": max(0.0, window["end_tsc"] - empty - loop),
+        "empty_poll": empty,
+        "loop": loop,
+        "instrumentation": 0,
+        **dict.fromkeys(("receive", "process", "transmit"), parts),
+    }
+
+
+def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:
+    if isinstance(params.frame, int):
+        return packets * (params.frame - FCS_BYTES)
+    return {"absent": "the model does not draw frame sizes"}
+
+
+def _generator(params: Parameters, outcome: Outcome, window: dict[str, int]) -> dict[str, Any]:
+    """The generator of a model is never late, and in the end gets back what was dropped nowhere."""
+    dropped = outcome.refused + sum(core.ring_full for core in outcome.cores)
+    order = {"absent": "the model does not follow the order of packets"}
+    found: dict[str, Any] = {
+        "lcore": 0,
+        "cpu": -1,
+        "intended": outcome.arrived,
+        "sent": outcome.arrived,
+        "unsent": 0,
+        "duration_tsc": window["end_tsc"],
+        "total": {"sent": outcome.arrived, "rx_packets": max(0, outcome.arrived - dropped)},
+        "sequence": {"duplicated": 0, "reordered": order, "flows": order},
+        "host_gaps": {"absent": "a model has no host"},
+        "lateness_ns": {"absent": "the generator of a model is never late"},
+    }
+    if params.generator_receives and params.workload not in SEND_NOTHING:
+        times = _histogram(outcome.times)
+        found["latency_ns"] = {"from_intended": times, "from_sent": times}
+    return found
+
+
+def _histogram(times: Histogram) -> dict[str, Any]:
+    counts: Sequence[tuple[int, int]] = sorted(times.counts.items())
+    found: dict[str, Any] = {
+        "unit": times.unit,
+        "lowest": times.layout.lowest,
+        "highest": times.layout.highest,
+        "significant_digits": times.layout.significant_digits,
+        "total": sum(count for _, count in counts),
+        "sum": times.total_value,
+        "counts": [list(each) for each in counts],
+    }
+    found |= {"min": times.smallest, "max": times.largest} if counts else {}
+    return found | ({"refused": times.refused} if times.refused else {})

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a parser does not understand is counted and said; of genuine outputs it leaves nothing out."""
+
+from pathlib import Path
+
+import pytest
+from collector_samples import FIXTURES, OWN, PARSERS, needs_fixtures
+
+from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.sample import Reading
+
+STRANGE = "zzz unexpected words 42 17\n"
+SAMPLES = sorted(path for path in OWN.iterdir() if path.name.split(".")[0] in PARSERS)
+OF_FOLDER = {"pcm-core": "pcm", "perf-stat": "perf"}
+OUTPUTS = [
+    (path, parser)
+    for path in sorted(FIXTURES.rglob("*"))
+    if path.is_file()
+    and not path.name.endswith((".source.txt", "SOURCE.txt"))
+    and (parser := OF_FOLDER.get(folder := path.relative_to(FIXTURES).parts[0], folder)) in PARSERS
+    and not path.name.startswith(("ethtool_c", "ethtool_g", "ethtool_i"))  # of ethtool-settings
+]
+
+
+def read(parser: str, lines: list[str]) -> tuple[list[Reading], int]:
+    """Readings, and how many lines were left out."""
+    origin = Origin("text")
+    return list(PARSERS[parser](iter(lines), origin)), origin.problems.count
+
+
+def is_said(parser: str, lines: list[str], line: int, known: int) -> bool:
+    """Whether a strange line before line `line` is refused, counted, or kept as text (the kernel's log)."""
+    try:
+        readings, left_out = read(parser, [*lines[:line], STRANGE, *lines[line:]])
+    except ParseError:
+        return True
+    return left_out > known or "unexpected" in str(readings)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_strange_line_after_the_first_reading_is_counted(path: Path) -> None:
+    parser = path.name.split(".")[0]
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    try:
+        _, known = read(parser, lines)
+    except ParseError:
+        pytest.skip("needs a label: read elsewhere")
+
+    def has_readings(line: int) -> bool:
+        try:
+            return bool(read(parser, lines[:line])[0])
+        except ParseError:
+            return False
+
+    first = next(line for line in range(1, len(lines) + 1) if has_readings(line))
+    silent = [line for line in range(first, len(lines) + 1) if not is_said(parser, lines, line, known)]
+    assert silent == []
+
+
+@needs_fixtures
+@pytest.mark.parametrize(("path", "parser"), OUTPUTS, ids=[path.name for path, _ in OUTPUTS])
+def test_of_a_tools_own_output_nothing_is_left_out(path: Path, parser: str) -> None:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        lines = list(file)
+    try:
+        readings, left_out = read(parser, lines)
+    except ParseError:
+        pytest.skip("an error message, a help text, or made broken: refused whole")
+    assert (bool(readings), left_out) == (True, 0)

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope explain`: constructed records whose limit is known, a paper's own table, recorded runs, and bad input."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+from command_line import pollscope
+
+from pollscope.analysis.explain import Diagnosis, Finding, Kind, explain_paper, explain_run
+from pollscope.analysis.explain.diagnosis import RULES, diagnose
+from pollscope.analysis.explain.facts import CoreLoad, PointFacts
+from pollscope.store.results_table import derive_table
+from pollscope.store.run_folder import read_run
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+RX, TX = "net_crossover0_b", "net_crossover1_a"
+HOST_NETWORK = {"PCIe tags", "work requests", "IOTLB walks", "IIO queueing", "NIC's MTT cache", "DDIO capacity"}
+PARAMS = {"cores": 1, "burst": 32, "rx_desc": 512, "queues": 1, "shape": "FB", "feed": "wire", "workload": "io"}
+PARAMS |= {"organisation": "scale-out", "saturate": True, "extra_cycles": 0, "dispatchers": None, "ring_size": 1024}
+
+
+def limits(found: Diagnosis) -> list[str]:
+    return [finding.stage for finding in found.of(Kind.LIMITS)]
+
+
+def of(found: Diagnosis, stage: str) -> Finding:
+    return next(finding for finding in found.findings if finding.stage == stage)
+
+
+def record(
+    name: str, params: Mapping[str, Any], missed: float = 0.0, busy: float = 0.6, queue: int = 0, **dut: Any
+) -> dict[str, Any]:
+    """A trial whose RX port missed that share, and whose core was busy for that share of the window."""
+    params = {**PARAMS, **params}
+    queues = params["queues"]
+    made = synthetic.trial(name, "p", int(name[1:]), {"queues": queues}, queues=queues, useful_share=busy, **dut)
+    made["params"] = params
+    received = made["result"]["ports"][RX]["stats"]["ipackets"]
+    made["result"]["ports"][RX]["stats"]["imissed"] = round(missed / (1 - missed) * received)
+    packets = [0] * queues
+    packets[queue] = received
+    made["result"]["ports"][RX]["rx_queue_packets"] = packets
+    return made
+
+
+def explained(folder: Path, records: Sequence[Mapping[str, Any]], **meta: Any) -> list[Diagnosis]:
+    run = read_run(synthetic.write_run(folder, records, **meta))
+    return explain_run(run, derive_table(run))
+
+
+def alone(folder: Path, params: Mapping[str, Any], **changes: Any) -> Diagnosis:
+    [found] = explained(folder, [record(f"t{repeat}", params, **changes) for repeat in range(3)])
+    return found
+
+
+# What is wrong with a healthy trial, and the one stage that must be named for it.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "a busy core": ({}, {"missed": 0.3, "busy": 0.98}, ["core cycles"]),
+    "a core with a little time left that loses": ({}, {"missed": 0.3, "busy": 0.88}, ["core cycles"]),
+    "a core that keeps up": ({"saturate": None, "load_pps": 1e6}, {"busy": 0.3}, ["offered load"]),
+    "saturated, and none is missed": ({}, {"busy": 0.3}, ["generator"]),
+    "missed beside idle polls": ({}, {"missed": 0.3, "busy": 0.3}, ["RX ring"]),
+    "one queue of 16, full at each visit": (
+        {"queues": 16},
+        {"missed": 0.3, "busy": 0.3, "polls": 270_000, "queue": 3},
+        ["sweep over the queues"],
+    ),
+    "the host has the core, and as much is missed": (
+        {},
+        {"missed": 0.1, "busy": 0.3, "interrupted_share": 0.09},
+        ["host takes the core"],
+    ),
+    "no generator": ({"feed": "infinite"}, {"busy": 0.98}, ["core cycles"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_constructed_records_have_the_limit_that_they_were_made_with(tmp_path: Path, case: str) -> None:
+    params, changes, expected = CASES[case]
+    found = alone(tmp_path / "run", params, **changes)
+    assert limits(found) == expected, [finding for finding in found.findings if finding.kind is not Kind.CLEAR]
+    assert found.trials == 3
+
+
+def test_a_busy_core_that_misses_nothing_may_carry_more_in_larger_bursts(tmp_path: Path) -> None:
+    load = {"saturate": None, "load_of_max": 0.5}
+    found = alone(tmp_path / "half", load, busy=0.98)
+    assert limits(found) == ["offered load"]
+    assert of(found, "core cycles").kind is Kind.OPEN
+    assert limits(alone(tmp_path / "whole", {**load, "load_of_max": 1.0}, busy=0.98)) == ["core cycles"]
+
+
+def test_idle_is_the_load_that_was_asked_for(tmp_path: Path) -> None:
+    found = alone(tmp_path / "run", {"saturate": None, "load_pps": 0.0}, busy=0.0, pps=0.0)
+    assert limits(found) == ["offered load"]
+    assert of(found, "offered load").evidence[0].startswith("nothing is sent")
+
+
+def test_a_late_generator_limits_a_dut_with_time_left(tmp_path: Path) -> None:
+    records = [record(f"t{repeat}", {"saturate": None, "load_pps": 1e6}, busy=0.3) for repeat in range(3)]
+    for each in records:
+        generator = each["result"]["gen"]["lcores"][0]
+        generator["intended"], generator["unsent"] = 2 * generator["sent"], generator["sent"]
+    [found] = explained(tmp_path / "run", records)
+    assert limits(found) == ["generator"]
+    assert "50 %" in " ".join(of(found, "generator").evidence)
+
+
+def test_waits_for_a_lock_are_no_work(tmp_path: Path) -> None:
+    shared = {"organisation": "locked", "cores": 2}
+    records = [record(f"t{repeat}", shared, missed=0.3, busy=0.98) for repeat in range(3)]
+    for each in records:
+        lcore = each["result"]["dut"]["lcores"][0]
+        lcore["lock"] = {"waits": 1000, "cycles": synthetic.WINDOW_CYCLES // 2}
+    [found] = explained(tmp_path / "run", records)
+    assert limits(found) == ["shared queue"]
+    assert "50 %" in of(found, "shared queue").evidence[0]
+
+
+def test_few_mbufs_and_a_full_tx_queue_are_named(tmp_path: Path) -> None:
+    records = [record(f"t{repeat}", {}, missed=0.0, busy=0.3) for repeat in range(3)]
+    for each in records:
+        each["result"]["ports"][RX]["stats"]["rx_nombuf"] = 100_000
+        each["result"]["dut"]["lcores"][0]["tx_dropped"] = 100_000
+    [found] = explained(tmp_path / "run", records)
+    assert set(limits(found)) >= {"mbuf pool", "TX queue"}
+
+
+def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() -> None:
+    loads = [
+        [CoreLoad("worker on CPU 1", "worker", 0.99, 0.0), CoreLoad("dispatcher on CPU 2", "dispatcher", 1.0, 0.0)]
+    ]
+    values = {"ring_full_share": [0.9], "imissed_share": [0.0], "rx_pps": [1e7], "tx_dropped_share": [0.0]}
+    params = {**PARAMS, "organisation": "scale-up", "dispatchers": 1, "feed": "infinite", "extra_cycles": 2000}
+    known = {"interrupted_share": [0.0], "rx_nombuf_share": [0.0], **values}
+    found = diagnose(PointFacts("p", params, known, loads=loads, visits_filled=[1.0]))
+    assert limits(found) == ["core cycles"]
+    assert of(found, "core cycles").evidence[0].startswith("worker on CPU 1 is busy for 99 %")
+    idle = [[CoreLoad("worker on CPU 1", "worker", 0.5, 0.0), *loads[0][1:]]]
+    found = diagnose(PointFacts("p", params, known, loads=idle, visits_filled=[1.0]))
+    assert limits(found) == ["ring between cores"]
+
+
+def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
+    loads = [[CoreLoad(f"worker on CPU {cpu}", "worker", busy, 0.0) for cpu, busy in ((1, 0.2), (2, 0.99), (3, 0.2))]]
+    values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
+    found = diagnose(PointFacts("p", {**PARAMS, "cores": 3}, values, loads=loads, visits_filled=[0.9]))
+    assert limits(found) == ["core cycles"]
+    assert "CPU 2" in of(found, "core cycles").evidence[0]
+
+
+def test_a_full_line_is_told_from_a_generator(tmp_path: Path) -> None:
+    values = {"rx_line_bps": [9.9e9], "tx_line_bps": [1e9], "imissed_share": [0.0], "offered_pps": [1.4e7]}
+    known = PointFacts("p", PARAMS, values, links=[("the RX line", "rx_line_bps", 1e10), ("TX", "tx_line_bps", 1e10)])
+    assert "line" in limits(diagnose(known))
+    assert "99 %" in of(diagnose(known), "line").evidence[0]
+
+
+def test_what_is_lost_outside_the_dut_is_not_taken_for_received() -> None:
+    values = {"imissed_share": [0.0], "offered_pps": [1e7], "rx_pps": [1e7], "loss_share": [0.2]}
+    load = {"saturate": None, "load_pps": 1e7}
+    busy = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
+    for params, stage in ((load, "offered load"), ({}, "generator")):
+        found = diagnose(PointFacts("p", {**PARAMS, **params}, values, loads=busy))
+        assert limits(found) == []
+        assert of(found, stage).kind is Kind.OPEN
+        assert "Loss, end to end 20 %, which no counter of the DUT knows of" in of(found, stage).evidence[0]
+    drops = diagnose(PointFacts("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
+    assert limits(drops) == ["offered load"]
+    discards = {**values, "nic_rx_port_discards_per_s": [2e6]}
+    assert "NIC port" in limits(diagnose(PointFacts("p", {**PARAMS, **load}, discards, loads=busy)))
+
+
+def test_a_modelled_point_is_marked(tmp_path: Path) -> None:
+    records = [{**record(f"t{repeat}", {}, missed=0.3, busy=0.98), "modelled": True} for repeat in range(2)]
+    run = read_run(synthetic.write_run(tmp_path / "run", records, testbed={"name": "model", "kind": "model"}))
+    [found] = explain_run(run, derive_table(run))
+    assert found.summary == "modelled, limited by: core cycles"
+    assert found.to_json()["modelled"] is True
+    assert of(found, "DDIO capacity").evidence == ("a simulation has none",)
+
+
+def test_an_empty_feed_is_no_load() -> None:
+    assert limits(diagnose(PointFacts("p", {**PARAMS, "feed": "none"}, {"rx_pps": [0.0]}))) == ["offered load"]
+
+
+def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
+    missed = (0.0, 0.3, 0.0, 0.3, 0.0)
+    records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate(missed)]
+    [found] = explained(tmp_path / "run", records)
+    assert limits(found) == []
+    assert of(found, "RX ring").evidence[0] == "the trials do not agree: it limits in 2 of the 5 that tell"
+    assert found.summary.startswith("not told what limits it; it may be: ")
+
+
+def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None:
+    found = alone(tmp_path / "run", {}, missed=0.3, busy=0.98)
+    absent = {finding.stage: finding.evidence for finding in found.of(Kind.ABSENT)}
+    assert set(absent) >= HOST_NETWORK
+    assert {absent[stage] for stage in HOST_NETWORK} == {("the virtual NIC has none",)}
+    assert "counts it (the spec may name pcm-memory" in absent["DRAM"][0]
+    assert all(finding.evidence and finding.evidence[0] for finding in found.findings)
+
+
+def test_without_cycles_few_empty_polls_tell_a_busy_core() -> None:
+    values = {"imissed_share": [0.2], "offered_pps": [1e7], "empty_poll_fraction": [0.01]}
+    counted = PointFacts("p", PARAMS, values, no_loads="accounting count has no cycles")
+    assert limits(diagnose(counted)) == ["core cycles"]
+    many = PointFacts("p", PARAMS, {**values, "empty_poll_fraction": [0.9]}, no_loads="accounting count has no cycles")
+    assert of(diagnose(many), "core cycles").evidence == ("accounting count has no cycles",)
+    assert limits(diagnose(many)) == []
+
+
+def test_the_papers_own_numbers_lead_to_its_four_findings() -> None:
+    one, two = explain_paper("intrahost")
+    tags, walks, iio, mtt = (
+        of(two, stage) for stage in ("PCIe tags", "IOTLB walks", "IIO queueing", "NIC's MTT cache")
+    )
+    # 1: not the tags.
+    assert (of(one, "PCIe tags").kind, tags.kind) == (Kind.CLEAR, Kind.CLEAR)
+    assert "96.4 reads, 37.6 % of 256 tags" in tags.evidence[0]
+    assert tags.evidence[1] == "NIC reads without a completion buffer 0 clocks"
+    # 2: latency grows by 52 %; with the rate that is 1.9 times the reads, an identity and no cause.
+    assert iio.kind is Kind.OPEN
+    assert "1.63 us -> 2.47 us, x1.52" in iio.evidence[0]
+    assert iio.evidence[1] == "rate x1.25 and latency x1.52 imply x1.9 reads under way"
+    # 3: the share of misses stays, their number rises.
+    assert walks.kind is Kind.OPEN
+    assert walks.evidence[1] == "no read meets more walks than before"
+    assert "x1.26" in walks.evidence[2]
+    # 4: MTT misses rise by 47 %.
+    assert mtt.kind is Kind.OPEN
+    assert "x1.47" in mtt.evidence[0]
+    # Nothing in the table tells these apart, so none is said to limit.
+    assert limits(one) == limits(two) == []
+    assert of(two, "work requests").kind is Kind.OPEN
+
+
+def host_network(label: str = "2", before: PointFacts | None = None, **values: float) -> PointFacts:
+    known = {name: [value] for name, value in values.items()}
+    return PointFacts(label, {"workload": "tx"}, known, before=before)
+
+
+def test_tags_limit_where_reads_wait_for_a_completion_buffer() -> None:
+    assert "PCIe tags" in limits(diagnose(host_network(nic_pcie_no_completion_clocks=5.0, outstanding_reads_nic=40.0)))
+    assert "PCIe tags" in limits(diagnose(host_network(nic_pcie_no_completion_clocks=0.0, outstanding_reads_nic=250.0)))
+    half = host_network(nic_pcie_no_completion_clocks=0.0, outstanding_reads_nic=160.0)
+    assert of(diagnose(half), "PCIe tags").kind is Kind.OPEN
+
+
+def test_a_point_without_iommu_decides_about_walks() -> None:
+    numbers = {"iotlb_miss_share": 0.3, "iotlb_misses_per_s": 1e7, "nic_pcie_latency_ns": 2000.0}
+    for rate, kind in ((3e7, Kind.LIMITS), (2.02e7, Kind.CLEAR)):
+        off = host_network("off", tx_pps=rate, nic_pcie_latency_ns=1500.0)
+        strict = PointFacts(
+            "strict", {}, {name: [value] for name, value in {**numbers, "tx_pps": 2e7}.items()}, without_iommu=off
+        )
+        found = of(diagnose(strict), "IOTLB walks")
+        assert found.kind is kind
+        assert found.evidence[1] == "PCIe latency 2 us -> 1.5 us"
+
+
+def test_latency_that_stays_is_no_queueing() -> None:
+    before = host_network("1", nic_pcie_latency_ns=1000.0, tx_pps=1e7, nic_mtt_l0_miss_share=0.05)
+    now = host_network("2", before, nic_pcie_latency_ns=1020.0, tx_pps=2e7, nic_mtt_l0_miss_share=0.05)
+    assert of(diagnose(now), "IIO queueing").kind is Kind.CLEAR
+    assert of(diagnose(now), "NIC's MTT cache").kind is Kind.CLEAR
+
+
+def test_every_rule_says_where_it_is_from_and_what_refutes_it() -> None:
+    assert len({rule.stage for rule in RULES}) == len(RULES)
+    assert all(rule.source and rule.refuted_by for rule in RULES)
+
+
+RECORDED = {
+    ("s-f5-polling-tax", "queues 1, load 0 %"): ["offered load"],
+    ("s-f5-polling-tax", "queues 1, load 50 %"): ["offered load"],
+    ("s-f5-polling-tax", "queues 1, load 100 %"): ["core cycles"],
+    ("s-f5-polling-tax", "queues 8, load 0 %"): ["offered load"],
+    # Host noise delays the generator's packets: in two of five trials more than 1 % were not sent.
+    ("s-f5-polling-tax", "queues 8, load 50 %"): [],
+    ("s-f5-polling-tax", "queues 8, load 100 %"): ["core cycles"],
+    # Missed shares from under 1 % to 20 %: the trials do not agree.
+    ("s-f10a-single-flow", "queues 1, shape SQ, feed wire"): [],
+    ("s-f10a-single-flow", "queues 64, shape SQ, feed wire"): [],
+    ("s-f10a-single-flow", "queues 512, shape FB, feed infinite"): ["core cycles"],
+    ("s-f10a-single-flow", "queues 512, shape SQ, feed wire"): ["sweep over the queues"],
+    **{("s-f8-poll-rate", f"queues {queues}"): ["offered load"] for queues in (1, 8, 64, 512)},
+}
+
+
+def test_recorded_runs_are_explained() -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys(folder for folder, _ in RECORDED):
+        run = read_run(CHECKOUT / "data" / "runs" / name)
+        found |= {(name, each.label): limits(each) for each in explain_run(run, derive_table(run))}
+    assert found == RECORDED
+
+
+def test_the_command_shows_evidence_and_reasons(tmp_path: Path) -> None:
+    shutil.copytree(CHECKOUT / "data" / "runs" / "s-f10a-single-flow", tmp_path / "run")
+    done = pollscope("explain", "run", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    [at] = [i for i, line in enumerate(lines) if line.startswith("queues 512, shape SQ, feed wire")]
+    assert lines[at].endswith("limited by: sweep over the queues")
+    assert "the fullest queue gives 98.1 % of what its visits can take (32 each)" in lines[at + 1]
+    assert any(line.strip().startswith("refuted if ") for line in lines)
+    assert lines[lines.index("absent at every point:") + 1].endswith("absent, because the virtual NIC has none")
+    full = pollscope("explain", "run", "--all", cwd=tmp_path).stdout
+    assert "does not limit: no queue is shared" in full
+    assert "no queue is shared" not in done.stdout
+
+
+def test_json_has_every_finding(tmp_path: Path) -> None:
+    done = pollscope("explain", str(CHECKOUT / "data" / "runs" / "s-f8-poll-rate"), "--json", cwd=tmp_path)
+    [run] = json.loads(done.stdout)
+    assert [point["limited_by"] for point in run["points"]] == [["offered load"]] * 4
+    stages = [finding["stage"] for finding in run["points"][0]["findings"]]
+    assert stages == [rule.stage for rule in RULES]
+    assert {finding["kind"] for finding in run["points"][0]["findings"]} == {"limits", "not", "absent"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "no run is given (name run folders, or --paper"),
+        (["nowhere"], "nowhere"),
+        (
+            ["--paper", "hyperplane"],
+            "its text states no table of counters to explain (name a run, or --paper intrahost)",
+        ),
+        (["--paper", "nobody"], "there is no paper 'nobody'"),
+    ],
+)
+def test_bad_usage_is_one_line(tmp_path: Path, arguments: list[str], error: str) -> None:
+    done = pollscope("explain", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert error in done.stderr
+
+
+def test_a_run_without_a_measured_point_has_nothing_to_explain(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", [{**synthetic.trial(), "status": "failed", "reason": "hung"}])
+    done = pollscope("explain", "run", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (
+        0,
+        "  no point was measured: there is nothing to explain",
+    )
+
+
+def test_a_record_that_contradicts_the_protocol_is_refused(tmp_path: Path) -> None:
+    broken = record("t0", {})
+    broken["result"]["dut"]["lcores"][0]["cpu"] = "one"
+    synthetic.write_run(tmp_path / "run", [broken])
+    done = pollscope("explain", "run", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "result.dut.lcores[0].cpu: is 'one', not a number" in done.stderr

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The exact formulas: published values, limits in which one becomes another, and what they refuse."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pollscope.base.errors import UsageError
+from pollscope.models import queues
+from pollscope.models.polling import CyclicQueues
+
+US = 1000.0  # the unit of service in most of these
+
+
+def rate(utilisation: float, servers: int = 1) -> float:
+    """Arrivals that keep servers of 1 us service busy for this share of the time."""
+    return utilisation * servers * 1e6
+
+
+@pytest.mark.parametrize(
+    ("servers", "load", "mean", "p99"),
+    # In units of the mean service; textbook values, recomputed independently.
+    [
+        (1, 0.8, 4.0, 21.91),
+        (4, 0.8, 0.7455, 5.11),
+        (16, 0.8, 0.0953, 1.068),
+        (1, 0.95, 19.0, 91.08),
+        (16, 0.95, 0.975, 5.45),
+    ],
+)
+def test_exponential_service(servers: int, load: float, mean: float, p99: float) -> None:
+    assert queues.mmc_wait_ns(rate(load, servers), US, servers) == pytest.approx(mean * US, rel=2e-3)
+    assert queues.mmc_wait_percentile_ns(rate(load, servers), US, servers, 99) == pytest.approx(p99 * US, rel=2e-3)
+
+
+def test_published_erlang_values() -> None:
+    # Erlang B tables: 10 circuits at 5 erlang block 1.84 %; Erlang C of the same: 3.61 %.
+    assert queues.erlang_b(10, 5.0) == pytest.approx(0.01838, rel=1e-3)
+    assert queues.erlang_c(10, 5.0) == pytest.approx(0.03611, rel=1e-3)
+    assert queues.erlang_b(1000, 1000.0) == pytest.approx(0.0248, rel=5e-3)
+
+
+@given(st.floats(0.01, 0.99))
+def test_special_cases_are_those_of_the_general_formula(load: float) -> None:
+    assert queues.mm1_wait_ns(rate(load), US) == pytest.approx(queues.mmc_wait_ns(rate(load), US, 1))
+    assert queues.md1_wait_ns(rate(load), US) == pytest.approx(queues.mm1_wait_ns(rate(load), US) / 2)
+    assert queues.mdc_wait_ns(rate(load), US, 1) == pytest.approx(queues.md1_wait_ns(rate(load), US))
+    assert queues.batch_mg1_wait_ns(rate(load), 1, US, US**2) == pytest.approx(queues.md1_wait_ns(rate(load), US))
+    # One queue that is polled in turn with itself is a server with vacations.
+    one = CyclicQueues(1, rate(load), US, 2 * US**2, 50.0)
+    assert one.exhaustive_wait_ns == pytest.approx(queues.vacation_wait_ns(rate(load), US, 2 * US**2, 50.0, 2500.0))
+
+
+@given(st.floats(0.01, 0.9), st.integers(2, 64))
+def test_more_servers_wait_less(load: float, servers: int) -> None:
+    assert queues.mmc_wait_ns(rate(load, servers), US, servers) < queues.mm1_wait_ns(rate(load), US)
+
+
+def test_deterministic_service_of_several_servers() -> None:
+    assert queues.mdc_wait_ns(rate(0.8, 4), US, 4) == pytest.approx(0.386 * US, rel=1e-2)
+    assert queues.mdc_wait_ns(rate(0.95, 16), US, 16) == pytest.approx(0.494 * US, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("number", "switch", "exhaustive", "gated", "limited"), [(16, 0.05, 5.89, 6.09, 7.63), (64, 0.02, 7.16, 7.24, 7.87)]
+)
+def test_cyclic_polling(number: int, switch: float, exhaustive: float, gated: float, limited: float) -> None:
+    # Exponential service, utilisation 0.8; values that a simulation of its own confirmed to 0.2 %.
+    found = CyclicQueues(number, rate(0.8), US, 2 * US**2, switch * US)
+    waits = (found.exhaustive_wait_ns, found.gated_wait_ns, found.limited_wait_ns)
+    assert waits == pytest.approx((exhaustive * US, gated * US, limited * US), rel=2e-3)
+    assert found.cycle_ns == pytest.approx(number * switch * US / 0.2)
+
+
+def test_the_papers_hiccup() -> None:
+    """1 Mpps over 10 cores: 0.1 Mpps each, of which 1 % take 1 us longer."""
+    assert queues.mg1_wait_ns(0.1e6, 10.0, 0.01 * 1000.0**2) == pytest.approx(0.5, rel=2e-3)
+
+
+def test_an_idle_queue_does_not_wait() -> None:
+    assert queues.mmc_wait_ns(0.0, US, 4) == queues.md1_wait_ns(0.0, US) == queues.mdc_wait_ns(0.0, US, 4) == 0
+    assert queues.mmc_wait_percentile_ns(0.0, US, 4, 99) == 0
+    assert CyclicQueues(8, 0.0, US, US**2, 10.0).gated_wait_ns == 40.0  # half a turn
+
+
+BAD: dict[str, tuple[Callable[[], object], str]] = {
+    "unstable": (lambda: queues.mm1_wait_ns(1e6, US), "mg1_wait_ns: utilisation: is 1, allowed is below 1"),
+    "overloaded": (lambda: queues.mmc_wait_ns(5e6, US, 4), "erlang_c: utilisation: is 1.25"),
+    "negative rate": (lambda: queues.md1_wait_ns(-1.0, US), "rate_pps: is -1.0"),
+    "no number": (lambda: queues.mm1_wait_ns(math.nan, US), "rate_pps: is nan"),
+    "endless": (lambda: queues.mm1_wait_ns(math.inf, US), "rate_pps: is inf"),
+    "no service": (lambda: queues.mm1_wait_ns(1.0, 0.0), "service_ns: is 0.0"),
+    "no server": (lambda: queues.erlang_b(0, 1.0), "servers: is 0"),
+    "half a server": (lambda: queues.erlang_b(1.5, 1.0), "servers: is 1.5"),  # type: ignore[arg-type]
+    "impossible moment": (lambda: queues.mg1_wait_ns(1.0, US, 1.0), "service_squared_ns2: is 1.0"),
+    "all of them": (lambda: queues.mmc_wait_percentile_ns(1e5, US, 1, 100), "percent_below_100: is 0"),
+    "more than all": (lambda: queues.mmc_wait_percentile_ns(1e5, US, 1, 101), "percent_of_100: is 1.01"),
+    "no batch": (lambda: queues.batch_mg1_wait_ns(1e5, 0, US, US**2), "batch: is 0"),
+    "no vacation": (lambda: queues.vacation_wait_ns(1e5, US, US**2, 0.0, 0.0), "vacation_ns: is 0.0"),
+    "no queue": (lambda: CyclicQueues(0, 1e5, US, US**2, 1.0), "CyclicQueues: queues: is 0"),
+    "free polls": (lambda: CyclicQueues(1, 1e5, US, US**2, 0.0), "switch_ns: is 0.0"),
+    "unstable polling": (lambda: CyclicQueues(4, 1e6, US, US**2, 1.0), "CyclicQueues: utilisation: is 1"),
+    "unstable limited": (
+        lambda: CyclicQueues(4, 0.9e6, US, US**2, 200.0).limited_wait_ns,
+        "limited_wait_ns: utilisation: is 1.08",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_has_no_answer_is_refused_by_name(name: str) -> None:
+    ask, said = BAD[name]
+    with pytest.raises(UsageError) as refused:
+        ask()
+    assert said in str(refused.value)

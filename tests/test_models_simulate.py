@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The simulator against the exact formulas, against itself, against another simulator, and what it refuses."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ciw
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollscope.base.errors import UsageError
+from pollscope.models import queues
+from pollscope.models.polling import CyclicQueues, gated_mean_wait_ns
+from pollscope.models.simulate import (
+    Arrivals,
+    Hiccups,
+    Outcome,
+    PollingCores,
+    Service,
+    SharedServers,
+    simulate,
+)
+
+US = 1000.0
+PACKETS = 600_000
+
+
+def rate(utilisation: float, servers: int = 1) -> float:
+    """Arrivals that keep servers of 1 us service busy for this share of the time."""
+    return utilisation * servers * 1e6
+
+
+def waits(load: float, servers: int = 1, service: Service | None = None) -> SharedServers:
+    """Exponential service, unless told otherwise."""
+    service = service or Service(US, "exponential")
+    return SharedServers(Arrivals(rate(load, servers)), service, servers, quantity="wait")
+
+
+def polled(load: float, number: int, switch_ns: float, burst: int, **keys: object) -> PollingCores:
+    """One core at several queues, as the theory of cyclic polling has it; a poll is gated a switch-over before it."""
+    common = {"queues": number, "burst": burst, "empty_poll_ns": switch_ns, "visit_ns": switch_ns, "together": False}
+    service = Service(US, "exponential")
+    return PollingCores(Arrivals(rate(load)), service, rx_room=4096, **common, **keys)  # type: ignore[arg-type]
+
+
+@dataclass
+class Setting:
+    """A system, and the exact mean of what the simulation records of it."""
+
+    system: SharedServers | PollingCores
+    exact_ns: float
+
+
+def cyclic(load: float, number: int, switch_ns: float) -> CyclicQueues:
+    return CyclicQueues(number, rate(load), US, 2 * US**2, switch_ns)
+
+
+TWO_LENGTHS = Service(US, "two-lengths", long_ns=11 * US, long_probability=0.01)
+TWO_MEAN, TWO_SQUARE = 0.99 * US + 0.11 * US, 0.99 * US**2 + 0.01 * (11 * US) ** 2
+HICCUPS = Hiccups(0.001, (100 * US,))
+HICCUP_MEAN, HICCUP_SQUARE = US + 0.1 * US, US**2 + 0.001 * (2 * US * 100 * US + (100 * US) ** 2)
+HOT = (1.0, 1.0, *[0.05] * 14)
+
+SETTINGS: dict[str, Setting] = {
+    **{f"M/M/1 at {load}": Setting(waits(load), queues.mm1_wait_ns(rate(load), US)) for load in (0.2, 0.5, 0.8)},
+    **{
+        f"M/M/{servers} at {load}": Setting(waits(load, servers), queues.mmc_wait_ns(rate(load, servers), US, servers))
+        for servers, load in ((2, 0.5), (4, 0.8), (16, 0.8), (64, 0.9))
+    },
+    **{
+        f"M/D/1 at {load}": Setting(waits(load, service=Service(US)), queues.md1_wait_ns(rate(load), US))
+        for load in (0.3, 0.6, 0.85)
+    },
+    "M/G/1 of two lengths": Setting(
+        waits(0.6, service=TWO_LENGTHS), queues.mg1_wait_ns(rate(0.6), TWO_MEAN, TWO_SQUARE)
+    ),
+    "M/G/1 with hiccups": Setting(
+        SharedServers(Arrivals(rate(0.5)), Service(US), hiccups=HICCUPS, quantity="wait"),
+        queues.mg1_wait_ns(rate(0.5), HICCUP_MEAN, HICCUP_SQUARE),
+    ),
+    "one polled queue is a server with vacations": Setting(
+        PollingCores(Arrivals(rate(0.7)), Service(US), burst=1, empty_poll_ns=500.0, rx_room=4096),
+        queues.vacation_wait_ns(rate(0.7), US, US**2, 500.0, 500.0**2) + US,
+    ),
+    "batches of 8": Setting(
+        PollingCores(Arrivals(rate(0.6), batch=8), Service(US), burst=1, empty_poll_ns=1.0, rx_room=4096),
+        queues.batch_mg1_wait_ns(rate(0.6), 8, US, US**2) + US + 0.5,
+    ),
+    **{
+        f"gated polling of {number} queues at {load}": Setting(
+            polled(load, number, switch_ns, burst=4096), cyclic(load, number, switch_ns).gated_wait_ns + switch_ns + US
+        )
+        for load, number, switch_ns in ((0.8, 16, 50.0), (0.8, 64, 20.0), (0.3, 256, 20.0))
+    },
+    **{
+        f"limited polling of {number} queues at {load}": Setting(
+            polled(load, number, switch_ns, burst=1), cyclic(load, number, switch_ns).limited_wait_ns + switch_ns + US
+        )
+        for load, number, switch_ns in ((0.8, 16, 50.0), (0.5, 64, 20.0))
+    },
+    "gated polling, hot and cold queues": Setting(
+        polled(0.7, 16, 50.0, burst=4096, weights=HOT),
+        gated_mean_wait_ns([rate(0.7) * each / sum(HOT) for each in HOT], US, 2 * US**2, 50.0) + 50.0 + US,
+    ),
+    "gated polling, one queue of 32 with traffic": Setting(
+        polled(0.5, 32, 20.0, burst=4096, weights=(0.0,) * 7 + (1.0,) + (0.0,) * 24),
+        gated_mean_wait_ns([0.0] * 7 + [rate(0.5)] + [0.0] * 24, US, 2 * US**2, 20.0) + 20.0 + US,
+    ),
+}
+SEEDS = (1, 2, 3)
+
+
+def run(system: SharedServers | PollingCores, seed: int, packets: int = PACKETS) -> Outcome:
+    window_ns = packets / system.arrivals.rate_pps * 1e9
+    return simulate(system, window_ns, warmup_ns=window_ns / 10, seed=seed, workers=1)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, list[Outcome]]:
+    return {name: [run(each.system, seed) for seed in SEEDS] for name, each in SETTINGS.items()}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_mean_is_the_exact_one(name: str, found: dict[str, list[Outcome]]) -> None:
+    exact_ns = SETTINGS[name].exact_ns
+    for outcome in found[name]:
+        mean = outcome.mean_ns
+        assert mean is not None
+        assert abs(mean.value - exact_ns) < 3.5 * (mean.high - mean.low) / 2, (mean, exact_ns)
+
+
+def test_the_interval_covers_the_exact_mean_as_often_as_it_says(found: dict[str, list[Outcome]]) -> None:
+    assert len(SETTINGS) >= 20
+    covered = [
+        outcome.mean_ns.low <= SETTINGS[name].exact_ns <= outcome.mean_ns.high
+        for name, outcomes in found.items()
+        for outcome in outcomes
+        if outcome.mean_ns
+    ]
+    # 60 intervals of 95 %: fewer than 52 inside happen once in 200 such sets.
+    assert sum(covered) >= 52, covered
+
+
+@pytest.mark.parametrize(("servers", "load"), [(1, 0.8), (4, 0.9), (16, 0.9)])
+def test_percentiles_are_those_of_the_formula(servers: int, load: float) -> None:
+    outcome = run(waits(load, servers), 7, 3_000_000)
+    for percent in (90, 99):
+        exact_ns = queues.mmc_wait_percentile_ns(rate(load, servers), US, servers, percent)
+        assert outcome.times.percentile(percent) == pytest.approx(exact_ns, rel=0.05)
+
+
+def test_full_queues_refuse_as_erlang_says() -> None:
+    # A room of 1 at one server is M/M/1/2, which refuses rho^2 (1 - rho) / (1 - rho^3).
+    one = SharedServers(Arrivals(rate(0.8)), Service(US, "exponential"), room=1)
+    outcome = run(one, 5)
+    share = outcome.refused / outcome.arrived
+    assert share == pytest.approx(0.8**2 * 0.2 / (1 - 0.8**3), rel=0.02)
+    assert outcome.times.samples == outcome.arrived - outcome.refused
+
+
+@pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (1, 0.8), (4, 0.7)])
+def test_ciw_finds_the_same(servers: int, load: float) -> None:
+    ciw.seed(3)
+    network = ciw.create_network(
+        arrival_distributions=[ciw.dists.Exponential(load * servers)],
+        service_distributions=[ciw.dists.Exponential(1.0)],
+        number_of_servers=[servers],
+    )
+    theirs = ciw.Simulation(network)
+    theirs.simulate_until_max_customers(20_000)
+    parts = np.array_split([each.waiting_time for each in theirs.get_all_records()][2000:], 20)
+    means = np.array([part.mean() for part in parts]) * US
+    error_ns = 3.5 * means.std(ddof=1) / math.sqrt(len(means))
+    mean = run(waits(load, servers), 1).mean_ns
+    assert mean is not None
+    assert abs(mean.value - means.mean()) < error_ns + (mean.high - mean.low) / 2
+
+
+systems = st.one_of(
+    st.builds(
+        SharedServers,
+        st.builds(Arrivals, st.floats(1e5, 3e7), st.booleans()),
+        st.builds(Service, st.floats(1, 1000), st.sampled_from(["fixed", "exponential"])),
+        st.integers(1, 20),
+        st.builds(Hiccups, st.floats(0, 0.1), st.just((500.0,)), st.booleans()),
+        st.integers(0, 100),
+    ),
+    st.builds(
+        PollingCores,
+        st.builds(Arrivals, st.floats(1e5, 3e7), st.booleans(), st.integers(1, 40)),
+        st.builds(Service, st.floats(1, 1000), st.sampled_from(["fixed", "exponential"])),
+        cores=st.integers(1, 4),
+        queues=st.integers(4, 40),
+        dispatchers=st.integers(0, 4),
+        shared=st.booleans(),
+        burst=st.integers(1, 64),
+        rx_room=st.integers(1, 600),
+        ring_room=st.integers(1, 600),
+        empty_poll_ns=st.floats(1, 200),
+        visit_ns=st.floats(0, 200),
+        dispatch_ns=st.floats(0, 50),
+        ring_ns=st.floats(0, 50),
+        ring_packet_ns=st.floats(0, 5),
+        path_ns=st.floats(0, 1000),
+        together=st.booleans(),
+        hiccups=st.builds(Hiccups, st.floats(0, 0.1), st.just((500.0, 20.0)), st.booleans(), st.booleans()),
+    ),
+)
+WINDOW_NS = 300_000.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(systems, st.integers(0, 2**32))
+def test_nothing_comes_from_nowhere(system: SharedServers | PollingCores, seed: int) -> None:
+    outcome = simulate(system, WINDOW_NS, warmup_ns=10_000.0, seed=seed, workers=1)
+    assert outcome == simulate(system, WINDOW_NS, warmup_ns=10_000.0, seed=seed, workers=1)
+    assert 0 <= outcome.refused <= outcome.arrived
+    if isinstance(system, SharedServers):
+        assert outcome.times.samples == outcome.arrived - outcome.refused
+        return
+    shortest_ns = system.path_ns + (0 if system.service.kind == "exponential" else system.service.mean_ns)
+    assert outcome.times.samples == sum(core.sent for core in outcome.cores)
+    assert not outcome.times.samples or outcome.times.smallest >= math.floor(shortest_ns)
+    in_flight = system.queues * system.rx_room + system.cores * system.ring_room
+    in_flight += system.burst * (system.cores + system.dispatchers)
+    readers = outcome.cores[system.cores :] if system.dispatchers else outcome.cores
+    assert abs(outcome.arrived - outcome.refused - sum(core.taken for core in readers)) <= in_flight
+    for core in outcome.cores:
+        assert core.taken <= system.burst * (core.partial_polls + core.full_polls)
+        assert core.idle_ns + core.waits_ns + core.struck_ns <= WINDOW_NS * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=10)
+@given(systems, st.integers(1, 4))
+def test_the_same_bits_on_any_number_of_cpus(system: SharedServers | PollingCores, workers: int) -> None:
+    alone = simulate(system, WINDOW_NS, seed=4, parts=5, workers=1)
+    assert simulate(system, WINDOW_NS, seed=4, parts=5, workers=workers) == alone
+    assert alone.window_ns == 5 * WINDOW_NS
+
+
+def test_another_seed_is_another_sample() -> None:
+    first, second = (run(waits(0.8), seed, 10_000) for seed in (1, 2))
+    assert first.times != second.times
+
+
+def test_an_idle_core_polls_all_the_time() -> None:
+    idle = PollingCores(Arrivals(0.0), Service(US), queues=8, empty_poll_ns=12.5)
+    outcome = simulate(idle, 1e6, warmup_ns=100.0)
+    (core,) = outcome.cores
+    assert (core.empty_polls, core.idle_ns, core.taken, outcome.mean_ns) == (80_000, 1e6, 0, None)
+
+
+def test_a_backlogged_queue_among_idle_ones_gets_a_burst_a_sweep() -> None:
+    """The closed form of one hot queue: 32 packets in 63 empty polls, a visit and 32 services."""
+    system = PollingCores(
+        Arrivals(50e6), Service(20.0), queues=64, weights=(1.0,) + (0.0,) * 63, empty_poll_ns=10.0, visit_ns=30.0
+    )
+    outcome = simulate(system, 1e7, warmup_ns=1e6)
+    sweep_ns = 63 * 10.0 + 30.0 + 32 * 20.0
+    assert outcome.cores[0].sent / 1e7 == pytest.approx(32 / sweep_ns, rel=1e-3)
+    assert outcome.cores[0].idle_ns / 1e7 == pytest.approx(630.0 / sweep_ns, rel=1e-3)
+
+
+def test_dispatchers_and_rings_bound_each_other() -> None:
+    """With a serial part of 50 ns a packet a shared ring takes 20 Mpps, however many cores are behind it."""
+    system = PollingCores(
+        Arrivals(60e6),
+        Service(10.0),
+        cores=8,
+        queues=8,
+        dispatchers=8,
+        shared=True,
+        dispatch_ns=10.0,
+        ring_packet_ns=50.0,
+    )
+    outcome = simulate(system, 1e7, warmup_ns=1e6)
+    assert sum(core.sent for core in outcome.cores) / 1e7 == pytest.approx(0.02, rel=0.02)
+    apart = PollingCores(
+        Arrivals(60e6), Service(10.0), cores=8, queues=8, dispatchers=8, dispatch_ns=10.0, ring_packet_ns=50.0
+    )
+    assert sum(core.sent for core in simulate(apart, 1e7, warmup_ns=1e6).cores) / 1e7 == pytest.approx(0.06, rel=0.02)
+
+
+def test_hiccups_of_polls_strike_an_idle_core_too() -> None:
+    struck = PollingCores(
+        Arrivals(0.0), Service(US), empty_poll_ns=10.0, hiccups=Hiccups(0.01, (90.0,), while_idle=True)
+    )
+    (core,) = simulate(struck, 1e7).cores
+    # In 100 polls one hiccup: 1000 ns of polls to 90 ns.
+    assert core.struck_ns / core.idle_ns == pytest.approx(0.09, rel=0.05)
+    assert core.struck_ns + core.idle_ns == pytest.approx(1e7, rel=1e-3)
+
+
+A = Arrivals(1e6)
+S = Service(100.0)
+BAD: dict[str, tuple[Callable[[], object], str]] = {
+    "negative rate": (lambda: Arrivals(-1.0), "Arrivals: rate_pps: is -1.0, allowed is a number from 0 on"),
+    "no number": (lambda: Arrivals(math.nan), "rate_pps: is nan"),
+    "no batch": (lambda: Arrivals(1.0, batch=0), "batch: is 0"),
+    "negative service": (lambda: Service(-1.0), "Service: mean_ns: is -1.0"),
+    "no share": (lambda: Service(1.0, "two-lengths", 2.0, 1.5), "long_probability: is 1.5, allowed is 0 to 1"),
+    "no length": (lambda: Hiccups(0.1, ()), "lengths: is 0"),
+    "a negative length": (lambda: Hiccups(0.1, (1.0, -2.0)), "lengths_ns[1]: is -2.0"),
+    "no server": (lambda: SharedServers(A, S, 0), "servers: is 0"),
+    "no traffic": (lambda: SharedServers(Arrivals(0.0), S), "SharedServers: rate_pps: is 0.0"),
+    "batches for servers": (lambda: SharedServers(Arrivals(1.0, batch=2), S), "PollingCores have batches"),
+    "no core": (lambda: PollingCores(A, S, cores=0), "cores: is 0"),
+    "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues_less_readers: is -1"),
+    "free polls": (lambda: PollingCores(A, S, empty_poll_ns=0.0), "empty_poll_ns: is 0.0"),
+    "weights of other queues": (lambda: PollingCores(A, S, weights=(1.0, 1.0)), "weights: are 2 for 1 queues"),
+    "no weight": (lambda: PollingCores(A, S, weights=(0.0,)), "sum_of_weights: is 0"),
+    "no window": (lambda: simulate(waits(0.5), 0.0), "simulate: window_ns: is 0.0"),
+    "negative seed": (lambda: simulate(waits(0.5), 1.0, seed=-1), "seed: is -1"),
+    "no part": (lambda: simulate(waits(0.5), 1.0, parts=0), "parts: is 0"),
+    "conservation without traffic": (lambda: gated_mean_wait_ns([0.0], US, US**2, 1.0), "sum_of_rates: is 0"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_simulated_is_refused_by_name(name: str) -> None:
+    ask, said = BAD[name]
+    with pytest.raises(UsageError) as refused:
+        ask()
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The workload ipsec of a real node: what comes out, opened by another implementation, its thirds and its accounts."""
+
+import ipaddress
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accounted import MODES, check_cycles
+from dut_node import DUT_LCORE, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
+from esp_peer import Opened, is_esp, opened
+from pcap_files import folded, frame, read_pcap, write_pcap
+
+pytestmark = pytest.mark.measure
+
+TRANSFORMS = ("aes-cbc-sha1", "aes-gcm")
+DRIVERS = Path("/usr/lib/x86_64-linux-gnu/dpdk")
+ROUTES = 9
+
+
+def destination(route: int, host: int = 1) -> str:
+    """An address that a route covers (apps/lib/routes.h)."""
+    return str(ipaddress.IPv4Address(10 << 24 | (route * 40503 & 0xFFFF) << 8 | host))
+
+
+def forwarded(one: bytes) -> bytes:
+    """The IPv4 packet of a frame one hop on."""
+    packet = one[14 : 14 + int.from_bytes(one[16:18], "big")]
+    header = packet[:8] + bytes([packet[8] - 1]) + packet[9:10] + b"\x00\x00" + packet[12:20]
+    return header[:10] + (0xFFFF - folded(header)).to_bytes(2, "big") + header[12:] + packet[20:]
+
+
+def longer(one: bytes, more: int) -> bytes:
+    """The frame with more bytes in its packet."""
+    packet = one[14:]
+    header = packet[:2] + (len(packet) + more).to_bytes(2, "big") + packet[4:10] + b"\x00\x00" + packet[12:20]
+    header = header[:10] + (0xFFFF - folded(header)).to_bytes(2, "big") + header[12:]
+    return one[:14] + header + packet[20:] + os.urandom(more)
+
+
+def sent_frames(
+    build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
+) -> tuple[list[bytes], dict[str, Any]]:
+    """What a DUT sends when it is given these frames again and again, and its account."""
+    before, after = folder / "before.pcap", folder / "after.pcap"
+    write_pcap(before, frames)
+    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
+    with running_node(build_dir, folder / "log", [vdev], mib=512) as node:
+        if node.hello["ports"] == []:
+            pytest.skip("this DPDK has no net_pcap driver")
+        wanted = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0", "workload": "ipsec"}
+        skip_without_driver(
+            node.ask("configure", ports=[{"name": "net_pcap0"}], dut={**wanted, "routes": ROUTES, **dut})
+        )
+        result = node.trial(warmup_s=0, window_s=0.004, drain_max_ns=0)["dut"]
+        node.get("quit")
+        node.process.wait(LIMIT_S)
+    assert result["crypto_driver"] in {"crypto_aesni_mb", "crypto_openssl"}
+    (lcore,) = result["lcores"]
+    return read_pcap(after), lcore
+
+
+def skip_without_driver(reply: dict[str, Any]) -> None:
+    if not reply["ok"] and "neither crypto_aesni_mb nor crypto_openssl" in reply["error"]:
+        pytest.skip("this DPDK has no software crypto driver")
+    assert reply["ok"], reply
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_thirds_are_forwarded_dropped_and_encrypted(build_dir: Path, tmp_path: Path, transform: str) -> None:
+    """Padding of a short frame and packets of all lengths modulo the cipher's block are in."""
+    frames = [frame(destination(route), 64, 0x0800, padding=route % 5) for route in range(ROUTES)]
+    frames += [longer(frame(destination(route), 9, 0x0800), 18 * route + 1) for route in range(ROUTES)]
+    sent, lcore = sent_frames(build_dir, tmp_path, frames, transform=transform)
+    by_policy = [[forwarded(one) for i, one in enumerate(frames) if i % ROUTES % 3 == hop] for hop in range(3)]
+    plain = Counter(one[14:] for one in sent if not is_esp(one))
+    encrypted = [opened(one, transform) for one in sent if is_esp(one)]
+    # an Ethernet frame that was short keeps its padding when it is only forwarded
+    assert {packet[: int.from_bytes(packet[2:4], "big")] for packet in plain} == set(by_policy[0])
+    assert {each.inner for each in encrypted} == set(by_policy[2])
+    # The account is of the window; the file has the packets of the drain, too.
+    assert 0 < plain.total() == pytest.approx(len(encrypted), abs=len(frames))
+    assert 0 < lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / 3, abs=len(frames))
+    assert {one[:6] for one in sent} == {bytes([2, 0, 0, 0, 0, 1])}
+    check_association(encrypted)
+
+
+def check_association(encrypted: Sequence[Opened]) -> None:
+    """One SA: sequence numbers from 1 without a gap, no IV twice."""
+    assert {each.number for each in encrypted} == {0}
+    assert [each.sequence for each in encrypted] == list(range(1, len(encrypted) + 1))
+    assert len({each.iv for each in encrypted}) == len(encrypted)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_what_cannot_be_forwarded_is_dropped(build_dir: Path, tmp_path: Path, transform: str) -> None:
+    encrypting = destination(2)
+    wrong_length = bytearray(frame(encrypting, 64, 0x0800))
+    wrong_length[16:18] = (1400).to_bytes(2, "big")
+    frames = [
+        frame(encrypting, 1, 0x0800),
+        frame(encrypting, 64, 0x0806),
+        frame("192.0.2.77", 64, 0x0800),
+        frame(destination(ROUTES), 64, 0x0800),
+        bytes(wrong_length),
+        frame(encrypting, 2, 0x0800),
+    ]
+    sent, lcore = sent_frames(build_dir, tmp_path, frames, transform=transform)
+    assert {opened(one, transform).inner for one in sent} == {forwarded(frames[-1])}
+    assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] * 5 / 6, abs=len(frames))
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_tampered_packet_does_not_open(build_dir: Path, tmp_path: Path, transform: str) -> None:
+    """The peer of these tests tells right from wrong."""
+    from cryptography.exceptions import InvalidTag
+
+    sent, _ = sent_frames(build_dir, tmp_path, [frame(destination(2), 64, 0x0800)], transform=transform)
+    for at in (38, 60, len(sent[0]) - 1):  # sequence number, payload, ICV
+        bad = sent[0][:at] + bytes([sent[0][at] ^ 1]) + sent[0][at + 1 :]
+        with pytest.raises((AssertionError, InvalidTag)):
+            opened(bad, transform)
+
+
+@pytest.fixture(scope="module")
+def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
+        skip_without_driver(running.ask("configure", **configuration(workload="ipsec")))
+        yield running
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_every_packet_is_accounted_for(node: Node, mode: str, transform: str) -> None:
+    """Of 60 bytes, 46 are a packet: encrypted they take 14 + 20 + 8, then 16 + 48 + 12 or 8 + 48 + 16."""
+    request = configuration(queues=2, accounting=mode, workload="ipsec", transform=transform)
+    node.get("configure", **request)
+    result = node.trial(window_s=0.2, rate={"pps": 20_000})
+    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
+    received = lcore["rx_packets"]
+    assert received > 0
+    assert lcore["tx_packets"] + lcore["workload_dropped"] == received
+    encrypted_bytes = 14 + 20 + 8 + (16 + 48 + 12 if transform == "aes-cbc-sha1" else 8 + 48 + 16)
+    encrypted, rest = divmod(lcore["tx_bytes"] - 60 * lcore["tx_packets"], encrypted_bytes - 60)
+    assert rest == 0
+    # 1024 flows with routes drawn at random
+    assert encrypted == pytest.approx(received / 3, rel=0.2)
+    assert lcore["workload_dropped"] == pytest.approx(received / 3, rel=0.2)
+    assert generator["rx_foreign"] + generator["total"]["rx_packets"] < generator["total"]["sent"]
+    assert generator["sequence"]["duplicated"] == generator["sequence"]["reordered"] == 0
+    check_cycles(lcore, mode)
+
+
+@pytest.mark.parametrize("organisation", ["locked", "trylock", "corec"])
+def test_cores_that_share_a_queue_encrypt_side_by_side(node: Node, organisation: str) -> None:
+    lcores = [DUT_LCORE, SECOND_DUT_LCORE]
+    for transform in TRANSFORMS:
+        dut = {"lcores": lcores, "workload": "ipsec", "transform": transform, "organisation": organisation}
+        node.get("configure", **configuration(**dut))
+        result = node.trial(window_s=0.2, rate={"pps": 20_000})
+        sums: Counter[str] = Counter()
+        for lcore in result["dut"]["lcores"]:
+            sums.update({name: lcore[name] for name in ("rx_packets", "tx_packets", "workload_dropped")})
+        assert sums["rx_packets"] > 0
+        assert sums["tx_packets"] + sums["workload_dropped"] == sums["rx_packets"]
+
+
+def test_each_core_has_an_association_of_its_own(build_dir: Path, tmp_path: Path) -> None:
+    """Two queues, each read and written by one core."""
+    before = tmp_path / "before.pcap"
+    write_pcap(before, [frame(destination(2), 64, 0x0800)])
+    after = [tmp_path / f"after{i}.pcap" for i in range(2)]
+    queues = ",".join(f"rx_pcap={before},tx_pcap={path}" for path in after)
+    with running_node(build_dir, tmp_path / "log", [f"net_pcap0,infinite_rx=1,{queues}"], mib=512) as node:
+        if node.hello["ports"] == []:
+            pytest.skip("this DPDK has no net_pcap driver")
+        dut = {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0"}
+        ports = [{"name": "net_pcap0", "rx_queues": 2, "tx_queues": 2}]
+        skip_without_driver(node.ask("configure", ports=ports, dut={**dut, "workload": "ipsec", "routes": ROUTES}))
+        node.trial(warmup_s=0, window_s=0.05, drain_max_ns=0)
+        node.get("quit")
+        node.process.wait(LIMIT_S)
+    sequences = defaultdict(list)
+    for number, path in enumerate(after):
+        for one in read_pcap(path):
+            each = opened(one, "aes-cbc-sha1")
+            assert each.number == number
+            sequences[number].append(each.sequence)
+    assert all(found == list(range(1, len(found) + 1)) for found in sequences.values())
+    assert len(sequences) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"transform": "des"}, "dut.transform"),
+        ({"routes": 2}, "dut.routes"),
+        ({"lookups": 2}, "dut.lookups"),
+        ({"tx_port": None}, "dut.tx_port"),
+        ({"workload": "io", "transform": "aes-gcm"}, "dut.transform"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(node: Node, changes: dict[str, Any], where: str) -> None:
+    reply = node.ask("configure", **configuration(**{"workload": "ipsec", **changes}))
+    assert (reply["ok"], reply["where"]) == (False, where), reply
+
+
+def test_without_a_crypto_driver_it_says_what_to_install(build_dir: Path, tmp_path: Path) -> None:
+    """The same DPDK with fewer drivers, in a mount namespace of its own."""
+    plugins = next(iter(sorted(DRIVERS.glob("pmds-*"))), None)
+    if plugins is None or shutil.which("unshare") is None:
+        pytest.skip("no folder of DPDK's drivers, or no unshare")
+    fewer = tmp_path / "drivers"
+    fewer.mkdir()
+    for driver in plugins.iterdir():
+        if re.search(r"_(bus_(auxiliary|pci|vdev)|mempool_ring)\.", driver.name):
+            shutil.copy2(driver, fewer, follow_symlinks=False)
+    hidden = ["unshare", "--mount", "sh", "-c", f'mount --bind {fewer} {plugins} && exec "$@"', "sh"]
+    if subprocess.run([*hidden, "true"], capture_output=True, check=False, timeout=LIMIT_S).returncode:
+        pytest.skip("no mount namespace to be had (not root)")
+    words = " ".join(map(shlex.quote, [*hidden, str(build_dir / "pollscope-node")]))
+    (tmp_path / "pollscope-node").write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    (tmp_path / "pollscope-node").chmod(0o755)
+    with running_node(tmp_path, tmp_path / "log") as node:
+        reply = node.ask("configure", **configuration(workload="ipsec"))
+        assert (reply["ok"], reply["where"]) == (False, "dut.workload"), reply
+        assert "librte-crypto-openssl" in reply["error"]
+        assert "\n" not in reply["error"]
+        node.get("configure", **configuration(workload="io"))

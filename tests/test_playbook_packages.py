@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Packages of the plays: services that must not start, and runs that must not be disturbed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import playbook_modules
+import pytest
+
+from pollscope.host.journal import load
+from pollscope.host.lock import HostLock
+
+REFUSAL = "#!/bin/sh\nexit 101\n"
+CUT_OFF = """\
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+import playbook_modules
+from pathlib import Path
+packages = playbook_modules.load("pollscope_packages")
+packages.POLICY = Path({policy!r})
+with packages.services_off(True, Path({journal!r})):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, with a policy and journals below tmp_path; every package is there."""
+    module = playbook_modules.load("pollscope_packages")
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(module, "POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setattr(module, "installed", lambda: {"mtr"})
+    return module
+
+
+def journal_of(module: ModuleType) -> Path:
+    path: Path = module.journal_path("vm_tools-packages")
+    return path
+
+
+class Call:
+    """What Ansible hands to a module."""
+
+    check_mode = False
+
+    def __init__(self, state: str, *names: str) -> None:
+        self.params: dict[str, Any] = {
+            "journal": "vm_tools-packages",
+            "state": state,
+            "names": list(names),
+            "start_services": False,
+        }
+
+
+def test_services_are_kept_from_starting_only_meanwhile(packages: ModuleType) -> None:
+    with packages.services_off(True, journal_of(packages)):
+        assert (packages.POLICY.read_text(), packages.POLICY.stat().st_mode & 0o777) == (REFUSAL, 0o755)
+        journal = packages.policy_ledger(journal_of(packages)).path
+        assert [(entry.target, entry.old) for entry in load(journal).pending] == [(str(packages.POLICY), None)]
+    assert not packages.POLICY.exists()
+    assert not journal.exists()
+
+
+def test_a_policy_of_the_host_is_not_touched(packages: ModuleType) -> None:
+    packages.POLICY.write_text("#!/bin/sh\nexit 0\n")
+    with packages.services_off(True, journal_of(packages)):
+        pass
+    assert packages.POLICY.read_text() == "#!/bin/sh\nexit 0\n"
+
+
+@pytest.mark.parametrize("state", ["absent", "present"])
+def test_what_a_killed_play_left_is_restored_by_the_next(
+    packages: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    text = CUT_OFF.format(
+        tests=str(Path(__file__).parent), policy=str(packages.POLICY), journal=str(journal_of(packages))
+    )
+    subprocess.run([sys.executable, "-c", text], check=False, env=dict(os.environ))
+    assert packages.POLICY.read_text() == REFUSAL
+    monkeypatch.setattr(packages, "install", lambda _path, missing: sorted(missing))
+    lines = packages.act(Call(state, "nginx"))
+    assert lines == (["installed: nginx"] if state == "present" else [f"{packages.POLICY}: absent again"])
+    assert not packages.POLICY.exists()
+    assert not list((tmp_path / "state").rglob("*.journal"))
+
+
+@pytest.mark.parametrize("state", ["absent", "present"])
+def test_a_host_on_which_a_run_measures_is_left_alone(
+    packages: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(packages, "apt", lambda *_words: pytest.fail("apt-get was called"))
+    with HostLock("run S-F5", tmp_path / "state/host.lock"):
+        with pytest.raises(packages.HostError, match=r"in use by .*run S-F5"):
+            packages.act(Call(state, "nginx"))
+        assert packages.act(Call("present", "mtr")) == []

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The testbed `model`: specs run on it, its numbers are marked everywhere, what it does not know is left out."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+from run_helpers import Cli, assert_complete
+
+from pollscope.models.costs import Cost
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+GIVEN: dict[str, Any] = {"origin": "assumed", "source": "a test"}
+
+
+def cost(value: float) -> dict[str, Any]:
+    return {"value": value, **GIVEN}
+
+
+COSTS: dict[str, Any] = {
+    "empty_poll_ns": {"by_queues": {"1": 8, "64": 4}, **GIVEN},
+    "visit_ns": cost(40),
+    "packet_ns": cost(20),
+    "path_ns": cost(500),
+    "generator_pps": cost(60e6),
+}
+RINGS = {
+    "dispatch_ns": cost(10),
+    "empty_ring_poll_ns": cost(5),
+    "ring_visit_ns": cost(15),
+    "ring_ns": cost(20),
+    "ring_packet_ns": cost(2),
+}
+FILE: dict[str, Any] = {
+    "kind": "model",
+    "tsc_hz": 2_000_000_000,
+    "workloads": {"io": COSTS},
+    "holds_for": {"frame": 64},
+}
+SPEC = """\
+format: 1
+name: modelled
+row: S-F9
+title: t
+testbeds: [model]
+parameters: {workload: io, load_pps: 1 Mpps, arrivals: poisson}
+factors:
+  queues: [1, 8, 64]
+trial: {warmup: 1 ms, window: 20 ms, drain: 0 ms}
+repeats: {count: 3}
+"""
+
+
+class ModelCli(Cli):
+    """There is no node program; the file of the testbed is of the test."""
+
+    def testbed(self, content: dict[str, Any]) -> Path:
+        path = self.folder / "machine.yaml"
+        path.write_text(json.dumps(content))
+        return path
+
+    def table(self, *settings: str, spec: str = SPEC, file: dict[str, Any] = FILE) -> pd.DataFrame:
+        words = [word for setting in settings for word in ("--set", setting)]
+        done = self("run", self.spec(spec), "--testbed", self.testbed(file), *words)
+        assert done.returncode == 0, done.stderr
+        run = self.only_run()
+        assert_complete(run)
+        return pd.read_parquet(run.path / "results.parquet")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> ModelCli:
+    return ModelCli(tmp_path, node=tmp_path / "there-is-no-node")
+
+
+def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
+    table = cli.table()
+    assert table["modelled"].all()
+    mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
+    # Half a sweep, a visit and a packet at light load; a sweep of 64 queues takes 256 ns. Queueing adds some ns.
+    for queues, sweep_ns in ((1, 8), (8, 8 * 6), (64, 256)):
+        assert mean[queues] == pytest.approx(500 + sweep_ns / 2 + 60, abs=0.1 * (sweep_ns / 2 + 60)), queues
+    busy = table[table["factor.queues"] == 1]
+    assert busy["metric.tax_share"].mean() == pytest.approx(1 - 0.06, abs=0.003)
+    assert busy["metric.useful_share"].mean() == pytest.approx(0.06, abs=0.003)
+    assert table["metric.rx_pps"].mean() == pytest.approx(1e6, rel=0.02)
+    assert (table["metric.loss_share"] == 0).all()
+    for absent in ("ipc", "reordered_share", "involuntary_switches", "iteration_cycles_p50", "steal_ticks"):
+        assert table[f"metric.{absent}"].isna().all()
+
+
+def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
+    first = cli.table()
+    again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
+    assert again.returncode == 0, again.stderr
+    second = pd.read_parquet(next((cli.folder / "again").glob("*/*")) / "results.parquet")
+    metrics = [name for name in map(str, first) if name.startswith("metric.")]
+    assert first[["trial", *metrics]].equals(second[["trial", *metrics]])
+    assert first["metric.latency_mean_ns"].nunique() == 9  # each repeat is a sample of its own
+
+
+def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> None:
+    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE))
+    assert "(modelled, not measured)" in done.stdout
+    (folder,) = cli.run_folders()
+    assert cli("report", folder, "--out", "page.html").returncode == 0
+    page = (cli.folder / "page.html").read_text()
+    assert "computed by a simulation; nothing was measured in them" in page
+    assert "MODELLED: computed by a simulation, not measured" in page
+    assert cli("figures", folder, "--out", "drawn").returncode == 0
+    assert any("MODELLED" in path.read_text() for path in (cli.folder / "drawn").glob("*.svg"))
+    verdicts = cli("claims", folder)
+    assert "modelled: computed by a simulation; nothing was measured" in verdicts.stdout
+    assert "AMD" not in verdicts.stdout
+    plain = json.loads(cli("claims", folder, "--json").stdout)
+    assert plain
+    assert all(verdict["modelled"] for verdict in plain)
+    assert "(modelled, not measured)" in cli("explain", folder).stdout
+    assert json.loads(cli("explain", folder, "--json").stdout)[0]["modelled"] is True
+    meta = cli.only_run().meta
+    assert meta["testbed"]["model"]["workloads"]["io"]["visit_ns"]["origin"] == "assumed"
+    assert meta["host"] == {"absent": "nothing was measured on a host"}
+
+
+def test_a_row_that_the_costs_come_from_is_consistent_by_construction(cli: ModelCli) -> None:
+    made_from = {"runs": ["R"], "rows": {"S-F9": "R"}}
+    cli.table(file={**FILE, "made_from": made_from})
+    (folder,) = cli.run_folders()
+    plain = json.loads(cli("claims", folder, "--json").stdout)
+    kinds = {verdict["verdict"] for verdict in plain}
+    assert "consistent by construction" in kinds
+    assert "agrees" not in kinds
+    assert cli("report", folder, "--out", "page.html").returncode == 0
+    assert "consistent by construction" in (cli.folder / "page.html").read_text()
+
+
+def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
+    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "generator_receives: false").replace(
+        "queues: [1, 8, 64]", "queues: [1]\n  load_of_max: [0 %, 50 %, 100 %]"
+    )
+    table = cli.table(spec=spec)
+    rates = table[table["kind"] == "measure"].groupby("factor.load_of_max")["metric.rx_pps"].mean()
+    most_pps = 32 / (40 + 32 * 20) * 1e9
+    assert rates.to_dict() == pytest.approx({0.0: 0.0, 0.5: most_pps / 2, 1.0: most_pps}, rel=0.01)
+    assert cli.only_run().meta["maxima"]["queues=1"]["generator_bound"] is False
+
+
+def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
+    spec = SPEC.replace("queues: [1, 8, 64]", "organisation: [scale-out, scale-up]").replace(
+        "{workload: io,", "{workload: io, cores: 4, dispatchers: 4, queues: 4,"
+    )
+    table = cli.table("parameters.load_pps=40 Mpps", spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
+    latency = table.groupby("factor.organisation")["metric.latency_mean_ns"].mean()
+    assert latency["scale-out"] > 500
+    assert latency["scale-up"] != latency["scale-out"]
+    assert table["metric.ring_full_share"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("knobs={governor: performance}", "no host whose knobs could be turned: governor"),
+        ("parameters.workload=l3fwd-lpm", "machine.yaml has no costs of workload l3fwd-lpm"),
+        ("parameters.frame=128 B", "the costs in machine.yaml hold for frame 64, not for 128"),
+        ("parameters.organisation=locked", "how cores get in each other's way with locked"),
+        ("parameters.organisation=scale-up", "the file has no dispatch_ns and no empty_ring_poll_ns"),
+        ("parameters.spinning_cores=1", "nothing that runs beside the DUT"),
+        ("parameters={workload: io, load_of_line: 10 %}", "the model has no line"),
+        ("parameters={workload: io, saturate: true, shape: PC}", "cold queues that depend on how often they are"),
+        ("factors.queues=[128]", "empty_poll_ns is known for 1 to 64 queues a core, not for 128"),
+        ("parameters={workload: tx, saturate: true}", "workload tx only sends"),
+    ],
+)
+def test_what_it_does_not_know_is_left_out(cli: ModelCli, setting: str, reason: str) -> None:
+    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--set", setting)
+    assert done.returncode in (2, 3), done.stdout
+    assert reason in done.stderr.splitlines()[-1]
+
+
+def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: ModelCli) -> None:
+    file = copy.deepcopy(FILE)
+    del file["workloads"]["io"]["path_ns"]
+    refused = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(file))
+    assert "the file has no path_ns" in refused.stdout + refused.stderr
+    table = cli.table("parameters.generator_receives=false", file=file)
+    assert table["metric.tax_share"].notna().all()
+    assert table["metric.latency_mean_ns"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"tsc_hz": 0}, "tsc_hz"),
+        ({"workloads": {}}, "workloads"),
+        ({"workloads": {"chess": COSTS}}, "chess is no workload"),
+        ({"holds_for": {"colour": 1}}, "colour is no parameter of a spec"),
+        ({"workloads": {"io": {**COSTS, "visit_ns": {"value": -1, **GIVEN}}}}, "workloads.io.visit_ns.value"),
+        (
+            {"workloads": {"io": {**COSTS, "visit_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
+            "visit_ns.origin",
+        ),
+        (
+            {"workloads": {"io": {**COSTS, "visit_ns": {"value": 1, "origin": "stated"}}}},
+            "workloads.io.visit_ns: is missing",
+        ),
+        ({"workloads": {"io": {**COSTS, "visit_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
+        ({"workloads": {"io": {**COSTS, "empty_poll_ns": cost(0)}}}, "empty_poll_ns is 0"),
+        ({"workloads": {"io": {"empty_poll_ns": cost(1), "visit_ns": cost(1)}}}, "workloads.io: is missing"),
+        ({"colour": "red"}, "colour: unknown key"),
+    ],
+)
+def test_a_bad_file_is_one_line(cli: ModelCli, keys: dict[str, Any], said: str) -> None:
+    done = cli("testbed", "status", cli.testbed({**FILE, **keys}))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "machine.yaml" in line
+    assert said in line
+
+
+known = st.dictionaries(st.integers(1, 1024), st.floats(0, 1e6), min_size=1, max_size=8)
+
+
+@given(known, st.integers(1, 1024))
+def test_a_cost_between_two_known_ones_lies_between_them(by_queues: dict[int, float], queues: int) -> None:
+    found = Cost(by_queues=by_queues, origin="assumed", source="a test")
+    if not min(by_queues) <= queues <= max(by_queues):
+        with pytest.raises(ValueError, match="is known for"):
+            found.at(queues)
+        return
+    below = by_queues[max(number for number in by_queues if number <= queues)]
+    above = by_queues[min(number for number in by_queues if number >= queues)]
+    slack = 1e-9 * max(below, above)
+    assert min(below, above) - slack <= found.at(queues) <= max(below, above) + slack
+
+
+def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
+    measured = CHECKOUT / "data/runs/s-f5-polling-tax"
+    done = cli("calibrate", measured, "--out", "here.yaml")
+    assert done.returncode == 0, done.stderr
+    file = YAML(typ="safe").load((cli.folder / "here.yaml").read_text())
+    costs = file["workloads"]["l3fwd-lpm"]
+    assert {each["origin"] for each in costs.values()} == {"measured"}
+    assert set(costs["empty_poll_ns"]["by_queues"]) == {1, 8}
+    assert 1 < costs["empty_poll_ns"]["by_queues"][1] < 100
+    assert set(file["made_from"]["rows"]) == {"S-F5"}
+    # The error of the model is what compare says of both.
+    small = ("factors.queues=[1, 8]", "factors.load_of_max=[0 %, 50 %]", "trial.window=5 ms", "repeats.count=2")
+    sets = [word for setting in (*small, "factors.lookups=[1]") for word in ("--set", setting)]
+    done = cli("run", "S-F5", "--quick", "--testbed", "here.yaml", *sets)
+    assert done.returncode == 0, done.stderr
+    compared = cli("compare", measured, cli.run_folders()[0], "--metric", "rx_pps")
+    assert compared.returncode == 0, compared.stderr
+    assert "B: MODELLED, computed by a simulation, not measured: ratios are the model's error" in compared.stdout
+
+
+def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) -> None:
+    """A model run that passes for a measured one: the costs that went in come out."""
+    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1, 64]\n  load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]").replace(
+        "load_pps: 1 Mpps, ", ""
+    )
+    cli.table(spec=spec)
+    (folder,) = cli.run_folders()
+    lines = (folder / "trials.jsonl").read_text().replace('"modelled":true', '"modelled":false')
+    (folder / "trials.jsonl").write_text(lines)
+    (folder / "results.parquet").unlink()
+    done = cli("calibrate", folder, "--out", "again.yaml")
+    assert done.returncode == 0, done.stderr
+    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8, 64: 4}, rel=1e-3)
+    for queues in (1, 64):
+        assert costs["visit_ns"]["by_queues"][queues] == pytest.approx(40, rel=0.05)
+        assert costs["packet_ns"]["by_queues"][queues] == pytest.approx(20, rel=0.05)
+    assert costs["path_ns"]["value"] == pytest.approx(500, abs=3)
+    assert costs["path_ns"]["origin"] == "fitted"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["RUN", "--at", "colour=red"], "the run has no factor colour"),
+        (["RUN", "--at", "queues"], "write FACTOR=LEVEL"),
+        (["RUN", "--at", "queues=3"], "no trial is data"),
+        (["RUN", "--at", "load_of_max=0.0"], "a visit's cost cannot be told"),
+        (["nowhere"], "nowhere"),
+        (["RUN", "--out", "taken.yaml"], "there is such a file"),
+        (["RUN", "--out", "no/such/folder.yaml"], "cannot be written"),
+        (["data/runs/s-f8-poll-rate", "RUN"], "costs depend on "),
+    ],
+)
+def test_what_cannot_be_calibrated_is_one_line(cli: ModelCli, words: list[str], said: str) -> None:
+    (cli.folder / "taken.yaml").touch()
+    runs = {**{word: word for word in words}, "RUN": "data/runs/s-f5-polling-tax"}
+    done = cli("calibrate", *(CHECKOUT / runs[word] if "data/runs" in runs[word] else runs[word] for word in words))
+    assert done.returncode == 2, done.stdout
+    (line,) = done.stderr.splitlines()
+    assert said in line
+
+
+def test_a_model_is_no_source_of_costs(cli: ModelCli) -> None:
+    cli.table()
+    done = cli("calibrate", cli.run_folders()[0], "--out", "here.yaml")
+    assert done.returncode == 2
+    assert "was modelled: costs of a model come from what was measured" in done.stderr
