@@ -43,7 +43,12 @@ def latency_trials(spread_ns: int = 1000) -> list[dict[str, Any]]:
 
 def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", "S-F9", shaped_trials(("SQ", "FB"))), "S-F9", tmp_path / "out"))
-    for word in ("traffic in all queues", "all traffic in one queue", "Median latency", "SoCC'19: more than 6 at 512"):
+    for word in (
+        "traffic in all queues",
+        "all traffic in one queue",
+        "Median latency",
+        "SoCC'19: more than 6 times at 512 queues",
+    ):
         assert word in text
     assert text.count("SoCC'19") == 1, "nothing is stated for the median"
 
@@ -79,7 +84,10 @@ def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
 
 @pytest.mark.parametrize(
     ("row", "shapes", "value"),
-    [("S-F10a", ("SQ", "FB"), "SoCC'19: 1.6 at 512"), ("S-F10b", ("FB",), "SoCC'19: above 10 from 64 to 512")],
+    [
+        ("S-F10a", ("SQ", "FB"), "SoCC'19: 1.6 Mpps at 512 queues"),
+        ("S-F10b", ("FB",), "SoCC'19: above 10 Mpps from 64 to 512 queues"),
+    ],
 )
 def test_throughput_shows_the_stated_value_and_why_llc_is_absent(
     tmp_path: Path, row: str, shapes: tuple[str, ...], value: str

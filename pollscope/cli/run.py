@@ -55,7 +55,8 @@ def run(
     none did.
     """
     if (resume is None) == (not specs):
-        raise UsageError("give specs to run, or --resume RUN", remedy="pollscope run --help")
+        what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
+        raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     if resume is not None:
         if quick or settings or testbed:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")

@@ -44,7 +44,8 @@ def start_run(
     spec = loaded.spec
     if not testbed.named_by(spec.testbeds):
         what = f"is not meant for a testbed of kind '{testbed.kind}'"
-        raise WrongTestbed(what, f"{loaded.name}: testbeds", ", ".join(spec.testbeds))
+        named = ", ".join(spec.testbeds)
+        raise WrongTestbed(what, f"{loaded.name}: testbeds", f"it names {named}; add the kind, or use such a testbed")
     testbed.check()
     plans = plan_parts(spec, [(part.name, part.refusal) for part in testbed.parts])
     with testbed.knobs(f"run {spec.name}", restore_first) as knobs:

@@ -87,6 +87,7 @@ def draw_reordering(data: FigureData) -> Figure:
         for rank, size in enumerate(sizes):
             members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
             _over_load(axes, members, rank, f"{size:g} B")
+        level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for each in found}))
         axes.set_xlabel("Offered load (Mpps)")
         axes.set_ylim(bottom=0)
     figure.axes[0].set_ylabel("Reordered packets (%)")
