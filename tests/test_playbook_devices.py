@@ -290,8 +290,10 @@ def tune(kernel: Kernel, restore: bool = False, **parameters: Any) -> list[str]:
     }
     ledger = journal.Ledger(kernel.root / "state/playbooks/nic.journal", own, "boot")
     given = {"rings": {}, "pause": {}, "firmware": {}, "firmware_consent": False, "devices": [NIC], **parameters}
-    found: list[str] = ledger.restore() if restore else ledger.converge(nic.items_for(devices, given))
-    return found
+    if restore:
+        return list(ledger.restore())
+    far = lambda entry: nic.is_out_of_reach(devices, entry)  # noqa: E731
+    return list(ledger.converge(nic.items_for(devices, given), out_of_reach=far))
 
 
 def test_rings_and_flow_control_come_back(kernel: Kernel) -> None:
@@ -316,6 +318,20 @@ def test_the_settings_of_the_management_nic_are_not_touched(kernel: Kernel) -> N
 def test_a_nic_of_dpdk_is_left_alone(kernel: Kernel) -> None:
     bind(kernel, NIC)
     assert tune(kernel, rings={"rx": 64}) == []
+
+
+def test_settings_outlast_the_time_in_which_dpdk_has_the_nic(kernel: Kernel) -> None:
+    """Provisioning again finds the NIC on vfio, where its rings can be neither read nor restored."""
+    kernel.settings["-geth0"] = {"RX": "256", "TX": "256"}
+    tune(kernel, rings={"rx": 1024})
+    bind(kernel, NIC)
+    assert tune(kernel, rings={"rx": 1024}) == []
+    assert tune(kernel, rings={}) == []
+    with pytest.raises(journal.HostError, match="has no interface of the kernel"):
+        tune(kernel, restore=True)
+    bind(kernel, restore=True)
+    assert tune(kernel, restore=True) == [f"{NIC} rings: rx 256 tx 256 again"]
+    assert kernel.settings["-geth0"] == {"RX": "256", "TX": "256"}
 
 
 def test_firmware_needs_consent(kernel: Kernel) -> None:
@@ -352,3 +368,26 @@ def test_firmware_is_read_by_number() -> None:
     assert kind.read(target) == "1"
     with pytest.raises(journal.HostError, match="no parameter NO_SUCH"):
         kind.read(f"{MELLANOX} NO_SUCH")
+
+
+@pytest.mark.parametrize(
+    ("there", "program"),
+    [((), "mlxconfig"), (("mstconfig",), "mstconfig"), (("mstconfig", "mlxconfig"), "mlxconfig")],
+)
+def test_mstconfig_stands_in_for_mlxconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], program: str
+) -> None:
+    for name in there:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[list[str]] = []
+
+    def tool(command: Sequence[str]) -> str:
+        said.append(list(command))
+        return MLXCONFIG.format(value="BALANCED(0)")
+
+    kind = nic.Firmware(tool)
+    kind.read(f"{MELLANOX} CQE_COMPRESSION")
+    kind.write(f"{MELLANOX} CQE_COMPRESSION", "1")
+    assert {words[0] for words in said} == {program}

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from ssh_host import SshHost, free_port, running_sshd
 
+from pollscope.base.errors import HostError
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
 from pollscope.testbeds.pair.plays import PlayFailed, PlayResult, run_play
 
@@ -194,6 +195,34 @@ def test_unknown_host_key(bench: Bench) -> None:
 def test_no_sudo(bench: Bench) -> None:
     missing = bench.folder / "sudo"
     fails(bench, f"{missing}: not found", ansible_become_user="nobody", ansible_become_exe=str(missing))
+
+
+# Always with --check: a test must not reboot this machine, even when what it tests is broken.
+def iommu_off(bench: Bench, roles: Sequence[str], **variables: Any) -> str:
+    """Why the play for `mode=off` fails on this host."""
+    nics = [path.name for path in sorted(Path("/sys/bus/pci/devices").glob("*"))[:1]]
+    if not nics:
+        pytest.skip("no PCI device here")
+    inventory = bench.inventory(pollscope_roles=list(roles), pollscope_nics=nics)
+    given = {"mode": "off", **variables}
+    try:
+        run_play("iommu", inventory, given, options=["--check"], log=bench.folder / "iommu.log")
+    except HostError as error:
+        return str(error)
+    return ""
+
+
+def test_without_consent_no_reboot_into_a_host_whose_nics_cannot_be_bound(bench: Bench) -> None:
+    assert "give -e vfio_no_iommu_consent=true if you mean it; nothing was changed" in iommu_off(bench, ["vfio"])
+    assert bench.snapshot() == {}
+
+
+@pytest.mark.parametrize(("roles", "variables"), [(["vfio"], {"vfio_no_iommu_consent": "true"}), ([], {})])
+def test_with_consent_or_without_binding_the_mode_is_set(
+    bench: Bench, roles: list[str], variables: dict[str, str]
+) -> None:
+    assert "vfio_no_iommu_consent" not in iommu_off(bench, roles, **variables)
+    assert bench.snapshot() == {}
 
 
 def test_bad_arguments_of_a_role(bench: Bench) -> None:

@@ -100,7 +100,7 @@ def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
     again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
     assert again.returncode == 0, again.stderr
     second = pd.read_parquet(next((cli.folder / "again").glob("*/*")) / "results.parquet")
-    metrics = [name for name in first if name.startswith("metric.")]
+    metrics = [name for name in map(str, first) if name.startswith("metric.")]
     assert first[["trial", *metrics]].equals(second[["trial", *metrics]])
     assert first["metric.latency_mean_ns"].nunique() == 9  # each repeat is a sample of its own
 

@@ -69,6 +69,21 @@ def target_words(key: str) -> list[str]:
     return [name, *(["--target", target] if target else [])]
 
 
+def planned(program: str, knobs: Mapping[str, Any], emulated: bool) -> list[str]:
+    """A line for each change that `set_knobs` would make.
+
+    Raises:
+        HostError: it would be refused.
+    """
+    if not Path(program).exists():  # in check mode the role pollscope_apps brings nothing
+        return [f"{key}: -> {word_of(value)}, if this host can do it" for key, value in knobs.items()]
+    consent, lines = ["--emulated"] if emulated else [], list[str]()
+    for key, value in knobs.items():
+        name, *target = target_words(key)
+        lines += pollscope(program, *consent, "set", name, word_of(value), *target, "--check").splitlines()
+    return [line for line in lines if not line.endswith(NOTHING)]
+
+
 def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str], emulated: bool) -> list[str]:
     """Sets knobs, on consent those of an emulated machine, too; returns a line for each change.
 
@@ -122,11 +137,13 @@ def act(module: AnsibleModule) -> list[str]:
             return []
         names = module.params["names"]
         return changed_knobs(program, names) if module.check_mode else restore(program, names)
+    if module.check_mode and state == "present":
+        return planned(program, knobs, module.params["emulated_consent"])
     found = differing(program, knobs)
     if state == "verified" and found:
         raise HostError("; ".join(f"{key} is {value}, should be {word_of(knobs[key])}" for key, value in found.items()))
-    if module.check_mode:
-        return [f"{key}: {value} -> {word_of(knobs[key])}" for key, value in found.items()]
+    if state == "verified":
+        return []
     return set_knobs(program, knobs, list(found), module.params["emulated_consent"])
 
 

@@ -3,11 +3,13 @@
 """Ansible module: ring sizes and flow control of NICs, and parameters of mlx5 firmware on consent, with a journal."""
 
 import re
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.journal import Entry
 from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_devices import Devices
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
@@ -75,16 +77,20 @@ class EthtoolSetting(Setting):
 
 
 class Firmware(Setting):
-    """One parameter of a Mellanox or NVIDIA NIC's firmware, through mlxconfig; it outlives a reboot."""
+    """One parameter of a Mellanox or NVIDIA NIC's firmware; it outlives a reboot.
+
+    Through mlxconfig (NVIDIA's MFT), else through mstconfig (the distribution's mstflint), which takes the same words.
+    """
 
     holder = "disk"
 
     def __init__(self, tool: Run = run) -> None:
         self.run = tool
+        self.program = "mlxconfig" if shutil.which("mlxconfig") or not shutil.which("mstconfig") else "mstconfig"
 
     def read(self, target: str) -> str:
         address, _, name = target.partition(" ")
-        shown = self.run(["mlxconfig", "-d", address, "query", name])
+        shown = self.run([self.program, "-d", address, "query", name])
         found = re.search(rf"^[*\s]*{re.escape(name)}\s+(\S+)\s*$", shown, re.MULTILINE)
         if found is None:
             raise HostError(f"{address}: its firmware has no parameter {name}")
@@ -93,7 +99,7 @@ class Firmware(Setting):
 
     def write(self, target: str, state: str) -> None:
         address, _, name = target.partition(" ")
-        self.run(["mlxconfig", "-y", "-d", address, "set", f"{name}={state}"])
+        self.run([self.program, "-y", "-d", address, "set", f"{name}={state}"])
 
 
 def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
@@ -113,6 +119,11 @@ def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
     for address in parameters["devices"]:
         items += [Item("firmware", f"{address} {name}", str(value)) for name, value in parameters["firmware"].items()]
     return items
+
+
+def is_out_of_reach(devices: Devices, entry: Entry) -> bool:
+    """Whether a setting is of a NIC that DPDK has by now (vfio): it is restored when the kernel has the NIC again."""
+    return entry.knob in ("rings", "pause") and not devices.interfaces(entry.target.partition(" ")[0])
 
 
 def main() -> None:
@@ -139,7 +150,15 @@ def main() -> None:
         "firmware": Firmware(),
     }
     given = {**module.params, **{name: _without_none(module.params[name]) for name in ("rings", "pause")}}
-    report(module, lambda: run_state(module, kinds, [] if given["state"] == "absent" else items_for(devices, given)))
+    report(
+        module,
+        lambda: run_state(
+            module,
+            kinds,
+            [] if given["state"] == "absent" else items_for(devices, given),
+            lambda entry: is_out_of_reach(devices, entry),
+        ),
+    )
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,13 @@ class Item:
         self.kind, self.target, self.wanted = kind, target, wanted
 
 
+Unreachable = Callable[[Entry], bool]
+
+
+def _nothing(_entry: Entry) -> bool:
+    return False
+
+
 class Ledger:
     """Brings pieces of state to what is wanted and back, with one journal.
 
@@ -42,8 +49,10 @@ class Ledger:
         take_over(path, boot)
         self._journal: Journal | None = None
 
-    def converge(self, items: Iterable[Item], dry: bool = False) -> list[str]:
+    def converge(self, items: Iterable[Item], dry: bool = False, out_of_reach: Unreachable = _nothing) -> list[str]:
         """Sets what is not as wanted, then restores what is wanted no more; returns one line for each change.
+
+        What is out of reach now stays in the journal.
 
         Raises:
             HostError: one was not taken; what this call had changed is as it was before the call.
@@ -66,7 +75,9 @@ class Ledger:
         finally:
             self._close()
         wanted = {(item.kind, item.target) for item in items}
-        return lines + self.restore(dry, lambda entry: (entry.knob, entry.target) not in wanted)
+        return lines + self.restore(
+            dry, lambda entry: (entry.knob, entry.target) not in wanted and not out_of_reach(entry)
+        )
 
     def differences(self, items: Iterable[Item]) -> list[str]:
         """One line for each piece of state that is not as wanted; nothing is changed."""
@@ -182,7 +193,9 @@ STATE_ARGUMENTS: dict[str, Any] = {
 }
 
 
-def run_state(module: Any, settings: Mapping[str, Setting], items: Iterable[Item]) -> list[str]:
+def run_state(
+    module: Any, settings: Mapping[str, Setting], items: Iterable[Item], out_of_reach: Unreachable = _nothing
+) -> list[str]:
     """Does what the module's `state` says; returns the lines of what was changed.
 
     Raises:
@@ -197,7 +210,7 @@ def run_state(module: Any, settings: Mapping[str, Setting], items: Iterable[Item
     with HostLock("a play"):
         if module.params["state"] == "absent":
             return ledger.restore(dry=module.check_mode)
-        return ledger.converge(items, dry=module.check_mode)
+        return ledger.converge(items, dry=module.check_mode, out_of_reach=out_of_reach)
 
 
 def report(module: Any, act: Callable[[], Sequence[str]]) -> None:

@@ -62,7 +62,10 @@ def compare(
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
     conditions = [condition(text) for text in fail_if or []]
     target = figure_out(out)
-    folders = [read_run(find_run(word)) for word in runs]
+    places = [find_run(word) for word in runs]
+    if by is None and places[0].resolve() == places[1].resolve():
+        raise UsageError("is both sides", str(places[0]), "give two runs, or --by FACTOR to compare levels inside one")
+    folders = [read_run(place) for place in places]
     lines = _differences(folders, by, metrics)
     wanted = list(dict.fromkeys(each.metric for each in conditions))
     judged = judge(conditions, _differences(folders, by, wanted)) if wanted else []

@@ -26,7 +26,7 @@ from pollscope.knobs import (
     read_values,
     restore_all,
 )
-from pollscope.knobs.session import Change, hand_journal, left_behind, run_journal
+from pollscope.knobs.session import Change, hand_journal, left_behind, run_journal, would_change
 
 EXAMPLES = (
     "pollscope knob list                             every knob: available or why not, and its values",
@@ -103,8 +103,12 @@ def set_knob(
     value: Annotated[str, typer.Argument(metavar="VALUE")],
     target: Target = None,
     hold: Annotated[bool, typer.Option("--hold", help="Restore it at Ctrl-C, instead of at `knob restore`.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Say what would change, or why not; write nothing.")] = False,
 ) -> None:
     """Set a knob; the value before is kept in a journal until `knob restore`."""
+    if check:
+        _say_changes(name, would_change(context.obj, name, target, value))
+        return
     with KnobSession(f"knob set {name}", context.obj, by_hand=not hold) as session:
         changes = session.set(name, target, value)
         _say_changes(name, changes)

@@ -28,6 +28,7 @@ _RETRY_S = 0.02
 _ASK_EVERY_S = 0.5
 _DYING_S = 12.0  # longer than any tool that a knob starts may take
 _OWNER_BYTES = 4096
+_OWNER_CHARACTERS = 120
 
 
 def state_folder() -> Path:
@@ -160,9 +161,16 @@ def owner(path: Path | None = None) -> Owner | None:
     """Who is written in the lock file: the present or the last owner; None when nobody, or when it is not readable."""
     try:
         fields = json.loads((path or default_lock_path()).read_bytes()[:_OWNER_BYTES])
-        return Owner(int(fields["pid"]), int(fields["start_ticks"]), str(fields["what"]), str(fields["since_utc"]))
+        return Owner(
+            int(fields["pid"]), int(fields["start_ticks"]), _cleaned(fields["what"]), _cleaned(fields["since_utc"])
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _cleaned(text: object) -> str:
+    """A short line without what a terminal would obey: any user of the host may have written the file."""
+    return "".join(each if each.isprintable() else "?" for each in str(text))[:_OWNER_CHARACTERS]
 
 
 def _try_lock(descriptor: int, path: Path) -> bool:

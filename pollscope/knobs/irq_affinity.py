@@ -28,6 +28,8 @@ class IrqAffinity(FileKnob):
         irqs = self.targets()
         if not irqs:
             return Availability(f"{self.host.proc}/irq lists no interrupt whose affinity can be set")
+        if pid := self._irqbalance():
+            return Availability(f"irqbalance (pid {pid}) would move the interrupts again: systemctl stop irqbalance")
         return Availability(writable_reason(self.file(irqs[0])))
 
     def targets(self) -> list[str]:
@@ -60,6 +62,16 @@ class IrqAffinity(FileKnob):
                 f"processor {_format(absent)} is not online (online: {_format(present)})", f"{self.name} {target}"
             )
         return value + "\n"
+
+    def _irqbalance(self) -> str:
+        """The pid of irqbalance, which writes these files every few seconds; empty when it does not run."""
+        for path in self.host.proc.glob("[0-9]*/comm"):
+            try:
+                if path.read_text(errors="replace").strip() == "irqbalance":
+                    return path.parent.name
+            except OSError:  # it ended meanwhile
+                continue
+        return ""
 
     def _of_device(self, name: str) -> list[str]:
         device = PciDevice.find(self.host, name)

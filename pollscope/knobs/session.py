@@ -118,11 +118,7 @@ class KnobSession(Holding):
         wanted = knob.parse(value)
         if self.by_hand and knob.holder == "process":
             raise UsageError(f"{name} lasts only as long as the process that sets it", remedy="use --hold, or a spec")
-        plan = [self._plan(knob, each, wanted) for each in self._select(knob, target, wanted)]
-        moving = [step for step in plan if knob.show(step[1]) != knob.show(step[2])]
-        if moving and not (availability := knob.available()):
-            raise Refused(availability.reason, name)
-        return [self._set_one(knob, *step) for step in moving]
+        return [self._set_one(knob, *step) for step in _moving(knob, target, wanted)]
 
     def apply(self, settings: Mapping[str, object]) -> list[Change]:
         """Sets several knobs in the order given; a key is "NAME" or "NAME@TARGET". Errors as `set`."""
@@ -158,15 +154,6 @@ class KnobSession(Holding):
             pending = left_behind(self.host)
         if pending:
             raise LeftBehind(pending, remedy="pollscope knob restore, or start with --restore-first")
-
-    def _select(self, knob: Knob, target: str | None, wanted: str) -> list[str]:
-        if not knob.targets():
-            raise Refused(knob.available().reason or "the host has nothing that it could turn", knob.name)
-        return knob.select(target, wanted)
-
-    def _plan(self, knob: Knob, target: str, wanted: str) -> tuple[str, str, str]:
-        present = knob.read(target)
-        return target, present, knob.state_for(wanted, present, target)
 
     def _set_one(self, knob: Knob, target: str, present: str, state: str) -> Change:
         journal = self._open_journal()
@@ -205,6 +192,33 @@ class KnobSession(Holding):
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+
+def would_change(host: KnobHost, name: str, target: str | None, value: object) -> list[Change]:
+    """What `KnobSession.set` would change now; nothing is written, and the lock is not taken.
+
+    Raises:
+        UsageError, Refused, HostError: as `KnobSession.set`, before its first write.
+    """
+    knob = pick(knobs_of(host), name)
+    moving = _moving(knob, target, knob.parse(value))
+    return [Change(name, each, knob.show(present), knob.show(state)) for each, present, state in moving]
+
+
+def _moving(knob: Knob, target: str | None, wanted: str) -> list[tuple[str, str, str]]:
+    """Target, present and wanted state of each target that has another value.
+
+    Raises:
+        Refused, UsageError, HostError: not known to work here.
+    """
+    if not knob.targets():
+        raise Refused(knob.available().reason or "the host has nothing that it could turn", knob.name)
+    states = [(each, knob.read(each)) for each in knob.select(target, wanted)]
+    plan = [(each, present, knob.state_for(wanted, present, each)) for each, present in states]
+    moving = [step for step in plan if knob.show(step[1]) != knob.show(step[2])]
+    if moving and not (availability := knob.available()):
+        raise Refused(availability.reason, knob.name)
+    return moving
 
 
 @contextmanager

@@ -103,6 +103,19 @@ def test_what_the_processor_or_its_driver_does_not_offer(tree: Tree, key: str, v
     assert tree.picture() == before
 
 
+def test_interrupts_stay_where_they_are_beside_irqbalance(tree: Tree) -> None:
+    tree.write("proc/1/comm", "systemd\n")
+    with KnobSession("test", tree.host) as session:
+        session.set("irq_affinity", "irq42", "1")
+        tree.write("proc/77/comm", "irqbalance\n")
+        before = tree.picture()
+        with pytest.raises(Refused, match=r"irqbalance \(pid 77\) would move the interrupts again"):
+            session.set("irq_affinity", "irq43", "1")
+        assert tree.picture() == before
+        assert session.get("irq_affinity", "irq43") == {"irq43": "0-3"}
+    assert (tree.root / "proc/irq/42/smp_affinity_list").read_text() == "0-3\n"
+
+
 def test_the_governor_performance_fixes_the_preference(tree: Tree) -> None:
     with KnobSession("test", tree.host) as session:
         session.set("governor", "policy0", "performance")
@@ -330,6 +343,26 @@ def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
     tree.host.lock_path.write_text(content)
     with HostLock("test", tree.host.lock_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("run \x1b]0;title\x07\x1b[2J\nroot: all is well", "run ?]0;title??[2J?root: all is well, since"),
+        ("x" * 3000, f" ({'x' * 120}, since"),
+        ("\u202eevil", "(?evil, since"),
+        (7, "(7, since"),
+    ],
+)
+def test_what_others_wrote_into_the_lock_file_is_cleaned(tree: Tree, what: object, said: str) -> None:
+    with HostLock("test", tree.host.lock_path):
+        owner = json.loads(tree.host.lock_path.read_text())
+        tree.host.lock_path.write_text(json.dumps({**owner, "what": what, "since_utc": "t\x1b[1m"}))
+        with pytest.raises(HostError) as refusal:
+            KnobSession("the second", tree.host).__enter__()
+    assert said in str(refusal.value)
+    assert "since t?[1m)" in str(refusal.value)
+    assert str(refusal.value).isprintable()
 
 
 def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:

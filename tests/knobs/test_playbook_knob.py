@@ -37,9 +37,11 @@ def act(program: str, state: str = "present", check: bool = False, consent: bool
 def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
     before = tree.picture()
     wanted: dict[str, Any] = {"governor": "performance", "turbo": False}
-    assert len(act(program, check=True, **wanted)) == 2
+    said = act(program, check=True, **wanted)
+    assert len(said) == 5
     assert tree.picture() == before
-    assert len(act(program, **wanted)) == 5
+    assert act(program, **wanted) == said
+    assert act(program, check=True, **wanted) == []
     assert act(program, **wanted) == []
     assert act(program, state="verified", **wanted) == []
     assert act(program, state="absent")
@@ -63,8 +65,11 @@ def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", port_id=EMULATED_PORT)
     program, before = program_for(tree, tmp_path), tree.picture()
     knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
-    with pytest.raises(knob_module.HostError, match="an emulator's"):
-        act(program, **knobs)
+    for check in (True, False):
+        with pytest.raises(knob_module.HostError, match="an emulator's"):
+            act(program, check=check, **knobs)
+        assert tree.picture() == before
+    assert act(program, check=True, consent=True, **knobs) == [f"ddio {PORT}: on -> off"]
     assert tree.picture() == before
     assert act(program, consent=True, **knobs)
     assert tree.register(PORT, PERFCTRLSTS_0) & 0x80 == 0
@@ -72,6 +77,19 @@ def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     assert act(program, state="absent", check=True) == ["ddio would be restored"]
     assert act(program, state="absent")  # what was set is restored without asking again
     assert tree.picture() == before
+
+
+def test_check_mode_refuses_what_the_real_run_refuses(tmp_path: Path) -> None:
+    """Ice Lake's ports have another register there."""
+    tree = Tree(tmp_path / "tree", port_id="8086:347a")
+    program, said = program_for(tree, tmp_path), list[str]()
+    knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
+    for check in (True, False):
+        with pytest.raises(knob_module.HostError) as refusal:
+            act(program, check=check, **knobs)
+        said.append(str(refusal.value))
+    assert said[0] == said[1]
+    assert "8086:347a" in said[0]
 
 
 def test_a_refused_knob_restores_those_before(tree: Tree, program: str) -> None:
@@ -85,6 +103,8 @@ def test_without_the_program_the_role_that_brings_it_is_named(tmp_path: Path, mo
     nowhere = str(tmp_path / "pollscope")
     with pytest.raises(knob_module.HostError, match="the role pollscope_apps brings it"):
         act(nowhere, turbo="off")
+    # In check mode that role has brought nothing.
+    assert act(nowhere, check=True, turbo="off") == ["turbo: -> off, if this host can do it"]
     monkeypatch.setattr(knob_module, "JOURNAL", tmp_path / "hand.journal")
     assert act(nowhere, state="absent") == []
     (tmp_path / "hand.journal").write_text("")
