@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SYNTHETIC runs for the figure of every paper row: whole, noisy, with a wild point, of one trial, without a PMU."""
+"""SYNTHETIC runs for the figure of every paper row: whole, noisy, with a wild point, of one trial, without a PMU.
 
+`python tests/figure_gallery.py FOLDER` draws them, the recorded runs, comparisons, sweeps and tables, to be looked at.
+"""
+
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
@@ -8,11 +12,23 @@ from typing import Any
 
 import synthetic_run as synthetic
 
+from pollscope.analysis.compare import compare_levels
+from pollscope.analysis.figures import (
+    Target,
+    asked_figure,
+    figure_of,
+    figures_of,
+    save_comparison,
+    save_figure,
+    save_table_figure,
+)
+from pollscope.analysis.figures.figure import PaperFigure, TableFigure
+from pollscope.base.names import FIGURES
 from pollscope.store.run_folder import RunFolder, read_run
 
 Levels = Mapping[str, Any]
 PMU_COUNTS = {"instructions": 2_000_000, "cycles": 1_000_000, "llc_loads": 10**6, "llc_misses": 10**5}
-ORGANISED = {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]}
+ORGANISED: dict[str, list[Any]] = {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]}
 SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
 # Row -> levels of the factors that its figure is made for.
 FACTORS: dict[str, dict[str, list[Any]]] = {
@@ -111,3 +127,42 @@ STATES: dict[str, Callable[[str], Iterable[dict[str, Any]]]] = {
 def gallery_run(folder: Path, row: str, state: str, **meta: Any) -> RunFolder:
     """A run of the row in one of STATES."""
     return read_run(synthetic.write_run(folder, STATES[state](row), row=row, rows=[row], **meta))
+
+
+RECORDED = Path(__file__).parents[1] / "data" / "runs"
+# What is asked of the recorded runs beside their own figures: keys of `show:`, and the factor of `pollscope compare`.
+SWEEPS: dict[str, list[dict[str, Any]]] = {
+    "s-f5-polling-tax": [{}, {"x": "load_of_max", "y": ("rx_pps", "tax_share_running"), "by": ("queues",)}],
+    "s-f8-poll-rate": [{"x": "queues", "y": ("poll_rate_hz",), "ratio_to": "1", "log": ("x",)}],
+    "s-f10a-single-flow": [{"x": "queues", "y": ("tx_pps", "loss_share"), "log": ("x", "y")}],
+}
+COMPARED = {"s-f5-polling-tax": "queues", "s-f8-poll-rate": "queues", "s-f10a-single-flow": "queues"}
+
+
+def draw_all(folder: Path) -> None:
+    """Every figure as PNG, in a folder for each state."""
+    for state, row in product(STATES, FACTORS):
+        figure = figure_of(row)
+        assert isinstance(figure, PaperFigure)
+        run = gallery_run(folder / "runs" / state / row, row, state)
+        save_figure(figure, run, Target(folder / state, row, ("png",)))
+    for row in FIGURES:
+        table = figure_of(row)
+        if isinstance(table, TableFigure):
+            save_table_figure(table, Target(folder / "tables", row, ("png",)))
+    for name, asked in SWEEPS.items():
+        _draw_recorded(folder, read_run(RECORDED / name), name, asked)
+
+
+def _draw_recorded(folder: Path, run: RunFolder, name: str, asked: Iterable[dict[str, Any]]) -> None:
+    for figure in figures_of(run):
+        save_figure(figure, run, Target(folder / "recorded", figure.row, ("png",)))
+    for place, (each, narrow) in enumerate(product(asked, (False, True))):
+        sweep = f"{name}-{place}{'-narrow' if narrow else ''}"
+        save_figure(asked_figure(run, each, narrow), run, Target(folder / "sweeps", sweep, ("png",)))
+    found = compare_levels(run, COMPARED[name], ["rx_pps", "tax_share_running", "loss_share"])
+    save_comparison(found, [run], f"Levels of {COMPARED[name]}", Target(folder / "compared", name, ("png",)))
+
+
+if __name__ == "__main__":
+    draw_all(Path(sys.argv[1]))

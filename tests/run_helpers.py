@@ -41,13 +41,11 @@ class Cli:
         folder: working directory; run folders are made in `folder/results`.
         node: the node program.
         faults: what the fake node does wrong (see fake_node.py).
-        apart: every command has a process of its own, whose connections to other hosts end with it.
     """
 
     folder: Path
     node: Path = FAKE_NODE
     faults: dict[str, Any] | None = None
-    apart: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -66,12 +64,7 @@ class Cli:
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, stdout=pipe, stderr=pipe)
 
     def __call__(self, *arguments: str | Path) -> Done:
-        """Runs a command to its end: inside the test's process, or in one of its own."""
-        if self.apart:
-            process = self.start(*arguments)
-            out, err = process.communicate(timeout=120)
-            assert "Traceback" not in err, err
-            return Done(process.returncode, out, err)
+        """Runs a command to its end inside the test's process."""
         with patch.dict(os.environ, self.environment):
             done = pollscope(*arguments, cwd=self.folder)
         assert "Traceback" not in done.stderr, done.stderr

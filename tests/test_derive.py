@@ -445,7 +445,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     ("file", "content", "complaint"),
     [
         ("run.json", None, "is not a run folder"),
-        ("run.json", "{", "cannot be read"),
+        ("run.json", "{", "is not JSON"),
         ("run.json", "[]", "not written by pollscope"),
         ("run.json", json.dumps(synthetic.run_meta(format=99)), "has format 99"),
         ("run.json", '{"format": 1}', "has no 'run_id'"),

@@ -87,6 +87,14 @@ def test_constructed_records_have_the_limit_that_they_were_made_with(tmp_path: P
     assert found.trials == 3
 
 
+def test_a_busy_core_that_misses_nothing_may_carry_more_in_larger_bursts(tmp_path: Path) -> None:
+    load = {"saturate": None, "load_of_max": 0.5}
+    found = alone(tmp_path / "half", load, busy=0.98)
+    assert limits(found) == ["offered load"]
+    assert of(found, "core cycles").kind is Kind.OPEN
+    assert limits(alone(tmp_path / "whole", {**load, "load_of_max": 1.0}, busy=0.98)) == ["core cycles"]
+
+
 def test_idle_is_the_load_that_was_asked_for(tmp_path: Path) -> None:
     found = alone(tmp_path / "run", {"saturate": None, "load_pps": 0.0}, busy=0.0, pps=0.0)
     assert limits(found) == ["offered load"]
@@ -153,6 +161,34 @@ def test_a_full_line_is_told_from_a_generator(tmp_path: Path) -> None:
     assert "99 %" in of(diagnose(known), "line").evidence[0]
 
 
+def test_what_is_lost_outside_the_dut_is_not_taken_for_received() -> None:
+    values = {"imissed_share": [0.0], "offered_pps": [1e7], "rx_pps": [1e7], "loss_share": [0.2]}
+    load = {"saturate": None, "load_pps": 1e7}
+    busy = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
+    for params, stage in ((load, "offered load"), ({}, "generator")):
+        found = diagnose(PointFacts("p", {**PARAMS, **params}, values, loads=busy))
+        assert limits(found) == []
+        assert of(found, stage).kind is Kind.OPEN
+        assert "Loss, end to end 20 %, which no counter of the DUT knows of" in of(found, stage).evidence[0]
+    drops = diagnose(PointFacts("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
+    assert limits(drops) == ["offered load"]
+    discards = {**values, "nic_rx_port_discards_per_s": [2e6]}
+    assert "NIC port" in limits(diagnose(PointFacts("p", {**PARAMS, **load}, discards, loads=busy)))
+
+
+def test_a_modelled_point_is_marked(tmp_path: Path) -> None:
+    records = [{**record(f"t{repeat}", {}, missed=0.3, busy=0.98), "modelled": True} for repeat in range(2)]
+    run = read_run(synthetic.write_run(tmp_path / "run", records, testbed={"name": "model", "kind": "model"}))
+    [found] = explain_run(run, derive_table(run))
+    assert found.summary == "modelled, limited by: core cycles"
+    assert found.to_json()["modelled"] is True
+    assert of(found, "DDIO capacity").evidence == ("a simulation has none",)
+
+
+def test_an_empty_feed_is_no_load() -> None:
+    assert limits(diagnose(PointFacts("p", {**PARAMS, "feed": "none"}, {"rx_pps": [0.0]}))) == ["offered load"]
+
+
 def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     missed = (0.0, 0.3, 0.0, 0.3, 0.0)
     records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate(missed)]
@@ -167,7 +203,7 @@ def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None
     absent = {finding.stage: finding.evidence for finding in found.of(Kind.ABSENT)}
     assert set(absent) >= HOST_NETWORK
     assert {absent[stage] for stage in HOST_NETWORK} == {("the virtual NIC has none",)}
-    assert "no collector of this run counts it" in absent["DRAM"][0]
+    assert "counts it (the spec may name pcm-memory" in absent["DRAM"][0]
     assert all(finding.evidence and finding.evidence[0] for finding in found.findings)
 
 

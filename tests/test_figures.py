@@ -171,7 +171,7 @@ def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
 
 def test_the_papers_value_is_drawn_where_it_is_stated_and_no_other(tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", "S-F8", poll_trials()), "S-F8", tmp_path / "out"))
-    assert "SoCC'19: 0.67 at 512" in text
+    assert "SoCC'19: 0.67 of the poll rate at 512 queues" in text
     assert text.count("SoCC'19") == 1, "nothing is stated for the panels of absolute values"
 
 

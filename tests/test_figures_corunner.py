@@ -43,7 +43,7 @@ def test_the_router_is_drawn_relative_to_itself_alone(tmp_path: Path) -> None:
             name = f"corunner={corunner}:{repeat}"
             trials.append(synthetic.trial(name, name[:-2], repeat, levels, pps=pps * (1 + repeat / 1000)))
     text = words(svg_of(run_of(tmp_path / "run", "S-F7b", trials), "S-F7b", tmp_path / "out"))
-    for word in ("Throughput", "0.58", "on SMT sibling", "with matmul"):
+    for word in ("Throughput", "0.58", "on the SMT sibling", "with matmul"):
         assert word in text
 
 

@@ -17,11 +17,12 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pollscope.analysis.figures import Target, asked_figure, default_figure, figure_of, save_figure
+from pollscope.analysis.figures import Target, asked_figure, figure_of, save_figure
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import MARKS, finish
 from pollscope.analysis.figures.style import CUT, FLOOR, HOLLOW, WHISKER, absent_reason, look
+from pollscope.analysis.figures.sweep import default_figure
 from pollscope.base.names import FIGURES
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -64,7 +65,12 @@ def visible(axes: Axes) -> Iterator[tuple[str, Any]]:
 def look_of(artist: Any) -> tuple[Any, ...]:
     """What tells an artist from others without its hue: marker, dashes, hatch, and how dark it is."""
     if isinstance(artist, Line2D):
-        return str(artist.get_marker()), str(artist.get_linestyle()), artist.get_linewidth(), _dark(artist.get_mec())
+        return (
+            str(artist.get_marker()),
+            str(artist.get_linestyle()),
+            artist.get_linewidth(),
+            _dark(artist.get_markeredgecolor()),
+        )
     bar = artist[0] if isinstance(artist, BarContainer) else artist
     return bar.get_hatch(), _dark(bar.get_facecolor())
 
@@ -77,7 +83,7 @@ def _dark(colour: Any) -> float:
 
 
 def test_the_gallery_has_every_figure_of_a_run() -> None:
-    assert list(FACTORS) == [row for row in FIGURES if isinstance(figure_of(row), PaperFigure)]
+    assert set(FACTORS) == {row for row in FIGURES if isinstance(figure_of(row), PaperFigure)}
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -89,6 +95,8 @@ def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
         drawn |= dict(visible(axes))
     names = legend_names(figure)
     assert len(names) == len(set(names))
+    for legend in figure.legends:
+        assert legend.get_window_extent().width <= figure.bbox.width, "the legend is no wider than the page"
     for name in names:
         assert NAMES_OF_MARKS.get(name, name) in drawn, f"the legend lists {name}, which is not drawn"
     assert {label for label in drawn if not label.startswith("_")} <= set(names), "what has a name is in the legend"
@@ -97,6 +105,8 @@ def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     named = [look_of(artist) for label, artist in drawn.items() if not label.startswith("_")]
     assert len(named) == len(set(named)), "series are told apart without colour"
     _check_axes(figure, data)
+    numbers = [str(sorted(row.items())) for row in data.drawn]
+    assert len(numbers) == len(set(numbers)), "the file beside the figure has each number once"
 
 
 def _check_axes(figure: Figure, data: FigureData) -> None:
@@ -218,6 +228,23 @@ def test_each_pair_is_a_line_of_a_sweep(tmp_path: Path) -> None:
         asked_figure(run, {"x": "queues", "y": ("tx_pps",), "at": {"pair": "second"}}, narrow=False), run
     )
     assert legend_names(held) == []
+
+
+def test_amounts_begin_at_zero_where_intervals_do(tmp_path: Path) -> None:
+    run = gallery_run(tmp_path / "run", "H-F3b", "noisy")
+    for x, y in (("queues", "tx_pps"), ("queues", "latency_sent_p50_ns")):
+        figure, _ = finished(asked_figure(run, {"x": x, "y": (y,)}, narrow=False), run)
+        assert figure.axes[0].get_ylim()[0] == 0
+
+
+def test_what_a_paper_states_does_not_press_the_data_down(tmp_path: Path) -> None:
+    far, data = finished(paper_figure("S-F12"), gallery_run(tmp_path / "far", "S-F12", "whole"))
+    assert "SoCC'19: below 100 Gb/s (beyond the axis)." in data.caption
+    assert "SoCC'19: below 100 Gb/s" not in legend_names(far)
+    near, data = finished(paper_figure("S-F10a"), gallery_run(tmp_path / "near", "S-F10a", "whole"))
+    assert "SoCC'19: 1.6 Mpps at 512 queues" in legend_names(near)
+    assert "beyond the axis" not in data.caption
+    assert near.axes[0].get_ylim()[1] > 1.6
 
 
 def test_files_say_the_same_as_the_figure(tmp_path: Path) -> None:

@@ -43,7 +43,12 @@ def latency_trials(spread_ns: int = 1000) -> list[dict[str, Any]]:
 
 def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", "S-F9", shaped_trials(("SQ", "FB"))), "S-F9", tmp_path / "out"))
-    for word in ("traffic in all queues", "all traffic in one queue", "Median latency", "SoCC'19: more than 6 at 512"):
+    for word in (
+        "traffic in all queues",
+        "all traffic in one queue",
+        "Median latency",
+        "SoCC'19: more than 6 times at 512 queues",
+    ):
         assert word in text
     assert text.count("SoCC'19") == 1, "nothing is stated for the median"
 
@@ -55,8 +60,34 @@ def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("row", "workload", "label", "stated"),
+    [
+        ("C-T2", "l3fwd-lpm", "Forwarded", "16.43 Mpps with DPDK, 17.68, 26.4, 35.35, 37.66 with 1 to 4 cores"),
+        ("C-T3", "ipsec", "Processed", "5.04 Mpps with DPDK, 5.07, 8.18, 10.9, 15.3 with 1 to 4 cores"),
+    ],
+)
+def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
+    tmp_path: Path, row: str, workload: str, label: str, stated: str
+) -> None:
+    trials = []
+    for organisation, cores in (("scale-out", 1), ("corec", 1), ("corec", 2)):
+        point = f"cores={cores},organisation={organisation}"
+        for repeat in range(3):
+            levels = {"cores": cores, "organisation": organisation}
+            record = synthetic.trial(f"{point}:{repeat}", point, repeat, levels, pps=cores * 1e6 + repeat)
+            record["config"]["dut"]["workload"] = workload
+            trials.append(record)
+    text = words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
+    for word in (f"{label} (Mpps)", "standard path, one core", "corec", stated):
+        assert word in text
+
+
+@pytest.mark.parametrize(
     ("row", "shapes", "value"),
-    [("S-F10a", ("SQ", "FB"), "SoCC'19: 1.6 at 512"), ("S-F10b", ("FB",), "SoCC'19: above 10 from 64 to 512")],
+    [
+        ("S-F10a", ("SQ", "FB"), "SoCC'19: 1.6 Mpps at 512 queues"),
+        ("S-F10b", ("FB",), "SoCC'19: above 10 Mpps from 64 to 512 queues"),
+    ],
 )
 def test_throughput_shows_the_stated_value_and_why_llc_is_absent(
     tmp_path: Path, row: str, shapes: tuple[str, ...], value: str

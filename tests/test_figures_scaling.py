@@ -29,9 +29,14 @@ LEVELS: dict[str, dict[str, list[Any]]] = {
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
 }
 WORDS = {
-    "S-F13": ("in proportion to one core", "SoCC'19: plateau, 3 to 7", "256 B"),
-    "S-F16": ("scale-up (one shared queue)", "scale-up, ring rts", "SoCC'19: scale-up peaks at 4", "rings kept full"),
-    "S-F17a": ("Mean, 10 cores", "SoCC'19: scale-up higher above 15"),
+    "S-F13": ("in proportion to one core", "SoCC'19: plateau from 3 to 7 cores", "256 B"),
+    "S-F16": (
+        "scale-up (one shared queue)",
+        "scale-up, ring rts",
+        "SoCC'19: scale-up peaks at 4 cores",
+        "rings kept full",
+    ),
+    "S-F17a": ("Mean, 10 cores", "SoCC'19: scale-up higher above 15 Mpps"),
     "S-F17b": ("99th percentile, 10 cores", "scale-out (a queue a core)"),
     "S-F18": ("Forwarded by 10 logical cores (Mpps)", "SoCC'19: SMT pairs +45 % with scale-up", "SMT pairs"),
     "H-F3a": ("SQ (one queue)", "Relative to the fewest queues"),

@@ -114,7 +114,7 @@ def test_the_command_ends_with_1_when_the_interval_says_so(tmp_path: Path) -> No
     ],
 )
 def test_a_gate_that_cannot_tell_is_one_line_and_2(tmp_path: Path, text: str, complaint: str) -> None:
-    one = a_run(tmp_path / "one", 1e6, repeats=1)
-    done = pollscope("compare", one, one, "--fail-if", text, cwd=tmp_path)
+    one, two = (a_run(tmp_path / name, 1e6, repeats=1) for name in ("one", "two"))
+    done = pollscope("compare", one, two, "--fail-if", text, cwd=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert complaint in done.stderr

@@ -36,7 +36,13 @@ def execute(path: Path, out: Path, **parameters: Any) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert {path.stem for path in NOTEBOOKS} >= {"polling_tax", "queue_scaling", "littles_law", "core_scaling"}
+    assert {path.stem for path in NOTEBOOKS} >= {
+        "polling_tax",
+        "queue_scaling",
+        "littles_law",
+        "core_scaling",
+        "your_sweep",
+    }
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -56,6 +62,17 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
         ("polling_tax", ("tax_share_running", "S-F5.tax-at-full-load", "Testbed loopback", "<svg")),
         ("queue_scaling", ("poll_rate_running_hz", "S-F8.poll-rate-falls", "S-F10a.falls-from-64", "<svg")),
         ("littles_law", ("50.8", "96.3", "From the paper's table", "256 tags", "IOTLB look-ups", "walk_ns_needed")),
+        (
+            "your_sweep",
+            (
+                "name: s-f10a-single-flow",
+                "limited by: sweep over the queues",
+                "the fullest queue gives 98.1 %",
+                "S-F10a.falls-from-64",
+                "s-f8-poll-rate",
+                "<svg",
+            ),
+        ),
         ("core_scaling", ("C-T2 same_numa: no law is fitted: 3 free points and 1 at the limit of 37 Mpps", "<svg")),
     ],
 )
@@ -72,6 +89,14 @@ def test_a_notebook_takes_another_run(tmp_path: Path) -> None:
     shown = execute(FOLDER / "polling_tax.ipynb", tmp_path, run=str(other), metrics=["rx_pps"])
     assert "20260101T000000Z-0ther0" in shown
     assert "useful_share" not in shown
+
+
+def test_your_sweep_takes_another_run_and_question(tmp_path: Path) -> None:
+    sql = "SELECT 40 + 2 AS answer FROM runs LIMIT 1"
+    run = str(RUNS / "s-f5-polling-tax")
+    shown = execute(FOLDER / "your_sweep.ipynb", tmp_path, run=run, x="load_of_max", metrics=["useful_share"], sql=sql)
+    assert [word for word in ("name: s-f5", "limited by: core cycles", "answer", "42") if word not in shown] == []
+    assert "imissed_share" not in shown
 
 
 def test_littles_law_takes_another_table(tmp_path: Path) -> None:

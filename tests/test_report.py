@@ -24,7 +24,7 @@ from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
 from pollscope.metrics.accounting import SLICE_ERROR
-from pollscope.run.execution import Outcome
+from pollscope.run.execution import RunOutcome
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import read_run
 
@@ -73,7 +73,7 @@ def page(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> str:
 
 
 def test_the_page_says_what_limits_each_point(tmp_path: Path) -> None:
-    idle = {"factors": {"queues": 4}, "pps": 0.0, "useful_share": 0.0}
+    idle: dict[str, Any] = {"factors": {"queues": 4}, "pps": 0.0, "useful_share": 0.0}
     html = page(tmp_path, [synthetic.trial(f"t{repeat}", "p", repeat, **idle) for repeat in range(3)])
     checked(html)
     [shown] = re.findall("<summary>What limits the DUT.*?</details>", html, re.DOTALL)
@@ -263,7 +263,7 @@ def test_a_warm_up_in_the_window_is_told_once_with_the_number_of_trials(tmp_path
     text = _topics(tmp_path, trials, title="t")["warm-up"]
     assert text.startswith(f"In 3 of 18 trials; the first, {trials[0]['trial']}: the warm-up had not ended: in the ")
     screen = io.StringIO()
-    show_summary(Outcome(tmp_path / "run", 18, 0, 0, {}, ["first"]), Console(file=screen, width=300))
+    show_summary(RunOutcome(tmp_path / "run", 18, 0, 0, {}, ["first"]), Console(file=screen, width=300))
     assert f"warning: first\nwarning: warm-up: {text}\n" in screen.getvalue()
 
 

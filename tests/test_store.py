@@ -103,7 +103,7 @@ def test_what_is_no_number_is_not_stored(tmp_path: Path) -> None:
     [
         (lambda folder: (folder / "run.json").unlink(), "no run.json"),
         (lambda folder: (folder / "run.json").write_text('{"format": 7}'), "format 7"),
-        (lambda folder: (folder / "run.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / "run.json").write_text("{"), "is not JSON"),
         (lambda folder: (folder / "trials.jsonl").write_text('{"tri\n{}\n'), "not JSON"),
     ],
 )

@@ -100,7 +100,7 @@ def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
     again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
     assert again.returncode == 0, again.stderr
     second = pd.read_parquet(next((cli.folder / "again").glob("*/*")) / "results.parquet")
-    metrics = [name for name in first if name.startswith("metric.")]
+    metrics = [name for name in map(str, first) if name.startswith("metric.")]
     assert first[["trial", *metrics]].equals(second[["trial", *metrics]])
     assert first["metric.latency_mean_ns"].nunique() == 9  # each repeat is a sample of its own
 
@@ -121,6 +121,8 @@ def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> N
     plain = json.loads(cli("claims", folder, "--json").stdout)
     assert plain
     assert all(verdict["modelled"] for verdict in plain)
+    assert "(modelled, not measured)" in cli("explain", folder).stdout
+    assert json.loads(cli("explain", folder, "--json").stdout)[0]["modelled"] is True
     meta = cli.only_run().meta
     assert meta["testbed"]["model"]["workloads"]["io"]["visit_ns"]["origin"] == "assumed"
     assert meta["host"] == {"absent": "nothing was measured on a host"}
@@ -248,9 +250,9 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     assert 1 < costs["empty_poll_ns"]["by_queues"][1] < 100
     assert set(file["made_from"]["rows"]) == {"S-F5"}
     # The error of the model is what compare says of both.
-    done = cli(
-        "run", "S-F5", "--quick", "--testbed", "here.yaml", "--set", "trial.window=5 ms", "--set", "repeats.count=2"
-    )
+    small = ("factors.queues=[1, 8]", "factors.load_of_max=[0 %, 50 %]", "trial.window=5 ms", "repeats.count=2")
+    sets = [word for setting in (*small, "factors.lookups=[1]") for word in ("--set", setting)]
+    done = cli("run", "S-F5", "--quick", "--testbed", "here.yaml", *sets)
     assert done.returncode == 0, done.stderr
     compared = cli("compare", measured, cli.run_folders()[0], "--metric", "rx_pps")
     assert compared.returncode == 0, compared.stderr

@@ -51,7 +51,7 @@ def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHos
 
 
 def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
-    text = SPEC.replace("count: 1", "count: 12").replace("warmup: 0 ms", "warmup: 200 ms") + LOAD
+    text = SPEC.replace("count: 1", "count: 12").replace("warmup: 0 ms", "warmup: 1 s") + LOAD
     done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
     assert done.code == 0, done.err
     run = hosts.run()

@@ -74,7 +74,7 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
 def _table(run: RunFolder, only: Mapping[str, frozenset[str]]) -> list[Trial]:
     """The trials of a run that are data, each with its parameters and metrics."""
     table = current_table(run)
-    if bool(table["modelled"].any()):
+    if run.modelled:
         raise UsageError("was modelled: costs of a model come from what was measured", run.run_id)
     known = set(factors(table))
     for factor in only:

@@ -19,7 +19,7 @@ DEFAULT_METRICS = ("rx_pps", "tax_share_running", "latency_p99_ns")
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """A level that changed: the first run on the new one, and the medians of both, in base units."""
 
     run_id: str
@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Series:
+class MetricHistory:
     """A metric at a point, over runs.
 
     Attributes:
@@ -43,7 +43,7 @@ class Series:
     point: str
     run_ids: tuple[str, ...]
     values: tuple[float, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
 
     @property
     def is_long_enough(self) -> bool:
@@ -51,7 +51,7 @@ class Series:
         return len(self.values) >= FEWEST_OF_HISTORY
 
 
-def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[Series]:
+def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[MetricHistory]:
     """Every metric at every point over the runs, with the changes of its level (stats.change_point.level_changes).
 
     Args:
@@ -92,15 +92,15 @@ def _facts(run: RunFolder) -> tuple[str, str, str]:
     return str(run.meta["spec_name"]), facts.processor, facts.testbed_name
 
 
-def _series(metric: str, label: str, found: Sequence[tuple[str, float]]) -> Series:
+def _series(metric: str, label: str, found: Sequence[tuple[str, float]]) -> MetricHistory:
     run_ids, values = tuple(run_id for run_id, _ in found), tuple(value for _, value in found)
     cuts = [0, *level_changes(values), len(values)]
     levels = [median(values[start:end]) for start, end in pairwise(cuts)]
-    changes = [Change(run_ids[at], *both) for at, both in zip(cuts[1:-1], pairwise(levels), strict=True)]
-    return Series(metric, label, run_ids, values, tuple(changes))
+    changes = [LevelChange(run_ids[at], *both) for at, both in zip(cuts[1:-1], pairwise(levels), strict=True)]
+    return MetricHistory(metric, label, run_ids, values, tuple(changes))
 
 
-def history_text(found: Sequence[Series]) -> str:
+def history_text(found: Sequence[MetricHistory]) -> str:
     """The changes as text, a line each, under how much was looked at."""
     long = [each for each in found if each.is_long_enough]
     lines = [line for each in long for line in _changes(each)]
@@ -114,7 +114,7 @@ def history_text(found: Sequence[Series]) -> str:
     return "\n".join([*lines, *said])
 
 
-def changed_with_it(runs: Sequence[RunFolder], found: Sequence[Series]) -> list[str]:
+def changed_with_it(runs: Sequence[RunFolder], found: Sequence[MetricHistory]) -> list[str]:
     """What differs in spec, host, build and knobs between the run of each change and the one before it, as text."""
     by_id = {run.run_id: run for run in runs}
     lines = []
@@ -127,13 +127,13 @@ def changed_with_it(runs: Sequence[RunFolder], found: Sequence[Series]) -> list[
     return lines
 
 
-def _run_pairs(each: Series) -> list[tuple[str, str]]:
+def _run_pairs(each: MetricHistory) -> list[tuple[str, str]]:
     """The run before each change, and the first one after it."""
     firsts = {change.run_id for change in each.changes}
     return [(before, after) for before, after in pairwise(each.run_ids) if after in firsts]
 
 
-def _changes(each: Series) -> list[str]:
+def _changes(each: MetricHistory) -> list[str]:
     text = metric_dictionary()[each.metric].text
     lines = []
     for change in each.changes:

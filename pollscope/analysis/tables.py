@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small tables for reading: metrics by point, verdicts, Little's law."""
+"""Small tables for reading: metrics by point, verdicts, what limits, Little's law."""
 
 from collections.abc import Sequence
 
 import pandas as pd
 
 from pollscope.analysis.claims import evaluate_run
+from pollscope.analysis.explain import explain_run
 from pollscope.analysis.littles_law import Outstanding
 from pollscope.analysis.point_values import by_point, measured
 from pollscope.metrics.dictionary import metric_dictionary
@@ -51,6 +52,27 @@ def verdict_table(run: RunFolder) -> pd.DataFrame:
         for verdict in evaluate_run(run)
     ]
     return pd.DataFrame(lines, columns=["claim", "statement", "verdict", "finding"])
+
+
+def limits_table(run: RunFolder) -> pd.DataFrame:
+    """What limits the DUT at every point, and the first number that says so of each stage that limits or may limit.
+
+    Returns:
+        One row per point: `point`, `trials`, `summary`, `evidence`.
+
+    Raises:
+        UsageError: the run folder contradicts its formats.
+    """
+    lines = [
+        {
+            "point": each.label,
+            "trials": each.trials,
+            "summary": each.summary,
+            "evidence": "; ".join(f"{finding.stage}: {finding.evidence[0]}" for finding in each.telling),
+        }
+        for each in explain_run(run, current_table(run))
+    ]
+    return pd.DataFrame(lines, columns=["point", "trials", "summary", "evidence"])
 
 
 def law_table(found: Sequence[Outstanding]) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A spec file as plain data that still knows where each value stands, with `--set` and `--quick` laid over it."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -80,7 +81,7 @@ def parse(text: str, name: str) -> Document:
         tree = YAML(typ="rt").load(StringIO(text))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        what = (error.problem or str(error)).split("\n")[0]
+        what = _in_words((error.problem or str(error)).split("\n")[0])
         raise UsageError(f"not valid YAML: {what}", f"{name}:{line}") from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"not valid YAML: {' '.join(str(error).split())[:200]}", name) from error
@@ -88,6 +89,15 @@ def parse(text: str, name: str) -> Document:
         raise UsageError("a spec is a mapping of keys to values", f"{name}:1", "see docs/spec.md")
     origins = {path: f"{name}:{line}" for path, line in _lines(tree, ())}
     return Document(name, text, _plain(tree), {(): f"{name}:1", **origins})
+
+
+def _in_words(problem: str) -> str:
+    """A YAML reader's complaint, where its own words do not say what to do."""
+    if twice := re.match(r'found duplicate key "([^"]*)"', problem):
+        return f"the key '{twice[1]}' is there twice"
+    if "'\\t'" in problem:
+        return "a line is indented with a tab; use spaces"
+    return problem
 
 
 def _lines(node: Any, path: Path) -> Iterator[tuple[Path, int]]:

@@ -128,12 +128,15 @@ def human_number(value: float, digits: int = 3) -> str:
     return f"{Decimal(f'{rounded:.{digits}g}'):f}"
 
 
-def human(value: float, unit: str, digits: int = 3) -> str:
-    """An amount for a reader, with an SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'."""
+def human(value: float, unit: str, digits: int = 3, like: float | None = None) -> str:
+    """An amount for a reader, with an SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'.
+
+    `like`: the prefix is that of this amount, so that amounts beside each other have the same one.
+    """
     if not math.isfinite(value):
         return human_number(value)
     for factor, prefix in _PREFIXES:
-        if abs(float(f"{value:.{digits}g}")) >= factor:
+        if abs(float(f"{value if like is None else like:.{digits}g}")) >= factor:
             joint = "" if unit in _JOINT else " "
             return f"{human_number(value / factor, digits)} {prefix}{joint}{unit}".rstrip()
     return with_unit(human_number(value, digits), unit)
@@ -172,10 +175,13 @@ def human_time(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def human_ns(value_ns: float) -> str:
-    """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; three digits, for measured times."""
+def human_ns(value_ns: float, like: float | None = None) -> str:
+    """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; three digits, for measured times.
+
+    `like`: the unit is that of this time, so that times beside each other have the same one.
+    """
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if math.isfinite(value_ns) and abs(float(f"{value_ns:.3g}")) >= factor:
+        if math.isfinite(value_ns) and abs(float(f"{value_ns if like is None else like:.3g}")) >= factor:
             return f"{human_number(value_ns / factor)} {unit}"
     return with_unit(human_number(value_ns), "ns")
 

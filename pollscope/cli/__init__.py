@@ -75,7 +75,7 @@ def _run(arguments: list[str]) -> int:
     except PollscopeError as error:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _fail(error.format_message(), ExitCode.USAGE)
+        return _fail(_in_words(error, arguments), ExitCode.USAGE)
     except OSError as error:  # a full disk, a folder that went away: no defect of the program
         kept = " (nothing that was on the disk is lost)" if error.errno in DISK_ERRORS else ""
         return _fail(f"{reason_of(error)}{kept}", ExitCode.HOST)
@@ -84,6 +84,15 @@ def _run(arguments: list[str]) -> int:
     if result == ExitCode.INTERRUPTED:
         return _fail("interrupted", ExitCode.INTERRUPTED)
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _in_words(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """What is wrong with the words of a command, and where to look."""
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    if message.endswith((")", "?")):  # it names what is close
+        return message
+    known = [word for word in arguments[:1] if word in COMMANDS]
+    return f"{message} ({' '.join(['pollscope', *known])} --help)"
 
 
 def _words_so_far() -> list[str]:

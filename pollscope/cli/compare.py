@@ -62,7 +62,10 @@ def compare(
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
     conditions = [condition(text) for text in fail_if or []]
     target = figure_out(out)
-    folders = [read_run(find_run(word)) for word in runs]
+    places = [find_run(word) for word in runs]
+    if by is None and places[0].resolve() == places[1].resolve():
+        raise UsageError("is both sides", str(places[0]), "give two runs, or --by FACTOR to compare levels inside one")
+    folders = [read_run(place) for place in places]
     lines = _differences(folders, by, metrics)
     wanted = list(dict.fromkeys(each.metric for each in conditions))
     judged = judge(conditions, _differences(folders, by, wanted)) if wanted else []
@@ -95,7 +98,7 @@ def _sides(runs: "list[RunFolder]") -> list[str]:
 
     apart = differences_of(*runs)
     heads = [f"{letter}: {run.path}" for letter, run in zip("AB", runs, strict=True)]
-    modelled = [letter for letter, run in zip("AB", runs, strict=True) if any(each["modelled"] for each in run.trials)]
+    modelled = [letter for letter, run in zip("AB", runs, strict=True) if run.modelled]
     if modelled:
         ratios = ": ratios are the model's error, where costs were not fitted to it" if len(modelled) == 1 else ""
         heads.append(f"{' and '.join(modelled)}: MODELLED, computed by a simulation, not measured{ratios}")

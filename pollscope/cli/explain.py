@@ -42,15 +42,20 @@ def explain(
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for a paper's own table")
     found = {} if paper is None else {f"paper {paper}": explain_paper(paper)}
+    modelled = set()
     for path in find_runs(runs or ()):
         run = read_run(path)
         found[str(path)] = explain_run(run, current_table(run))
+        modelled |= {str(path)} if run.modelled else set()
     if as_json:
-        plain = [{"of": of, "points": [each.to_json() for each in points]} for of, points in found.items()]
+        plain = [
+            {"of": of, "modelled": of in modelled, "points": [each.to_json() for each in points]}
+            for of, points in found.items()
+        ]
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
     for of, points in found.items():
-        for line in _lines(of, points, every):
+        for line in _lines(f"{of} (modelled, not measured)" if of in modelled else of, points, every):
             typer.echo(line)
 
 

@@ -13,7 +13,7 @@ from pollscope.cli.go_on import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
 from pollscope.cli.words import QuickFlag, Setting, TestbedName, say_of, specs_of
-from pollscope.run.execution import Outcome
+from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.find import find_run
@@ -55,7 +55,8 @@ def run(
     none did.
     """
     if (resume is None) == (not specs):
-        raise UsageError("give specs to run, or --resume RUN", remedy="pollscope run --help")
+        what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
+        raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     if resume is not None:
         if quick or settings or testbed:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
@@ -106,7 +107,7 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
     ]
 
 
-def _report(outcome: Outcome) -> Ended:
+def _report(outcome: RunOutcome) -> Ended:
     """Shows how a run went."""
     show_summary(outcome)
     typer.echo(outcome.folder)

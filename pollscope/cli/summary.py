@@ -18,7 +18,7 @@ from pollscope.analysis.saturation import generator_bound_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.run.execution import Outcome
+from pollscope.run.execution import RunOutcome
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -45,7 +45,7 @@ MOST_REASONS = 5
 PLAIN_WIDTH = 160
 
 
-def show_summary(outcome: Outcome, console: Console | None = None) -> None:
+def show_summary(outcome: RunOutcome, console: Console | None = None) -> None:
     """Prints the table, failures and warnings of a run."""
     # A table in a file or a pipe has no screen to fit.
     screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)

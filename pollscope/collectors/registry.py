@@ -2,6 +2,7 @@
 """All collectors by name: made with their options, or probed for `pollscope doctor`."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from pollscope.base.errors import PollscopeError, UsageError
 from pollscope.base.names import COLLECTORS, load
@@ -15,7 +16,9 @@ def create(name: str, **options: object) -> Collector:
         UsageError: no collector has this name, or it does not have one of the options.
     """
     if name not in COLLECTORS:
-        raise UsageError(f"no collector {name!r}", "", f"one of: {', '.join(COLLECTORS)}")
+        close = get_close_matches(name, COLLECTORS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(f"no collector {name!r}", "", f"{hint}one of: {', '.join(COLLECTORS)}")
     make: Callable[..., Collector] = load(COLLECTORS, name)
     try:
         return make(**options)

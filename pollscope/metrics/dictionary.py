@@ -53,17 +53,20 @@ class Metric(BaseModel):
         unit = "%" if self.unit == "share" else self.short_unit
         return f"{self.title} ({unit})" if unit else self.title
 
-    def text(self, value: float) -> str:
-        """The value rounded for a human, with its unit: '41.3 %', '12.5 Mpps'. Stored numbers are never rounded."""
+    def text(self, value: float, like: float | None = None) -> str:
+        """The value rounded for a human, with its unit: '41.3 %', '12.5 Mpps'. Stored numbers are never rounded.
+
+        `like`: the unit's prefix is that of this value, so that values beside each other have the same one.
+        """
         if self.unit == "share":
             return human_share(value)
         if self.unit == "ns":
-            return human_ns(value)
+            return human_ns(value, like)
         if self.type == "int" and math.isfinite(value):
             return with_unit(f"{value:,.0f}", self.short_unit)
         if self.unit in NOT_SCALED:
             return with_unit(human_number(value), self.short_unit)
-        return human(value, self.short_unit)
+        return human(value, self.short_unit, like=like)
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -28,7 +28,7 @@ _NOT_RESTORED_TEXTS = (NOT_RESTORED, "knob not given back")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended.
 
     Attributes:
@@ -75,7 +75,7 @@ class Execution:
             for runner in self._runners:
                 runner.remember(records)
 
-    def execute(self) -> Outcome:
+    def execute(self) -> RunOutcome:
         """Makes every trial that is not there yet, whatever it takes to end in order.
 
         Raises:
@@ -140,7 +140,7 @@ class Execution:
             if not each["available"]:
                 self._progress.say(f"the collector {name} is absent: {each['reason']}")
 
-    def _finish(self, status: str) -> Outcome:
+    def _finish(self, status: str) -> RunOutcome:
         for runner in self._runners:
             runner.testbed.end()
         outcomes = [*self._knobs.restored_first, *self._knobs.restore()]
@@ -160,7 +160,7 @@ class Execution:
         if ok + flagged:
             self._write_table(status)
         failures = {trial: reason for runner in self._runners for trial, reason in runner.failures().items()}
-        return Outcome(self._writer.folder, ok, flagged, failed, failures, warnings)
+        return RunOutcome(self._writer.folder, ok, flagged, failed, failures, warnings)
 
     def _trial_ids(self) -> list[str]:
         """The plan of all pairs, and behind it what each added to its own."""

@@ -12,7 +12,7 @@ from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan, plan_parts
-from pollscope.run.execution import Execution, Outcome
+from pollscope.run.execution import Execution, RunOutcome
 from pollscope.run.same_place import refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
@@ -31,7 +31,7 @@ def new_run_folder(out: Path, spec_name: str) -> Path:
 
 def start_run(
     loaded: LoadedSpec, testbed: Testbed, folder: Path, say: Callable[[str], None], restore_first: bool = False
-) -> Outcome:
+) -> RunOutcome:
     """Runs a spec into a new folder, see `new_run_folder`.
 
     `restore_first`: restores the knobs that an ended run left behind, instead of refusing to start.
@@ -44,7 +44,8 @@ def start_run(
     spec = loaded.spec
     if not testbed.named_by(spec.testbeds):
         what = f"is not meant for a testbed of kind '{testbed.kind}'"
-        raise WrongTestbed(what, f"{loaded.name}: testbeds", ", ".join(spec.testbeds))
+        named = ", ".join(spec.testbeds)
+        raise WrongTestbed(what, f"{loaded.name}: testbeds", f"it names {named}; add the kind, or use such a testbed")
     testbed.check()
     plans = plan_parts(spec, [(part.name, part.refusal) for part in testbed.parts])
     with testbed.knobs(f"run {spec.name}", restore_first) as knobs:
@@ -55,7 +56,7 @@ def start_run(
             return _execute(plans, testbed, writer, knobs, None)
 
 
-def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> Outcome:
+def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> RunOutcome:
     """Completes a run that was interrupted: every planned trial is there once; failed ones are made again.
 
     Raises:
@@ -70,7 +71,7 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
 
 def _resumed(
     stored: RunFolder, loaded: LoadedSpec, testbed: Testbed, say: Callable[[str], None], restore_first: bool
-) -> Outcome:
+) -> RunOutcome:
     path = stored.path
     testbed.check()
     parts = testbed.parts
@@ -103,7 +104,7 @@ def no_point_left(plans: Sequence[Plan], testbed: str) -> CannotHost:
 
 def _execute(
     plans: Sequence[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, stored: RunFolder | None
-) -> Outcome:
+) -> RunOutcome:
     if any(plan.points for plan in plans):
         return Execution(plans, testbed, writer, knobs, stored).execute()
     # A run without trials: claims and report then say for each row why it is not measurable here.
@@ -111,7 +112,7 @@ def _execute(
     writer.update(
         status="complete", finished_utc=utc_now(), warnings=[error.what], knobs_after=writer.meta["knobs_before"]
     )
-    return Outcome(writer.folder, 0, 0, 0, {}, [error.what], error)
+    return RunOutcome(writer.folder, 0, 0, 0, {}, [error.what], error)
 
 
 def _say_restored(knobs: Knobs, say: Callable[[str], None]) -> None:

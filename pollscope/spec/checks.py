@@ -15,9 +15,9 @@ from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, load
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.knob_values import parse_setting
-from pollscope.spec.model import KNOB_PREFIX, LOADS, Factors, Parameters, Spec, knob_levels
+from pollscope.spec.model import KNOB_PREFIX, LOADS, ROW_PATTERN, Factors, Parameters, Spec, knob_levels
 from pollscope.spec.point_checks import contradictions
-from pollscope.spec.predicates import LOAD, OwnClaim
+from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim
 
 
 @dataclass(frozen=True)
@@ -317,6 +317,8 @@ def _read_knob_level(spec: Spec, name: str, value: object) -> int | str:
 
 # Words that specs of before may hold, and what does their task now.
 GONE = {"transition": "sampled"}
+# What a pattern allows, in words.
+PATTERNS = {NAME_PATTERN: "a name of lower case, digits and dashes, as bursts-2", ROW_PATTERN: "a row as S-F5 or H-F3a"}
 
 
 def plain_message(error: Mapping[str, Any]) -> str:
@@ -336,14 +338,28 @@ def plain_message(error: Mapping[str, Any]) -> str:
         case "bool_type":
             return f"{given!r} is not true or false"
         case "string_pattern_mismatch":
-            return f"{given!r} does not look like {context['pattern']}"
+            pattern = context["pattern"]
+            return (
+                f"{given!r} {f'is not {PATTERNS[pattern]}' if pattern in PATTERNS else f'does not look like {pattern}'}"
+            )
         case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
             words = {"ge": "at least", "le": "at most", "gt": "above", "lt": "below"}
             return " and ".join(f"must be {words[key]} {value}" for key, value in context.items()) + f", not {given!r}"
         case "missing":
             return "is missing"
-        case "model_type" | "dict_type":
-            return f"{given!r} is not a mapping of keys to values"
+    return _shape_message(error)
+
+
+def _shape_message(error: Mapping[str, Any]) -> str:
+    """For a value that is of another kind than the key wants."""
+    context, given = error.get("ctx", {}), error.get("input")
+    if error["type"] == "union_tag_invalid":
+        kinds = str(context["expected_tags"]).replace("'", "").split(", ")
+        return f"there is no kind {context['tag']!r}{did_you_mean(str(context['tag']), kinds)}"
+    if given is None:
+        return "nothing is given here; write a value behind the key, or leave the key away"
+    if error["type"] in ("model_type", "dict_type"):
+        return f"{given!r} is not a mapping of keys to values"
     return f"{given!r}: {str(error['msg']).lower()}"
 
 

@@ -26,13 +26,14 @@ def find_specs(word: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.suffix in SUFFIXES or "/" in word:
-        raise UsageError("there is no such spec", word)
+        raise UsageError("there is no such spec", word, _near(path))
     known = known_specs()
     word = next((name for name in known if name.lower() == word.lower()), word)
     if word not in known:
         by_lower = {name.lower(): name for name in known}
         close = [by_lower[name] for name in get_close_matches(word.lower(), by_lower, n=3, cutoff=0.5)]
-        remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
+        rows = ", ".join(sorted(name for name in known if name[0].isupper()))
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"rows: {rows}; or give a file"
         raise UsageError("is neither a file, a folder, nor a row or name of a spec", word, remedy)
     path = known[word]
     return [path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path]
@@ -41,8 +42,15 @@ def find_specs(word: str) -> list[Path]:
 def _in_folder(folder: Path) -> list[Path]:
     found = sorted(path for suffix in SUFFIXES for path in folder.rglob(f"*{suffix}"))
     if not found:
-        raise UsageError("the folder holds no spec (*.yaml)", str(folder))
+        raise UsageError("the folder holds no spec (*.yaml)", str(folder), "`pollscope new NAME` writes one")
     return found
+
+
+def _near(path: Path) -> str:
+    """A remedy for a file that is not there: one beside it with nearly that name."""
+    beside = [each.name for suffix in SUFFIXES for each in path.parent.glob(f"*{suffix}")]
+    close = get_close_matches(path.name, beside, n=1)
+    return f"did you mean {path.parent / close[0]}?" if close else f"`pollscope new {path.stem}` writes one"
 
 
 def known_specs() -> dict[str, Path]:

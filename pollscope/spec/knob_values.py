@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of knobs in a spec: names are checked by the table of names, a value by the knob that it is for."""
 
+from difflib import get_close_matches
+
 from pollscope.base.errors import UsageError
 from pollscope.base.names import KNOBS, load
 
@@ -18,7 +20,9 @@ def known_knob(name: str) -> str:
         UsageError: there is no such knob.
     """
     if name not in KNOBS:
-        raise UsageError(f"there is no knob {name!r}", remedy=f"knobs: {', '.join(KNOBS)}")
+        close = get_close_matches(name, KNOBS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(f"there is no knob {name!r}", remedy=f"{hint}knobs: {', '.join(KNOBS)}")
     return name
 
 

@@ -12,7 +12,7 @@ from pollscope.base import document as documents
 from pollscope.base.document import Document
 from pollscope.base.errors import UsageError
 from pollscope.spec.checks import Problem, cross_checks, did_you_mean, plain_message
-from pollscope.spec.model import Model, Spec
+from pollscope.spec.model import Model, Parameters, Spec
 from pollscope.spec.quick import left_out, shortened
 
 
@@ -83,7 +83,11 @@ def _check(document: Document) -> Spec:
     try:
         spec = Spec.model_validate(document.data)
     except ValidationError as error:
-        raise SpecError([_key_error(document, each) for each in error.errors()]) from error
+        found = error.errors()
+        # A list that lost its bad items is too short for that reason only.
+        deeper = {each["loc"][: len(each["loc"]) - depth] for each in found for depth in range(1, len(each["loc"]))}
+        told = [each for each in found if not (each["type"] == "too_short" and each["loc"] in deeper)]
+        raise SpecError([_key_error(document, each) for each in told]) from error
     problems = cross_checks(spec)
     if problems:
         raise SpecError([_cross_error(document, problem) for problem in problems])
@@ -94,6 +98,9 @@ def _key_error(document: Document, error: Mapping[str, Any]) -> UsageError:
     location = tuple(error["loc"])
     path = document.locate(location)
     if error["type"] == "extra_forbidden":
+        if location[:-1] == () and location[-1] in Parameters.model_fields:
+            what = f"is no key by itself; parameters.{location[-1]} fixes it, factors.{location[-1]} sweeps it"
+            return _at(document, path, what)
         allowed = _allowed_keys(location[:-1])
         return _at(document, path, f"unknown key{did_you_mean(str(path[-1]), allowed)}")
     if error["type"] == "missing":

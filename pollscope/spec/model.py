@@ -30,13 +30,14 @@ from pollscope.base.fields import (
 )
 from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.spec.knob_values import parse_setting
-from pollscope.spec.predicates import OwnClaim
+from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
 
-RowId = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$", examples=["S-F5"])]
+ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"
+RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
 
 
 class Model(BaseModel):
@@ -416,7 +417,7 @@ class Spec(Model):
     """One experiment: what is swept, how a trial is made, and which row of which paper it measures, if any."""
 
     format: Literal[1] = Field(description="version of the spec format")
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="folder name of its runs")
+    name: str = Field(pattern=NAME_PATTERN, description="folder name of its runs")
     row: RowId | None = Field(default=None, description="the paper row that it measures, if any")
     rows: tuple[RowId, ...] | None = Field(
         default=None, strict=False, min_length=1, description="when it measures several"

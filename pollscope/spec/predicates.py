@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+# Of specs and their claims.
+NAME_PATTERN = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 # In a claim the factor `load` stands for whichever load factor the run has swept.
 LOAD = "load"
 
@@ -202,7 +204,7 @@ Need = Literal["line", "pcie", "ddio"]
 class OwnClaim(ClaimPart):
     """What a spec's author expects: judged by each run of the spec as a paper's claims are."""
 
-    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="a name for it; lower case, digits, dashes")
+    id: str = Field(pattern=NAME_PATTERN, description="a name for it; lower case, digits, dashes")
     statement: str = Field(min_length=1, description="the expectation in a sentence")
     metric: str = Field(description="a name of the metric dictionary")
     where: Where = Field(default={}, description="levels or ranges of factors and parameters, in base units")

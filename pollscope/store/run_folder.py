@@ -37,6 +37,11 @@ class RunFolder:
         """The run's identifier."""
         return str(self.meta["run_id"])
 
+    @property
+    def modelled(self) -> bool:
+        """Whether a trial was computed instead of measured."""
+        return any(trial["modelled"] for trial in self.trials)
+
 
 def read_run(path: Path) -> RunFolder:
     """Read and check a run folder.
@@ -60,13 +65,19 @@ def read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
+        if path.is_file():
+            raise UsageError("is a file of a run folder, not the folder", str(path), f"give {path.parent}") from None
         raise UsageError("is not a run folder: it has no run.json", str(path), REMEDY) from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot be read: {error}", str(file)) from None
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", str(file)) from None
+    except ValueError as error:
+        whole = "it is cut off or was changed by hand: take the folder from a copy"
+        raise UsageError(f"is not JSON: {error}", str(file), whole) from None
     if not isinstance(meta, dict) or "format" not in meta:
         raise UsageError("was not written by pollscope: it has no 'format'", str(file), REMEDY)
     if meta["format"] != FORMAT:
-        raise UsageError(f"has format {meta['format']!r}; this pollscope reads format {FORMAT}", str(file))
+        what = f"has format {meta['format']!r}; this pollscope reads format {FORMAT}"
+        raise UsageError(what, str(file), "read it with the version that wrote it")
     for key in ("run_id", "spec_name", "row", "testbed"):
         if key not in meta:
             raise UsageError(f"has no '{key}'", str(file))

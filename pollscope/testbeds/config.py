@@ -23,7 +23,8 @@ def make_testbed(name: str) -> Testbed:
     document = documents.parse(documents.read_text(path), str(path))
     kind = document.data.get("kind") if isinstance(document.data, dict) else None
     if not isinstance(kind, str) or kind not in TESTBEDS:
-        raise UsageError(f"kind is {kind!r}", str(path), f"allowed: {', '.join(TESTBEDS)}")
+        what = "is no testbed's file: it has no 'kind'" if kind is None else f"kind is {kind!r}"
+        raise UsageError(what, str(path), f"allowed: {', '.join(TESTBEDS)}")
     testbed: type[Testbed] = load(TESTBEDS, kind)
     return testbed(path, _checked(testbed.config_model, document))
 

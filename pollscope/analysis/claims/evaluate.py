@@ -48,14 +48,13 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     rows = rows_of(run)
     chosen = [claim for claim in (load_claims() if claims is None else claims) if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
-    modelled = bool(table["modelled"].any())
     return [
         Verdict(
             claim,
             run.run_id,
             _by_construction(claim, run, _finding(claim, run, table)),
             differences(claim.paper, claim.row, run),
-            modelled,
+            run.modelled,
         )
         for claim in chosen
     ]

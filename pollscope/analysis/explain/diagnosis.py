@@ -24,11 +24,12 @@ DISAGREEING_SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One point: its findings in the order of the rules; how many trials stand behind them, some of them flagged."""
+    """One point: its findings in the order of the rules; the trials behind them, some flagged or modelled."""
 
     label: str
     trials: int
     flagged: int
+    modelled: bool
     findings: tuple[Finding, ...]
 
     def of(self, *kinds: Kind) -> list[Finding]:
@@ -45,7 +46,7 @@ class Diagnosis:
         """What limits the point, in words."""
         limits = [finding.stage for finding in self.of(Kind.LIMITS)]
         if limits:
-            return f"limited by: {', '.join(limits)}"
+            return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
         may = [finding.stage for finding in self.of(Kind.OPEN)]
         return f"not told what limits it; it may be: {', '.join(may)}" if may else "not told what limits it"
 
@@ -53,9 +54,13 @@ class Diagnosis:
         """Plain values."""
         limits = [finding.stage for finding in self.of(Kind.LIMITS)]
         findings = [finding.to_json() for finding in self.findings]
-        return {"point": self.label, "trials": self.trials, "flagged": self.flagged, "limited_by": limits} | {
-            "findings": findings
-        }
+        return {
+            "point": self.label,
+            "trials": self.trials,
+            "flagged": self.flagged,
+            "modelled": self.modelled,
+            "limited_by": limits,
+        } | {"findings": findings}
 
 
 def explain_run(run: RunFolder, table: pd.DataFrame) -> list[Diagnosis]:
@@ -78,7 +83,9 @@ def explain_paper(paper: str) -> list[Diagnosis]:
 
 def diagnose(point: PointFacts) -> Diagnosis:
     """All rules on one point."""
-    return Diagnosis(point.label, point.trial_count, point.flagged, tuple(_finding(rule, point) for rule in RULES))
+    return Diagnosis(
+        point.label, point.trial_count, point.flagged, point.modelled, tuple(_finding(rule, point) for rule in RULES)
+    )
 
 
 def _finding(rule: Rule, point: PointFacts) -> Finding:

@@ -11,13 +11,13 @@ from statistics import fmean
 from typing import Any
 
 from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, WITHOUT_GENERATOR
-from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.names import NOT_ALL_ANSWERED, RECEIVE_NOTHING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
 from pollscope.stats.estimates import mean_estimate
 
 # A core that is busy for this share of its time has none left; with packets lost, the lower one is enough, because
-# the loss comes in stretches.
+# the loss comes in stretches. Without loss a busy core may still carry more: a packet in a larger burst costs less.
 BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
 # A queue that gives so much of what its visits can take is never emptied.
 FULL_VISITS_SHARE = 0.9
@@ -60,6 +60,7 @@ class PointFacts:
         without_iommu: the point with the IOMMU off that is the same otherwise.
         trial_count: trials behind the numbers; 0 where a paper states them.
         flagged: how many of them are flagged.
+        modelled: the numbers were computed, not measured.
         trials: the same of each trial alone; empty where there is one.
     """
 
@@ -81,6 +82,7 @@ class PointFacts:
     without_iommu: "PointFacts | None" = None
     trial_count: int = 0
     flagged: int = 0
+    modelled: bool = False
     trials: "Sequence[PointFacts]" = ()
 
     def mean(self, metric: str) -> float:
@@ -143,6 +145,14 @@ class PointFacts:
             return True
         return self.has_generator and self.lost > SATURATED_MISSED_SHARE
 
+    @property
+    def lost_elsewhere(self) -> float:
+        """Share of packets that did not come back to the generator, less what the DUT's own counters know of."""
+        if self.param("workload") in NOT_ALL_ANSWERED:
+            return 0.0
+        counted = ("imissed_share", "ring_full_share", "rx_nombuf_share", "tx_dropped_share")
+        return (self.known("loss_share") or 0.0) - sum(self.known(name) or 0.0 for name in counted)
+
     @cached_property
     def busiest(self) -> CoreLoad:
         """The lcore that has least time left, by the means over the trials; of workers where a ring to them is full.
@@ -186,12 +196,14 @@ class PointFacts:
 
     @cached_property
     def core_bound(self) -> bool:
-        """Whether the busiest lcore has no time left.
+        """Whether the busiest lcore has no time left, and as much to do as it can.
 
         Raises:
             NotMeasured: neither its cycles nor what was lost says so.
         """
-        if self.busiest.busy >= BUSY_SHARE:
+        load = self.param("load_of_max")
+        at_its_maximum = isinstance(load, int | float) and load >= 1 and not self.not_its_maximum
+        if self.busiest.busy >= BUSY_SHARE and (at_its_maximum or self.param("workload") in RECEIVE_NOTHING):
             return True
         return self.busiest.busy >= BUSY_AND_LOSING_SHARE and self.backlogged
 

@@ -3,7 +3,7 @@
 
 from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Kind, Rule, Told, told
-from pollscope.analysis.saturation import UNSENT_LIMIT
+from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, UNSENT_LIMIT
 from pollscope.base.units import human, human_share
 from pollscope.metrics.record import NotMeasured
 
@@ -33,6 +33,8 @@ def _generator(point: PointFacts) -> Told:
         return told(Kind.CLEAR, unsent or sent)
     if not _has_time_left(point):
         return told(Kind.OPEN, unsent, "the DUT has no time left either")
+    if whole and point.lost_elsewhere > SATURATED_MISSED_SHARE:
+        return told(Kind.OPEN, _elsewhere(point), sent)
     why = "it sends as much as it can, and the DUT misses none of it" if whole else "it sends less than was due"
     return told(Kind.LIMITS, f"{why}: {sent}", unsent, point.text_if_known("imissed_share"), point.not_its_maximum)
 
@@ -46,6 +48,8 @@ def _asks_for_all(point: PointFacts) -> bool:
 
 
 def _offered_load(point: PointFacts) -> Told:
+    if point.param("feed") == "none":
+        return told(Kind.LIMITS, "nothing is sent (feed: none)")
     if not point.has_generator:
         return told(Kind.CLEAR, "there is no load to choose: the DUT works without a generator")
     if not _sends(point):
@@ -55,7 +59,22 @@ def _offered_load(point: PointFacts) -> Told:
         return told(Kind.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
     if point.param("saturate") or _generator(point).kind is not Kind.CLEAR or not _has_time_left(point):
         return told(Kind.CLEAR, load)
+    if point.lost_elsewhere > SATURATED_MISSED_SHARE:
+        return told(Kind.OPEN, _elsewhere(point), load)
     return told(Kind.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
+
+
+def _elsewhere(point: PointFacts) -> str:
+    return (
+        f"{point.text('loss_share')}, which no counter of the DUT knows of: in the NIC, or where the generator receives"
+    )
+
+
+def _nic_port(point: PointFacts) -> Told:
+    discards = point.text("nic_rx_port_discards_per_s")
+    sent = point.known("offered_pps") or 0.0
+    full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
+    return told(Kind.LIMITS if full else Kind.CLEAR, discards, "its own buffer was full: PCIe, or memory behind it")
 
 
 def _left(point: PointFacts) -> str:
@@ -98,5 +117,12 @@ TRAFFIC_RULES = (
         _line,
         "IEEE 802.3 clause 4 (frame, preamble and gap)",
         "larger frames have as many packets a second",
+    ),
+    Rule(
+        "NIC port",
+        "it discards over 1 % of what is sent",
+        _nic_port,
+        "driver counters (rx_discards_phy, port.rx_dropped), docs/collectors.md",
+        "with a longer RX ring or the IOMMU off it discards as much",
     ),
 )

@@ -113,6 +113,7 @@ def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
         no_loads=reasons[0] if reasons else "the trials ran on different CPUs",
         visits_filled=[trial.filled for trial in trials if trial.filled is not None],
         trial_count=len(trials),
+        modelled=any(trial.record.get("modelled") for trial in trials),
         flagged=sum(trial.record["status"] == "flagged" for trial in trials),
     )
 

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from pollscope.analysis.compare import Difference
-from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, PAPER, absent_panel, new_figure
-from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, PAPER, absent_panel, amount_axis, new_figure
+from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.stats.estimates import Estimate
 
 LEGEND_INCH, PANEL_INCH, SIDE_INCH = 0.5, 0.62, 0.145
 POINT_CHARACTERS = 30
 SPREAD = 0.8  # of the distance between two points, taken by the sides of one
 TICKS = 4
+EDGE = 0.03  # of the axis: room for the mark of a value at the end of what there can be
 
 
 def draw_comparison(differences: Sequence[Difference]) -> Figure:
@@ -66,7 +67,16 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
     if found[0].relative:
         axes.set_xlabel("Share of its own baseline")
     else:
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: described.text(value)))
+        _amounts(axes, described)
+
+
+def _amounts(axes: Axes, metric: Metric) -> None:
+    """An axis that does not go on to where the metric cannot be."""
+    least, most = metric.limits
+    low, high = axes.get_xlim()
+    margin = EDGE * (min(high, most) - max(low, least) or 1.0)
+    axes.set_xlim(max(low, least - margin), min(high, most + margin))
+    amount_axis(axes.xaxis, metric, TICKS)
 
 
 def _draw_ratios(axes: Axes, found: Sequence[Difference], ranks: dict[str, int]) -> None:

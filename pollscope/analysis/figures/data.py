@@ -88,9 +88,12 @@ class FigureData:
         away, share = self.rows["metric.interrupted_share"], self.rows[f"metric.{metric}"]
         if away.isna().all():
             return self.by_point(metric)
-        counted = share - away if metric in HOLDS_INTERRUPTIONS else share
-        found = by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
-        return self._noted(f"{metric} of the time in which the DUT ran", found)
+        name = f"{metric} of the time in which the DUT ran"
+        if name not in self._samples:
+            counted = share - away if metric in HOLDS_INTERRUPTIONS else share
+            found = by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
+            self._samples[name] = self._noted(name, found)
+        return self._samples[name]
 
     @property
     def interrupted(self) -> str:

@@ -3,9 +3,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure
@@ -18,6 +18,7 @@ from pollscope.analysis.figures.style import (
     HOLLOW,
     MUTED,
     PAPER,
+    STATED,
     WHISKER,
     WIDTH_INCH,
     absent_panel,
@@ -35,6 +36,9 @@ LEAST_FACTOR = 4.0
 BEHIND = 0.04
 # Nearer to the edge of the axes than this share, a line is not seen.
 SEEN = 0.02
+# So many times above what was measured, what a paper states would press that to the ground.
+FAR = 4
+ABOVE_STATED = 1.08
 LEGEND_CHARACTERS = 125  # of a line as wide as a page
 HANDLE_CHARACTERS = 8
 LEGEND_LINE_INCH = 0.16
@@ -52,6 +56,7 @@ def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
     said = [] if keeps_absent else _without_absent(figure)
     for axes in figure.axes:
         _hold(axes)
+    said += _stated(figure)
     said += _without_hidden_floor(figure)
     _legend(figure)
     return said
@@ -174,7 +179,11 @@ def _numbers(values: object) -> list[float]:
 
 def _heights(axes: Axes) -> list[float]:
     """Where values are drawn: of lines and marks that belong to data, and of bars."""
-    lines = [line for line in axes.lines if line.get_label() not in (WHISKER, FLOOR) and _in_data(axes, line)]
+    lines = [
+        line
+        for line in axes.lines
+        if line.get_label() not in (WHISKER, FLOOR) and not _words_stated(line) and _in_data(axes, line)
+    ]
     bars = [patch for bars in axes.containers for patch in bars if isinstance(patch, Rectangle)]
     ends = [end for bar in bars for end in (bar.get_y(), bar.get_y() + bar.get_height())]
     return [value for line in lines for value in _numbers(line.get_ydata())] + ends
@@ -183,6 +192,37 @@ def _heights(axes: Axes) -> list[float]:
 def _in_data(axes: Axes, line: Line2D) -> bool:
     """Whether a line stands for data; one across the whole axes does not."""
     return line.get_transform() == axes.transData
+
+
+def _words_stated(line: Line2D) -> str:
+    """The words of a mark that stands for what a paper states; empty for others."""
+    label = str(line.get_label())
+    return label.removeprefix(STATED) if label.startswith(STATED) else ""
+
+
+def _stated(figure: Figure) -> list[str]:
+    """Makes room for what papers state; what lies far beyond the axes is taken out and said."""
+    said = []
+    for axes in figure.axes:
+        for line in [line for line in axes.lines if _words_stated(line)]:
+            words, reached = _words_stated(line), _reaches(axes, line)
+            line.set_label(words)
+            if not reached:
+                line.remove()
+                said.append(f"{words} (beyond the axis).")
+    return list(dict.fromkeys(said))
+
+
+def _reaches(axes: Axes, line: Line2D) -> bool:
+    """Whether the axes reach a mark of a paper; they are made higher where that costs little."""
+    if not _in_data(axes, line):
+        low, high = axes.get_xlim()
+        return low <= _numbers(line.get_xdata())[0] <= high
+    height, measured = max(_numbers(line.get_ydata())), max(_heights(axes), default=math.inf)
+    if height > FAR * measured:
+        return False
+    axes.set_ylim(top=max(axes.get_ylim()[1], ABOVE_STATED * height))
+    return True
 
 
 def _without_hidden_floor(figure: Figure) -> list[str]:
@@ -203,7 +243,7 @@ def _without_hidden_floor(figure: Figure) -> list[str]:
 
 def _legend(figure: Figure) -> None:
     """One legend above all panels: each drawn thing that has a name, once, and the marks that any figure may have."""
-    named: dict[str, Artist | Container] = {}
+    named: dict[str, Any] = {}
     for axes in figure.axes:
         found = list(zip(*axes.get_legend_handles_labels(), strict=True))
         bars_first = sorted(found, key=lambda each: not isinstance(each[0], Container))
@@ -228,8 +268,8 @@ def _columns(characters: Sequence[int], width: float) -> int:
         width: of the figure, as a share of a page.
     """
     for columns in range(len(characters), 1, -1):
-        lines = math.ceil(len(characters) / columns)
-        widest = [max(characters[at : at + lines]) for at in range(0, len(characters), lines)]
+        # As matplotlib fills them: the first columns hold one more where it does not come out even.
+        widest = [max(column) for column in np.array_split(characters, columns)]
         if sum(widest) <= LEGEND_CHARACTERS * width:
             return columns
     return 1

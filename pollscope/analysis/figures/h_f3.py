@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
@@ -98,7 +99,7 @@ def draw_growth(data: FigureData) -> Figure:
     figure = new_figure(2.9)
     paper, robust = figure.subplots(1, 2)
     paper.set_title("Mean and 99th percentile")
-    _lines(paper, data, {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"}, 0)
+    _lines(paper, data, {"latency_sent_mean_ns": "mean latency", "latency_sent_p99_ns": "99th percentile"}, 0)
     robust.set_title("Median, beside the time of a sweep")
     _lines(robust, data, {"latency_sent_p50_ns": "median latency", "sweep_time_ns": "sweep over all queues"}, 2)
     return figure
@@ -153,7 +154,9 @@ def _time_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | No
     low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])
     high = max(histogram.percentile(99.9) for histogram in histograms)
     axes.set_xlim(0.9 * low * US_PER_NS, 1.1 * high * US_PER_NS)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("Latency from the departure (µs)")
 
 

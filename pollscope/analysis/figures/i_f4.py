@@ -9,11 +9,19 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import LINES, MARKERS, MUTED, absent_panel, interval_line, level_axis, new_figure
+from pollscope.analysis.figures.style import (
+    LINES,
+    MARKERS,
+    MUTED,
+    absent_panel,
+    amount_axis,
+    interval_line,
+    level_axis,
+    new_figure,
+)
 from pollscope.analysis.point_values import Level, PointValues, groups
 from pollscope.metrics.dictionary import metric_dictionary
 
@@ -146,8 +154,7 @@ def _panel(axes: Axes, data: FigureData, metric: str, factor: str, scale: float 
         interval_line(axes, x, [sample.estimate for _, sample in found], colour, marker, label)
     level_axis(axes, sorted({scale * level for found in lines.values() for level, _ in found}))
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(MOST_TICKS))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: known.text(value)))
+    amount_axis(axes.yaxis, known, MOST_TICKS)
 
 
 def _by_level(found: Sequence[PointValues], factor: str) -> list[tuple[float, PointValues]]:

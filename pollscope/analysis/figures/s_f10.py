@@ -10,15 +10,15 @@ from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_na
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
-    INK,
     LINES,
     MARKERS,
     MUTED,
-    PAPER,
     absent_panel,
     interval_line,
     log2_axis,
     new_figure,
+    stated_level,
+    stated_point,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues, by_point
@@ -35,12 +35,7 @@ def draw_single(data: FigureData) -> Figure:
     if throughput.lines:
         _reference(throughput, data, "FB", "traffic in all queues")
         value = stated("socc19", "S-F10a")["tx_pps_at_512"] / MILLION
-        throughput.set_ylim(top=max(throughput.get_ylim()[1], 1.25 * value))
-        throughput.plot(512, value, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, zorder=6)
-        words = f"{short_name('socc19')}: {value:g} at 512"
-        throughput.annotate(
-            words, (512, value), (-8, -2), textcoords="offset points", ha="right", fontsize=7.5, color=INK
-        )
+        stated_point(throughput, 512, value, f"{short_name('socc19')}: {value:g} Mpps at 512 queues")
     return figure
 
 
@@ -49,12 +44,8 @@ def draw_multi(data: FigureData) -> Figure:
     figure, throughput = _panels(data, "FB")
     if throughput.lines:
         least = stated("socc19", "S-F10b")["tx_pps_from_64_above"] / MILLION
-        throughput.plot([64, 512], [least, least], color=INK, lw=1.1, ls=(0, (3, 2)))
-        throughput.set_ylim(top=max(throughput.get_ylim()[1], 1.2 * least))
-        words = f"{short_name('socc19')}: above {least:g} from 64 to 512"
-        throughput.annotate(
-            words, (512, least), (0, 4), textcoords="offset points", ha="right", fontsize=7.5, color=INK
-        )
+        words = f"{short_name('socc19')}: above {least:g} Mpps from 64 to 512 queues"
+        stated_level(throughput, (64, 512), least, words)
     return figure
 
 

@@ -8,13 +8,20 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import INK, LINES, MARKERS, absent_panel, interval_line, log2_axis, new_figure
+from pollscope.analysis.figures.style import (
+    LINES,
+    MARKERS,
+    absent_panel,
+    interval_line,
+    log2_axis,
+    new_figure,
+    stated_level,
+)
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 
 MILLION, GIGA, PERCENT = 1e6, 1e9, 100
-# So many times above what was measured, a line would press that to the ground.
-FAR = 4
+MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
 
 # What is drawn: metric, workload, feed, name. The sender of the receiving core is the generator, on a core of its own.
 Line = tuple[str, str, str, str]
@@ -22,7 +29,7 @@ SENDS, FULL, FED, BROUGHT = (
     "a core that only sends, to nobody",
     "a core that only receives, rings always full",
     "a core that only receives, from one sending core",
-    "sent to it by that core",
+    "what that sending core sent",
 )
 # Names in the order of their colours.
 NAMES = (SENDS, FULL, FED, BROUGHT)
@@ -66,7 +73,8 @@ def _lines(axes: Axes, data: FigureData, lines: Sequence[Line], scale: float, la
         absent_panel(axes, data.absence(lines[0][0]), 24)
         return
     log2_axis(axes, sorted(sizes))
-    axes.tick_params(axis="x", labelrotation=45)
+    if len(sizes) > MOST_UPRIGHT:
+        axes.tick_params(axis="x", labelrotation=45)
     axes.set_xlabel("Packet size (B)")
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
@@ -86,13 +94,7 @@ def _line_rate(axes: Axes) -> None:
     if not axes.lines:
         return
     rate = stated("socc19", "S-F12")["line_rate_bps"] / GIGA
-    name, top = f"{short_name('socc19')}: below {rate:g}", axes.get_ylim()[1]
-    if rate > FAR * top:
-        axes.set_ylim(top=1.15 * top)
-        axes.text(0.03, 0.93, f"{name} (beyond this axis)", transform=axes.transAxes, fontsize=7, color=INK)
-        return
-    axes.axhline(rate, color=INK, lw=1.1, ls=(0, (3, 2)), label=name)
-    axes.set_ylim(top=max(top, 1.15 * rate))
+    stated_level(axes, axes.get_xlim(), rate, f"{short_name('socc19')}: below {rate:g} Gb/s")
 
 
 FIGURE = PaperFigure(

@@ -82,9 +82,8 @@ def _plateau(axes: Axes) -> None:
     low, high = axes.get_xlim()
     if high < last:
         return
-    axes.axvspan(first, last, color=GRID, alpha=0.6, zorder=0)
-    words = f"{short_name('socc19')}: plateau, {first} to {last}"
-    axes.annotate(words, (first, 0.02), xycoords=("data", "axes fraction"), fontsize=7, color=MUTED)
+    words = f"{short_name('socc19')}: plateau from {first} to {last} cores"
+    axes.axvspan(first, last, color=GRID, alpha=0.6, zorder=0, label=words)
     axes.set_xlim(low, high)
 
 

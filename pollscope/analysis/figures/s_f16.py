@@ -20,6 +20,7 @@ from pollscope.analysis.figures.style import (
     level_axis,
     log_y_axis,
     new_figure,
+    stated_at,
     whisker,
 )
 from pollscope.analysis.papers import stated
@@ -47,7 +48,7 @@ def draw_cores(data: FigureData) -> Figure:
         rate.set_title(f"Maximum: {feed}" if feed else "Maximum throughput")
         _over_cores(rate, sent, 1 / MILLION, "Forwarded (Mpps)")
         peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
-        _stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak}")
+        stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak} cores")
         full.set_title("Dropped before a full ring")
         dropped = by_feed([each for each in data.by_point("ring_full_share") if "cores" in each.levels]).get(feed, [])
         if dropped:
@@ -86,7 +87,7 @@ def draw_latency(data: FigureData) -> Figure:
         _over_load(axes, data, metric, title)
     if figure.axes[0].lines and data.row == "S-F17a":
         limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
-        _stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {limit:g}")
+        stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {limit:g} Mpps")
     return figure
 
 
@@ -169,19 +170,6 @@ def _draw_lines(axes: Axes, lines: dict[str, list[PointValues]], factor: str, sc
         interval_line(
             axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], NAMES[name]
         )
-
-
-def _stated_at(axes: Axes, x: float, words: str) -> None:
-    """A line across the axes where the text places something; where the run does not reach it, the words alone."""
-    low, high = axes.get_xlim()
-    if low <= x <= high:
-        axes.axvline(x, color=INK, lw=0.9, ls=(0, (3, 2)), zorder=1)
-        # Towards the wider side, so that the words stay inside.
-        side, offset = ("left", 4) if x < (low + high) / 2 else ("right", -4)
-        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": side}
-        axes.annotate(words, (x, 0.03), (offset, 0), **place, fontsize=7, color=INK)
-        return
-    axes.annotate(f"{words} (beyond this axis)", (0.03, 0.03), xycoords="axes fraction", fontsize=7, color=INK)
 
 
 S_F16 = PaperFigure(

@@ -34,7 +34,7 @@ OTHER_DEFINITIONS = {
     "tax_share_testpmd": ("tax as testpmd counts", "v", 0.22),
 }
 BAR_WIDTH = 0.78
-LEAST_PERCENT = 0.1
+LEAST_PERCENT = 0.5  # lower than this, a part of a bar is thinner than its edge
 
 
 def draw(data: FigureData) -> Figure:

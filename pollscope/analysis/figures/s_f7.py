@@ -14,7 +14,7 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate
 
-PLACES = {"smt-sibling": "SMT sibling", "same-llc": "core behind the same LLC", "other-core": "another core"}
+PLACES = {"smt-sibling": "the SMT sibling", "same-llc": "a core behind the same LLC", "other-core": "another core"}
 PLACE_WIDTH = 0.34
 CORUNNER_METRICS = {"corunner_ipc": "IPC", "corunner_rate_running_hz": "Rate"}
 # Feed of a router at full load -> its name below a bar; runs of before had one and did not name it.

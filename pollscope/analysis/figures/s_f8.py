@@ -9,16 +9,15 @@ from matplotlib.figure import Figure
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
-    INK,
     LINES,
     MARKERS,
-    MUTED,
-    PAPER,
     absent_panel,
     interval_line,
     log2_axis,
     log_y_axis,
     new_figure,
+    stated_at,
+    stated_point,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
@@ -96,16 +95,7 @@ def _relative(axes: Axes, data: FigureData) -> None:
     axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
     axes.set_ylabel("Poll rate / rate at 1 queue")
     value = stated("socc19", "S-F8")["poll_rate_ratio_512_to_1"]
-    axes.plot(512, value, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, zorder=6)
-    axes.annotate(
-        f"{short_name('socc19')}: {value:g} at 512",
-        (512, value),
-        xytext=(-7, -13),
-        textcoords="offset points",
-        ha="right",
-        fontsize=7.5,
-        color=INK,
-    )
+    stated_point(axes, 512, value, f"{short_name('socc19')}: {value:g} of the poll rate at 512 queues")
 
 
 def _one(sample: PointValues) -> Estimate:
@@ -142,24 +132,9 @@ def _mark_llc(axes: Axes, data: FigureData) -> None:
     if not data.by_point("llc_loads_per_s"):
         return
     levels = stated("socc19", "S-F8")
-    marks = {
-        "loads rise": levels["llc_loads_rise_above_queues"],
-        "every head misses": levels["every_head_misses_above_queues"],
-    }
-    for text, queues in marks.items():
-        axes.axvline(queues, color=MUTED, lw=0.8, ls=(0, (3, 3)))
-        axes.annotate(
-            f"{short_name('socc19')}: {text}",
-            (queues, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(-3, -3),
-            textcoords="offset points",
-            rotation=90,
-            ha="right",
-            va="top",
-            fontsize=7,
-            color=MUTED,
-        )
+    rise, miss = levels["llc_loads_rise_above_queues"], levels["every_head_misses_above_queues"]
+    stated_at(axes, rise, f"{short_name('socc19')}: LLC loads rise above {rise:g} queues")
+    stated_at(axes, miss, f"{short_name('socc19')}: every head misses above {miss:g} queues", ":")
 
 
 FIGURE = PaperFigure(

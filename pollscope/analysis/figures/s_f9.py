@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
-    INK,
     LINES,
     MARKERS,
     absent_panel,
@@ -17,6 +16,7 @@ from pollscope.analysis.figures.style import (
     interval_line,
     log2_axis,
     new_figure,
+    stated_point,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
@@ -92,15 +92,11 @@ def _queue_axis(axes: Axes, shapes: dict[str, list[PointValues]]) -> None:
 
 
 def _stated(axes: Axes) -> None:
-    """What the text states for 512 queues is a lower end, so it is an arrow that points up."""
+    """What the text states for 512 queues is a lower end."""
     if not axes.lines:
         return
     least = stated("socc19", "S-F9")["latency_ratio_512_to_1_above"]
-    axes.set_ylim(top=max(axes.get_ylim()[1], 1.35 * least))
-    arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1.1}
-    axes.annotate("", (512, 1.25 * least), (512, least), arrowprops=arrow)
-    words = f"{short_name('socc19')}: more than {least:g} at 512"
-    axes.annotate(words, (512, least), (-6, 0), textcoords="offset points", ha="right", fontsize=7.5, color=INK)
+    stated_point(axes, 512, least, f"{short_name('socc19')}: more than {least:g} times at 512 queues")
 
 
 FIGURE = PaperFigure(

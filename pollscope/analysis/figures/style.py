@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One look for all figures: sizes, colours, axes, captions, and panels that say why they are empty."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,15 +9,17 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullLocator
 
+from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
 
 WIDTH_INCH = 7.2  # two columns of a printed page
 COLUMN_INCH = 3.5  # one of them
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
-CAPTION_CHARACTERS = 150
+CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
 # An axis that spans less than this factor has ticks between its powers of ten, too.
@@ -24,12 +27,12 @@ FEW_DECADES = 100
 
 # Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
 INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
-# Blue for useful work and orange for tax: told apart with every kind of colour blindness, and by lightness in grey.
+# Blue for useful work and orange for tax, told apart with every kind of colour blindness; neighbours differ in grey.
 PARTS = {
     "empty_poll_share": ("Empty polls", "#e07b2c"),
     "loop_share": ("Loop", "#f2b27c"),
-    "instrumentation_share": ("Instrumentation", "#b9bfc6"),
-    "transmit_share": ("Sending", "#9cc4e4"),
+    "instrumentation_share": ("Instrumentation", "#6f767e"),
+    "transmit_share": ("Sending", "#b5d3ea"),
     "process_share": ("Processing", "#4b8cc4"),
     "receive_share": ("Receiving", "#1f5a91"),
     "wire_share": ("Wire (virtual NIC)", "#dfe6c9"),
@@ -47,6 +50,7 @@ HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
 FLOOR = "path alone: one crossing, no DUT (median)"
 ABSENT = "absent: "  # of axes: the reason
+STATED = "stated: "  # what a paper states beside the data; the words behind it are for the legend
 
 # Any: matplotlib types the keys one by one.
 SETTINGS: Any = {
@@ -148,6 +152,43 @@ def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
     draw(floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label=FLOOR)
 
 
+def stated_point(axes: Axes, x: float, y: float, words: str) -> None:
+    """A star where a paper's text places something; finish.py sees to it that it does not press the data down."""
+    axes.plot(x, y, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, ls="", zorder=6, label=STATED + words)
+
+
+def stated_level(axes: Axes, x: Sequence[float], y: float, words: str) -> None:
+    """A level that a paper's text names for this range of x."""
+    axes.plot([x[0], x[-1]], [y, y], color=INK, lw=1.1, ls=(0, (3, 2)), zorder=2, label=STATED + words)
+
+
+def stated_at(axes: Axes, x: float, words: str, dashes: Any = (0, (3, 2))) -> None:
+    """A line across the axes where a paper's text places something; beyond the axes, it is a sentence below."""
+    limits = axes.get_xlim()
+    axes.axvline(x, color=INK, lw=0.9, ls=dashes, zorder=1, label=STATED + words)
+    axes.set_xlim(limits)
+
+
+class AmountTicks(Formatter):
+    """Ticks with the metric's unit, all with the prefix of the largest."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def __call__(self, value: float, pos: int | None = None) -> str:
+        return self._metric.text(value)
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        largest = max((abs(float(value)) for value in values), default=0.0)
+        return [self._metric.text(float(value), largest) for value in values]
+
+
+def amount_axis(axis: Axis, metric: Metric, most_ticks: int) -> None:
+    """A linear axis of a metric."""
+    axis.set_major_locator(MaxNLocator(most_ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(AmountTicks(metric))
+
+
 def log_y_axis(axes: Axes) -> None:
     """A logarithmic axis whose ticks are plain numbers, also where it spans less than a decade."""
     axes.set_yscale("log")
@@ -183,7 +224,10 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
 def caption(figure: Figure, text: str) -> None:
     """Text below the figure, wrapped to its width; a file is cropped to what is drawn, so it grows by the text."""
     characters = round(CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
-    wrapped = "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, characters))
+    # A number and its unit stay on one line: textwrap does not break at a no-break space.
+    whole = re.sub(r"(?<=\d) (?=[%\w])|(?<=\bRun) ", "\N{NO-BREAK SPACE}", text)
+    wrapped = "\n".join(line for part in whole.split("\n") for line in textwrap.wrap(part, characters))
+    wrapped = wrapped.replace("\N{NO-BREAK SPACE}", " ")
     figure.text(0.012, -0.01, wrapped, ha="left", va="top", fontsize=7, color=MUTED, linespacing=1.45)
 
 

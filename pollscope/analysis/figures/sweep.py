@@ -17,12 +17,13 @@ from pollscope.analysis.figures.style import (
     LINES,
     MARKERS,
     MUTED,
+    AmountTicks,
     absent_panel,
     interval_line,
     log_y_axis,
     new_figure,
 )
-from pollscope.analysis.figures.sweep_lines import Line, default_show, factor_word, lines_of, title_of
+from pollscope.analysis.figures.sweep_lines import Line, base_words, default_show, factor_word, lines_of, title_of
 from pollscope.analysis.point_values import Level, factors, level_rank, level_text, measured
 from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import Metric, metric_dictionary
@@ -134,7 +135,7 @@ def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
 
 
 def _panel(axes: Axes, show: Show, metric: Metric, lines: Sequence[Line], names: Sequence[str], narrow: bool) -> None:
-    axes.set_title(metric.title if show.ratio_to is None else f"{metric.title}, relative to {show.ratio_to}")
+    axes.set_title(metric.title if show.ratio_to is None else f"{metric.title}, relative to {base_words(show)}")
     if not lines:
         return
     levels = sorted({level for line in lines for level in line.x}, key=level_rank)
@@ -172,9 +173,11 @@ def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
     if "y" in show.log:
         log_y_axis(axes)
     else:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        # Room below the ends of intervals is none where nothing can be.
+        may_be_negative = metric.signed and show.ratio_to is None
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if may_be_negative else 0.0)
     if show.ratio_to is not None:
         axes.axhline(1, color=MUTED, lw=0.8, zorder=1)
         axes.set_ylabel("Ratio")
     else:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: metric.text(value)))
+        axes.yaxis.set_major_formatter(AmountTicks(metric))

@@ -94,13 +94,13 @@ def _few(data: pd.DataFrame, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _in_order_of_spec(run: RunFolder, names: Sequence[str]) -> list[str]:
-    """The factors in the order in which the spec's author wrote them; of zipped ones the first stands for all."""
+    """The factors in the order of the spec, pairs last; of zipped ones the first stands for all."""
     try:
         written = list(YAML(typ="safe").load(str(run.meta.get("spec_text", "")))["factors"])
     except (YAMLError, TypeError, KeyError):
         written = []
     zipped = {name for group in _zips(run) for name in group[1:]}
-    ranked = sorted(names, key=lambda name: written.index(name) if name in written else len(written))
+    ranked = sorted(names, key=lambda name: (name == PAIR, written.index(name) if name in written else len(written)))
     return [name for name in ranked if name not in zipped]
 
 
@@ -249,8 +249,16 @@ def title_of(show: Show) -> str:
     titles = [first, *(title if title[1:2].isupper() else title[0].lower() + title[1:] for title in others)]
     by = f", by {' and '.join(map(factor_word, show.by))}" if show.by else ""
     at = f", at {levels_text(show.at)}" if show.at else ""
-    ratio = f", relative to {show.ratio_to}" if show.ratio_to is not None else ""
+    ratio = f", relative to {base_words(show)}" if show.ratio_to is not None else ""
     return show.title or f"{' and '.join(titles)} against {factor_word(show.x)}{by}{at}{ratio}"
+
+
+def base_words(show: Show) -> str:
+    """What everything is divided by, in words: a level alone is one of the x axis unless lines have levels, too."""
+    word = str(show.ratio_to)
+    if "=" in word or show.by:
+        return word.replace("=", " ")
+    return f"{factor_word(show.x)} {word}"
 
 
 def factor_word(factor: str) -> str:

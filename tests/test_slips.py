@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sixty slips of a user, and the one line that each gets: what, where, what to do.
+
+What needs a host to go wrong is elsewhere: a full disk (test_disk_full), Ctrl-C at any moment (test_run_faults), two
+runs at once (test_two_at_once), huge pages that are not there (test_setup_hugepages).
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import pollscope
+
+RECORDED = Path(__file__).parents[1] / "data" / "runs" / "s-f5-polling-tax"
+OWN = "format: 1\nname: own\ntitle: t\nparameters: {load_pps: 2 Mpps}\nfactors: {burst: [1, 2]}\n"
+CLAIM = "claims: [{id: a, statement: s, metric: rx_pps, predicate: {kind: within, low: 1}}]\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place of work with a spec, a run, and runs that are damaged or of another version."""
+    place = tmp_path_factory.mktemp("slips")
+    (place / "own.yaml").write_text(OWN)
+    run = place / "results" / "s-f5-polling-tax" / "one"
+    for target in (run, place / "future", place / "cut", place / "torn"):
+        shutil.copytree(RECORDED, target)
+    facts = (run / "run.json").read_text()
+    (place / "future" / "run.json").write_text(facts.replace('"format": 1', '"format": 99', 1))
+    (place / "cut" / "run.json").write_text(facts[:500])
+    trials = (run / "trials.jsonl").read_text().splitlines(keepends=True)
+    (place / "torn" / "trials.jsonl").write_text(trials[0][:100] + "\n" + "".join(trials[1:]))
+    (place / "empty").mkdir()
+    return place
+
+
+def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
+    done = pollscope(*command, cwd=folder)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith("pollscope: ")
+    assert done.stderr.count("\n") == 1, "one line"
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr and "pydantic" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("rnu S-F5", "No such command 'rnu'. Did you mean 'run'?"),
+        ("run", "give specs to run, or --resume RUN (pollscope run --help)"),
+        ("run S-F5 --resume latest", "--resume: a run goes on by itself, without specs"),
+        ("run --resume nothing", "nothing: there is no such run (give the folder"),
+        ("run --resume future", "future/run.json: has format 99; this pollscope reads format 1 (read it with"),
+        ("run own.yml", "own.yml: there is no such spec (did you mean own.yaml?)"),
+        ("run bursts.yaml", "bursts.yaml: there is no such spec (`pollscope new bursts` writes one)"),
+        ("run S-F55", "is neither a file, a folder, nor a row or name of a spec (did you mean S-F5"),
+        ("run own.yaml --testbed pair.example", "(it names loopback; add the kind, or use such a testbed)"),
+        ("run own.yaml --testbed own.yaml", "own.yaml: is no testbed's file: it has no 'kind' (allowed: loopback"),
+        ("run own.yaml --out", "Option '--out' requires an argument (pollscope run --help)"),
+        ("new Bursts", "'Bursts': is no name of a spec (lower case, digits and dashes"),
+        ("new own", "own.yaml: is already there"),
+        ("new a b", "Got unexpected extra argument(s) (b)"),
+        ("validate", "Missing argument 'SPEC...' (pollscope validate --help)"),
+        ("validate empty", "empty: the folder holds no spec (*.yaml) (`pollscope new NAME` writes one)"),
+        ("plan S-F5 --quik", "No such option: --quik (Possible options: --quick)"),
+        ("plan S-F5 --testbed loopbak", "loopbak: there is no such testbed (known: loopback"),
+        (
+            "plan S-F5 --set queues=3",
+            "queues: is no key by itself; parameters.queues fixes it, factors.queues sweeps it",
+        ),
+        ("plan S-F5 --set factors.queues", "is not KEY=VALUE (for instance --set trial.window='200 ms')"),
+        ("plan S-F5 --set factors.queues=[1,", "the value is not valid YAML"),
+        ("plan S-F5 --set factors.queues=abc", "factors.queues: the levels are a list [1, 2, 4] or a range"),
+        ("plan S-F5 --set factors.queues=[4096]", "factors.queues.0: must be at most 1024, not 4096"),
+        ("plan S-F5 --set parameters.frame=64", "parameters.frame: '64' has no unit; allowed: B"),
+        ("report latst", "latst: there is no such run (did you mean latest?"),
+        ("report empty", "empty: holds no run folder (measure with `pollscope run`)"),
+        ("report cut", "cut/run.json: is not JSON"),
+        ("report torn", "torn/trials.jsonl: line 1: is not JSON, so the run folder is damaged"),
+        ("report results/s-f5-polling-tax/one/run.json", "is a file of a run folder, not the folder (give results/"),
+        ("report latest --out x.docx", "the report is one HTML page (name a file that ends in .html"),
+        ("figures latest --x queue", "'queue' is no factor of this run (its factors: queues, load_of_max)"),
+        ("figures latest --y tax", "no metric is called 'tax' (known: tax_share"),
+        ("figures latest --at queues=9", "queues has no level '9' (its levels: 1, 8)"),
+        ("figures latest --paper socc20", "there is no paper 'socc20' (one of: corec"),
+        ("figures latest --out x.gif", "figures are not written as GIF (one of: svg, pdf, png)"),
+        ("figures latest --width colum", "'colum' is not one of 'column', 'page' (pollscope figures --help)"),
+        ("claims results/S-F8", "results/S-F8: there is no such run"),
+        ("compare latest", "give two run folders, or one run folder with --by FACTOR"),
+        ("compare latest latest", "is both sides (give two runs, or --by FACTOR to compare levels inside one)"),
+        ("compare latest --by queue", "'queue' is no factor of this run (its factors: queues, load_of_max)"),
+        ("compare latest --by queues --fail-if rx_pps", "is no condition (METRIC < NUMBER %"),
+        ("knob get gouvernor", "there is no knob 'gouvernor' (did you mean governor? knobs: ddio"),
+        ("knob set governor", "Missing argument 'VALUE' (pollscope knob --help)"),
+        ("collect perff", "no collector 'perff' (did you mean perf? one of:"),
+        ("collect kernel-load --seconds five", "Invalid value for '--seconds'"),
+        ("collect kernel-load --seconds 1 --out x", "unknown ending '' (use one of .csv, .jsonl, .parquet)"),
+        ("testbed upp loopback", "No such command 'upp'"),
+        ("doctor --jason", "No such option: --jason (Possible options: --json)"),
+    ],
+)
+def test_a_slip_on_the_command_line(folder: Path, command: str, words: str) -> None:
+    one_line(folder, command.split(), 2, words)
+
+
+def test_a_spec_that_no_point_is_left_of(folder: Path) -> None:
+    one_line(folder, ["plan", "own.yaml", "--set", "factors.cores=[64]"], 3, "no point is left: 64 polling lcores need")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (OWN.replace("format: 1", "format: 2"), "yaml:1: format: 2 is not allowed; allowed: 1"),
+        (OWN.replace("name: own", "name: My Spec"), "yaml:2: name: 'My Spec' is not a name of lower case"),
+        (OWN.replace("title: t", "title:"), "yaml:3: title: nothing is given here; write a value"),
+        (OWN.replace(" {load_pps: 2 Mpps}", ""), "yaml:4: parameters: nothing is given here"),
+        (OWN.replace("2 Mpps", "2 Mbps"), "'Mbps' is not a unit of a packet rate; allowed: pps, kpps, Mpps"),
+        (OWN.replace("factors", "factor"), "yaml:5: factor: unknown key; did you mean 'factors'?"),
+        (OWN.replace("burst", "brust"), "yaml:5: factors.brust: unknown key; did you mean 'burst'?"),
+        (OWN.replace("[1, 2]", "[]"), "factors.burst: a factor needs at least one level"),
+        (OWN.replace("[1, 2]", "[1, 1]"), "factors.burst: the level 1 is there twice"),
+        (OWN.replace("[1, 2]", "[0]"), "factors.burst.0: must be at least 1, not 0"),
+        (OWN.replace("factors", "\tfactors"), "a line is indented with a tab; use spaces"),
+        (OWN + "factors: {queues: [1]}\n", "yaml:6: not valid YAML: the key 'factors' is there twice"),
+        (OWN + "row: s-f5\n", "yaml:6: row: 's-f5' is not a row as S-F5 or H-F3a"),
+        (OWN + "paper: socc\n", "paper: 'socc' is not allowed; did you mean 'socc19'?"),
+        (OWN + "trial: {window: 1}\n", "trial.window: '1' has no unit; allowed: ns, us, ms, s, min"),
+        (OWN + "trial: {window: 1 s, warm_up: 1 s}\n", "trial.warm_up: unknown key; did you mean 'warmup'?"),
+        (OWN + "repeats: 0\n", "repeats: 0 is not a mapping of keys to values"),
+        (OWN + "testbeds: [loop]\n", "testbeds.0: 'loop' is not allowed; did you mean 'loopback'?"),
+        (OWN + "collectors: [perff]\n", "there is no collector 'perff'; did you mean 'perf'?"),
+        (OWN + "knobs: {govenor: performance}\n", "knobs.govenor: there is no knob 'govenor' (did you mean governor?"),
+        (OWN + "show: [{x: burst}]\n", "yaml:6: show.0: the key 'y' is missing"),
+        (OWN + "zip: [[burst, queues]]\n", "zip.0: 'queues' is not a factor of this spec; allowed: burst"),
+        (OWN + CLAIM.replace("rx_pps", "rx_ps"), "claims.0.metric: 'rx_ps' is not a metric; did you mean rx_pps"),
+        (OWN + CLAIM.replace("within", "rises"), "there is no kind 'rises'; did you mean 'rise_share'?"),
+        ("", "yaml:1: a spec is a mapping of keys to values (see docs/spec.md)"),
+    ],
+)
+def test_a_slip_in_a_spec(folder: Path, text: str, words: str) -> None:
+    (folder / "slip.yaml").write_text(text)
+    one_line(folder, ["validate", "slip.yaml"], 2, words)
