@@ -38,6 +38,23 @@ def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("places", [64, 512, 4096])
+def test_while_one_core_stalls_the_other_goes_on_for_a_full_ring(build_dir: Path, places: int) -> None:
+    """Stalled after its claim until the other finds nothing any more: by then the ring is claimed, all and no more."""
+    done = run(build_dir / "corec-stall", places, 0, "stuck", 1_000_000, 300_000_000)
+    assert done.returncode == 0, done.stderr
+    *_, stalls, _, least, most = map(int, done.stdout.split())
+    assert stalls > 0
+    assert least == most == places
+
+
+@pytest.mark.parametrize("arguments", [(), (5, 1, 1, 1, 1), (8, 1, "long", 1, 1), (8, -1, 1, 1, 1), (8, 1, 1, 0, 1)])
+def test_a_stall_that_makes_no_sense_is_refused(build_dir: Path, arguments: tuple[object, ...]) -> None:
+    done = run(build_dir / "corec-stall", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: corec-stall")
+
+
 @pytest.mark.parametrize(
     ("variant", "places", "found"),
     [

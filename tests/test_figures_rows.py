@@ -60,6 +60,29 @@ def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("row", "workload", "label", "stated"),
+    [
+        ("C-T2", "l3fwd-lpm", "Forwarded", "16.43 Mpps with DPDK, 17.68, 26.4, 35.35, 37.66 with 1 to 4 cores"),
+        ("C-T3", "ipsec", "Processed", "5.04 Mpps with DPDK, 5.07, 8.18, 10.9, 15.3 with 1 to 4 cores"),
+    ],
+)
+def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
+    tmp_path: Path, row: str, workload: str, label: str, stated: str
+) -> None:
+    trials = []
+    for organisation, cores in (("scale-out", 1), ("corec", 1), ("corec", 2)):
+        point = f"cores={cores},organisation={organisation}"
+        for repeat in range(3):
+            levels = {"cores": cores, "organisation": organisation}
+            record = synthetic.trial(f"{point}:{repeat}", point, repeat, levels, pps=cores * 1e6 + repeat)
+            record["config"]["dut"]["workload"] = workload
+            trials.append(record)
+    text = words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
+    for word in (f"{label} (Mpps)", "standard path, one core", "corec", stated):
+        assert word in text
+
+
+@pytest.mark.parametrize(
     ("row", "shapes", "value"),
     [
         ("S-F10a", ("SQ", "FB"), "SoCC'19: 1.6 Mpps at 512 queues"),

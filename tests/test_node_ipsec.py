@@ -162,7 +162,12 @@ def test_every_packet_is_accounted_for(node: Node, mode: str, transform: str) ->
 def test_cores_that_share_a_queue_encrypt_side_by_side(node: Node, organisation: str) -> None:
     lcores = [DUT_LCORE, SECOND_DUT_LCORE]
     for transform in TRANSFORMS:
-        dut = {"lcores": lcores, "workload": "ipsec", "transform": transform, "organisation": organisation}
+        dut: dict[str, Any] = {
+            "lcores": lcores,
+            "workload": "ipsec",
+            "transform": transform,
+            "organisation": organisation,
+        }
         node.get("configure", **configuration(**dut))
         result = node.trial(window_s=0.2, rate={"pps": 20_000})
         sums: Counter[str] = Counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""C-T2 and C-F7: what cores at one receive queue forward together, and in what order (COREC table 2, figure 7)."""
+"""C-T2, C-T3, C-F7: what cores at one receive queue do together, and in what order (COREC tables 2 and 3, figure 7)."""
 
 from collections.abc import Sequence
 
@@ -21,21 +21,31 @@ NAMES = {
 MILLION = 1e6
 
 
-def draw_cores(data: FigureData) -> Figure:
-    """C-T2: forwarded packets over cores, and what part of the claims was lost, by organisation."""
+def draw_forwarded(data: FigureData) -> Figure:
+    """C-T2: forwarded packets over cores."""
+    return _draw_cores(data, "C-T2", "tx_pps", "Forwarded (Mpps)")
+
+
+def draw_processed(data: FigureData) -> Figure:
+    """C-T3: packets over cores that were forwarded, encrypted or dropped."""
+    return _draw_cores(data, "C-T3", "moved_pps", "Processed (Mpps)")
+
+
+def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
+    """Packets over cores, and what part of the claims was lost, by organisation."""
     figure = new_figure(3.1)
-    for axes, (title, metric, scale, label) in zip(
+    for axes, (title, shown, scale, name) in zip(
         figure.subplots(1, 2),
         (
-            ("Maximum throughput", "tx_pps", 1 / MILLION, "Forwarded (Mpps)"),
+            ("Maximum throughput", metric, 1 / MILLION, label),
             ("Lost claims", "claim_lost_fraction", 100.0, "Claims lost to another core (%)"),
         ),
         strict=True,
     ):
         axes.set_title(title)
-        _over_cores(axes, data, metric, scale, label)
-    if data.by_point("tx_pps"):
-        paper = stated("corec", "C-T2")["same_numa"]
+        _over_cores(axes, data, shown, scale, name)
+    if data.by_point(metric):
+        paper = stated("corec", row)["same_numa"]
         *rates, last = (f"{pps / MILLION:g}" for pps in paper["corec_pps"])
         with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
         words = f"{short_name('corec')}: {paper['dpdk_pps'] / MILLION:g} Mpps with DPDK, {with_corec}"
@@ -91,5 +101,6 @@ def _over_load(axes: Axes, members: Sequence[PointValues], rank: int, name: str)
         interval_line(axes, x, [each.estimate.scaled(100.0) for each in members], LINES[rank], MARKERS[rank], name)
 
 
-C_T2 = PaperFigure("C-T2", "corec", "Maximum throughput of cores that share one receive queue", draw_cores)
+C_T2 = PaperFigure("C-T2", "corec", "Maximum throughput of cores that share one receive queue", draw_forwarded)
+C_T3 = PaperFigure("C-T3", "corec", "Maximum throughput of cores at one receive queue, with IPsec", draw_processed)
 C_F7 = PaperFigure("C-F7", "corec", "Reordered packets of cores that share one receive queue", draw_reordering)
