@@ -31,7 +31,7 @@ def test_the_multiplication_is_drawn_relative_to_an_idle_neighbour(tmp_path: Pat
     ]
     text = words(svg_of(run_of(tmp_path / "run", "S-F7a", trials), "S-F7a", tmp_path / "out"))
     assert text.count("0.80") == 2 and text.count("0.90") == 1
-    for word in ("on another core", "SoCC'19, on the SMT sibling", "full queues", "absent, because"):
+    for word in ("on another core", "SoCC'19, on the SMT sibling", "full queues", "Absent, so not drawn: IPC, because"):
         assert word in text
 
 

@@ -124,10 +124,10 @@ def test_single_core_rates_are_drawn_by_size(tmp_path: Path) -> None:
     assert "absent" not in text
 
 
-def test_without_a_receiving_core_its_panel_says_why(tmp_path: Path) -> None:
+def test_without_a_receiving_core_the_caption_says_why(tmp_path: Path) -> None:
     trials = [record for record in sized_trials() if record["factors"]["workload"] == "tx"]
     text = words(svg_of(run_of(tmp_path / "run", "S-F12", trials), "S-F12", tmp_path / "out"))
-    assert "absent, because" in text
+    assert "Absent, so not drawn: Dropped at the RX port, because" in text
 
 
 def test_points_that_the_generator_limits_are_marked(tmp_path: Path) -> None:
