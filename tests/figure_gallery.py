@@ -48,6 +48,7 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F17b": {**ORGANISED, "load_pps": [1e6, 1e7, 2e7]},
     "S-F18": {**ORGANISED, "placement": ["separate", "smt-pairs"]},
     "C-T2": {"cores": [1, 2, 4], "organisation": ["corec", "locked", "trylock"]},
+    "C-T3": {"cores": [1, 2, 4], "organisation": ["corec", "locked", "trylock"]},
     "C-F7": {"cores": [2, 4], "frame": [64, 512], "load_pps": [1e6, 5e6, 1e7]},
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
     "H-F3b": {"queues": [1, 250, 500, 1000]},
