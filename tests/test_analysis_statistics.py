@@ -52,6 +52,11 @@ def test_a_plainly_skewed_sample_is_bootstrapped() -> None:
     assert found.high - found.value > found.value - found.low, "the interval leans to the long tail"
 
 
+def test_values_that_differ_by_rounding_are_equal() -> None:
+    found = mean_estimate([12e-9] * 10 + [12e-9 * (1 + 2**-52)])
+    assert (found.method, found.low, found.high) == ("all equal", found.value, found.value)
+
+
 def test_median_interval_covers_the_truth_whatever_the_distribution() -> None:
     rng = np.random.default_rng(3)
     assert _coverage(median_estimate, lambda: list(rng.lognormal(0, 2, 11)), 1.0) > 0.94

@@ -208,4 +208,4 @@ def test_what_holds_no_run_or_another_format_is_refused(cwd: Path) -> None:
     (cwd / "results" / "copy" / "of" / "run.json").write_text('{"format": 2}')
     assert "results/copy/of/run.json: has format 2; this pollscope reads format 1" in refused(one, cwd)
     (cwd / "results" / "copy" / "of" / "run.json").write_text("{")
-    assert "results/copy/of/run.json: cannot be read" in refused(one, cwd)
+    assert "results/copy/of/run.json: is not JSON" in refused(one, cwd)

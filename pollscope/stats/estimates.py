@@ -27,6 +27,8 @@ NORMALITY_MIN_N = 10
 NORMALITY_P = 0.01
 BOOTSTRAP_RESAMPLES = 5000
 BOOTSTRAP_SEED = 1
+# Values that differ by less than this share are equal but for rounding: a bootstrap of them divides 0 by 0.
+ROUNDING = 16 * float(np.finfo(float).eps)
 # Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
 # (simulated in tests/test_analysis_statistics.py).
 BIMODAL_SEPARATION = 7.5
@@ -90,7 +92,7 @@ def mean_estimate(
     mean, n = float(sample.mean()), len(sample)
     if n == 1:
         return Estimate(mean, -math.inf, math.inf, 1, "one value")
-    if np.ptp(sample) == 0:
+    if np.ptp(sample) <= ROUNDING * abs(mean):
         return Estimate(mean, mean, mean, n, "all equal")
     if n >= NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < NORMALITY_P:
         return _bootstrap_mean(sample, confidence)
