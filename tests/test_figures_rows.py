@@ -62,8 +62,8 @@ def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("row", "workload", "label", "stated"),
     [
-        ("C-T2", "l3fwd-lpm", "Forwarded", "16.43 Mpps with DPDK, 17.68, 26.4, 35.35, 37.66 with 1 to 4 cores"),
-        ("C-T3", "ipsec", "Processed", "5.04 Mpps with DPDK, 5.07, 8.18, 10.9, 15.3 with 1 to 4 cores"),
+        ("C-T2", "l3fwd-lpm", "Forwarded", "16.43 Mpps with DPDK, 17.68, 26.4, 35.35 and 37.66 Mpps with"),
+        ("C-T3", "ipsec", "Processed", "5.04 Mpps with DPDK, 5.07, 8.18, 10.9 and 15.3 Mpps with"),
     ],
 )
 def test_cores_at_one_queue_are_lines_beside_what_the_table_states(

@@ -125,8 +125,7 @@ def test_bad_plays_start_nothing(tmp_path: Path, name: str, variables: dict[str,
     assert not (tmp_path / "log").exists()
 
 
-FAKE_ANSIBLE = """\
-#!/bin/sh
+FAKE_ANSIBLE = """#!/bin/sh
 printf '%s\\n' "$@" >"$POLLSCOPE_EVENTS.words"
 cp "$POLLSCOPE_EVENTS.words" {folder}/words
 cat >{folder}/typed

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ansible module: unpacks an archive of playbooks/build-release beside earlier ones and makes it the one in use."""
 
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -98,6 +99,18 @@ def build(archive: Path, final: Path, folder: Path) -> None:
     (folder / "RELEASE").write_text(f"source {archive.name}\n")
 
 
+def require_digest(archive: Path, digest: str) -> None:
+    """Looks whether the archive on this host is the one that was meant: between its copying and now stands a disk.
+
+    Raises:
+        HostError: it is another one.
+    """
+    with archive.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise HostError(f"{archive} has the SHA-256 {found[:16]}..., not {digest[:16]}...: it was not copied whole")
+
+
 def extract(archive: Path, folder: Path) -> None:
     """Unpacks an archive into a new folder.
 
@@ -168,6 +181,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     final = prefix / "releases" / digest[:16]
 
     def fill(folder: Path) -> None:
+        require_digest(Path(archive), digest)
         if module.params["build"]:
             build(Path(archive), final, folder)
         else:
