@@ -155,7 +155,8 @@ class FigureData:
         if max(sizes) == 1:
             return f"One trial a point, so there are no intervals.{note}"
         known = {row["low"] is not None for row in self.drawn}
-        intervals = {frozenset({False}): ", too few for intervals", frozenset({True, False}): INTERVALS_OF_SOME}
+        said = {frozenset({False}): ", too few for intervals", frozenset({True, False}): INTERVALS_OF_SOME}
+        intervals = {frozenset[bool](): ""} | said  # nothing is drawn, so nothing has one
         return f"Means of {repeats} trials a point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 
     @property
