@@ -100,7 +100,7 @@ def test_ways_are_compared_and_drawn_by_their_number(tmp_path: Path) -> None:
     assert [round(each.ratio.value, 2) for each in found] == [0.33, 0.18]
     text = words(svg_of(run, "I-WAYS", tmp_path / "out"))
     assert "LLC ways open to DDIO" in text
-    assert "absent, because" in text
+    assert "Absent, so not drawn: " in text
 
 
 @pytest.mark.parametrize("row", ["I-F4", "I-F5", "I-F6"])
@@ -115,7 +115,7 @@ def test_sending_figures_show_what_was_counted_and_why_the_rest_is_absent(tmp_pa
     if row == "I-F4":
         assert "in proportion to one core" in text
     else:
-        assert "absent, because" in text
+        assert "Absent, so not drawn: " in text
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_lines_of_a_row_are_told_apart(tmp_path: Path, row: str, levels: dict[st
     ]
     text = words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
     assert word in text
-    assert "absent, because" in text
+    assert "Absent, so not drawn: " in text
 
 
 def test_a_table_and_a_run_of_one_row_are_two_files(tmp_path: Path) -> None:
