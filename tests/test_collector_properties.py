@@ -81,7 +81,11 @@ def test_a_sample_read_whole_is_the_same_as_read_row_by_row(
 
 def test_make_fuzz_and_the_nightly_run_reach_every_parser(tmp_path: Path) -> None:
     (line,) = subprocess.run(
-        ["make", "-n", "fuzz", "FUZZ_SECONDS=0.01", "VENV=V"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "-n", "--no-print-directory", "fuzz", "FUZZ_SECONDS=0.01", "VENV=V"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()[-1:]
     program, *arguments = shlex.split(line)
     assert program == "V/python"
