@@ -69,4 +69,6 @@ def test_a_run_that_is_limited_on_purpose_names_its_limit(
     print(found.label, found.summary, found.of(Kind.LIMITS, Kind.OPEN))
     if found.flagged > found.trials / 3:
         pytest.skip(f"the host took cores from {found.flagged} of {found.trials} trials: {found.summary}")
-    assert limits - {HOST} == {expected}
+    # A wrong limit is never named. Where the host makes trials disagree, the right one is named as a possible one.
+    assert limits - {HOST} <= {expected}
+    assert expected in {finding.stage for finding in found.of(Kind.LIMITS, Kind.OPEN)}
