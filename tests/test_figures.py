@@ -88,7 +88,7 @@ def test_an_svg_is_self_contained_and_its_text_is_text(tmp_path: Path) -> None:
         "2 queues",
         "Empty polls",
         "Receiving",
-        "Share of TSC cycles (%)",
+        "Cycles (%)",
         "Open vSwitch",
         "testpmd",
     ):

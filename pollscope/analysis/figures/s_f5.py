@@ -167,7 +167,7 @@ def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
 
 def _labels(figure: Figure) -> None:
     figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
-    figure.supylabel("Share of TSC cycles (%)", fontsize=8)
+    figure.supylabel("Cycles (%)", fontsize=8)
 
 
 FIGURE = PaperFigure(
