@@ -308,7 +308,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "no traffic": (lambda: SharedServers(Arrivals(0.0), S), "SharedServers: rate_pps: is 0.0"),
     "batches for servers": (lambda: SharedServers(Arrivals(1.0, batch=2), S), "PollingCores have batches"),
     "no core": (lambda: PollingCores(A, S, cores=0), "cores: is 0"),
-    "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues_less_readers: is -1"),
+    "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues: is 1, allowed is a whole number from 2 on"),
     "free polls": (lambda: PollingCores(A, S, empty_poll_ns=0.0), "empty_poll_ns: is 0.0"),
     "weights of other queues": (lambda: PollingCores(A, S, weights=(1.0, 1.0)), "weights: are 2 for 1 queues"),
     "no weight": (lambda: PollingCores(A, S, weights=(0.0,)), "sum_of_weights: is 0"),

@@ -47,9 +47,8 @@ def compare(
     """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
 
     A difference counts when it stands out among all that are compared (false discovery rate 5 %); each interval stands
-    for itself. The same is drawn as SVG, PDF and PNG; the files'
-    paths follow. With --fail-if the conditions come last: one that holds at any point ends the command with 1, one that
-    can be told at no point with 2.
+    for itself. The same is drawn as SVG, PDF and PNG; the files' paths follow. With --fail-if the conditions come last:
+    one that holds at any point ends the command with 1, one that can be told at no point with 2.
     """
     from pollscope.analysis.compare import comparison_text
     from pollscope.analysis.figures import save_comparison

@@ -8,7 +8,7 @@ from pollscope.knobs.io_alloc import IoAllocWays
 from pollscope.knobs.msr import MsrKnob
 from pollscope.knobs.platforms import Absent, Platform, WaysRegister
 from pollscope.knobs.topology import packages
-from pollscope.knobs.ways import FEWEST_WAYS, parse_ways, ways_mask
+from pollscope.knobs.ways import FEWEST_WAYS, mask_of, parse_ways, ways_mask
 
 
 class DdioWays(MsrKnob[WaysRegister]):
@@ -41,7 +41,7 @@ class DdioWays(MsrKnob[WaysRegister]):
     def state_for(self, value: str, state: str, target: str) -> str:
         table = self.table()
         self._refuse_other_cache(table, target)
-        mask = ways_mask(int(value.split()[0]), table.ways) if value.endswith("ways") else int(value, 16)
+        mask = mask_of(value, table.ways)
         allowed = [ways_mask(count, table.ways) for count in range(FEWEST_WAYS, table.ways + 1)]
         if mask not in allowed:
             masks = ", ".join(f"{entry:#x}" for entry in allowed)

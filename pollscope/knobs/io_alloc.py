@@ -6,7 +6,7 @@ from pathlib import Path
 from pollscope.base.errors import HostError
 from pollscope.knobs.base import HOST_TARGET, Availability, Knob, Refused
 from pollscope.knobs.host import KnobHost, read_text, writable_reason, write_text
-from pollscope.knobs.ways import parse_ways, ways_mask
+from pollscope.knobs.ways import mask_of, parse_ways
 
 _SWITCH, _MASKS = "io_alloc", "io_alloc_cbm"
 
@@ -51,7 +51,7 @@ class IoAllocWays(Knob):
     def state_for(self, value: str, state: str, target: str) -> str:
         whole = int(read_text(_folder(self.host) / "cbm_mask").strip(), 16)
         ways = whole.bit_length()
-        mask = ways_mask(int(value.split()[0]), ways) if value.endswith("ways") else int(value, 16)
+        mask = mask_of(value, ways)
         if not mask or mask & ~whole:
             raise Refused(f"the LLC has {ways} ways (mask {whole:#x}), not {value}", self.place(target))
         return "enabled\0" + ";".join(f"{cache}={mask:x}" for cache in self._caches())

@@ -18,6 +18,11 @@ def parse_ways(knob: type[Knob], value: object) -> str:
     return f"{count} ways"
 
 
+def mask_of(value: str, ways: int) -> int:
+    """The mask that a value of parse_ways() means on a cache of so many ways; 0 when it has not so many."""
+    return ways_mask(int(value.split()[0]), ways) if value.endswith("ways") else int(value, 16)
+
+
 def ways_mask(count: int, ways: int) -> int:
     """The `count` highest of `ways` bits; 0 when there are not so many."""
     return ((1 << count) - 1) << (ways - count) if count <= ways else 0

@@ -265,8 +265,8 @@ def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: S
 
 
 @compiled
-def _hand_on(layout: Layout, state: State, window: Window, counts: Counts, core: int, stays: Recorded) -> None:
-    """A burst is done: a worker sends it, a dispatcher waits for its turn at the ring."""
+def _send(layout: Layout, state: State, window: Window, counts: Counts, core: int, stays: Recorded) -> None:
+    """A worker's burst is done and leaves."""
     now_ns, held = state.next_ns[core], state.holds[core]
     if _inside(window, now_ns):
         parts = stays.batch_sums.size
@@ -315,7 +315,7 @@ def _step(
         if phase == PUBLISHES:
             _publish(layout, state, window, counts, core)
         else:
-            _hand_on(layout, state, window, counts, core, stays)
+            _send(layout, state, window, counts, core, stays)
         _scan(random, layout, draws, state, core, now_ns)
 
 

@@ -185,7 +185,7 @@ class PollingCores:
 
     def __post_init__(self) -> None:
         model = "PollingCores"
-        whole(model, 1, cores=self.cores, queues=self.queues, burst=self.burst, rx_room=self.rx_room)
+        whole(model, 1, cores=self.cores, burst=self.burst, rx_room=self.rx_room)
         whole(model, 1, ring_room=self.ring_room)
         whole(model, 0, dispatchers=self.dispatchers)
         self._check_weights(model)
@@ -194,8 +194,8 @@ class PollingCores:
         at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
         at_least(model, 0, ring_visit_ns=self.ring_visit_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
-        readers = self.dispatchers or (1 if self.shared else self.cores)
-        whole(model, 0, queues_less_readers=self.queues - readers)
+        # Each core that reads RX queues has one at least.
+        whole(model, self.dispatchers or (1 if self.shared else self.cores), queues=self.queues)
 
     @property
     def worker_empty_poll_ns(self) -> float:
