@@ -378,6 +378,15 @@ class Noise(Model):
     )
 
 
+class Failures(Model):
+    """What becomes of trials that fail: a node was lost, or its record contradicts the protocol."""
+
+    tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
+    at_most: int = Field(
+        default=20, ge=0, description="tries that may fail, of all trials; after one more the run ends and can go on"
+    )
+
+
 class Quick(Model):
     """What `--quick` replaces: parameters, trial, maximum, noise and order key by key; factors name by name."""
 
@@ -445,6 +454,7 @@ class Spec(Model):
     baseline: Baseline | None = None
     maximum: Maximum = Maximum()
     noise: Noise = Noise()
+    failures: Failures = Failures()
     quick: Quick | None = None
     show: Annotated[tuple[Show, ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
         default=(), description="figures of its runs: one, or a list"

@@ -107,7 +107,7 @@ class ModelTestbed(Testbed):
         try:
             maximum_pps = self._maxima.of(trial)
         except TrialError as error:
-            return record.failed(str(error))
+            return record.failed(str(error), final=True)
         rate = rate_request(params, maximum_pps)
         system = points.system(params, self._costs(params), self.config.tsc_hz, rate.get("pps"))
         seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
