@@ -4,6 +4,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -45,9 +46,9 @@ def stay_ns(row: str, organisation: str, cores: int, load: float) -> float:
 @pytest.mark.parametrize("row", ["C-F3", "C-F4"])
 def test_the_rows_of_one_queue_for_all_cores_are_queueing_theory(cli: Cli, row: str) -> None:
     table = run(cli, row)
-    for (organisation, cores, load), found in table.groupby(
-        ["factor.organisation", "factor.cores", "factor.load_of_max"]
-    ):
+    for key, found in table.groupby(["factor.organisation", "factor.cores", "factor.load_of_max"]):
+        levels: Any = key
+        organisation, cores, load = levels
         values = found["metric.latency_sent_mean_ns"]
         error = values.std() / math.sqrt(len(values))
         exact = stay_ns(row, organisation, cores, load)

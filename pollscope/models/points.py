@@ -57,7 +57,7 @@ def queues_of_a_core(params: Parameters) -> int:
     return math.ceil(params.queues / (dispatchers(params) or params.cores))
 
 
-def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> PollingCores:
+def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:
     """What is simulated of a point that was not refused.
 
     Args:
@@ -65,6 +65,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         costs: of the machine.
         tsc_hz: of the machine, for what a spec gives in cycles.
         offered_pps: offered load; None: as much as the feed gives.
+        batch: packets that come together below saturation.
     """
     number = queues_of_a_core(params)
 
@@ -78,7 +79,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         Arrivals(
             rate_pps,
             random=params.arrivals == "poisson" and not saturated,
-            batch=params.generator_burst if saturated and rate_pps else 1,
+            batch=params.generator_burst if saturated and rate_pps else batch,
         ),
         service(params, tsc_hz),
         cores=params.cores,
@@ -97,6 +98,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         ring_visit_ns=cost("ring_visit_ns"),
         ring_ns=cost("ring_ns"),
         ring_packet_ns=cost("ring_packet_ns"),
+        ring_contended_ns=cost("ring_contended_ns"),
         path_ns=cost("path_ns"),
         hiccups=hiccups(params),
     )

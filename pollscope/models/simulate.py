@@ -156,6 +156,7 @@ class PollingCores:
         ring_visit_ns: of a poll that finds packets in a ring, beside the packets.
         ring_ns: serial part of an operation on a shared ring.
         ring_packet_ns: the same for each packet of it.
+        ring_contended_ns: more of it for an operation that had to wait for its turn.
         path_ns: added to the time of each packet: wire, NIC, generator.
         together: packets of a burst leave when the last one is done, instead of each by itself.
         hiccups: what holds workers up.
@@ -179,6 +180,7 @@ class PollingCores:
     ring_visit_ns: float = 0.0
     ring_ns: float = 0.0
     ring_packet_ns: float = 0.0
+    ring_contended_ns: float = 0.0
     path_ns: float = 0.0
     together: bool = True
     hiccups: Hiccups = Hiccups()
@@ -194,6 +196,7 @@ class PollingCores:
         at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
         at_least(model, 0, ring_visit_ns=self.ring_visit_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
+        at_least(model, 0, ring_contended_ns=self.ring_contended_ns)
         # Each core that reads RX queues has one at least.
         whole(model, self.dispatchers or (1 if self.shared else self.cores), queues=self.queues)
 
@@ -447,6 +450,7 @@ def _layout(system: PollingCores) -> "loop.Layout":
         packet_ns=_both(system, system.packet_ns, system.dispatch_ns),
         ring_ns=float(system.ring_ns),
         ring_packet_ns=float(system.ring_packet_ns),
+        ring_contended_ns=float(system.ring_contended_ns),
         path_ns=float(system.path_ns),
         together=system.together,
     )

@@ -12,7 +12,7 @@ from pollscope.base.errors import TrialError
 from pollscope.base.names import WORKLOADS
 from pollscope.knobs.points import knob_settings
 from pollscope.models import points, server_points
-from pollscope.models.costs import Costs
+from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import simulate
 from pollscope.node.requests import rate_request
 from pollscope.plan.plan import Trial
@@ -29,11 +29,11 @@ class MadeFrom(TestbedConfig):
 
     Attributes:
         runs: their numbers.
-        rows: paper rows that they measured, or single claims, each with the runs; what a model says of these it says by
-            construction.
+        rows: paper rows that they measured, or single claims that costs are fitted to, each with the runs or with what
+            was taken; what a model says of these it says by construction.
     """
 
-    runs: Annotated[tuple[str, ...], Field(strict=False)]
+    runs: Annotated[tuple[str, ...], Field(strict=False)] = ()
     rows: Mapping[str, str] = Field(default_factory=dict)
 
 
@@ -45,6 +45,7 @@ class ModelConfig(TestbedConfig):
         workloads: costs of each workload that is known.
         servers: instead of them: cores are those of queueing theory, which begin as soon as they are free; a packet
             takes what the spec adds to it.
+        batch: packets that the generator sends together below saturation; left out: one.
         holds_for: parameters of a spec that the costs depend on, with the values that they hold for.
         made_from: runs that the costs come from.
     """
@@ -53,6 +54,7 @@ class ModelConfig(TestbedConfig):
     tsc_hz: int = Field(gt=0)
     workloads: Mapping[str, Costs] | None = Field(default=None, min_length=1)
     servers: Literal[True] | None = None
+    batch: Cost | None = None
     holds_for: Mapping[str, int | float | str | bool | None] = Field(default_factory=dict)
     made_from: MadeFrom | None = None
 
@@ -70,6 +72,13 @@ class ModelConfig(TestbedConfig):
         for name in value or ():
             if name not in WORKLOADS:
                 raise ValueError(f"{name} is no workload; allowed: {', '.join(WORKLOADS)}")
+        return value
+
+    @field_validator("batch")
+    @classmethod
+    def _is_whole(cls, value: Cost | None) -> Cost | None:
+        if value is not None and (value.value is None or value.value < 1 or value.value % 1):
+            raise ValueError("is a whole number of packets from 1 on, in `value`")
         return value
 
     @model_validator(mode="after")
@@ -130,7 +139,8 @@ class ModelTestbed(Testbed):
         seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
         if self.config.servers:
             return self._of_servers(trial, offered_pps, seed)
-        system = points.system(params, self._costs(params), self.config.tsc_hz, offered_pps)
+        batch = 1 if self.config.batch is None else round(self.config.batch.at(params.queues))
+        system = points.system(params, self._costs(params), self.config.tsc_hz, offered_pps, batch)
         outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
         return result_of(params, system, outcome, self.config.tsc_hz)
 
