@@ -353,7 +353,8 @@ def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path) -> 
     def mlxconfig(command: Sequence[str]) -> str:
         if "query" in command:
             return f"  SRIOV_EN   {held['SRIOV_EN']}\n"
-        held.update([command[-1].split("=")])
+        name, _, value = command[-1].partition("=")
+        held[name] = value
         return ""
 
     put_card(kernel, MELLANOX)
