@@ -109,6 +109,8 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "S-F18": "pollscope.analysis.figures.s_f16:S_F18",
         "C-T2": "pollscope.analysis.figures.c_t2:C_T2",
         "C-T3": "pollscope.analysis.figures.c_t2:C_T3",
+        "C-F5": "pollscope.analysis.figures.c_f5:C_F5",
+        "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
         "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
