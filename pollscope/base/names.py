@@ -111,6 +111,8 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "C-T3": "pollscope.analysis.figures.c_t2:C_T3",
         "C-F3": "pollscope.analysis.figures.c_f3:C_F3",
         "C-F4": "pollscope.analysis.figures.c_f3:C_F4",
+        "C-F5": "pollscope.analysis.figures.c_f5:C_F5",
+        "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
         "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
