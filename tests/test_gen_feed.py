@@ -138,10 +138,8 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_visits(wired: NodeClient,
     hot_missed = sum(missed[queue] for queue in told["hot"])
     assert sum(missed.values()) - hot_missed <= 1e-3 * hot_missed
     # Either the polls had the shape, or the run says that they had not and why.
-    assert (
-        abs(polls_of_shape(TrialFacts(record)).off) <= 0.05
-        or "hot queues" in shape_flags(TrialFacts(record))[0]["text"]
-    )
+    found = TrialFacts(record)
+    assert abs(polls_of_shape(found).off) <= 0.05 or "hot queues" in shape_flags(found)[0]["text"]
 
 
 def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:

@@ -8,6 +8,7 @@ warm-up ended; shares of cycles, histograms and percentiles are not kept by part
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
