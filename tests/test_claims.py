@@ -24,9 +24,9 @@ INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURA
 WOBBLE = (-0.002, 0.0, 0.002)
 
 
-def claim(**fields: Any) -> Claim:
+def claim(paper: str | None = None, **fields: Any) -> Claim:
     whole = {"id": "S-F5.x", "row": "S-F5", "statement": "s", "source": "t", **fields}
-    return parse_claims(json.dumps({"paper": None, "claims": [whole]}), "claims.yaml")[0]
+    return parse_claims(json.dumps({"paper": paper, "claims": [whole]}), "claims.yaml")[0]
 
 
 def trials_of(useful: Mapping[tuple[int, float], float], wobble: Sequence[float] = WOBBLE) -> list[dict[str, Any]]:
@@ -329,6 +329,15 @@ def test_what_a_virtual_nic_does_not_have_is_not_judged_on_it(
     verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN, needs=[need]), **meta)
     assert verdict.kind is (AGREES if judges else NOT_MEASURABLE)
     assert judges or verdict.finding.sentence.startswith("The claim is about ")
+
+
+def test_emulated_machines_are_no_evidence_for_a_paper(tmp_path: Path) -> None:
+    trials = trials_of({(1, 1.0): 0.75})
+    verdict = judged(tmp_path / "paper", trials, claim("socc19", **WITHIN), **EMULATED)
+    assert verdict.kind is NOT_MEASURABLE
+    assert "times, rates and caches of emulated machines are the emulator's" in verdict.finding.sentence
+    assert judged(tmp_path / "real", trials, claim("socc19", **WITHIN), **REAL).kind is AGREES
+    assert judged(tmp_path / "own", trials, claim(**WITHIN), **EMULATED).kind is AGREES
 
 
 def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> None:

@@ -66,6 +66,28 @@ def test_plan_needs_no_machine(cli: Cli, checkout: Path) -> None:
     assert moves == 6
 
 
+def test_plan_and_run_refuse_the_same_specs(cli: Cli) -> None:
+    planned, run = (cli(command, "H-F3b", "--testbed", "vm-pair") for command in ("plan", "run"))
+    assert (planned.returncode, run.returncode) == (2, 2)
+    assert planned.stdout == ""
+    assert planned.stderr == run.stderr
+    assert "is not meant for a testbed of kind 'vm-pair'" in planned.stderr
+
+
+def test_a_plan_of_a_folder_says_what_a_run_would_skip(cli: Cli, checkout: Path) -> None:
+    done = cli("plan", checkout / "experiments/sanity", "--testbed", "vm-pair")
+    assert done.returncode == 0, done.stderr
+    assert "sanity-pair on vm-pair" in done.stdout
+    assert "sanity-loopback" not in done.stdout
+    assert re.search(r"^skipped: .*loopback.yaml: testbeds: is not meant for", done.stderr, re.MULTILINE)
+
+
+def test_a_plan_says_that_no_machine_runs(cli: Cli) -> None:
+    done = cli("plan", "S-F8", "--quick", "--testbed", "vm-pair")
+    assert done.returncode == 0, done.stderr
+    assert "not ready for a run: the machine dut does not run (pollscope testbed up vm-pair)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
