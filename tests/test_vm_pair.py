@@ -117,6 +117,30 @@ def test_image_key_follows_from_its_inputs(tmp_path: Path) -> None:
     assert one.system.parent == tmp_path
 
 
+def test_an_image_keeps_the_key_of_the_sources_that_it_was_begun_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = ["as they were"]
+
+    def build_release(*command: object, **_: object) -> str:
+        if "--suite" in command:
+            sources[0] = "edited while it is built"
+        return ""
+
+    monkeypatch.setattr(vm_image, "_sources", lambda: list(sources))
+    monkeypatch.setattr(vm_image, "_run", build_release)
+    monkeypatch.setattr(vm_image, "_require_tools", lambda: None)
+    for step in ("_put_release", "_configure"):
+        monkeypatch.setattr(vm_image, step, lambda *_: None)
+    monkeypatch.setattr(vm_image, "_make_disk", lambda _, work: (work / "disk.img").touch())
+    recipe = Recipe("trixie", tmp_path)
+    recipe.system.touch()
+    begun = recipe.disk
+    assert vm_image.provide_image(recipe, lambda _: None) == begun
+    assert begun.exists()
+    assert recipe.disk != begun
+
+
 def test_what_a_boot_need_not_wait_for_is_left_out(tmp_path: Path) -> None:
     generators = tmp_path / "usr/lib/systemd/system-generators"
     units, scripts = tmp_path / "etc/systemd/system", tmp_path / "etc/grub.d"
