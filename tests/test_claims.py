@@ -24,9 +24,9 @@ INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURA
 WOBBLE = (-0.002, 0.0, 0.002)
 
 
-def claim(paper: str | None = None, **fields: Any) -> Claim:
+def claim(**fields: Any) -> Claim:
     whole = {"id": "S-F5.x", "row": "S-F5", "statement": "s", "source": "t", **fields}
-    return parse_claims(json.dumps({"paper": paper, "claims": [whole]}), "claims.yaml")[0]
+    return parse_claims(json.dumps({"paper": None, "claims": [whole]}), "claims.yaml")[0]
 
 
 def trials_of(useful: Mapping[tuple[int, float], float], wobble: Sequence[float] = WOBBLE) -> list[dict[str, Any]]:
@@ -333,10 +333,11 @@ def test_what_a_virtual_nic_does_not_have_is_not_judged_on_it(
 
 def test_emulated_machines_are_no_evidence_for_a_paper(tmp_path: Path) -> None:
     trials = trials_of({(1, 1.0): 0.75})
-    verdict = judged(tmp_path / "paper", trials, claim("socc19", **WITHIN), **EMULATED)
+    of_paper = claim(**WITHIN).model_copy(update={"paper": "socc19"})
+    verdict = judged(tmp_path / "paper", trials, of_paper, **EMULATED)
     assert verdict.kind is NOT_MEASURABLE
     assert "times, rates and caches of emulated machines are the emulator's" in verdict.finding.sentence
-    assert judged(tmp_path / "real", trials, claim("socc19", **WITHIN), **REAL).kind is AGREES
+    assert judged(tmp_path / "real", trials, of_paper, **REAL).kind is AGREES
     assert judged(tmp_path / "own", trials, claim(**WITHIN), **EMULATED).kind is AGREES
 
 

@@ -10,22 +10,26 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from run_helpers import Cli
 
+from pollscope.base.errors import HostError
 from pollscope.host.lock import start_ticks
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
 from pollscope.spec.load import load_file
 from pollscope.spec.points import Point
 from pollscope.testbeds import make_testbed
+from pollscope.testbeds.pair import testbed as pair_testbed
 from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.config import AtStart
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.remote_host import RemoteHost
-from pollscope.testbeds.pair.session import split_request, wiring
+from pollscope.testbeds.pair.session import PairSession, split_request, wiring
 from pollscope.testbeds.vm import image as vm_image
 from pollscope.testbeds.vm import testbed as vm_pair
 from pollscope.testbeds.vm.image import Recipe, clear_leftovers, process_mark, tsc_khz
@@ -241,6 +245,8 @@ def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTes
     assert all(host.config.knob_place() == {"root": None, "emulated": True} for host in pair.hosts)
     assert set(boot_modes(pair.config, pair.file, pair.name)) == {"dut"}
     assert running.describe()["emulated"] is True
+    assert running.emulated
+    assert pair.emulated
 
 
 def test_what_an_ended_run_left_is_restored_without_being_asked(running: VmPairTestbed) -> None:
@@ -337,3 +343,51 @@ def test_the_generator_is_told_the_routes_of_the_dut(tmp_path: Path, monkeypatch
     params = make_plan(spec, testbed.refusal).trials[0].point.params
     dut, generator = split_request(configure_request(params, wiring(testbed._pair.config, params)))
     assert dut["dut"]["routes"] == generator["gen"]["routes"] == 1024
+
+
+def session_of(dut_emulated: bool = False, gen_emulated: bool = False) -> PairSession:
+    """A session of hosts that an emulator makes, or not."""
+    node: Any = SimpleNamespace(hello={"hugepages": True})
+    ends = [SimpleNamespace(ssh="h", emulated=emulated) for emulated in (dut_emulated, gen_emulated)]
+    config: Any = SimpleNamespace(dut=ends[0], generator=ends[1])
+    corunners: Any = None
+    return PairSession(config, node, node, (), corunners, {}, AtStart())
+
+
+@pytest.mark.parametrize("emulated", [(True, False), (False, True)])
+def test_emulated_machines_are_the_first_thing_that_is_said(emulated: tuple[bool, bool]) -> None:
+    assert session_of(*emulated).facts[0].startswith("the machines are emulated: times, rates and caches")
+    assert not any("emulated" in fact for fact in session_of().facts)
+
+
+class _LostOnce:
+    """Stands for a node's client: the connection of the first one is lost before it says hello."""
+
+    made = 0
+
+    def __init__(self, _command: list[str], _log: Path) -> None:
+        type(self).made += 1
+        self.hello = {"number": self.made}
+
+    def wait_hello(self, _limit_s: float) -> dict[str, Any]:
+        if self.made == 1:
+            raise HostError("the node ended with status 255")
+        return self.hello
+
+
+@pytest.mark.parametrize(("emulated", "starts"), [(True, 2), (False, 1)])
+def test_a_login_that_an_emulated_machine_was_too_slow_for_is_tried_again(
+    running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulated: bool, starts: int
+) -> None:
+    monkeypatch.setattr(_LostOnce, "made", 0)
+    monkeypatch.setattr(pair_testbed, "NodeClient", _LostOnce)
+    monkeypatch.setattr(pair_testbed, "OPEN_PAUSE_S", 0.0)
+    host = running._pair.config.dut.model_copy(update={"emulated": emulated})
+    log = tmp_path / "log"
+    log.touch()
+    if emulated:
+        assert running._pair._start("dut", host, 1, AtStart(), log).hello == {"number": 2}
+    else:
+        with pytest.raises(HostError, match="status 255"):
+            running._pair._start("dut", host, 1, AtStart(), log)
+    assert _LostOnce.made == starts

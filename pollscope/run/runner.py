@@ -130,7 +130,9 @@ class Runner:
         self._progress.done(trial, self._kept[trial.id].status)
 
     def _measure(self, trial: Trial) -> None:
-        for _again in range(1 + self.plan.spec.noise.repeat_flagged):
+        # An emulated machine is disturbed by all that runs on this host: a further trial is no better.
+        further = 0 if self.testbed.emulated else self.plan.spec.noise.repeat_flagged
+        for _again in range(1 + further):
             if self._stop is not None and self._stop.is_set():  # also between the trials of a search
                 raise KeyboardInterrupt
             self._progress.trial(trial)
@@ -252,6 +254,8 @@ class Runner:
 
     def _repeat_on_same_ground(self) -> None:
         """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
+        if self.testbed.emulated:
+            return
         extra = self._extra_repeats()
         # A block that an interrupted run began counts as made: a run that has ended finds nothing left to do.
         begun = {kept.repeat for kept in self._kept.values() if kept.kind == "measure"}

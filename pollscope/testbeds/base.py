@@ -174,6 +174,11 @@ class Testbed(ABC):
         """The testbeds that share the trials, each with its own name; itself when it hands nothing on."""
         return (self,)
 
+    @property
+    def emulated(self) -> bool:
+        """Whether an emulator makes its machines: their disturbances and their ground are its host's."""
+        return False
+
     def named_by(self, kinds: Collection[str]) -> bool:
         """Whether a spec with these `testbeds` is meant for it."""
         return self.kind in kinds

@@ -42,7 +42,7 @@ LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
 LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 VISITS_LOOKS = (0.4, 0.8)
-
+EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
 
 Options = Mapping[str, Mapping[str, object]]
 
@@ -128,6 +128,10 @@ class PairSession:
         return {**self._dut.hello, "generator": self._generator.hello}
 
     @property
+    def _emulated(self) -> bool:
+        return self._config.dut.emulated or self._config.generator.emulated
+
+    @property
     def measuring_cpus(self) -> tuple[int, ...]:
         """None: this host only conducts."""
         return ()
@@ -135,7 +139,10 @@ class PairSession:
     @property
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
-        facts = ["generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"]
+        facts = [EMULATED] if self._emulated else []
+        facts.append(
+            "generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"
+        )
         for role, client in (("DUT", self._dut), ("generator", self._generator)):
             if not client.hello["hugepages"]:
                 facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
@@ -207,8 +214,7 @@ class PairSession:
         """So long that traffic flows all through the DUT's window, however late the generator may start."""
         if "gen" not in self._configured:
             return 0
-        emulated = self._config.dut.emulated or self._config.generator.emulated
-        return max(LEAST_WARMUP_EMULATED_NS if emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
+        return max(LEAST_WARMUP_EMULATED_NS if self._emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
