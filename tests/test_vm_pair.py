@@ -30,6 +30,7 @@ from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import PairSession, split_request, wiring
+from pollscope.testbeds.session import TrialRequest
 from pollscope.testbeds.vm import image as vm_image
 from pollscope.testbeds.vm import testbed as vm_pair
 from pollscope.testbeds.vm.image import Recipe, clear_leftovers, process_mark, tsc_khz
@@ -391,3 +392,42 @@ def test_a_login_that_an_emulated_machine_was_too_slow_for_is_tried_again(
         with pytest.raises(HostError, match="status 255"):
             running._pair._start("dut", host, 1, AtStart(), log)
     assert _LostOnce.made == starts
+
+
+class _Slow:
+    """SYNTHETIC: a node behind QEMU, which hands it no more than 4 of the frames of `wire` in each trial."""
+
+    def __init__(self, wire: list[int], sends: int = 0) -> None:
+        self._wire, self._sends, self.trials = wire, sends, list[str]()
+        self._counted = {"ipackets": 0, "opackets": 0}
+
+    def request(self, command: str, _limit_s: float, **fields: Any) -> dict[str, Any]:
+        if command == "start":
+            self.trials.append(fields["trial"])
+            self._wire[0] += self._sends
+            taken = 0 if self._sends else min(4, self._wire[0])
+            self._counted = {"ipackets": taken, "opackets": self._sends}
+            self._wire[0] -= taken
+        return {"ports": {"p": {"stats": self._counted}}, "gen": {}, "window": {}}
+
+    def wait_trial(self, _trial: str, _limit_s: float) -> dict[str, Any]:
+        return {"event": "done"}
+
+
+@pytest.mark.parametrize(("emulated", "trials"), [(True, ["t1", *["left"] * 4, "t2"]), (False, ["t1", "t2"])])
+def test_what_a_trial_left_between_emulated_machines_is_not_received_in_the_next(
+    emulated: bool, trials: list[str]
+) -> None:
+    wire = [0]
+    dut: Any = _Slow(wire)
+    generator: Any = _Slow(wire, sends=10)
+    end = SimpleNamespace(ssh="h", emulated=emulated)
+    config: Any = SimpleNamespace(dut=end, generator=end)
+    corunners: Any = None
+    session = PairSession(config, dut, generator, (), corunners, {}, AtStart())
+    session._configured = {"gen": {"shape": "FB"}}
+    for name in ("t1", "t2"):
+        # The DUT starts first: of the 10 frames that are sent then it gets none.
+        session.measure(TrialRequest(name, warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10}))
+    assert dut.trials == trials
+    assert wire == [10 if emulated else 16]
