@@ -10,6 +10,7 @@ from run_helpers import SPEC, Cli, assert_complete, last_attempts
 from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.store.results_table import current_table, derive_table, flags_of
 from pollscope.store.run_folder import read_run
+from pollscope.testbeds.loopback import LoopbackTestbed
 
 # With `randomise: false` the node's third trial is the second maximum of queues=1.
 THIRD = "maximum:queues=1:1"
@@ -186,6 +187,16 @@ def test_noise_flags_and_repeats(cli: Cli) -> None:
     assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
     table = current_table(run).set_index("trial")
     assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}
+
+
+def test_nothing_is_repeated_for_the_noise_of_emulated_machines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoopbackTestbed, "emulated", True)
+    cli.faults = {"t2": "noisy"}
+    text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 2}\n"
+    assert cli("run", cli.spec(text)).returncode == 0
+    run = cli.only_run()
+    assert [record["trial"] for record in run.trials] == run.meta["plan"]
+    assert last_attempts(run)["maximum:queues=2:0"]["status"] == "flagged"
 
 
 def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:

@@ -129,6 +129,8 @@ class Runner:
 
     def _measure(self, trial: Trial) -> None:
         left = {"flagged": self.plan.spec.noise.repeat_flagged, "failed": self.plan.spec.failures.tries - 1}
+        if self.testbed.emulated:  # it is disturbed by all that runs on this host: a further trial is no better
+            left["flagged"] = 0
         while True:
             if self._stop is not None and self._stop.is_set():  # also between the trials of a search
                 raise KeyboardInterrupt
@@ -261,6 +263,8 @@ class Runner:
 
     def _repeat_on_same_ground(self) -> None:
         """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
+        if self.testbed.emulated:
+            return
         extra = self._extra_repeats()
         # A block that an interrupted run began counts as made: a run that has ended finds nothing left to do.
         begun = {kept.repeat for kept in self._kept.values() if kept.kind == "measure"}

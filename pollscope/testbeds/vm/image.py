@@ -196,8 +196,9 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
     Raises:
         HostError: this host cannot make it; what was begun is removed.
     """
-    if recipe.disk.exists():
-        return recipe.disk
+    disk = recipe.disk  # by the sources of now: whoever edits them while it is made gets another one
+    if disk.exists():
+        return disk
     build_release = of_checkout("playbooks/build-release")
     _require_tools()
     recipe.cache.mkdir(parents=True, exist_ok=True)
@@ -217,8 +218,8 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         _make_disk(root, work)
         for old in recipe.cache.glob(f"disk-{recipe.release}-*.img"):
             old.unlink()
-        (work / "disk.img").rename(recipe.disk)
-    return recipe.disk
+        (work / "disk.img").rename(disk)
+    return disk
 
 
 def process_mark(pid: int) -> str:
