@@ -33,3 +33,19 @@ def test_every_repeat_draws_its_own_delays_and_the_traffic_stays() -> None:
     assert (first.hiccup_seed, first.service_seed) == (7, 9)
     changed = {name for name, value in first if value != getattr(second, name)}
     assert changed == {"hiccup_seed", "service_seed"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "own"),
+    [
+        ("steer", {"sessions", "task_data"}),
+        ("rs", {"task_buffers", "parity_buffers", "task_data"}),
+        ("raid", {"task_buffers", "task_data"}),
+        ("dispatch", {"task_data"}),
+        ("io", set()),
+    ],
+)
+def test_a_task_gets_its_own_parameters(workload: str, own: set[str]) -> None:
+    values = {"sessions": 100, "task_buffers": 6, "parity_buffers": 3, "task_data": 4096}
+    dut = configure_request(params(workload=workload, **values), WIRING)["dut"]
+    assert {name: dut[name] for name in values if name in dut} == {name: values[name] for name in own}

@@ -150,7 +150,21 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
             "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses rewritten",
             ("routes", "lookups"),
         ),
-        "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation",)),
+        "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation", "task_data")),
+        "crypto": Workload("the payload is encrypted by AES-256-CBC", ("task_data",)),
+        "steer": Workload(
+            "a hash table of `sessions` sessions says which server a packet goes to", ("sessions", "task_data")
+        ),
+        "rs": Workload(
+            "the payload, cut into `task_buffers` buffers, leaves with `parity_buffers` of Reed-Solomon parity",
+            ("task_buffers", "parity_buffers", "task_data"),
+        ),
+        "raid": Workload(
+            "the payload, cut into `task_buffers` buffers, leaves with P and Q parity", ("task_buffers", "task_data")
+        ),
+        "dispatch": Workload(
+            "a request's type is identified, and the remote procedure call that it becomes is prepared", ("task_data",)
+        ),
         "ipsec": Workload(
             "a third of the routes is forwarded, a third dropped, a third enters an ESP tunnel (`transform`)",
             ("transform", "routes"),
