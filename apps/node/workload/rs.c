@@ -28,7 +28,7 @@ static __rte_noinline uint16_t process_encode(struct poller *p, struct rte_mbuf 
 	return kept;
 }
 
-WORKLOAD_LOOPS(loops_encode, process_encode, true);
+WORKLOAD_LOOPS(loops_rs, process_encode, true);
 
 static void free_coder(void *coder)
 {
@@ -63,12 +63,12 @@ static int prepare_raid(const struct workload_spec *spec, struct poller *poller,
 const struct workload workload_rs = {
         .receives = true,
         .sends = true,
-        .loops = &loops_encode,
+        .loops = &loops_rs,
         .prepare = prepare_rs,
 };
 const struct workload workload_raid = {
         .receives = true,
         .sends = true,
-        .loops = &loops_encode,
+        .loops = &loops_rs,
         .prepare = prepare_raid,
 };
