@@ -51,10 +51,10 @@ class DutNode:
         lcore: dict[str, Any] = self.result(window_s, pps)["dut"]["lcores"][0]
         return lcore
 
-    def result(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:
-        """Runs one trial and returns the whole result."""
+    def result(self, window_s: float, pps: float = 0.0, rate: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Runs one trial and returns the whole result; `rate` as in a start request, if not by `pps`."""
         times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
-        self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
+        self._client.request("start", LIMIT_S, trial="bench", rate=rate or {"pps": pps}, **times)
         self._client.wait_trial("bench", LIMIT_S)
         return self._client.request("read", LIMIT_S)
 

@@ -18,11 +18,12 @@ NODE = APPS / "node"
 # What each folder may include besides itself; the rooms of node/ stand in its meson.build.
 FOLDERS = {
     "lib": set(),
-    "pmd": set(),
-    "node": {"lib", "pmd"},
+    "qwait": set(),
+    "pmd": {"qwait"},
+    "node": {"lib", "pmd", "qwait"},
     "corunner": {"lib"},
     "bench": {"pmd"},
-    "tests": {"lib", "pmd", "node", "corunner"},
+    "tests": {"lib", "pmd", "node", "corunner", "qwait"},
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -51,7 +52,7 @@ def included(path: Path) -> Iterator[Path]:
     for name in INCLUDE.findall(text_of(path)):
         if name in generated():
             continue
-        places = [path.parent, NODE, *(APPS / folder for folder in ("lib", "pmd", "corunner"))]
+        places = [path.parent, NODE, *(APPS / folder for folder in ("lib", "pmd", "corunner", "qwait"))]
         found = next((folder / name for folder in places if (folder / name).is_file()), None)
         assert found is not None, f"{path}: {name} is not there"
         yield found
@@ -128,9 +129,10 @@ def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> Non
 
 def loop_of(params: Parameters) -> str:
     """The name of the poll loop that a worker runs at a point."""
-    workload = {"rx": "drop"}.get(params.workload, params.workload.replace("-", "_"))
+    workload = {"rx": "drop", "raid": "rs"}.get(params.workload, params.workload.replace("-", "_"))
     organisation = params.organisation
-    source = "_ring" if dispatchers(params) else f"_{organisation}" if organisation in SHARED_QUEUES else "_alone"
+    alone = "_alone" if params.notification == "spin" else "_notified"
+    source = "_ring" if dispatchers(params) else f"_{organisation}" if organisation in SHARED_QUEUES else alone
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
     return f"loops_{workload}{'' if workload == 'tx' else source}{'_delays' if delays else ''}_{params.accounting}"
 

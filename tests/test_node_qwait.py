@@ -30,7 +30,12 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def trial(node: Node, pps: int, queues: int, gen: dict[str, Any] | None = None, **dut: Any) -> dict[str, Any]:
-    node.get("configure", **configuration(queues=queues, rx_desc=4096, gen=gen, **{"notification": "qwait", **dut}))
+    node.get(
+        "configure",
+        **configuration(
+            queues=queues, rx_desc=64 if queues > 100 else 512, gen=gen, **{"notification": "qwait", **dut}
+        ),
+    )
     return node.trial(window_s=0.3, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
 
 

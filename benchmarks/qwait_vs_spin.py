@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What QWAIT in software gives and costs: a core that is told which queue has packets, against one that polls them all.
+
+The workload is `encap`, 64 B; both notifications take turns in one process. Peaks are packets that the DUT took in a
+second from a generator that is faster; latencies are those at 10 kpps, below 1 % of a peak. Doorbells are rung by the
+generator's core, so all figures hold their cost.
+
+Prints `ratio NAME MEDIAN LOW HIGH N`:
+  qwait_peak_sq         peak over that of spin, all packets in one of 1024 queues
+  qwait_latency_mean    mean latency of spin over that of qwait, 1024 queues
+  qwait_latency_p99     the same of the 99th percentile
+  qwait_one_queue       peak over that of spin, 1 queue
+  qwait_peak_fb         peak over that of spin, 1024 queues, all busy
+  qwait_linear          peak with the hierarchical ready set over that with the linear one, 1024 queues, all busy
+  qwait_producer        frames that the generator sent in a second over those without doorbells, 1024 queues, all busy
+Exit status 1 when a median is below its target.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from dut_node import DutNode, dut_node
+from ratio import between, print_ratio
+
+from pollscope.base.errors import PollscopeError
+from pollscope.stats.histogram import parse_histogram
+
+ROUNDS = 11
+WINDOW_S = 0.2
+LIGHT_PPS = 10_000.0
+MANY = 1024
+SATURATE = {"saturate": True}
+SPIN: dict[str, Any] = {"notification": "spin"}
+QWAIT: dict[str, Any] = {"notification": "qwait"}
+LINEAR: dict[str, Any] = {"notification": "qwait", "ready_set": "linear"}
+TARGETS = {
+    "qwait_peak_sq": 4.0,
+    "qwait_latency_mean": 5.0,
+    "qwait_latency_p99": 8.0,
+    "qwait_one_queue": 0.95,
+    "qwait_peak_fb": 0.95,
+    "qwait_linear": 1.3,
+    "qwait_producer": 0.95,
+}
+
+
+class Latency(NamedTuple):
+    """Of one trial, in nanoseconds."""
+
+    mean: float
+    p99: float
+
+
+def set_up(node: DutNode, dut: dict[str, Any], queues: int, shape: str, receives: bool = False) -> None:
+    node.configure(
+        {"workload": "encap", **dut},
+        generator=True,
+        receives=receives,
+        rx_port={"rx_queues": queues, "rx_desc": 128},
+        generator_adds={"shape": shape},
+    )
+
+
+def peak(node: DutNode, dut: dict[str, Any], queues: int, shape: str) -> float:
+    """Packets that the DUT took in the window."""
+    set_up(node, dut, queues, shape)
+    return float(node.result(WINDOW_S, rate=SATURATE)["dut"]["lcores"][0]["rx_packets"])
+
+
+def sent(node: DutNode, dut: dict[str, Any]) -> float:
+    """Frames that the generator sent; the DUT only counts them."""
+    set_up(node, {"workload": "rx", "tx_port": None, **dut}, MANY, "FB")
+    return float(node.result(WINDOW_S, rate=SATURATE)["gen"]["lcores"][0]["total"]["sent"])
+
+
+def latency(node: DutNode, dut: dict[str, Any]) -> Latency:
+    set_up(node, dut, MANY, "FB", receives=True)
+    (generator,) = node.result(WINDOW_S, rate={"pps": LIGHT_PPS})["gen"]["lcores"]
+    histogram = parse_histogram(generator["latency_ns"]["from_sent"], "from_sent")
+    return Latency(histogram.mean, histogram.percentile(99))
+
+
+def over(plain: Callable[[], float], changed: Callable[[], float]) -> list[float]:
+    """`changed` over the mean of `plain` before and after it."""
+    return [2 * found / (before + after) for found, before, after in between(ROUNDS, plain, lambda _: changed())]
+
+
+def peaks(node: DutNode, than: dict[str, Any], queues: int, shape: str) -> list[float]:
+    """Peaks of qwait over those of `than`."""
+    return over(lambda: peak(node, than, queues, shape), lambda: peak(node, QWAIT, queues, shape))
+
+
+def measure(node: DutNode) -> dict[str, list[float]]:
+    """Ratios by name."""
+    ratios = {
+        "qwait_peak_sq": peaks(node, SPIN, MANY, "SQ"),
+        "qwait_one_queue": peaks(node, SPIN, 1, "FB"),
+        "qwait_peak_fb": peaks(node, SPIN, MANY, "FB"),
+        "qwait_linear": peaks(node, LINEAR, MANY, "FB"),
+    }
+    ratios["qwait_producer"] = over(lambda: sent(node, SPIN), lambda: sent(node, QWAIT))
+    trials = list(between(ROUNDS, lambda: latency(node, SPIN), lambda _: latency(node, QWAIT)))
+    ratios["qwait_latency_mean"] = [(b.mean + a.mean) / (2 * found.mean) for found, b, a in trials]
+    ratios["qwait_latency_p99"] = [(b.p99 + a.p99) / (2 * found.p99) for found, b, a in trials]
+    return ratios
+
+
+def main() -> int:
+    with dut_node(feed="wire") as node:
+        ratios = measure(node)
+    estimates = {name: print_ratio(name, values) for name, values in ratios.items()}
+    return 0 if all(estimate.value >= TARGETS[name] for name, estimate in estimates.items()) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PollscopeError as error:
+        sys.exit(f"qwait_vs_spin: {error}")
