@@ -12,7 +12,7 @@ import pytest
 import synthetic_run as synthetic
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
-from pollscope.analysis.claims.model import Claim, parse_claims
+from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.store.run_folder import read_run
@@ -470,6 +470,14 @@ def test_differences_to_the_paper_are_said(tmp_path: Path) -> None:
     verdict = evaluate_run(run)[0]
     assert any("ConnectX-5" in line and "virtual NIC" in line for line in verdict.differs)
     assert any("8160" in line and "SYNTHETIC CPU" in line for line in verdict.differs)
+
+
+def test_claims_of_rows_are_those_of_all_files() -> None:
+    every = load_claims()
+    for row in {claim.row for claim in every}:
+        assert claims_of([row]) == [claim for claim in every if claim.row == row]
+    assert claims_of(["S-F5", "H-F3b"]) == [claim for claim in every if claim.row in ("S-F5", "H-F3b")]
+    assert claims_of([]) == claims_of(["X-F1"]) == []
 
 
 def test_shipped_claims_cover_their_rows() -> None:

@@ -28,10 +28,12 @@ from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
-from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
+from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, ssh_command
 
-# A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
+# A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
+# silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
+AFTER_LEASE_S = 10.0
 
 
 class PairTestbed(NodeTestbed):
@@ -55,6 +57,7 @@ class PairTestbed(NodeTestbed):
             RemoteHost("generator", config.generator, self._prefix("gen")),
         )
         self._corunners = DutCorunners(self.hosts[0])
+        self._opened: frozenset[str] = frozenset()
         self._knob_refusals: dict[str, str | None] = {}
 
     @property
@@ -172,8 +175,9 @@ class PairTestbed(NodeTestbed):
     def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
         command = ssh_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
         said = _Tail(log)
-        for tries_left in reversed(range(OPEN_TRIES)):
-            client = NodeClient(command, log)
+        tries = self._open_tries(host.ssh)
+        for tries_left in reversed(range(tries)):
+            client = NodeClient(command, log, lease_s=host.ssh.lease_s)
             try:
                 client.wait_hello(host.hello_limit_s)
                 return client
@@ -183,6 +187,13 @@ class PairTestbed(NodeTestbed):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: the last try neither returned nor raised")
+
+    def _open_tries(self, remote: Remote) -> int:
+        """How often a node is started: when this run had one there before, its lease may have to lapse first."""
+        before, self._opened = self._opened, self._opened | {str(remote)}
+        if str(remote) not in before:
+            return OPEN_TRIES
+        return max(OPEN_TRIES, round((remote.lease_s + AFTER_LEASE_S) / OPEN_PAUSE_S))
 
     def status(self) -> State:
         """Whether both hosts answer and have the node program."""
