@@ -25,6 +25,7 @@ from pollscope.base.fields import (
     Probability,
     RingSize,
     Share,
+    TaskData,
     WindowNs,
     expand_levels,
 )
@@ -78,6 +79,14 @@ class Parameters(Model):
     routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
     lookups: int = Field(
         default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"
+    )
+    sessions: int = Field(default=65536, ge=8, le=2**24, description="steer: entries of the session table of a core")
+    task_buffers: int = Field(
+        default=4, ge=2, le=32, description="rs, raid: data buffers that a packet's payload is cut into"
+    )
+    parity_buffers: int = Field(default=2, ge=1, le=16, description="rs: parity buffers of a task")
+    task_data: TaskData = Field(
+        default=0, description="encap, crypto, steer, rs, raid, dispatch: memory of each RX queue that its tasks read"
     )
     tx_pool: Literal["per-core", "shared"] = Field(
         default="per-core", description="tx: a mempool for each core, or one that all take packets from"
