@@ -147,6 +147,27 @@ def test_a_newer_release_takes_the_place_of_the_older(bench: Bench) -> None:
     assert bench.snapshot() == {}
 
 
+def test_a_failed_provision_leaves_an_earlier_one_as_it_was(bench: Bench, tmp_path: Path) -> None:
+    bench.play("provision")
+    before = bench.snapshot()
+    newer, pktgen = bench.folder / "newer.tar.gz", tmp_path / "pktgen-24.10.3.tar.gz"
+    make_archive(newer)
+    pktgen.write_bytes(b"no archive")
+    roles = ["pollscope_apps", "pktgen"]
+    given = {"pollscope_apps_archive": str(newer), "pktgen_archive": str(pktgen), "pktgen_sha256": "0" * 64}
+    with pytest.raises(PlayFailed, match=r"is not pktgen-dpdk"):
+        bench.play("provision", pollscope_roles=roles, **given)
+    after = bench.snapshot()
+    journals = {path for path in before if path.endswith(".journal")}
+    assert {path: before[path] for path in before if path not in journals} == {
+        path: after[path] for path in after if path not in journals
+    }
+    assert bench.play("provision").changes == ()
+    assert bench.play("verify").changes == ()
+    bench.play("restore")
+    assert bench.snapshot() == {}
+
+
 def test_an_archive_for_another_release_is_refused(bench: Bench) -> None:
     foreign = bench.folder / "foreign.tar.gz"
     make_archive(foreign, distribution="debian 4")
