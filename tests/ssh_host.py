@@ -66,7 +66,8 @@ class SshHost:
         """The `ssh` of a testbed file."""
         user = pwd.getpwuid(os.geteuid()).pw_name
         files = {"key": str(self.folder / "user"), "known_hosts": str(self.folder / "known_hosts")}
-        return {"host": self.address, "port": self.port, "user": user, **files, **other}
+        own = {} if user == "root" else {"sudo": False}  # what tests start there needs no root
+        return {"host": self.address, "port": self.port, "user": user, **own, **files, **other}
 
     def connections(self) -> list[int]:
         """The daemon's children: one for each connection."""
