@@ -200,6 +200,24 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
         fails(bench, "this host is in use")
 
 
+def test_a_host_without_apt_is_refused_before_anything(bench: Bench, tmp_path: Path) -> None:
+    release = tmp_path / "os-release"
+    release.write_text('NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')
+    with pytest.raises(PlayFailed, match=r"this host is rocky 9.4: the plays know Debian 12.*Other distributions"):
+        run_play("provision", bench.inventory(), {"provision_os_release": str(release)}, log=bench.folder / "log")
+    assert bench.snapshot() == {}
+
+
+def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
+    release = tmp_path / "os-release"
+    release.write_text('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n')
+    inventory = bench.inventory(pollscope_roles=["perf"])
+    given = {"perf_os_release": str(release), "provision_os_release": str(release)}
+    changes = run_play("provision", inventory, given, options=["--check"], log=bench.folder / "log").changes
+    assert any(f"to install: linux-tools-{os.uname().release}" in change for change in changes)
+    assert bench.snapshot() == {}
+
+
 def test_unreachable(bench: Bench) -> None:
     fails(bench, "Connection refused", ansible_port=free_port())
 
