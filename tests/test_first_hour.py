@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pair_hosts import SPEC, host_config
+from ruamel.yaml import YAML
 from run_helpers import Cli, assert_complete
 from silent_network import THERE, SilentNetwork, silent_network
 from ssh_host import SshHost, running_sshd
@@ -143,7 +143,7 @@ def host_of(folder: Path, role: str, network: SilentNetwork) -> Any:
 
 def test_two_bare_servers_and_a_laptop(lab: Lab, checkout: Path) -> None:
     # 1. The example, with the names and the user.
-    config = yaml.safe_load((checkout / "configs/testbeds/pair.example.yaml").read_text())
+    config = YAML(typ="safe").load(checkout / "configs/testbeds/pair.example.yaml")
     for role in lab.hosts:
         config[role] |= {"ssh": lab.ssh(role), "program": str(lab.node(role)), "pollscope": None}
     testbed = lab.folder / "lab.yaml"
