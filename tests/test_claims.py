@@ -331,6 +331,16 @@ def test_what_a_virtual_nic_does_not_have_is_not_judged_on_it(
     assert judges or verdict.finding.sentence.startswith("The claim is about ")
 
 
+def test_emulated_machines_are_no_evidence_for_a_paper(tmp_path: Path) -> None:
+    trials = trials_of({(1, 1.0): 0.75})
+    of_paper = claim(**WITHIN).model_copy(update={"paper": "socc19"})
+    verdict = judged(tmp_path / "paper", trials, of_paper, **EMULATED)
+    assert verdict.kind is NOT_MEASURABLE
+    assert "times, rates and caches of emulated machines are the emulator's" in verdict.finding.sentence
+    assert judged(tmp_path / "real", trials, of_paper, **REAL).kind is AGREES
+    assert judged(tmp_path / "own", trials, claim(**WITHIN), **EMULATED).kind is AGREES
+
+
 def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> None:
     trials = trials_of({(1, 1.0): 0.75}, [*WOBBLE, *WOBBLE])
     flagged = [synthetic.disturbed(record) for record in trials]

@@ -16,7 +16,7 @@ from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, mean_estimate, ratio_estimate
 
 # Factors whose levels are shares and are shown in percent.
-SHARE_FACTORS = ("load_of_max", "load_of_line", "concentrated_share", "background_probability")
+SHARE_FACTORS = ("load_of_max", "load_of_line", "load_of_trace", "concentrated_share", "background_probability")
 # Not a parameter: which pair of a testbed of several measured the trial.
 PAIR = "pair"
 Level = float | int | str | bool
@@ -197,7 +197,7 @@ def level_text(factor: str, level: Level) -> str:
     return human_number(level, 6) if isinstance(level, float) else str(level)
 
 
-FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_pps": "load"}
+FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_of_trace": "load", "load_pps": "load"}
 
 
 def factor_title(factor: str) -> str:

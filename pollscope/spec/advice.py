@@ -27,6 +27,8 @@ def load_text(spec: Spec) -> str:
     shares = ", ".join(f"{100 * level:g} %" for level in levels)
     if name == "load_of_line":
         return f"load: {shares} of line rate"
+    if name == "load_of_trace":
+        return f"load: {shares} of the rate at which the trace was recorded"
     how = "a search" if spec.maximum.method == "mlrsearch" else f"{spec.maximum.repeats} saturating trials"
     return f"load: {shares} of the maximum, which {how} of each configuration find{'s' if how[0] == 'a' else ''} first"
 
