@@ -28,6 +28,8 @@ def _not_modelled(params: Parameters) -> str | None:
         )
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
         return "the model has nothing that runs beside the DUT"
+    if params.trace is not None:
+        return "the model does not replay traces"
     if params.load_of_line is not None:
         return "the model has no line, of whose rate load_of_line is a share"
     partly = params.shape in ("PC", "NC") and 0 < params.background_probability < 1

@@ -128,7 +128,7 @@ class ModelTestbed(Testbed):
         try:
             maximum_pps = self._maxima.of(trial)
         except TrialError as error:
-            return record.failed(str(error))
+            return record.failed(str(error), final=True)
         rate = rate_request(params, maximum_pps)
         start = {"trial": trial.id, "warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "rate": rate}
         result = self._result(trial, rate.get("pps"))
