@@ -22,7 +22,7 @@ def record(load_of_max: float | None) -> dict[str, Any]:
 
     It is the last of its kind: in some of the first ones the cost of an empty poll is known too loosely for a tax.
     """
-    factors = {"queues": 1} if load_of_max is None else {"queues": 1, "load_of_max": load_of_max}
+    factors = {"queues": 1, "lookups": 1} | ({} if load_of_max is None else {"load_of_max": load_of_max})
     for found in reversed(_trials()):
         if found["factors"] == factors and found["status"] == "ok" and not found["flags"]:
             result = {key: value for key, value in found["result"].items() if key not in _ANSWER}

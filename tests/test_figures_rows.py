@@ -10,6 +10,7 @@ from test_figures import run_of, svg_of, words
 
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.h_f3 import distributions
+from pollscope.analysis.figures.pooled import pooled_latencies
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.store.results_table import current_table
 
@@ -80,6 +81,41 @@ def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
     text = words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
     for word in (f"{label} (Mpps)", "standard path, one core", "corec", stated):
         assert word in text
+
+
+def shared_trials() -> list[dict[str, Any]]:
+    """Four cores with a queue each, and as many at one queue, whose packets take half as long."""
+    trials = []
+    for organisation, queues in (("scale-out", 4), ("corec", 1)):
+        for load in (0.81, 0.95):
+            for repeat in range(3):
+                levels = {"queues": queues, "cores": 4, "organisation": organisation, "load_of_max": load}
+                point = ",".join(f"{name}={level}" for name, level in levels.items())
+                record = synthetic.trial(f"{point}:{repeat}", point, repeat, levels, pps=load * 1e7 + repeat)
+                latencies = synthetic.histogram(range(500 * (1 + queues), 1000 * (1 + queues), 50), "ns")
+                record["result"]["gen"]["lcores"][0]["latency_ns"]["from_sent"] = latencies
+                trials.append(record)
+    return trials
+
+
+@pytest.mark.parametrize(
+    ("row", "label", "stated"),
+    [
+        ("C-F5", "Mean latency (µs)", "flat up to 37 Mpps"),
+        ("C-F6", "95 % of the maximum", "35 Mpps on 4 cores and 30 Mpps on 8 cores"),
+    ],
+)
+def test_latency_of_one_queue_stands_beside_a_queue_a_core(tmp_path: Path, row: str, label: str, stated: str) -> None:
+    text = words(svg_of(run_of(tmp_path / "run", row, shared_trials()), row, tmp_path / "out"))
+    for word in ("4 cores", label, "a queue a core", "one queue for all cores (corec)", stated):
+        assert word in text
+
+
+def test_distributions_of_organisations_are_not_mixed(tmp_path: Path) -> None:
+    data = figure_data("C-F6", run_of(tmp_path / "run", "C-F6", shared_trials()))
+    found = pooled_latencies(data, ("organisation", "load_of_max"))
+    assert list(found) == [("corec", 0.81), ("corec", 0.95), ("scale-out", 0.81), ("scale-out", 0.95)]
+    assert found["corec", 0.95].percentile(99.9) <= 2000 < found["scale-out", 0.95].smallest
 
 
 @pytest.mark.parametrize(

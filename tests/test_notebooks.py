@@ -67,7 +67,7 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
             (
                 "name: s-f10a-single-flow",
                 "limited by: sweep over the queues",
-                "the fullest queue gives 98.1 %",
+                "the fullest queue gives 100 %",
                 "S-F10a.falls-from-64",
                 "s-f8-poll-rate",
                 "<svg",
@@ -95,7 +95,7 @@ def test_your_sweep_takes_another_run_and_question(tmp_path: Path) -> None:
     sql = "SELECT 40 + 2 AS answer FROM runs LIMIT 1"
     run = str(RUNS / "s-f5-polling-tax")
     shown = execute(FOLDER / "your_sweep.ipynb", tmp_path, run=run, x="load_of_max", metrics=["useful_share"], sql=sql)
-    assert [word for word in ("name: s-f5", "limited by: core cycles", "answer", "42") if word not in shown] == []
+    assert [word for word in ("name: s-f5", "limited by: offered load", "answer", "42") if word not in shown] == []
     assert "imissed_share" not in shown
 
 
@@ -122,5 +122,5 @@ def test_a_recorded_run_is_small_and_whole(folder: Path) -> None:
     assert meta["status"] == "complete"
     trials = (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["trial"] for line in trials} == set(meta["plan"])
-    assert sum((folder / name).stat().st_size for name in ("run.json", "trials.jsonl")) < 1_000_000
+    assert sum((folder / name).stat().st_size for name in ("run.json", "trials.jsonl")) < 1_200_000
     assert folder.name in (RUNS / "README.md").read_text(encoding="utf-8")

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from pollscope.base.errors import HostError
+from pollscope.store.results_table import derive_table
+from pollscope.store.run_folder import read_run
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
@@ -72,7 +74,7 @@ def test_testpmd() -> None:
 def test_our_node(checkout: Path) -> None:
     """Recorded results with one lcore and one queue, against what the metrics made of the same records."""
     run = checkout / "data/runs/s-f5-polling-tax"
-    table = pd.read_parquet(run / "results.parquet").set_index("trial")
+    table = derive_table(read_run(run)).set_index("trial")
     records = (json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines())
     checked = 0
     for record in records:

@@ -30,6 +30,19 @@ void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycl
 	pacer_advance(pacer);
 }
 
+void pacer_gaps(struct pacer *pacer, uint64_t begin_tsc, const uint32_t *gaps_ns, uint32_t gaps,
+                double cycles_per_ns, uint64_t late_max_cycles)
+{
+	*pacer = (struct pacer){
+	        .next = (pacing_time)begin_tsc << 64,
+	        .late_max_cycles = late_max_cycles,
+	        .gaps_ns = gaps_ns,
+	        .gaps = gaps,
+	        .gap = 1 % gaps,
+	        .cycles_per_ns_q40 = (uint64_t)ldexp(cycles_per_ns, 40),
+	};
+}
+
 void pacer_silent(struct pacer *pacer)
 {
 	*pacer = (struct pacer){.next = ~(pacing_time)0};

@@ -26,6 +26,10 @@ struct pacer {
 	double mean_q20;  /* Poisson arrivals: mean distance, 44.20 fixed point */
 	uint64_t late_max_cycles;
 	bool poisson;
+	const uint32_t *gaps_ns; /* recorded distances, taken in turn; NULL: not of a record */
+	uint32_t gaps;
+	uint32_t gap;               /* the next one */
+	uint64_t cycles_per_ns_q40; /* 24.40 fixed point */
 	struct rng rng;
 	struct rng_exponential layers;
 };
@@ -43,6 +47,13 @@ void pacer_constant(struct pacer *pacer, uint64_t begin_tsc, long double interva
 /* A Poisson process with that mean distance: the first slot lies one exponential distance after begin_tsc. */
 void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycles, uint64_t late_max_cycles,
                    uint64_t seed);
+
+/*
+ * Slots as far apart as recorded, stretched to `cycles_per_ns` (2^-40 < 2^24), over and over. gaps_ns[0] lies before the first slot,
+ * which is at begin_tsc, from the second turn on. The record outlives the pacer.
+ */
+void pacer_gaps(struct pacer *pacer, uint64_t begin_tsc, const uint32_t *gaps_ns, uint32_t gaps,
+                double cycles_per_ns, uint64_t late_max_cycles);
 
 /* No slot, ever. */
 void pacer_silent(struct pacer *pacer);
@@ -65,7 +76,11 @@ static inline void pacer_advance(struct pacer *pacer)
 		pacer->next += (pacing_time)(uint64_t)(rng_exponential(&pacer->layers, &pacer->rng) *
 		                                       pacer->mean_q20)
 		               << 44;
-	else
+	else if (pacer->gaps_ns != NULL) {
+		pacer->next += (pacing_time)pacer->gaps_ns[pacer->gap] * pacer->cycles_per_ns_q40 << 24;
+		if (++pacer->gap == pacer->gaps)
+			pacer->gap = 0;
+	} else
 		pacer->next += pacer->step;
 }
 

@@ -66,21 +66,24 @@ int runner_wake_fd(void)
 
 static int parse_rate(json_t *rate, struct trial_rate *parsed, struct node_error *err)
 {
-	static const char *const keys[] = {"pps", "line_share", "saturate", NULL};
+	static const char *const keys[] = {"pps", "line_share", "trace_share", "saturate", NULL};
 	json_t *saturate;
 
 	if (fields_only(rate, "rate", keys, err))
 		return -1;
 	if (json_object_size(rate) != 1)
-		return node_fail(err, "rate", "needs exactly one of pps, line_share, saturate");
+		return node_fail(err, "rate", "needs exactly one of pps, line_share, trace_share, saturate");
 	saturate = json_object_get(rate, "saturate");
 	if (saturate) {
 		parsed->kind = TRIAL_RATE_SATURATE;
 		return json_is_true(saturate) ? 0 : node_fail(err, "rate.saturate", "must be true");
 	}
-	parsed->kind = json_object_get(rate, "pps") ? TRIAL_RATE_PPS : TRIAL_RATE_LINE_SHARE;
+	parsed->kind = json_object_get(rate, "pps")          ? TRIAL_RATE_PPS
+	               : json_object_get(rate, "line_share") ? TRIAL_RATE_LINE_SHARE
+	                                                     : TRIAL_RATE_TRACE_SHARE;
 	return fields_real(rate, "rate", "pps", 0, RATE_PPS_MAX, &parsed->value, err) ||
-	       fields_real(rate, "rate", "line_share", 0, 1, &parsed->value, err);
+	       fields_real(rate, "rate", "line_share", 0, 1, &parsed->value, err) ||
+	       fields_real(rate, "rate", "trace_share", 0, RATE_PPS_MAX, &parsed->value, err);
 }
 
 struct start_request {

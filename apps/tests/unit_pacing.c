@@ -50,6 +50,31 @@ static void constant_rate_is_exact(void)
 	}
 }
 
+/* Distances of 1, 2 and 3 us at 2.6 cycles a ns; the one before the first slot lies between two turns. */
+static void recorded_gaps_come_again_and_again(void)
+{
+	static const uint32_t gaps_ns[] = {3000, 1000, 2000};
+	static const double places[] = {0, 1000, 3000};
+	struct pacer pacer;
+
+	pacer_gaps(&pacer, BEGIN, gaps_ns, 3, HZ / 1e9, LATE_MAX);
+	for (uint64_t i = 0; i < 3000000; i++, pacer_advance(&pacer)) {
+		if (i % 100000 > 2)
+			continue;
+		UNIT_NEAR((double)(pacer_next(&pacer) - BEGIN),
+		          2.6 * ((double)(i / 3) * 6000 + places[i % 3]), 3);
+	}
+}
+
+static void one_recorded_gap_is_a_constant_rate(void)
+{
+	static const uint32_t gaps_ns[] = {1000};
+	struct pacer pacer;
+
+	pacer_gaps(&pacer, BEGIN, gaps_ns, 1, 0.5 * HZ / 1e9, LATE_MAX);
+	UNIT_NEAR(pacer_skip_until(&pacer, BEGIN + HZ), 2000000, 1);
+}
+
 static void constant_slots_do_not_drift(void)
 {
 	struct pacer pacer;
@@ -210,6 +235,8 @@ static void a_held_process_goes_on_with_another_mean(void)
 
 static const struct unit_case cases[] = {
         {"constant rate is exact", constant_rate_is_exact},
+        {"recorded gaps come again and again", recorded_gaps_come_again_and_again},
+        {"one recorded gap is a constant rate", one_recorded_gap_is_a_constant_rate},
         {"constant slots do not drift", constant_slots_do_not_drift},
         {"takes what is due and no more", takes_what_is_due_and_no_more},
         {"one burst at most per turn", one_burst_at_most_per_turn},

@@ -6,6 +6,7 @@ line here; a new paper is a file in data/papers (docs/extending.md). The node pr
 workloads, by a Python that has nothing installed.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from pollscope.base.paths import data_folder
 
+_CLAIMED_ROW = re.compile(r"^[ -]*row: *([^\s,}#]+)", re.MULTILINE)
 # Of a trial.
 Status = Literal["ok", "flagged", "failed"]
 # Organisations in which every core polls every RX queue.
@@ -109,6 +111,10 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "S-F18": "pollscope.analysis.figures.s_f16:S_F18",
         "C-T2": "pollscope.analysis.figures.c_t2:C_T2",
         "C-T3": "pollscope.analysis.figures.c_t2:C_T3",
+        "C-F3": "pollscope.analysis.figures.c_f3:C_F3",
+        "C-F4": "pollscope.analysis.figures.c_f3:C_F4",
+        "C-F5": "pollscope.analysis.figures.c_f5:C_F5",
+        "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
         "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
@@ -192,6 +198,13 @@ SEND_NOTHING = frozenset(name for name in DROP_ON_PURPOSE if WORKLOADS[name].ans
 def papers() -> tuple[str, ...]:
     """The papers whose data ship with pollscope (data/papers)."""
     return tuple(sorted(path.stem for path in (data_folder("data") / "papers").glob("*.yaml")))
+
+
+def rows() -> tuple[str, ...]:
+    """The rows of which something is known: how they are drawn, or what is claimed of them (data/claims)."""
+    files = (data_folder("data") / "claims").glob("*.yaml")
+    claimed = [row for file in files for row in _CLAIMED_ROW.findall(file.read_text(encoding="utf-8"))]
+    return tuple(sorted({*FIGURES, *claimed}))
 
 
 def load(table: Mapping[str, str], name: str) -> Any:

@@ -37,6 +37,7 @@ COMMANDS = {
     "history": "Where a metric changed its level over the runs of a spec.",
     "query": "SQL over all runs of a results folder.",
     "calibrate": "Take costs for the testbed model from measured runs.",
+    "trace": "Make a packet trace (pcap) of stated statistics.",
     "collect": "Read counters of this host for some seconds.",
     "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pollscope.base.fields import delays_ns, frame_mix
@@ -125,15 +126,21 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "tx_port": wiring.gen_tx,
         "rx_port": wiring.gen_rx if params.generator_receives else None,
         "target_port": wiring.dut_rx,
-        "frame": frame_mix(params.frame),
         "routes": params.routes,  # destinations outside the DUT's table would be dropped there
-        "flows": params.flows,
+        **_packets(params),
         **params.only(SHAPE),
         "visit_packets": params.burst,
         "arrivals": params.arrivals,
         "seed": params.arrivals_seed,
         "burst": params.generator_burst,
     }
+
+
+def _packets(params: Parameters) -> dict[str, Any]:
+    """Sizes and flows: made, or those of a trace. A relative path is seen from where pollscope runs."""
+    if params.trace is not None:
+        return {"trace": str(Path(params.trace).absolute())}
+    return {"frame": frame_mix(params.frame), "flows": params.flows}
 
 
 def floor_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
@@ -158,6 +165,8 @@ def rate_request(params: Parameters, maximum_pps: float | None) -> dict[str, Any
         return {"saturate": True}
     if params.load_of_line is not None:
         return {"line_share": params.load_of_line}
+    if params.load_of_trace is not None:
+        return {"trace_share": params.load_of_trace}
     if params.load_pps is not None:
         return {"pps": params.load_pps}
     share = params.load_of_max or 0.0

@@ -35,7 +35,7 @@ from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
-LOADS = ("load_of_max", "load_of_line", "load_pps", "saturate")
+LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "saturate")
 
 ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"
 RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
@@ -128,6 +128,11 @@ class Parameters(Model):
     longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
     frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
     flows: int = Field(default=1024, ge=1, le=1_000_000, description="UDP flows")
+    trace: str | None = Field(
+        default=None,
+        min_length=1,
+        description="packet trace (pcap, pcapng) whose flows and sizes are sent in place of frame and flows",
+    )
     shape: Literal["FB", "PC", "NC", "SQ"] = Field(default="FB", description="how traffic is spread over the RX queues")
     shape_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the shape's random choices")
     concentrated_share: Probability = Field(
@@ -139,7 +144,9 @@ class Parameters(Model):
     background_probability: Probability = Field(
         default=0.05, description="PC, NC: probability that a visit of another queue finds something"
     )
-    arrivals: Literal["constant", "poisson"] = Field(default="constant", description="arrival process")
+    arrivals: Literal["constant", "poisson", "trace"] = Field(
+        default="constant", description="arrival process; trace: distances as in the trace, stretched to the load"
+    )
     arrivals_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of Poisson arrivals and frame mixes")
     generator_burst: int = Field(
         default=32, ge=1, le=512, description="packets the generator sends at once when saturating"
@@ -173,6 +180,9 @@ class Parameters(Model):
     spinning_cores: int = Field(default=0, ge=0, le=512, description="further cores that spin on an empty queue")
     load_of_max: Probability | None = Field(default=None, description="offered load as a share of the measured maximum")
     load_of_line: Probability | None = Field(default=None, description="offered load as a share of line rate")
+    load_of_trace: Share | None = Field(
+        default=None, description="offered load as a share of the trace's own rate; may be more than all of it"
+    )
     load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
 
@@ -387,6 +397,15 @@ class Noise(Model):
     )
 
 
+class Failures(Model):
+    """What becomes of trials that fail: a node was lost, or its record contradicts the protocol."""
+
+    tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
+    at_most: int = Field(
+        default=20, ge=0, description="tries that may fail, of all trials; after one more the run ends and can go on"
+    )
+
+
 class Quick(Model):
     """What `--quick` replaces: parameters, trial, maximum, noise and order key by key; factors name by name."""
 
@@ -454,6 +473,7 @@ class Spec(Model):
     baseline: Baseline | None = None
     maximum: Maximum = Maximum()
     noise: Noise = Noise()
+    failures: Failures = Failures()
     quick: Quick | None = None
     show: Annotated[tuple[Show, ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
         default=(), description="figures of its runs: one, or a list"

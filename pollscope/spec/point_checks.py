@@ -126,7 +126,7 @@ def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
 
 def _payload(params: Parameters, _spec: Spec) -> Contradiction | None:
     """A task on the payload needs one, and leaves a frame that the TX port takes (apps/node/workload/payload.h)."""
-    if params.workload not in PAYLOAD_TASKS:
+    if params.workload not in PAYLOAD_TASKS or params.trace is not None:
         return None
     sizes = [entry["bytes"] for entry in frame_mix(params.frame)]
     if min(sizes) <= STAMPED_FRAME_BYTES:
@@ -177,6 +177,20 @@ def _placement(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
+def _trace(params: Parameters, _spec: Spec) -> Contradiction | None:
+    """A trace says which packets are sent; what needs one has one."""
+    if params.trace is None:
+        for key, needs in (("arrivals", params.arrivals == "trace"), ("load_of_trace", params.load_of_trace)):
+            if needs:
+                return key, "needs a trace (`trace: FILE.pcap`)"
+        return None
+    if params.shape != "FB":
+        return "shape", f"the flows of a trace are spread over all queues (FB), not as {params.shape}"
+    if params.feed != "wire" or params.workload in RECEIVE_NOTHING:
+        return "trace", "is replayed by the generator, and this point has none"
+    return None
+
+
 def _sends_itself(params: Parameters, _spec: Spec) -> Contradiction | None:
     workload = params.workload
     if workload not in RECEIVE_NOTHING:
@@ -199,5 +213,6 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _hiccup,
     _service,
     _placement,
+    _trace,
     _sends_itself,
 )

@@ -151,6 +151,8 @@ class LoopbackTestbed(NodeTestbed):
             self._roles(params)
         except HostError as error:
             return error.what
+        if params.trace is not None and not Path(params.trace).is_file():
+            return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"
         if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
         alone = corunner_refusal(params, lambda: self._corunner_cpus(params))

@@ -21,6 +21,7 @@ PACKAGES = [
     "libc6-dev",
     "pkgconf",
     "libjansson-dev",
+    "libpcap-dev",
     "xz-utils",
 ]
 RELEASES = {"bookworm": "22.11", "noble": "23.11", "trixie": "24.11", "sid": "25.11"}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
+#include <limits.h>
+
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
@@ -25,11 +27,12 @@ static const struct gen_config defaults = {
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
-static const char *const gen_keys[] = {"lcore",        "tx_port",       "rx_port",    "target_port",
-                                       "target",       "frame",         "flows",      "routes",
-                                       GEN_SHAPE_KEYS, "visit_packets", "arrivals",   "seed",
-                                       "burst",        "late_max_ns",   "departures", NULL};
-static const char *const arrival_names[] = {"constant", "poisson", NULL};
+static const char *const gen_keys[] = {"lcore",    "tx_port", "rx_port", "target_port",  "target",
+                                       "frame",    "flows",   "routes",  GEN_SHAPE_KEYS, "visit_packets",
+                                       "arrivals", "seed",    "burst",   "late_max_ns",  "departures",
+                                       "trace",    NULL};
+static const char *const arrival_names[] = {
+        [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace", NULL};
 
 static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t max, uint32_t *value,
                     struct node_error *err)
@@ -101,25 +104,45 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
 	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
 		return -1;
-	config->poisson = arrivals == 1;
+	config->arrivals = (enum gen_arrivals)arrivals;
 	return 0;
 }
 
+/* A trace takes the place of what would otherwise say which packets are sent. */
+static int read_trace(const json_t *spec, struct gen_config *config, struct node_error *err)
+{
+	static const char *const replaced[] = {"frame", "flows"};
+	const json_t *const trace = json_object_get(spec, "trace");
+
+	if (trace == NULL || json_is_null(trace)) {
+		if (config->arrivals == GEN_TRACE)
+			return node_fail(err, "gen.arrivals", "'trace' needs a trace (key trace)");
+		return 0;
+	}
+	for (unsigned int i = 0; i < RTE_DIM(replaced); i++)
+		if (json_object_get(spec, replaced[i]) != NULL)
+			return node_fail(err, "gen.trace", "is given beside %s, which it takes the place of",
+			                 replaced[i]);
+	if (config->shape.kind != GEN_FULLY_BALANCED)
+		return node_fail(err, "gen.shape", "flows of a trace are spread over all queues: FB");
+	return fields_string(spec, "gen", "trace", PATH_MAX - 1, &config->trace, err);
+}
+
 /* The driver of a real port drops or truncates frames above its MTU; better to say so before. */
-static int check_mtu(const struct gen_config *config, uint16_t mtu, struct node_error *err)
+static int check_mtu(struct gen_config *config, uint16_t mtu, struct node_error *err)
 {
 	const uint32_t overhead = RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
 	const uint32_t largest = frame_sizes_largest(&config->frame);
 
-	if (largest > mtu + overhead)
+	config->frame_max = mtu + overhead;
+	if (largest > config->frame_max)
 		return node_fail(err, "gen.frame",
 		                 "frames of %u bytes do not fit the MTU %u of %s (needs %u)", largest, mtu,
 		                 config->tx_name, largest - overhead);
 	return 0;
 }
 
-/* Each queue that the shape loads needs a flow. */
-static int check_flows(const struct gen_config *config, unsigned int queues, struct node_error *err)
+int gen_config_check_flows(const struct gen_config *config, unsigned int queues, struct node_error *err)
 {
 	const unsigned int loaded = gen_shape_loaded(&config->shape, queues);
 
@@ -144,7 +167,8 @@ int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan,
 	    ports_plan_find(plan, config->target_name, "gen.target_port", &config->target_port, err) ||
 	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err))
 		return -1;
-	return check_flows(config, target_queues(config, plan), err);
+	/* How many flows a trace has is known when it is read. */
+	return config->trace == NULL ? gen_config_check_flows(config, target_queues(config, plan), err) : 0;
 }
 
 int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err)
@@ -154,5 +178,5 @@ int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_
 	return fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
 	       read_ports(spec, config, err) || read_target(spec, config, err) ||
 	       frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
-	       read_flows(spec, config, err) || read_pace(spec, config, err);
+	       read_flows(spec, config, err) || read_pace(spec, config, err) || read_trace(spec, config, err);
 }

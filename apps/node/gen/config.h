@@ -16,6 +16,13 @@
 #define GEN_BURST_MAX      256
 #define GEN_DEPARTURES_MAX 1000000
 
+/* When packets leave, at a given rate. */
+enum gen_arrivals {
+	GEN_CONSTANT,
+	GEN_POISSON,
+	GEN_TRACE, /* as far apart as in the trace, all distances stretched alike */
+};
+
 struct gen_config {
 	unsigned int lcore;
 	const char *tx_name; /* names live as long as the request */
@@ -31,7 +38,10 @@ struct gen_config {
 	uint32_t routes;
 	struct gen_shape shape;
 	uint32_t visit_packets; /* what a visit of a backlogged queue takes: the DUT's burst */
-	bool poisson;
+	const char *
+	        trace; /* path of a trace that takes the place of frame and flows; NULL: none. Lives as long as the request */
+	uint32_t frame_max; /* resolved: what the MTU lets through, FCS included */
+	enum gen_arrivals arrivals;
 	uint64_t seed;
 	unsigned int burst;
 	uint64_t late_max_ns;
@@ -40,6 +50,9 @@ struct gen_config {
 
 /* Read `spec`, and check what can be told from it alone. Returns 0, or -1 with err (where begins with "gen"). */
 int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err);
+
+/* Each queue that the shape loads needs a flow. As above. */
+int gen_config_check_flows(const struct gen_config *config, unsigned int queues, struct node_error *err);
 
 /* Find its ports among those of `plan`, and check that sizes fit the MTU and flows the queues. As above. */
 int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan, struct node_error *err);

@@ -65,7 +65,8 @@ struct gen_engine {
 	const struct trial *trial;
 	struct rte_mempool *pool;
 	struct gen_traffic traffic;
-	struct packet_template templates[FRAME_SIZES_MAX];
+	struct packet_template *templates; /* by gen_entry.size */
+	const struct gen_trace *trace;     /* NULL: none */
 	uint16_t tx_port;
 	uint16_t rx_port; /* NO_PORT: does not receive */
 	uint16_t rx_queues;

@@ -15,6 +15,7 @@
 #include "engine.h"
 #include "report.h"
 #include "target.h"
+#include "trace.h"
 #include "ports/pools.h"
 #include "ports/ports.h"
 
@@ -25,6 +26,9 @@
 #define SATURATED_PPS_MAX 2e8
 
 #define VISITS_PER_S_MAX 1e9
+
+/* A trace's distances are stretched to at most so many times their length, or shrunk; what a pacer's fixed point bears. */
+#define STRETCH_MAX 1e6
 
 #define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
 #define POOL_SPARE      2048 /* mbufs beyond those that rings hold: bursts in flight and the lcore's cache */
@@ -83,9 +87,19 @@ static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
 	                               rte_eth_dev_socket_id(config.tx_port));
 }
 
+static uint32_t largest_frame(void)
+{
+	return engine->trace != NULL ? engine->trace->largest_bytes : frame_sizes_largest(&config.frame);
+}
+
+static double mean_frame(void)
+{
+	return engine->trace != NULL ? engine->trace->mean_bytes : frame_sizes_mean(&config.frame);
+}
+
 static int prepare_pool(struct node_error *err)
 {
-	uint32_t room = RTE_MAX(frame_sizes_largest(&config.frame), 2048u);
+	uint32_t room = RTE_MAX(largest_frame(), 2048u);
 	const uint32_t mbufs = pool_mbufs();
 
 	if (pool != NULL &&
@@ -102,6 +116,25 @@ static int prepare_pool(struct node_error *err)
 	return 0;
 }
 
+static int prepare_trace(struct node_error *err)
+{
+	if (config.trace == NULL)
+		return 0;
+	if (gen_trace_open(config.trace, config.frame_max, &engine->trace, err))
+		return -1;
+	config.flows = engine->trace->flows;
+	return 0;
+}
+
+static int prepare_templates(struct node_error *err)
+{
+	const unsigned int sizes = engine->trace != NULL ? engine->trace->sizes : config.frame.count;
+
+	engine->templates =
+	        aligned_alloc(_Alignof(struct packet_template), sizes * sizeof(*engine->templates));
+	return engine->templates == NULL ? node_fail(err, "gen", "no memory for %u frame sizes", sizes) : 0;
+}
+
 static int prepare_traffic(struct node_error *err)
 {
 	if (config.target_port != NO_PORT) {
@@ -109,8 +142,10 @@ static int prepare_traffic(struct node_error *err)
 			return -1;
 		config.has_target = true;
 	}
-	return gen_traffic_make(&config, config.has_target ? &config.target.rss : NULL, &engine->traffic,
-	                        err);
+	if (gen_config_check_flows(&config, config.has_target ? config.target.rss.queues : 1, err))
+		return -1;
+	return gen_traffic_make(&config, config.has_target ? &config.target.rss : NULL, engine->trace,
+	                        &engine->traffic, err);
 }
 
 static int prepare_results(struct node_error *err)
@@ -165,6 +200,7 @@ static void free_engine(void)
 	sequence_free(engine->received);
 	gen_traffic_free(&engine->traffic);
 	free(engine->departures);
+	free(engine->templates);
 	rte_free(engine);
 	engine = NULL;
 }
@@ -174,7 +210,8 @@ static int prepare(struct node_error *err)
 	engine = rte_zmalloc("gen", sizeof(*engine), RTE_CACHE_LINE_SIZE);
 	if (engine == NULL)
 		return node_fail(err, "gen", "no memory");
-	if (prepare_traffic(err) || prepare_pool(err) || prepare_results(err))
+	if (prepare_trace(err) || prepare_templates(err) || prepare_traffic(err) || prepare_pool(err) ||
+	    prepare_results(err))
 		return -1;
 	fill_engine();
 	return 0;
@@ -231,7 +268,7 @@ int gen_tell_visits(const json_t *request, struct node_error *err)
 
 static int line_rate_pps(double share, double *pps, struct node_error *err)
 {
-	const double wire_bits = 8 * (frame_sizes_mean(&config.frame) + PACKET_WIRE_OVERHEAD_BYTES);
+	const double wire_bits = 8 * (mean_frame() + PACKET_WIRE_OVERHEAD_BYTES);
 	struct rte_eth_link link;
 
 	if (rte_eth_link_get_nowait(config.tx_port, &link) != 0 ||
@@ -241,17 +278,38 @@ static int line_rate_pps(double share, double *pps, struct node_error *err)
 	return 0;
 }
 
+/* As it was recorded. */
+static double trace_pps(const struct gen_trace *trace)
+{
+	return 1e9 * trace->packets / (double)trace->duration_ns;
+}
+
 /* *pps becomes 0 for silence. */
 static int resolve_rate(const struct trial_rate *rate, double *pps, struct node_error *err)
 {
-	const char *where = rate->kind == TRIAL_RATE_PPS ? "rate.pps" : "rate.line_share";
+	static const char *const keys[] = {
+	        [TRIAL_RATE_PPS] = "rate.pps",
+	        [TRIAL_RATE_LINE_SHARE] = "rate.line_share",
+	        [TRIAL_RATE_TRACE_SHARE] = "rate.trace_share",
+	};
+	const char *where = keys[rate->kind];
 
 	*pps = rate->value;
 	if (rate->kind == TRIAL_RATE_LINE_SHARE && line_rate_pps(rate->value, pps, err))
 		return -1;
+	if (rate->kind == TRIAL_RATE_TRACE_SHARE) {
+		if (engine->trace == NULL)
+			return node_fail(err, where, "the generator has no trace");
+		*pps = rate->value * trace_pps(engine->trace);
+	}
 	if (*pps != 0 && !(*pps >= PPS_MIN && *pps <= PPS_MAX))
 		return node_fail(err, where, "%g packets/s; one generator lcore takes 0 or %g..%g", *pps,
 		                 PPS_MIN, PPS_MAX);
+	if (*pps != 0 && config.arrivals == GEN_TRACE &&
+	    (trace_pps(engine->trace) > STRETCH_MAX * *pps || *pps > STRETCH_MAX * trace_pps(engine->trace)))
+		return node_fail(err, where,
+		                 "%g packets/s from a trace of %g: at most %g times slower or faster", *pps,
+		                 trace_pps(engine->trace), STRETCH_MAX);
 	return 0;
 }
 
@@ -278,7 +336,10 @@ static void start_pacer(const struct trial *trial, double pps)
 		pacer_hold(&engine->pacer);
 	} else if (pps == 0)
 		pacer_silent(&engine->pacer);
-	else if (config.poisson)
+	else if (config.arrivals == GEN_TRACE)
+		pacer_gaps(&engine->pacer, trial->begin_tsc, engine->trace->gaps_ns, engine->trace->packets,
+		           (double)trial->tsc_hz / 1e9 * trace_pps(engine->trace) / pps, late_max);
+	else if (config.arrivals == GEN_POISSON)
 		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz / pps, late_max,
 		              config.seed);
 	else
@@ -294,9 +355,14 @@ static int make_templates(struct node_error *err)
 		destination = config.target.mac;
 	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)
 		return node_fail(err, "gen.tx_port", "cannot read the port's MAC address");
-	for (unsigned int i = 0; i < config.frame.count; i++)
-		packet_template_init(&engine->templates[i], config.frame.sizes[i].bytes, &source,
-		                     &destination, engine->mark);
+	if (engine->trace != NULL)
+		for (unsigned int i = 0; i < engine->trace->sizes; i++)
+			packet_template_init(&engine->templates[i], engine->trace->frame_bytes[i], &source,
+			                     &destination, engine->mark);
+	else
+		for (unsigned int i = 0; i < config.frame.count; i++)
+			packet_template_init(&engine->templates[i], config.frame.sizes[i].bytes, &source,
+			                     &destination, engine->mark);
 	return 0;
 }
 
@@ -363,6 +429,7 @@ json_t *gen_report(void)
 void gen_close(void)
 {
 	free_engine();
+	gen_trace_close();
 	pool_retire(pool);
 	pool = NULL;
 }

@@ -9,6 +9,7 @@
 #include <rte_lcore.h>
 
 #include "cycles.h"
+#include "trace.h"
 
 static json_t *integer(uint64_t value)
 {
@@ -208,6 +209,22 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 	return json_object_set_new(report, "shape", shape);
 }
 
+/* What is replayed, and how often it came round. */
+static int add_trace(const struct gen_engine *e, json_t *report)
+{
+	const struct gen_trace *const t = e->trace;
+
+	if (t == NULL)
+		return 0;
+	return json_object_set_new(report, "trace",
+	                           json_pack("{s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:f}", "packets",
+	                                     integer(t->packets), "flows", integer(t->flows), "duration_ns",
+	                                     integer(t->duration_ns), "mean_bytes", t->mean_bytes, "crowded",
+	                                     integer(t->crowded), "padded", integer(t->padded), "cut",
+	                                     integer(t->cut), "backward", integer(t->backward), "turns",
+	                                     (double)e->counts.sent / t->packets));
+}
+
 static int add_rest(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
                     json_t *report)
 {
@@ -231,7 +248,7 @@ json_t *gen_report_lcore(const struct gen_config *config, const struct gen_engin
 	json_t *report = counts_of(&counts);
 
 	if (add_rest(config, e, &counts, report) | add_departure_times(e, report) | add_reception(e, report) |
-	    add_departures(e, report) | add_shape(config, e, &counts, report)) {
+	    add_departures(e, report) | add_shape(config, e, &counts, report) | add_trace(e, report)) {
 		json_decref(report);
 		return NULL;
 	}

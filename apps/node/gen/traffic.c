@@ -10,6 +10,7 @@
 
 #include "rng.h"
 #include "routes.h"
+#include "trace.h"
 
 #define SOURCE_NETWORK 0xac100000u /* 172.16.0.0/12 */
 
@@ -203,6 +204,14 @@ static int make_cold(const struct gen_config *config, const struct gen_shape_que
 	return finish_list(config, rng, list);
 }
 
+static void lend_trace(const struct gen_trace *trace, struct gen_list *list)
+{
+	/* Nobody writes to a list that was made. */
+	*list = (struct gen_list){.entries = (struct gen_entry *)(uintptr_t)trace->entries,
+	                          .count = trace->packets,
+	                          .is_lent = true};
+}
+
 /* `places`: of the flows on several queues. */
 static int make_lists(const struct gen_config *config, bool places, struct rng *rng,
                       struct gen_traffic *traffic)
@@ -217,19 +226,21 @@ static int make_lists(const struct gen_config *config, bool places, struct rng *
 }
 
 static int fill(const struct gen_config *config, const struct rss_inverse *inverse, struct rng *rng,
-                struct gen_traffic *traffic, struct node_error *err)
+                const struct gen_trace *trace, struct gen_traffic *traffic, struct node_error *err)
 {
 	traffic->flows = calloc(config->flows, sizeof(*traffic->flows));
 	if (traffic->flows == NULL)
 		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
 	make_flows(config, &traffic->queues, inverse, rng, traffic->flows);
-	if (make_lists(config, inverse != NULL, rng, traffic) != 0)
+	if (trace != NULL)
+		lend_trace(trace, &traffic->lists[GEN_MIXED]);
+	else if (make_lists(config, inverse != NULL, rng, traffic) != 0)
 		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
 	return 0;
 }
 
 int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
-                     struct gen_traffic *traffic, struct node_error *err)
+                     const struct gen_trace *trace, struct gen_traffic *traffic, struct node_error *err)
 {
 	static struct rss_inverse inverse; /* main lcore only */
 	const bool is_placed = target != NULL && target->reta_size > 0;
@@ -240,7 +251,7 @@ int gen_traffic_make(const struct gen_config *config, const struct rss_target *t
 	gen_shape_draw(&config->shape, target == NULL ? 1 : target->queues, &rng, &traffic->queues);
 	if (is_placed && invert(target, &traffic->queues, &inverse, err))
 		return -1;
-	if (fill(config, is_placed ? &inverse : NULL, &rng, traffic, err)) {
+	if (fill(config, is_placed ? &inverse : NULL, &rng, trace, traffic, err)) {
 		gen_traffic_free(traffic);
 		return -1;
 	}
@@ -252,7 +263,10 @@ void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *
 	const uint64_t rounds = list->count == 0 ? 0 : sent / list->count;
 	const uint64_t begun = sent - rounds * list->count;
 
-	for (uint32_t entry = 0; entry < list->count; entry++)
+	/* Of a long list what was never reached is not looked at. */
+	const uint64_t reached = rounds == 0 ? begun : list->count;
+
+	for (uint64_t entry = 0; entry < reached; entry++)
 		counts[list->entries[entry].flow] += rounds + (entry < begun);
 }
 
@@ -260,6 +274,7 @@ void gen_traffic_free(struct gen_traffic *traffic)
 {
 	free(traffic->flows);
 	for (unsigned int i = 0; i < GEN_LISTS; i++)
-		free(traffic->lists[i].entries);
+		if (!traffic->lists[i].is_lent)
+			free(traffic->lists[i].entries);
 	memset(traffic, 0, sizeof(*traffic));
 }

@@ -16,6 +16,7 @@
 #ifndef GEN_TRAFFIC_H
 #define GEN_TRAFFIC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "node_error.h"
@@ -33,6 +34,7 @@ struct gen_entry {
 struct gen_list {
 	struct gen_entry *entries;
 	uint32_t count; /* GEN_BURST_MAX more follow, a copy of the first ones: a burst never wraps */
+	bool is_lent;   /* the entries are those of a trace */
 };
 
 enum gen_list_kind {
@@ -42,6 +44,8 @@ enum gen_list_kind {
 	GEN_LISTS
 };
 
+struct gen_trace;
+
 struct gen_traffic {
 	struct packet_flow *flows;
 	struct gen_list lists[GEN_LISTS];
@@ -50,10 +54,11 @@ struct gen_traffic {
 
 /*
  * Make traffic for `config`, steered through `target` (NULL: flows are not placed).
+ * With a trace (else NULL) its packets are the one play list; it outlives the traffic.
  * Returns 0, or -1 with err (where begins with "gen") when a queue cannot be reached.
  */
 int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
-                     struct gen_traffic *traffic, struct node_error *err);
+                     const struct gen_trace *trace, struct gen_traffic *traffic, struct node_error *err);
 
 /* How many of the first `sent` packets of a list belong to each flow: adds to counts[0..flows-1]. */
 void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *counts);

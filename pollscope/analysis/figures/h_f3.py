@@ -2,14 +2,13 @@
 """H-F3a, H-F3b and H-F3c: throughput and latency by number of queues (HyperPlane figure 3)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latency_axis, pooled_latencies
 from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
@@ -21,17 +20,10 @@ from pollscope.analysis.figures.style import (
     level_axis,
     new_figure,
 )
-from pollscope.analysis.point_values import PointValues, by_point, measured
+from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.analysis.saturation import saturated_generator_points
-from pollscope.metrics.record import NotMeasured, TrialFacts
 from pollscope.stats.estimates import Estimate
-from pollscope.stats.histogram import Histogram, merged
-from pollscope.store.results_table import last_attempts
-
-US_PER_NS = 1e-3
-# From the actual departure, as the paper's generator measures round trips of what it has sent.
-LATENCY = ("latency_ns", "from_sent")
-
+from pollscope.stats.histogram import Histogram
 
 SHAPES = {
     "FB": "FB (all queues)",
@@ -133,50 +125,18 @@ def draw_distribution(data: FigureData) -> Figure:
         absent_panel(axes, data.absence("latency_sent_mean_ns"))
         return figure
     for rank, (queues, histogram) in enumerate(found.items()):
-        curve = histogram.cumulative()
-        for value, share in curve:
-            known = Estimate(value, value, value, 1, "histogram")
-            data.note("latency_sent", "ns", {"queues": queues, "share_of_packets_at_most": share}, known)
-        x = [value * US_PER_NS for value, _ in curve]
-        y = [100 * share for _, share in curve]
         label = f"{queues} queue{'s' if queues > 1 else ''}"
-        axes.step(x, y, where="post", color=LINES[rank], ls=DASHES[rank], label=label)
-    _time_axis(axes, list(found.values()), data.floor_ns)
+        draw_cumulative(axes, data, histogram, {"queues": queues}, color=LINES[rank], ls=DASHES[rank], label=label)
+    latency_axis(axes, list(found.values()), data.floor_ns)
     floor_line(axes, data.floor_ns, along="x")
     axes.set_ylabel("Packets with at most that latency (%)")
     axes.set_ylim(0, 101)
     return figure
 
 
-def _time_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
-    """From the path alone to the slowest packet but one in a thousand: beyond lie absences of a core."""
-    axes.set_xscale("log")
-    low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])
-    high = max(histogram.percentile(99.9) for histogram in histograms)
-    axes.set_xlim(0.9 * low * US_PER_NS, 1.1 * high * US_PER_NS)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("Latency from the departure (µs)")
-
-
 def distributions(data: FigureData) -> dict[int, Histogram]:
     """Number of queues -> histogram of all latencies (ns) of its trials that are data; points without are left out."""
-    counted = set(measured(data.table)["trial"])
-    parts: dict[int, list[Histogram]] = {}
-    for record in last_attempts(data.run.trials):
-        histogram = _latencies(record) if record["trial"] in counted else None
-        if histogram is not None:
-            levels: Any = record["factors"]
-            parts.setdefault(int(levels["queues"]), []).append(histogram)
-    return {queues: merged(parts[queues], f"{queues} queues") for queues in sorted(parts)}
-
-
-def _latencies(record: dict[str, object]) -> Histogram | None:
-    try:
-        return TrialFacts(record).gen_histogram(*LATENCY)
-    except NotMeasured:
-        return None
+    return {int(queues): found for (queues,), found in pooled_latencies(data, ["queues"]).items()}
 
 
 H_F3A = PaperFigure(

@@ -34,7 +34,13 @@ from pollscope.store.run_folder import RunFolder
 PANEL_INCH, AROUND_INCH = 1.8, 0.5
 MOST_TICKS = {False: 12, True: 6}
 # What stands behind a factor on its axis.
-UNITS = {"load_of_max": "share of the maximum", "load_of_line": "share of line rate", "frame": "B", "burst": "packets"}
+UNITS = {
+    "load_of_max": "share of the maximum",
+    "load_of_line": "share of line rate",
+    "load_of_trace": "share of the trace's rate",
+    "frame": "B",
+    "burst": "packets",
+}
 
 
 def shown_figures(run: RunFolder) -> list[PaperFigure]:

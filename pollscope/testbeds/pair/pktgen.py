@@ -54,6 +54,8 @@ def refusal(params: Parameters) -> str | None:
     """What of a point pktgen-dpdk cannot generate; None when it can."""
     if isinstance(params.frame, str):
         return "pktgen-dpdk sends frames of one size here, no mix"
+    if params.trace is not None:
+        return "pktgen-dpdk does not replay traces here"
     if params.arrivals != "constant":
         return "pktgen-dpdk sends at a constant rate only"
     if params.shape != "FB" and params.queues > 1:

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A packet trace (pcap or pcapng, read by libpcap) as a play list: of each packet its flow, its size, and the time since the one
+ * before. Nothing else of it is sent: frames are the generator's own, with a stamp.
+ *
+ * The trace is read once, packet by packet, into two unnamed files (8 bytes a packet) that are mapped for reading, so memory does not grow with
+ * the trace; what the trial does not reach is never loaded. They lie in TMPDIR, or /var/tmp, which should be on a disk.
+ *
+ * A flow is what has the same protocol, addresses and ports (fragments behind the first and other protocols: ports 0; what is not IP:
+ * its EtherType). Flows are numbered in the order of their first packets. Those beyond PACKET_FLOWS_MAX share the numbers of
+ * earlier ones, by chance.
+ */
+#ifndef GEN_TRACE_H
+#define GEN_TRACE_H
+
+#include <stdint.h>
+
+#include "node_error.h"
+#include "traffic.h"
+
+#define GEN_TRACE_PACKETS_MAX 4000000000u /* of an index of 32 bits, with room */
+
+struct gen_trace {
+	const struct gen_entry *entries; /* `packets`, and GEN_BURST_MAX more: the first ones again */
+	const uint32_t *
+	        gaps_ns; /* before each packet; before the first: the mean, because the trace begins anew after its end */
+	uint32_t packets;
+	uint32_t flows;
+	uint16_t *frame_bytes; /* by gen_entry.size; FCS included */
+	unsigned int sizes;
+	uint32_t largest_bytes;
+	double mean_bytes;
+	uint64_t duration_ns; /* of one turn, with the gap before the first packet */
+	uint64_t crowded;     /* packets of flows that share their number */
+	uint64_t padded;      /* packets below 64 bytes, which became so long */
+	uint64_t cut;         /* packets above what the port may send, which became so long */
+	uint64_t backward; /* packets with a time before that of the packet before: sent together with it */
+};
+
+/*
+ * Read the trace at `path` with frames of at most `frame_max` bytes, FCS included. The trace that was read last is kept: it is not read
+ * again while the file is the same. It lives until another is read, or gen_trace_close().
+ * Returns 0, or -1 with err (where is "gen.trace").
+ */
+int gen_trace_open(const char *path, uint32_t frame_max, const struct gen_trace **trace,
+                   struct node_error *err);
+
+/* Give back files and memory. */
+void gen_trace_close(void);
+
+#endif

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Distributions of latencies: all packets of all trials of a point together, and an axis for them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullLocator
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.point_values import Level, measured
+from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.stats.estimates import Estimate
+from pollscope.stats.histogram import Histogram, merged
+from pollscope.store.results_table import last_attempts
+
+US_PER_NS = 1e-3
+# From the actual departure, as a paper's generator measures round trips of what it has sent.
+LATENCY = ("latency_ns", "from_sent")
+# Levels of some factors, in the order in which they were asked for.
+Levels = tuple[Level, ...]
+
+
+def pooled_latencies(data: FigureData, factors: Sequence[str]) -> dict[Levels, Histogram]:
+    """Levels of the factors -> histogram of all latencies (ns) of its trials that are data; points without left out."""
+    counted = set(measured(data.table)["trial"])
+    parts: dict[Levels, list[Histogram]] = {}
+    for record in last_attempts(data.run.trials):
+        histogram = _latencies(record) if record["trial"] in counted else None
+        levels: Any = record["factors"]
+        if histogram is not None and set(factors) <= set(levels):
+            parts.setdefault(tuple(levels[name] for name in factors), []).append(histogram)
+    return {at: merged(parts[at], ", ".join(f"{level} {name}" for name, level in zip(factors, at, strict=True)))
+            for at in sorted(parts)}  # fmt: skip
+
+
+def _latencies(record: dict[str, object]) -> Histogram | None:
+    try:
+        return TrialFacts(record).gen_histogram(*LATENCY)
+    except NotMeasured:
+        return None
+
+
+def draw_cumulative(axes: Axes, data: FigureData, histogram: Histogram, levels: dict[str, Level], **look: Any) -> None:
+    """The share of packets with at most some latency (us) as steps; `look` is matplotlib's."""
+    curve = histogram.cumulative()
+    for value, share in curve:
+        known = Estimate(value, value, value, 1, "histogram")
+        data.note("latency_sent", "ns", {**levels, "share_of_packets_at_most": share}, known)
+    axes.step([value * US_PER_NS for value, _ in curve], [100 * share for _, share in curve], where="post", **look)
+
+
+def latency_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
+    """From the path alone to the slowest packet but one in a thousand: beyond lie absences of a core."""
+    axes.set_xscale("log")
+    low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])
+    high = max(histogram.percentile(99.9) for histogram in histograms)
+    axes.set_xlim(0.9 * low * US_PER_NS, 1.1 * high * US_PER_NS)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("Latency from the departure (µs)")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope trace`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.base.errors import UsageError
+
+EXAMPLES = (
+    "pollscope trace made.pcap",
+    "pollscope trace made.pcap --packets 2000000 --flows 20000 --pps 1000000 --seed 2",
+    "pollscope run C-T4 --set factors.trace='[made.pcap]'",
+)
+
+
+def trace(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the trace goes; there is no such file yet.")],
+    packets: Annotated[int, typer.Option(min=2, help="Packets.")] = 1_000_000,
+    flows: Annotated[int, typer.Option(min=1, max=2**24, help="Flows, of which few have most packets.")] = 10_000,
+    pps: Annotated[float, typer.Option(min=0.1, max=1e9, help="Mean rate in packets a second.")] = 500_000.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 1,
+) -> None:
+    """Makes a packet trace (pcap) for the parameter `trace`: sizes, flows and gaps as between networks."""
+    from pollscope.node.made_trace import write_trace
+
+    if file.exists():
+        raise UsageError("there is such a file", str(file), "give another name, or remove it")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_trace(file, packets, flows, pps, seed)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", str(file)) from error
+    typer.echo(f"{file}: {packets} packets of at most {flows} flows, {packets / pps:.3g} s")
