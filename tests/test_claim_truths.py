@@ -335,7 +335,7 @@ def test_average_ratio(repeats: int, noise: float, heights: list[float], seed: i
 
 def test_average_ratio_says_which_mean_and_over_what() -> None:
     """Gains of 2 and 8: 5 on average, or 4; a text that says 5 may mean the one, so it stays open."""
-    gains = {(level, core): (2.0, 8.0)[core] if level == 4 else 1.0 for core in range(2) for level in (1, 4)}
+    gains: Truth = {(level, core): (2.0, 8.0)[core] if level == 4 else 1.0 for core in range(2) for level in (1, 4)}
     given_ = {"kind": "average_ratio", "factor": "queues", "from": 1, "to": 4, "low": 4.5}
     samples = drawn(FACTORS, gains, 5, 0.001, np.random.default_rng(1))
     finding = judge(AverageRatio.model_validate(given_), samples, METRIC)
