@@ -150,7 +150,8 @@ static void plan_sampling(struct poller *p, uint32_t sweeps)
 {
 	if (!samples(p))
 		return;
-	p->sample_due = p->sample_countdown <= sweeps;
+	/* a loop that is told has nothing to sample until a queue is ready: it stays due */
+	p->sample_due |= p->sample_countdown <= sweeps;
 	p->sample_countdown -= RTE_MIN(p->sample_countdown, (uint64_t)sweeps);
 	/* a distance drawn while sweeps were shorter is drawn anew: do not wait for it through long ones */
 	if (p->sample_due || p->sample_countdown > 2 * mean_sample_distance(p))

@@ -502,15 +502,19 @@ static __rte_always_inline uint32_t take_turns(struct poller *p, const struct lo
 	return turns;
 }
 
-/* The same once, with stamps in between, if a queue is ready. */
+/* The same once, with stamps in between, when a queue is ready; a wait in front of it is not timed with it. */
 static __rte_always_inline void sample_turn(struct poller *p, const struct loop_kind kind,
                                             struct rte_mbuf **packets)
 {
 	uint64_t stamp[6] = {own_stamp(p, kind)}, bytes;
-	const uint32_t qid = qwait_next(&p->waiter);
+	uint32_t qid = qwait_next(&p->waiter);
 
-	if (qid == QWAIT_NONE)
-		return;
+	while (qid == QWAIT_NONE) {
+		if (!wait_for_ring(p))
+			return;
+		stamp[0] = own_stamp(p, kind);
+		qid = qwait_next(&p->waiter);
+	}
 	stamp[1] = own_stamp(p, kind);
 	const uint16_t queue = queue_of(p, qid), n = poll_receive(p, kind, queue, packets);
 
