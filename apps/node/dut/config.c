@@ -202,33 +202,6 @@ static int check_organisation(const struct dut_config *config, struct node_error
 	return 0;
 }
 
-/* Who is told which queue is next reads RX queues of its own; and what the telling is like means nothing to who spins. */
-static int check_notification(const json_t *object, const struct dut_config *config, struct node_error *err)
-{
-	static const struct {
-		const char *key, *where;
-	} of_qwait[] = {
-	        {"service_order", "dut.service_order"}, {"ready_set", "dut.ready_set"}, {"idle", "dut.idle"}};
-
-	for (unsigned int i = 0; !config->notified && i < RTE_DIM(of_qwait); i++)
-		if (json_object_get(object, of_qwait[i].key))
-			return node_fail(err, of_qwait[i].where,
-			                 "is for notification qwait; leave it out with spin");
-	if (!config->notified)
-		return 0;
-	if (config->source != SOURCE_NOTIFIED)
-		return node_fail(err, "dut.notification",
-		                 "qwait is for lcores that read RX queues of their own: scale-out without "
-		                 "dispatchers");
-	if (config->accounting != ACCOUNTING_SAMPLED)
-		return node_fail(err, "dut.accounting", "%s does not go with notification qwait; use sampled",
-		                 accounting_names[config->accounting]);
-	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
-		return node_fail(err, "dut.idle",
-		                 "this processor has no UMWAIT (WAITPKG); use pause or sleep");
-	return 0;
-}
-
 static bool is_of(const struct workload *workload, const struct workload *const *of)
 {
 	while (*of && *of != workload)
@@ -259,6 +232,33 @@ static int check_own_keys(const json_t *object, const struct dut_config *config,
 		if (json_object_get(object, own[i].key) && !is_of(workloads[config->workload], own[i].of))
 			return node_fail(err, own[i].where, "is for %s; leave it out with %s", own[i].words,
 			                 workload_names[config->workload]);
+	return 0;
+}
+
+/* Who is told which queue is next reads RX queues of its own; and what the telling is like means nothing to who spins. */
+static int check_notification(const json_t *object, const struct dut_config *config, struct node_error *err)
+{
+	static const struct {
+		const char *key, *where;
+	} of_qwait[] = {
+	        {"service_order", "dut.service_order"}, {"ready_set", "dut.ready_set"}, {"idle", "dut.idle"}};
+
+	for (unsigned int i = 0; !config->notified && i < RTE_DIM(of_qwait); i++)
+		if (json_object_get(object, of_qwait[i].key))
+			return node_fail(err, of_qwait[i].where,
+			                 "is for notification qwait; leave it out with spin");
+	if (!config->notified)
+		return 0;
+	if (config->source != SOURCE_NOTIFIED)
+		return node_fail(err, "dut.notification",
+		                 "qwait is for lcores that read RX queues of their own: scale-out without "
+		                 "dispatchers");
+	if (config->accounting != ACCOUNTING_SAMPLED)
+		return node_fail(err, "dut.accounting", "%s does not go with notification qwait; use sampled",
+		                 accounting_names[config->accounting]);
+	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
+		return node_fail(err, "dut.idle",
+		                 "this processor has no UMWAIT (WAITPKG); use pause or sleep");
 	return 0;
 }
 
