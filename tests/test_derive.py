@@ -255,6 +255,7 @@ def test_order_within_flows() -> None:
     lcore = record["result"]["gen"]["lcores"][0]
     lcore["total"] = {"sent": 10_002, "rx_packets": 10_000}
     lcore["sequence"] = synthetic.sequence([1, 2, 3, 7], duplicated=10)
+    lcore["sequence"] |= {"reordered_in_total": 5, "displaced": [[-2, 3], [1, 1], [2, 1], [3, 1], [7, 1]]}
     lcore["sequence"]["flows"] |= {"lossy": 2, "worst_loss": {"flow": 3, "sent": 40, "lost": 10}}
     metrics, _ = derive_trial(record)
     expected = {
@@ -262,6 +263,9 @@ def test_order_within_flows() -> None:
         "loss_share": 12 / 10_002,  # a second copy makes up for no loss
         "reordered_share": 4 / 9990,
         "reordered_by_3_share": 2 / 9990,
+        "reordered_total_share": 5 / 9990,
+        "displaced_share": 7 / 9990,
+        "displacement_mean": (1 + 2 + 3 + 7 + 3 * 2) / 7,
         "reordering_extent_mean": 13 / 4,
         "reordering_extent_max": 7,
         "reordering_distance_mean": 13 / 4,
@@ -285,6 +289,7 @@ def test_extents_beyond_the_window_are_not_guessed() -> None:
     record["result"]["gen"]["lcores"][0]["sequence"] = sequence
     metrics, absences = derive_trial(record)
     assert "1 values lie above" in absences["reordering_extent_max"]
+    assert "too late" in absences["displaced_share"]
     assert metrics["reordered_by_3_share"] > 0
 
 
