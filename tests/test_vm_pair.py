@@ -469,3 +469,12 @@ def test_a_node_of_another_version_is_called_so_at_once(
         running._pair._start("dut", running._pair.config.dut, 1, AtStart(), tmp_path / "log")
     assert "EAL" not in str(refused.value)
     assert _OfBefore.made == 1
+
+
+def test_a_dut_that_only_sends_is_not_calibrated() -> None:
+    """Its node refuses: no trial of workload tx (S-F12, I-F4) was measured on a pair."""
+    params = point_of().params
+    costs = session_of().calibrate(params.model_copy(update={"workload": "tx"}))
+    assert costs == {"absent": "the workload tx polls no RX queue"}
+    with pytest.raises(AttributeError):  # the node is asked
+        session_of().calibrate(params)
