@@ -482,6 +482,19 @@ def test_the_last_attempt_of_a_trial_counts(tmp_path: Path) -> None:
     assert table["metric.useful_share"].tolist() == [pytest.approx(0.9)]
 
 
+def test_a_table_of_before_a_metric_was_known_is_derived_again(tmp_path: Path) -> None:
+    """Seen: `report` ended with KeyError 'metric.reordered_total_share' on a run of the day before."""
+    run = read_run(synthetic.write_run(tmp_path / "run", [synthetic.trial()]))
+    path = write_table(run.path)
+    table = pd.read_parquet(path)
+    stamp = table.attrs
+    lacking = table.drop(columns=["metric.reordered_share", "absent.reordered_share"])
+    lacking.attrs = stamp
+    lacking.to_parquet(path)
+    assert "metric.reordered_share" in current_table(read_run(run.path)).columns
+    assert "metric.reordered_share" in pd.read_parquet(path).columns
+
+
 def test_table_is_derived_again_when_trials_are_newer(tmp_path: Path) -> None:
     run = synthetic.write_run(tmp_path / "run", [synthetic.trial(useful_share=0.1)])
     assert current_table(read_run(run))["metric.useful_share"].tolist() == [pytest.approx(0.1)]

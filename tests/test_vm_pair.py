@@ -366,13 +366,14 @@ class _LostOnce:
 
     made = 0
 
-    def __init__(self, _command: list[str], _log: Path) -> None:
+    def __init__(self, _command: list[str], _log: Path, lease_s: float) -> None:
+        assert lease_s > 0
         type(self).made += 1
         self.hello = {"number": self.made}
 
     def wait_hello(self, _limit_s: float) -> dict[str, Any]:
         if self.made == 1:
-            raise HostError("the node ended with status 255")
+            raise HostError("the node did not start: the node ended with status 255")
         return self.hello
 
 
@@ -448,3 +449,32 @@ def test_stress_ng_has_the_time_to_begin_on_emulated_machines(
     """Seen: stress-ng that was stopped after 2 s of an emulated machine on a busy host had written no numbers."""
     params = point_of(**levels).params
     assert session_of(emulated, emulated).least_warmup_ns(params) == warmup_s * 1_000_000_000
+
+
+class _OfBefore(_LostOnce):
+    """Stands for a node of an older pollscope."""
+
+    def wait_hello(self, _limit_s: float) -> dict[str, Any]:
+        raise HostError("the node takes no lease: unknown command 'lease'")
+
+
+def test_a_node_of_another_version_is_called_so_at_once(
+    running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was started three times, and then what EAL had said last stood for the reason."""
+    monkeypatch.setattr(_LostOnce, "made", 0)
+    monkeypatch.setattr(pair_testbed, "NodeClient", _OfBefore)
+    (tmp_path / "log").write_text("EAL: Using IOMMU type 1 (Type 1)\n")
+    with pytest.raises(HostError, match=r"dut .*: the node takes no lease: .*provision it again") as refused:
+        running._pair._start("dut", running._pair.config.dut, 1, AtStart(), tmp_path / "log")
+    assert "EAL" not in str(refused.value)
+    assert _OfBefore.made == 1
+
+
+def test_a_dut_that_only_sends_is_not_calibrated() -> None:
+    """Its node refuses: no trial of workload tx (S-F12, I-F4) was measured on a pair."""
+    params = point_of().params
+    costs = session_of().calibrate(params.model_copy(update={"workload": "tx"}))
+    assert costs == {"absent": "the workload tx polls no RX queue"}
+    with pytest.raises(AttributeError):  # the node is asked
+        session_of().calibrate(params)

@@ -21,6 +21,8 @@ from typing import IO, Any
 from pollscope.base.errors import HostError, TrialError
 
 PROTOCOL = 2
+# Of a node without a hello; whatever else is wrong with it is its version.
+DID_NOT_START = "did not start"
 # The events that end a started trial, one way or the other.
 TRIAL_ENDS = ("done", "failed")
 # EAL takes about a second with hugepages, and several to touch the memory of a large --no-huge process.
@@ -95,7 +97,9 @@ class NodeClient:
             self.hello = self.wait_event(("hello",), limit_s)
         except NodeLost as error:
             self.end()
-            raise HostError(f"{self._who} did not start: {error.what}", str(self.log), _last_lines(self.log)) from error
+            raise HostError(
+                f"{self._who} {DID_NOT_START}: {error.what}", str(self.log), _last_lines(self.log)
+            ) from error
         if self.hello.get("protocol") != PROTOCOL:
             self.end()
             raise HostError(

@@ -215,11 +215,16 @@ def current_table(run: RunFolder) -> pd.DataFrame:
     return known
 
 
+def _has_every_metric(table: pd.DataFrame) -> bool:
+    """Whether the pollscope that wrote a table knew all metrics of this one."""
+    return {f"metric.{name}" for name in metric_dictionary().metrics} <= set(table.columns)
+
+
 def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     if is_newer_than_sources(run.path):
         with suppress(ValueError, OSError):  # a damaged table is made anew
             table = pd.read_parquet(run.path / TABLE_FILE)
-            if table.attrs == stamped and len(table) == len(last_attempts(run.trials)):
+            if table.attrs == stamped and len(table) == len(last_attempts(run.trials)) and _has_every_metric(table):
                 return table
     table = derive_table(run)
     # What was appended since the run was read is not in this table.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import TrialError
+from pollscope.base.names import RECEIVE_NOTHING
 from pollscope.host.corunner_placement import CorunnerCpus, has_corunners
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
@@ -228,7 +229,9 @@ class PairSession:
         return max(LEAST_WARMUP_EMULATED_NS if self._emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
-        """Costs of the present configuration, measured with no traffic."""
+        """Costs of the present configuration, measured with no traffic; absent where the DUT only sends."""
+        if params.workload in RECEIVE_NOTHING:
+            return {"absent": f"the workload {params.workload} polls no RX queue"}
         deadline = time.monotonic() + QUIET_LIMIT_S
         while True:
             try:

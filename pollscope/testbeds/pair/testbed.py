@@ -13,7 +13,7 @@ from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.facts import absent, host_facts
 from pollscope.host.lock import HostLock, default_lock_path
 from pollscope.knobs.points import knob_settings
-from pollscope.node.client import NodeClient
+from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
@@ -36,6 +36,7 @@ from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, s
 # silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 AFTER_LEASE_S = 10.0
+OTHER_VERSION = "provision it again: playbooks/play provision; a vm-pair: testbed down, then up"
 
 
 class PairTestbed(NodeTestbed):
@@ -184,6 +185,8 @@ class PairTestbed(NodeTestbed):
                 client.wait_hello(host.hello_limit_s)
                 return client
             except HostError as error:
+                if DID_NOT_START not in error.what:  # it did, and is of another version
+                    raise HostError(error.what, f"{role} {host.ssh}", OTHER_VERSION) from error
                 # A host that cannot be reached stays away; only an emulated one may be too slow for a login.
                 if not tries_left or ("status 255" in error.what and not host.emulated):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
