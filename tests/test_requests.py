@@ -36,6 +36,16 @@ def test_every_repeat_draws_its_own_delays_and_the_traffic_stays() -> None:
     assert changed == {"hiccup_seed", "service_seed"}
 
 
+def test_a_trace_takes_the_place_of_sizes_and_flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    replay = params(trace="day.pcap", arrivals="trace", load_of_trace=2.0)
+    gen = configure_request(replay, WIRING)["gen"]
+    assert gen["trace"] == str(tmp_path / "day.pcap") and gen["arrivals"] == "trace"
+    assert not {"frame", "flows"} & set(gen)
+    assert rate_request(replay, None) == {"trace_share": 2.0}
+    assert "trace" not in configure_request(params(), WIRING)["gen"]
+
+
 @pytest.mark.parametrize(
     ("workload", "own"),
     [
@@ -50,13 +60,3 @@ def test_a_task_gets_its_own_parameters(workload: str, own: set[str]) -> None:
     values = {"sessions": 100, "task_buffers": 6, "parity_buffers": 3, "task_data": 4096}
     dut = configure_request(params(workload=workload, **values), WIRING)["dut"]
     assert {name: dut[name] for name in values if name in dut} == {name: values[name] for name in own}
-
-
-def test_a_trace_takes_the_place_of_sizes_and_flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    replay = params(trace="day.pcap", arrivals="trace", load_of_trace=2.0)
-    gen = configure_request(replay, WIRING)["gen"]
-    assert gen["trace"] == str(tmp_path / "day.pcap") and gen["arrivals"] == "trace"
-    assert not {"frame", "flows"} & set(gen)
-    assert rate_request(replay, None) == {"trace_share": 2.0}
-    assert "trace" not in configure_request(params(), WIRING)["gen"]

@@ -27,18 +27,8 @@ from pollscope.node.client import NodeClient
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "python3", "sudo", "procps", "iproute2"),
     *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
-    *(
-        "libdpdk-dev",
-        "meson",
-        "ninja-build",
-        "gcc",
-        "libc6-dev",
-        "pkgconf",
-        "libjansson-dev",
-        "libpcap-dev",
-        "libisal-dev",
-        "ca-certificates",
-    ),
+    *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
+    *("libpcap-dev", "libisal-dev"),
 )
 # What the roles install: a machine has no network, so their packages lie in it, and the lists that APT needs.
 OFFERED = (
