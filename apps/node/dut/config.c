@@ -421,7 +421,7 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 		return -1;
 	if (config->organisation == COREC && config->rx_port != NO_PORT)
 		plan->ports[config->rx_port].spec.corec = true;
-	if (config->task_data && ask_for_hashes(config, plan, err))
+	if (config->task_data && config->rx_port != NO_PORT && ask_for_hashes(config, plan, err))
 		return -1;
 	plan->held_port = config->rx_port;
 	plan->held_mbufs = config->ring_slots * dut_config_rings(config);
