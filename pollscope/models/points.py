@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from pollscope.base.names import SHARED_QUEUES
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, Service
 from pollscope.spec.lcores import dispatchers
@@ -22,10 +23,11 @@ def refusal(params: Parameters, costs: Costs) -> str | None:
 
 
 def _not_modelled(params: Parameters) -> str | None:
-    if params.organisation not in ("scale-out", "scale-up"):
-        return (
-            f"the model knows scale-out and scale-up, not how cores get in each other's way with {params.organisation}"
-        )
+    if params.organisation not in ("scale-out", "scale-up", "corec"):
+        known = "scale-out, scale-up and corec"
+        return f"the model knows {known}, not how cores get in each other's way with {params.organisation}"
+    if str(params.notification) != "spin":
+        return f"the model's cores spin; what {params.notification} does is modelled apart (docs/hyperplane-model.md)"
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
         return "the model has nothing that runs beside the DUT"
     if params.trace is not None:
@@ -42,6 +44,7 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     rings = dispatchers(params) > 0
     needed = [*(RING_COSTS if rings else ())]
     needed += SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
+    needed += ["shared_packet_ns"] if params.organisation == "corec" and params.cores > 1 else []
     needed += ["path_ns"] if params.generator_receives else []
     needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
     missing = [name for name in needed if getattr(costs, name) is None]
@@ -56,6 +59,8 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
 
 def queues_of_a_core(params: Parameters) -> int:
     """RX queues that a core polls; of several cores the most."""
+    if params.organisation in SHARED_QUEUES:
+        return params.queues
     return math.ceil(params.queues / (dispatchers(params) or params.cores))
 
 
@@ -75,6 +80,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         found: Cost | None = getattr(costs, name)
         return 0.0 if found is None else found.at(number)
 
+    together = params.organisation == "corec" and params.cores > 1
     saturated = offered_pps is None
     rate_pps = _everything_pps(params, costs) if offered_pps is None else offered_pps
     return PollingCores(
@@ -88,13 +94,13 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         queues=params.queues,
         weights=_weights(params),
         dispatchers=dispatchers(params),
-        shared=params.organisation == "scale-up",
+        shared=params.organisation in ("scale-up", "corec"),
         burst=params.burst,
         rx_room=params.rx_desc,
         ring_room=params.ring_size - 1,
         empty_poll_ns=cost("empty_poll_ns"),
         visit_ns=cost("visit_ns"),
-        packet_ns=cost("packet_ns"),
+        packet_ns=cost("packet_ns") + (cost("shared_packet_ns") if together else 0.0),
         dispatch_ns=cost("dispatch_ns"),
         empty_ring_poll_ns=cost("empty_ring_poll_ns") or None,
         ring_visit_ns=cost("ring_visit_ns"),
