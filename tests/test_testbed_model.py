@@ -183,7 +183,7 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
 def test_a_notification_that_it_does_not_know_is_left_out() -> None:
     params = Parameters(workload="io", load_pps=1e6).model_copy(update={"notification": "qwait"})
     costs = Costs.model_validate(COSTS, strict=False)
-    assert "what qwait does is modelled apart" in str(points.refusal(params, costs))
+    assert "does not know notification qwait" in str(points.refusal(params, costs))
     assert points.refusal(Parameters(workload="io", load_pps=1e6), costs) is None
 
 

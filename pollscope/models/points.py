@@ -24,10 +24,11 @@ def refusal(params: Parameters, costs: Costs) -> str | None:
 
 def _not_modelled(params: Parameters) -> str | None:
     if params.organisation not in ("scale-out", "scale-up", "corec"):
-        known = "scale-out, scale-up and corec"
-        return f"the model knows {known}, not how cores get in each other's way with {params.organisation}"
-    if str(params.notification) != "spin":
-        return f"the model's cores spin; what {params.notification} does is modelled apart (docs/hyperplane-model.md)"
+        return (
+            f"a model has scale-out, scale-up, corec, not how cores get in each other's way with {params.organisation}"
+        )
+    if params.notification != "spin":
+        return f"the model's cores poll all their queues; it does not know notification {params.notification}"
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
         return "the model has nothing that runs beside the DUT"
     if params.trace is not None:
