@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from run_helpers import Cli, assert_complete
 
-from pollscope.models.costs import Cost
+from pollscope.models import points
+from pollscope.models.costs import Cost, Costs
+from pollscope.spec.model import Parameters
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 GIVEN: dict[str, Any] = {"origin": "assumed", "source": "a test"}
@@ -162,6 +164,29 @@ def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
     assert table["metric.ring_full_share"].notna().all()
 
 
+def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
+    """Table 2 as far as it was fitted, and where the NIC ends; its lost claims are not told."""
+    small = ("trial.window=2 ms", "trial.warmup=1 ms", "repeats.count=4", "factors.organisation=[scale-out, corec]")
+    words = [word for setting in small for word in ("--set", setting)]
+    done = cli("run", "C-T2", "--testbed", "model-xeon-4110", *words)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(cli.only_run().path / "results.parquet")
+    rates = table[table["factor.organisation"] == "corec"].groupby("factor.cores")["metric.tx_pps"].mean()
+    assert rates.to_dict() == pytest.approx({1: 17.68e6, 2: 26.4e6, 3: 37.66e6, 4: 37.66e6}, rel=0.01)
+    assert table[table["factor.cores"] > 1]["metric.claim_lost_fraction"].isna().all()
+    verdicts = {
+        each["claim"]: each["verdict"] for each in json.loads(cli("claims", cli.run_folders()[0], "--json").stdout)
+    }
+    assert verdicts["C-T2.two-cores-over-one"] == "consistent by construction"
+
+
+def test_a_notification_that_it_does_not_know_is_left_out() -> None:
+    params = Parameters(workload="io", load_pps=1e6).model_copy(update={"notification": "qwait"})
+    costs = Costs.model_validate(COSTS, strict=False)
+    assert "does not know notification qwait" in str(points.refusal(params, costs))
+    assert points.refusal(Parameters(workload="io", load_pps=1e6), costs) is None
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -170,6 +195,10 @@ def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
         ("parameters.frame=128 B", "the costs in machine.yaml hold for frame 64, not for 128"),
         ("parameters.organisation=locked", "how cores get in each other's way with locked"),
         ("parameters.organisation=scale-up", "the file has no dispatch_ns and no empty_ring_poll_ns"),
+        (
+            "parameters={workload: io, load_pps: 1 Mpps, organisation: corec, cores: 2}",
+            "the file has no shared_packet_ns",
+        ),
         ("parameters.spinning_cores=1", "nothing that runs beside the DUT"),
         ("parameters={workload: io, load_of_line: 10 %}", "the model has no line"),
         ("parameters={workload: io, saturate: true, shape: PC}", "cold queues that depend on how often they are"),

@@ -94,6 +94,7 @@ class Costs(Given):
         empty_poll_ns: a poll that finds nothing.
         visit_ns: a poll that finds packets, with sending them, beside what each packet takes.
         packet_ns: a packet: taken, processed and sent.
+        shared_packet_ns: more of a packet where several cores take from one RX queue (corec).
         path_ns: what a round trip takes beside the DUT: wire, NIC, generator.
         dispatch_ns: a packet at a dispatcher.
         empty_ring_poll_ns: a worker's poll of an empty ring.
@@ -107,6 +108,7 @@ class Costs(Given):
     empty_poll_ns: Cost
     visit_ns: Cost
     packet_ns: Cost
+    shared_packet_ns: Cost | None = None
     path_ns: Cost | None = None
     dispatch_ns: Cost | None = None
     empty_ring_poll_ns: Cost | None = None

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from pollscope.base.names import SHARED_QUEUES
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, Service
 from pollscope.spec.lcores import dispatchers
@@ -22,9 +23,9 @@ def refusal(params: Parameters, costs: Costs) -> str | None:
 
 
 def _not_modelled(params: Parameters) -> str | None:
-    if params.organisation not in ("scale-out", "scale-up"):
+    if params.organisation not in ("scale-out", "scale-up", "corec"):
         return (
-            f"the model knows scale-out and scale-up, not how cores get in each other's way with {params.organisation}"
+            f"a model has scale-out, scale-up, corec, not how cores get in each other's way with {params.organisation}"
         )
     if params.notification != "spin":
         return f"the model's cores poll all their queues; it does not know notification {params.notification}"
@@ -44,6 +45,7 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     rings = dispatchers(params) > 0
     needed = [*(RING_COSTS if rings else ())]
     needed += SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
+    needed += ["shared_packet_ns"] if params.organisation == "corec" and params.cores > 1 else []
     needed += ["path_ns"] if params.generator_receives else []
     needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
     missing = [name for name in needed if getattr(costs, name) is None]
@@ -58,6 +60,8 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
 
 def queues_of_a_core(params: Parameters) -> int:
     """RX queues that a core polls; of several cores the most."""
+    if params.organisation in SHARED_QUEUES:
+        return params.queues
     return math.ceil(params.queues / (dispatchers(params) or params.cores))
 
 
@@ -77,6 +81,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         found: Cost | None = getattr(costs, name)
         return 0.0 if found is None else found.at(number)
 
+    together = params.organisation == "corec" and params.cores > 1
     saturated = offered_pps is None
     rate_pps = _everything_pps(params, costs) if offered_pps is None else offered_pps
     return PollingCores(
@@ -90,13 +95,13 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         queues=params.queues,
         weights=_weights(params),
         dispatchers=dispatchers(params),
-        shared=params.organisation == "scale-up",
+        shared=params.organisation in ("scale-up", "corec"),
         burst=params.burst,
         rx_room=params.rx_desc,
         ring_room=params.ring_size - 1,
         empty_poll_ns=cost("empty_poll_ns"),
         visit_ns=cost("visit_ns"),
-        packet_ns=cost("packet_ns"),
+        packet_ns=cost("packet_ns") + (cost("shared_packet_ns") if together else 0.0),
         dispatch_ns=cost("dispatch_ns"),
         empty_ring_poll_ns=cost("empty_ring_poll_ns") or None,
         ring_visit_ns=cost("ring_visit_ns"),

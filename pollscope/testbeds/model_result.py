@@ -7,7 +7,7 @@ What a model does not tell is absent with the reason.
 from collections.abc import Sequence
 from typing import Any
 
-from pollscope.base.names import SEND_NOTHING
+from pollscope.base.names import SEND_NOTHING, SHARED_QUEUES
 from pollscope.models.points import OVERLOAD
 from pollscope.models.simulate import Core, Outcome, PollingCores
 from pollscope.spec.lcores import has_generator
@@ -96,7 +96,7 @@ def _lcore(params: Parameters, system: PollingCores, number: int, core: Core, wi
         "accounting": "model",
         "cycles": _cycles(core, window),
         "interruptions": {"count": 0, "cycles": 0},
-        "polls": {**polls, "race_lost": 0, "refill_failed": 0},
+        "polls": {**polls, "race_lost": _races(params), "refill_failed": 0},
         "iterations": sum(polls.values()) // queues,
         "idle_iterations": {"absent": "a model does not follow sweeps one by one"},
         "rx_packets": core.taken,
@@ -113,6 +113,11 @@ def _lcore(params: Parameters, system: PollingCores, number: int, core: Core, wi
         "tx_dropped": 0,
         "workload_dropped": core.sent - sent,
     }
+
+
+def _races(params: Parameters) -> int | dict[str, str]:
+    shared = params.organisation in SHARED_QUEUES and params.cores > 1
+    return {"absent": "the model does not tell which claims are lost"} if shared else 0
 
 
 def _queues_of(system: PollingCores, reader: int) -> int:
