@@ -106,7 +106,9 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True))
     found, reasons = modelled_runs(["C-T2"], tmp_path, said.append)
     assert found == []
-    assert reasons["C-T2"] == f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model'."
+    assert reasons["C-T2"] == (
+        f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model' (it names loopback, vm-pair, pair)."
+    )
 
 
 def test_the_command_writes_one_page(tmp_path: Path) -> None:
