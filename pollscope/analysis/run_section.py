@@ -77,6 +77,9 @@ TABLES = {
     "Loss by point": ("loss_share", "lossy_flows_share", "worst_flow_loss_share", "duplicated_share"),
     "Order by point": (
         "reordered_share",
+        "reordered_total_share",
+        "displaced_share",
+        "displacement_mean",
         "reordered_by_3_share",
         "reordering_extent_mean",
         "reordering_extent_p99",
