@@ -9,14 +9,15 @@ from pollscope import __version__
 from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.base.paths import data_folder
 from pollscope.metrics.rules import RULES
+from pollscope.plan.plan import plan_parts
 from pollscope.run.run import new_run_folder, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.find import RESULTS, find_runs, is_run
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
-# Machines of the testbed `model`, in the order in which they are asked.
-MACHINES = ("model", "model-skylake")
+# Machines of the testbed `model`, in the order in which they are asked where they have as many points.
+MACHINES = ("model", "model-skylake", "servers")
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
 # A simulated window needs no rest of the host to average over: longer ones narrow intervals that a page hardly shows.
 OVERRIDES = Overrides(True, ("trial.window=5 ms", "trial.warmup=1 ms", "repeats={count: 3}"))
@@ -44,7 +45,9 @@ def _rows(run: RunFolder) -> set[str]:
 
 
 def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[RunFolder], Mapping[str, str]]:
-    """Runs of rows by the first of MACHINES that has their costs, shortened; one that is in `folder` is not made again.
+    """Shortened runs of rows by that of MACHINES which can have most of their points.
+
+    They are made in `folder`; one that is there already is not made again.
 
     Returns:
         The runs, and row -> why no model can have it.
@@ -55,7 +58,7 @@ def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[R
             continue
         loaded = load_file(specs[row], OVERRIDES)
         whys: dict[str, None] = {}
-        for machine in MACHINES:
+        for machine in sorted(MACHINES, key=lambda each: -_points_on(each, loaded)):
             run = _modelled(loaded, machine, folder, say)
             if isinstance(run, RunFolder):
                 found.append(run)
@@ -64,6 +67,15 @@ def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[R
         else:
             reasons[row] = f"{NOT_MODELLED} {'; '.join(whys)}."
     return found, reasons
+
+
+def _points_on(machine: str, loaded: LoadedSpec) -> int:
+    """How many points of a spec a modelled machine can have; none where it is not meant for one."""
+    with closing(make_testbed(machine)) as testbed:
+        if not testbed.named_by(loaded.spec.testbeds):
+            return 0
+        plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in testbed.parts])
+        return sum(len(plan.points) for plan in plans)
 
 
 def _modelled(loaded: LoadedSpec, machine: str, folder: Path, say: Say) -> RunFolder | str:
