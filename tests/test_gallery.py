@@ -64,7 +64,7 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(runs: list[RunFold
     assert "no room for 16 cores" in rows["S-F13"].reason
     assert rows["S-F12"].reason == REASONS["S-F12"]
     assert rows["C-T2"].reason.endswith("`pollscope run C-T2` measures it.")
-    assert rows["H-F8"].reason == NO_SPEC
+    assert rows["C-T5"].reason == NO_SPEC
     assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated
     for name, row in rows.items():
         assert bool(row.figures) != bool(row.reason), name
@@ -97,7 +97,7 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     small = ("factors.queues=[1]", "factors.shape=[FB]", "trial.window=2 ms", "trial.warmup=1 ms")
     monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True, (*small, "repeats={count: 1}")))
     said: list[str] = []
-    found, reasons = modelled_runs(["S-F9", "H-F8"], tmp_path, said.append)
+    found, reasons = modelled_runs(["S-F9", "C-T5"], tmp_path, said.append)
     assert [run.modelled for run in found] == [True]
     assert reasons == {}  # of a row without a spec the page says so itself
     again, _ = modelled_runs(["S-F9"], tmp_path, said.append)
@@ -106,7 +106,9 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True))
     found, reasons = modelled_runs(["C-T2"], tmp_path, said.append)
     assert found == []
-    assert reasons["C-T2"] == f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model'."
+    assert reasons["C-T2"] == (
+        f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model' (it names loopback, vm-pair, pair)."
+    )
 
 
 def test_the_command_writes_one_page(tmp_path: Path) -> None:

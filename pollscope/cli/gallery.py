@@ -25,7 +25,7 @@ def gallery(
     """Draws every row of the papers into one self-contained HTML page and prints its path.
 
     A row is drawn from the runs that measure it: those given, else those in `results` and the recorded ones that ship
-    with pollscope. Rows that no run shows are computed by the testbed `model` (shortened; the runs stay in `modelled`
+    with pollscope. Rows that no run shows are computed by a modelled machine (shortened; the runs stay in `modelled`
     beside the page, and are not computed again), and marked so. All other rows stand there as absent, with the reason.
     """
     from pollscope.analysis.gallery import gallery_html, paper_gallery, paper_rows, runs_of_rows

@@ -9,16 +9,18 @@ from pollscope import __version__
 from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.base.paths import data_folder
 from pollscope.metrics.rules import RULES
+from pollscope.plan.plan import plan_parts
 from pollscope.run.run import new_run_folder, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.find import RESULTS, find_runs, is_run
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
-TESTBED = "model"
+# Machines of the testbed `model`, in the order in which they are asked where they have as many points.
+MACHINES = ("model", "model-skylake", "servers")
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
-# The longer windows of a full run narrow intervals that a page does not show.
-OVERRIDES = Overrides(quick=True)
+# A simulated window needs no rest of the host to average over: longer ones narrow intervals that a page hardly shows.
+OVERRIDES = Overrides(True, ("trial.window=5 ms", "trial.warmup=1 ms", "repeats={count: 3}"))
 Say = Callable[[str], None]
 
 
@@ -43,33 +45,53 @@ def _rows(run: RunFolder) -> set[str]:
 
 
 def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[RunFolder], Mapping[str, str]]:
-    """Runs of rows by the testbed `model`, shortened, in `folder`; one that is there already is not made again.
+    """Shortened runs of rows by that of MACHINES which can have most of their points.
+
+    They are made in `folder`; one that is there already is not made again.
 
     Returns:
-        The runs, and row -> why the model cannot have it.
+        The runs, and row -> why no model can have it.
     """
     specs, found, reasons = known_specs(), list[RunFolder](), dict[str, str]()
     for row in rows:
         if row not in specs:
             continue
-        try:
-            run = _modelled(load_file(specs[row], OVERRIDES), folder, say)
-        except WrongTestbed as error:
-            reasons[row] = f"{NOT_MODELLED} its spec {error.what}."
-        except CannotHost as error:
-            reasons[row] = f"{NOT_MODELLED} {error.what}."
+        loaded = load_file(specs[row], OVERRIDES)
+        whys: dict[str, None] = {}
+        for machine in sorted(MACHINES, key=lambda each: -_points_on(each, loaded)):
+            run = _modelled(loaded, machine, folder, say)
+            if isinstance(run, RunFolder):
+                found.append(run)
+                break
+            whys[run] = None
         else:
-            found += [run] if run.trials else []
-            if not run.trials:
-                reasons[row] = f"{NOT_MODELLED} {'; '.join(str(warning) for warning in run.meta['warnings'])}."
+            reasons[row] = f"{NOT_MODELLED} {'; '.join(whys)}."
     return found, reasons
 
 
-def _modelled(loaded: LoadedSpec, folder: Path, say: Say) -> RunFolder:
-    for path in sorted((folder / loaded.spec.name).glob("*/run.json"), reverse=True):
-        run = read_run(path.parent)
-        made_by = run.meta["pollscope"], run.meta.get("rules"), run.meta["spec_text"]
-        if made_by == (__version__, RULES, loaded.text) and run.meta["status"] == "complete":
-            return run
-    with closing(make_testbed(TESTBED)) as testbed:
-        return read_run(start_run(loaded, testbed, new_run_folder(folder, loaded.spec.name), say).folder)
+def _points_on(machine: str, loaded: LoadedSpec) -> int:
+    """How many points of a spec a modelled machine can have; none where it is not meant for one."""
+    with closing(make_testbed(machine)) as testbed:
+        if not testbed.named_by(loaded.spec.testbeds):
+            return 0
+        plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in testbed.parts])
+        return sum(len(plan.points) for plan in plans)
+
+
+def _modelled(loaded: LoadedSpec, machine: str, folder: Path, say: Say) -> RunFolder | str:
+    """The run of a spec on a modelled machine, or why there is none."""
+    with closing(make_testbed(machine)) as testbed:
+        own = folder / testbed.name
+        for path in sorted((own / loaded.spec.name).glob("*/run.json"), reverse=True):
+            run = read_run(path.parent)
+            made_by = run.meta["pollscope"], run.meta.get("rules"), run.meta["spec_text"]
+            if made_by == (__version__, RULES, loaded.text) and run.meta["status"] == "complete":
+                break
+        else:
+            try:
+                run = read_run(start_run(loaded, testbed, new_run_folder(own, loaded.spec.name), say).folder)
+            except WrongTestbed as error:
+                return f"its spec {error.what} ({error.remedy.partition(';')[0]})"
+            except CannotHost as error:
+                return error.what
+    return run if run.trials else "; ".join(str(warning) for warning in run.meta["warnings"])

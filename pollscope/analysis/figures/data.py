@@ -179,6 +179,16 @@ def no_data(run: RunFolder) -> str:
     return f"this testbed could host none of its points: {next(iter(reasons))}"
 
 
+def queues_of(found: Sequence[PointValues]) -> list[float]:
+    """The numbers of queues of samples that have one, in their order."""
+    return [float(sample.levels["queues"]) for sample in found]
+
+
+def all_queues(lines: Mapping[str, Sequence[PointValues]]) -> list[float]:
+    """The numbers of queues of several lines, each once, rising."""
+    return sorted({queues for found in lines.values() for queues in queues_of(found)})
+
+
 def by_feed(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     """Samples by who fills the rings, in words; what is measured under one feed is never joined with another."""
     feeds = [feed for feed in FEEDS if any(sample.levels.get("feed", "") == feed for sample in found)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_name
+from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
@@ -68,10 +68,6 @@ def _rank(feed: str) -> int:
     return max(0, list(FEEDS.values()).index(feed) - 1)
 
 
-def _queues(found: Sequence[PointValues]) -> list[float]:
-    return [float(sample.levels["queues"]) for sample in found]
-
-
 def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
     found = _of(data.by_point("tx_pps"), shape)
     if not found:
@@ -80,8 +76,8 @@ def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
     for name, fed in by_feed(found).items():
         rank = _rank(name)
         y = [sample.estimate.scaled(1 / MILLION) for sample in fed]
-        interval_line(axes, _queues(fed), y, LINES[rank], MARKERS[rank], name)
-    log2_axis(axes, sorted(set(_queues(found))))
+        interval_line(axes, queues_of(fed), y, LINES[rank], MARKERS[rank], name)
+    log2_axis(axes, sorted(set(queues_of(found))))
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Forwarded (Mpps)")
     _mark_generator(axes, data, shape)
@@ -96,14 +92,14 @@ def _mark_generator(axes: Axes, data: FigureData, shape: str) -> None:
         return
     y = [sample.estimate.value / MILLION for sample in limited]
     words = "ring: limit of the generator, not of the DUT"
-    axes.plot(_queues(limited), y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=words)
+    axes.plot(queues_of(limited), y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=words)
 
 
 def _reference(axes: Axes, data: FigureData, shape: str, name: str) -> None:
     for feed, found in by_feed(_of(data.by_point("tx_pps"), shape)).items():
         y, rank = [sample.estimate.scaled(1 / MILLION) for sample in found], _rank(feed) + REFERENCE_RANKS
         label = f"{name}: {feed}" if feed else name
-        interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], label, DASHES[1])
+        interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], label, DASHES[1])
         axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * max(each.value for each in y)))
 
 
@@ -115,8 +111,8 @@ def _cache(axes: Axes, data: FigureData, shape: str) -> None:
             y = [sample.estimate.scaled(1 / MILLION) for sample in found]
             misses = metric == "llc_load_misses_per_s"
             label, rank = f"LLC {name}, {feed}" if feed else f"LLC {name}", CACHE_RANKS + 2 * _rank(feed) + misses
-            interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], label, DASHES[2 * misses])
-            log2_axis(axes, _queues(found))
+            interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], label, DASHES[2 * misses])
+            log2_axis(axes, queues_of(found))
             drawn = True
     if not drawn:
         absent_panel(axes, data.absence("llc_loads_per_s"))

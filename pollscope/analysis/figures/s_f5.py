@@ -18,7 +18,7 @@ from pollscope.analysis.figures.style import (
     PARTS,
     USEFUL_PARTS,
     USEFUL_WHOLE,
-    absent_panel,
+    absent_figure,
     interval_line,
     log2_axis,
     new_figure,
@@ -41,7 +41,7 @@ def draw(data: FigureData) -> Figure:
     """Small multiples of stacked bars, one for each number of queues; and the tax by work per packet at full load."""
     tax = data.by_point("tax_share_running")
     if not tax:
-        return _absent(data.absence("tax_share_running"))
+        return absent_figure(data.absence("tax_share_running"), 2.2)
     queues = sorted({int(sample.levels.get("queues", 1)) for sample in tax})
     heavier = any(_lookups(sample) > 1 for sample in tax)
     columns = min(5 if heavier else 4, len(queues) + heavier)
@@ -84,12 +84,6 @@ def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
     axes.set_xlabel("Look-ups of a packet")
     axes.set_ylabel("Tax (%)")
     axes.set_ylim(bottom=0)
-
-
-def _absent(reason: str) -> Figure:
-    figure = new_figure(2.2)
-    absent_panel(figure.subplots(), reason)
-    return figure
 
 
 def _of(found: Sequence[PointValues], queues: int) -> dict[float, PointValues]:

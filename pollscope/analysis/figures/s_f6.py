@@ -10,6 +10,7 @@ from pollscope.analysis.figures.style import (
     GRID,
     LINES,
     MARKERS,
+    absent_figure,
     absent_panel,
     interval_line,
     new_figure,
@@ -25,17 +26,11 @@ def draw(data: FigureData) -> Figure:
     reasons = {data.absence(metric) for metric in PANELS if not data.by_point(metric)}
     values = [sample.estimate.value for metric in PANELS for sample in data.by_point(metric)]
     if not values and len(reasons) == 1:
-        return _absent(reasons.pop())
+        return absent_figure(reasons.pop(), 1.6, 100)
     figure = new_figure(2.6)
     for axes, (metric, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         axes.set_title(title)
         _panel(axes, data, metric, 1.08 * max(*values, stated("socc19", "S-F6")["ipc_average"][1]))
-    return figure
-
-
-def _absent(reason: str) -> Figure:
-    figure = new_figure(1.6)
-    absent_panel(figure.subplots(), reason, 100)
     return figure
 
 
@@ -48,7 +43,7 @@ def _panel(axes: Axes, data: FigureData, metric: str, top: float) -> None:
         x = [100 * float(sample.levels["load_of_max"]) for sample in members]
         estimates = [sample.estimate for sample in members]
         colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
-        interval_line(axes, x, estimates, colour, marker, _queues(label))
+        interval_line(axes, x, estimates, colour, marker, _queues_in_words(label))
     if metric == "ipc":
         _stated_range(axes)
     axes.set_ylim(0, top)
@@ -58,7 +53,7 @@ def _panel(axes: Axes, data: FigureData, metric: str, top: float) -> None:
     axes.set_ylabel("Instructions per core cycle")
 
 
-def _queues(label: str) -> str:
+def _queues_in_words(label: str) -> str:
     number = label.removeprefix("queues ")
     return f"{number} queue" if number == "1" else f"{number} queues"
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     LINES,
     MARKERS,
     absent_panel,
     interval_line,
-    log2_axis,
     log_y_axis,
     new_figure,
+    queue_axis,
     stated_at,
     stated_point,
 )
@@ -42,11 +42,6 @@ def draw(data: FigureData) -> Figure:
     return figure
 
 
-def _queue_axis(axes: Axes, levels: Sequence[float]) -> None:
-    log2_axis(axes, levels)
-    axes.set_xlabel("RX queues polled by the core")
-
-
 def _by_rings(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     """A line for each size of the rings, by rising number of queues; one without a name where it is not swept."""
     lines = sorted({int(sample.levels.get("rx_desc", 0)) for sample in found})
@@ -59,14 +54,6 @@ def _by_rings(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     }
 
 
-def _queues(found: Sequence[PointValues]) -> list[float]:
-    return [float(sample.levels["queues"]) for sample in found]
-
-
-def _all_queues(lines: dict[str, list[PointValues]]) -> list[float]:
-    return sorted({count for found in lines.values() for count in _queues(found)})
-
-
 def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str) -> None:
     lines = _by_rings(data.by_point(metric))
     if not lines:
@@ -74,15 +61,15 @@ def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str)
         return
     for rank, (name, found) in enumerate(lines.items()):
         y = [sample.estimate.scaled(factor) for sample in found]
-        interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank], name)
-    _queue_axis(axes, _all_queues(lines))
+        interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], name)
+    queue_axis(axes, all_queues(lines))
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
 
 
 def _relative(axes: Axes, data: FigureData) -> None:
     lines = _by_rings(data.by_point("poll_rate_running_hz"))
-    with_one = {name: found for name, found in lines.items() if 1 in _queues(found)}
+    with_one = {name: found for name, found in lines.items() if 1 in queues_of(found)}
     if not with_one:
         absent_panel(axes, data.absence("poll_rate_running_hz") if not lines else "the run has no point with one queue")
         return
@@ -90,8 +77,8 @@ def _relative(axes: Axes, data: FigureData) -> None:
         rank, one = list(lines).index(name), found[0]
         # The first point is one by definition and has no interval of its own.
         ratios = [_one(one) if sample is one else sample.over(one) for sample in found]
-        interval_line(axes, _queues(found), ratios, LINES[rank], MARKERS[rank])
-    _queue_axis(axes, _all_queues(with_one))
+        interval_line(axes, queues_of(found), ratios, LINES[rank], MARKERS[rank])
+    queue_axis(axes, all_queues(with_one))
     axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
     axes.set_ylabel("Poll rate / rate at 1 queue")
     value = stated("socc19", "S-F8")["poll_rate_ratio_512_to_1"]
@@ -109,9 +96,9 @@ def _sweep(axes: Axes, data: FigureData) -> None:
         return
     for rank, found in enumerate(lines.values()):
         y = [sample.estimate.scaled(1 / NS_PER_US) for sample in found]
-        interval_line(axes, _queues(found), y, LINES[rank], MARKERS[rank])
+        interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank])
     _calibrated(axes, data)
-    _queue_axis(axes, _all_queues(lines))
+    queue_axis(axes, all_queues(lines))
     log_y_axis(axes)
     axes.set_ylabel("Time of a sweep (µs)")
 
@@ -125,7 +112,7 @@ def _calibrated(axes: Axes, data: FigureData) -> None:
     for rank, found in enumerate(lines.values()):
         y = [sample.estimate.value / tsc_hz * 1e6 for sample in found]
         label = "a sweep as calibrated, polls alone" if rank == 0 else "_nolegend_"
-        axes.plot(_queues(found), y, "_", ms=9, mec=LINES[rank], mew=1.4, ls="", zorder=5, label=label)
+        axes.plot(queues_of(found), y, "_", ms=9, mec=LINES[rank], mew=1.4, ls="", zorder=5, label=label)
 
 
 def _mark_llc(axes: Axes, data: FigureData) -> None:

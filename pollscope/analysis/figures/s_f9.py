@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """S-F9: latency at light load by number of queues, traffic in one queue and in all (SoCC'19 figure 9)."""
 
-from collections.abc import Sequence
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     LINES,
@@ -14,8 +12,8 @@ from pollscope.analysis.figures.style import (
     absent_panel,
     floor_line,
     interval_line,
-    log2_axis,
     new_figure,
+    queue_axis,
     stated_point,
 )
 from pollscope.analysis.papers import stated
@@ -50,10 +48,6 @@ def _by_shape(data: FigureData, metric: str) -> dict[str, list[PointValues]]:
     return {shape: samples for shape, samples in shapes.items() if samples}
 
 
-def _queues(found: Sequence[PointValues]) -> list[float]:
-    return [float(sample.levels["queues"]) for sample in found]
-
-
 def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
     axes.set_title(title)
     shapes = _by_shape(data, metric)
@@ -62,16 +56,16 @@ def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
         return
     for rank, (shape, found) in enumerate(shapes.items()):
         estimates = [sample.estimate.scaled(US_PER_NS) for sample in found]
-        interval_line(axes, _queues(found), estimates, LINES[rank], MARKERS[rank], NAMES[shape])
+        interval_line(axes, queues_of(found), estimates, LINES[rank], MARKERS[rank], NAMES[shape])
     floor_line(axes, data.floor_ns)
-    _queue_axis(axes, shapes)
+    queue_axis(axes, all_queues(shapes))
     axes.set_ylabel("Latency (µs)")
     axes.set_ylim(bottom=0)
 
 
 def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
     axes.set_title(f"{title} relative to one queue")
-    shapes = {shape: found for shape, found in _by_shape(data, metric).items() if _queues(found)[0] == 1}
+    shapes = {shape: found for shape, found in _by_shape(data, metric).items() if queues_of(found)[0] == 1}
     if not shapes:
         reason = "the run has no point with one queue" if data.by_point(metric) else data.absence(metric)
         absent_panel(axes, reason)
@@ -80,15 +74,10 @@ def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
         one = found[0]
         ratios = [Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")]
         ratios += [sample.over(one) for sample in found[1:]]
-        interval_line(axes, _queues(found), ratios, LINES[list(NAMES).index(shape)], MARKERS[rank])
-    _queue_axis(axes, shapes)
+        interval_line(axes, queues_of(found), ratios, LINES[list(NAMES).index(shape)], MARKERS[rank])
+    queue_axis(axes, all_queues(shapes))
     axes.set_ylabel("Latency / latency at 1 queue")
     axes.set_ylim(bottom=0)
-
-
-def _queue_axis(axes: Axes, shapes: dict[str, list[PointValues]]) -> None:
-    log2_axis(axes, sorted({queues for found in shapes.values() for queues in _queues(found)}))
-    axes.set_xlabel("RX queues polled by the core")
 
 
 def _stated(axes: Axes) -> None:

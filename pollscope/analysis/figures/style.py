@@ -221,6 +221,19 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     axes.set_xlim(levels[0] - room, levels[-1] + room)
 
 
+def queue_axis(axes: Axes, levels: Sequence[float]) -> None:
+    """A logarithmic axis of the numbers of RX queues that a core polls."""
+    log2_axis(axes, levels)
+    axes.set_xlabel("RX queues polled by the core")
+
+
+def absent_figure(reason: str, height_inch: float, width: int = 40) -> Figure:
+    """A figure that has nothing to show, with the reason; its lines have so many characters at most."""
+    figure = new_figure(height_inch)
+    absent_panel(figure.subplots(), reason, width)
+    return figure
+
+
 def caption(figure: Figure, text: str) -> None:
     """Text below the figure, wrapped to its width; a file is cropped to what is drawn, so it grows by the text."""
     characters = round(CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
