@@ -366,7 +366,8 @@ class _LostOnce:
 
     made = 0
 
-    def __init__(self, _command: list[str], _log: Path) -> None:
+    def __init__(self, _command: list[str], _log: Path, lease_s: float) -> None:
+        assert lease_s > 0
         type(self).made += 1
         self.hello = {"number": self.made}
 
