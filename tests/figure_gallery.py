@@ -55,6 +55,7 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "C-F5": {"cores": [1, 4], "organisation": ["scale-out", "corec"], "load_of_max": [0.05, 0.4, 0.8, 0.95]},
     "C-F6": {"cores": [1, 4], "organisation": ["scale-out", "corec"], "load_of_max": [0.81, 0.95]},
     "C-F7": {"cores": [2, 4], "frame": [64, 512], "load_pps": [1e6, 5e6, 1e7]},
+    "C-T4": {"cores": [1, 2, 4], "trace": ["traces/made-1.pcap", "traces/made-2.pcap"]},
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
     "H-F3b": {"queues": [1, 250, 500, 1000]},
     "H-F3c": {"queues": [1, 100, 1000]},

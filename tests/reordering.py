@@ -22,6 +22,7 @@ class Reordering:
     extent: Counter[int] = field(default_factory=Counter)
     distance: Counter[int] = field(default_factory=Counter)
     degree: Counter[int] = field(default_factory=Counter)
+    displaced: Counter[int] = field(default_factory=Counter)
 
 
 def first_copies(arrivals: Sequence[Arrival]) -> list[Arrival]:
@@ -53,6 +54,12 @@ def degree(numbers: Sequence[int], i: int) -> int:
     return n
 
 
+def displacements(numbers: Sequence[int]) -> list[int]:
+    """RFC 5236 section 4, among the packets that arrived: place of arrival less place in the order of sending."""
+    places = {number: place for place, number in enumerate(sorted(numbers))}
+    return [i - places[number] for i, number in enumerate(numbers)]
+
+
 def reordering(arrivals: Sequence[Arrival]) -> Reordering:
     """All of it for one sequence of arrivals."""
     unique = first_copies(arrivals)
@@ -61,6 +68,7 @@ def reordering(arrivals: Sequence[Arrival]) -> Reordering:
     result.reordered_in_total = sum(is_reordered(everything, i) for i in range(len(everything)))
     for flow in {flow for _, flow in unique}:
         numbers = [number for number, of in unique if of == flow]
+        result.displaced.update(by for by in displacements(numbers) if by)
         for i in range(len(numbers)):
             if is_reordered(numbers, i):
                 result.reordered += 1

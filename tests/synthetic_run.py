@@ -5,6 +5,7 @@ Nothing here was measured. Each number is chosen so that a test can say what mus
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -218,7 +219,15 @@ def sequence(extents: Sequence[int], duplicated: int = 0) -> dict[str, Any]:
     late = histogram(extents, "packets", highest=4096)
     counts = {"lost": 0, "duplicated": duplicated, "reordered": len(extents), "reordered_in_total": len(extents)}
     flows = {"sent": 8, "lossy": 0, "duplicated": int(duplicated > 0), "reordered": int(len(extents) > 0)}
-    return counts | {"too_old": 0, "window": 512, "extent": late, "distance": late, "degree": late, "flows": flows}
+    return counts | {
+        "too_old": 0,
+        "window": 512,
+        "extent": late,
+        "distance": late,
+        "degree": late,
+        "flows": flows,
+        "displaced": list(Counter(extents).items()),
+    }
 
 
 def floor(latencies_ns: Iterable[int] = range(150, 250)) -> dict[str, Any]:

@@ -255,6 +255,7 @@ def test_order_within_flows() -> None:
     lcore = record["result"]["gen"]["lcores"][0]
     lcore["total"] = {"sent": 10_002, "rx_packets": 10_000}
     lcore["sequence"] = synthetic.sequence([1, 2, 3, 7], duplicated=10)
+    lcore["sequence"] |= {"reordered_in_total": 5, "displaced": [[-2, 3], [1, 1], [2, 1], [3, 1], [7, 1]]}
     lcore["sequence"]["flows"] |= {"lossy": 2, "worst_loss": {"flow": 3, "sent": 40, "lost": 10}}
     metrics, _ = derive_trial(record)
     expected = {
@@ -262,6 +263,9 @@ def test_order_within_flows() -> None:
         "loss_share": 12 / 10_002,  # a second copy makes up for no loss
         "reordered_share": 4 / 9990,
         "reordered_by_3_share": 2 / 9990,
+        "reordered_total_share": 5 / 9990,
+        "displaced_share": 7 / 9990,
+        "displacement_mean": (1 + 2 + 3 + 7 + 3 * 2) / 7,
         "reordering_extent_mean": 13 / 4,
         "reordering_extent_max": 7,
         "reordering_distance_mean": 13 / 4,
@@ -285,6 +289,7 @@ def test_extents_beyond_the_window_are_not_guessed() -> None:
     record["result"]["gen"]["lcores"][0]["sequence"] = sequence
     metrics, absences = derive_trial(record)
     assert "1 values lie above" in absences["reordering_extent_max"]
+    assert "too late" in absences["displaced_share"]
     assert metrics["reordered_by_3_share"] > 0
 
 
@@ -314,6 +319,15 @@ def test_a_contradiction_is_one_line_with_its_place(path: str, value: object, co
         derive_trial(_changed(synthetic.trial(), path, value))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stamp_below_the_noise_of_a_host_costs_no_trial() -> None:
+    """Seen on a busy host: a difference of two calibrated loops of -4.256 cycles, which failed every trial."""
+    metrics, absences = derive_trial(_changed(synthetic.trial(), "calibration.stamp_cycles", {"median": -4.256}))
+    assert absences["stamp_cycles"].startswith("calibrated as -4.26 cycles, less than this host's noise")
+    assert metrics["tax_share"] == derive_trial(synthetic.trial())[0]["tax_share"]
+    with pytest.raises(UsageError, match="not a number"):
+        derive_trial(_changed(synthetic.trial(), "calibration.stamp_cycles", {"median": "few"}))
 
 
 def test_a_failed_trial_has_no_metric() -> None:

@@ -111,6 +111,19 @@ def test_latency_of_one_queue_stands_beside_a_queue_a_core(tmp_path: Path, row: 
         assert word in text
 
 
+def test_order_of_traces_stands_beside_the_table(tmp_path: Path) -> None:
+    trials = []
+    for cores, late in ((1, []), (2, [3, 5])):
+        for repeat in range(3):
+            levels = {"cores": cores, "trace": "traces/made-1.pcap"}
+            record = synthetic.trial(f"{cores}:{repeat}", f"cores={cores}", repeat, levels, pps=1e6)
+            record["result"]["gen"]["lcores"][0]["sequence"] = synthetic.sequence(late)
+            trials.append(record)
+    text = words(svg_of(run_of(tmp_path / "run", "C-T4", trials), "C-T4", tmp_path / "out"))
+    for word in ("Reordered", "Displaced", "Largest distance", "made-1", "0.29 to 1.00 % and 8 to 45 packets"):
+        assert word in text
+
+
 def test_distributions_of_organisations_are_not_mixed(tmp_path: Path) -> None:
     data = figure_data("C-F6", run_of(tmp_path / "run", "C-F6", shared_trials()))
     found = pooled_latencies(data, ("organisation", "load_of_max"))

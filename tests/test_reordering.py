@@ -37,7 +37,13 @@ def _next_result(words: Iterator[int]) -> dict[str, object]:
     result: dict[str, object] = {name: next(words) for name in names}
     for name in ("extent", "distance", "degree"):
         result[name] = {next(words): next(words) for _ in range(next(words))}
-    return {**result, "refused": next(words)}
+    result["refused"] = next(words)
+    result["displaced"] = {_signed(next(words)): next(words) for _ in range(next(words))}
+    return result
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >= 2**63 else word
 
 
 def expected(arrivals: Sequence[Arrival]) -> dict[str, object]:
@@ -106,4 +112,6 @@ def test_what_lies_beyond_the_ring_is_refused_and_counted(build_dir: Path) -> No
 def test_examples_of_the_definitions() -> None:
     """The reference itself: packets 1 2 3 7 8 9 10 4 5 6 11, worked out by hand."""
     found = reordering([(number, 0) for number in (1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11)])
-    assert found == Reordering(11, 0, 3, 3, Counter({4: 1, 5: 1, 6: 1}), Counter({4: 3}), Counter({4: 1, 0: 2}))
+    assert found == Reordering(
+        11, 0, 3, 3, Counter({4: 1, 5: 1, 6: 1}), Counter({4: 3}), Counter({4: 1, 0: 2}), Counter({-3: 4, 4: 3})
+    )

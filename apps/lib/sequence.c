@@ -34,7 +34,9 @@ struct sequence *sequence_new(uint32_t flows)
 	s->flow = calloc(flows, sizeof(*s->flow));
 	s->faults = calloc(flows, sizeof(*s->faults));
 	s->arrivals = malloc(((size_t)flows << s->window_log2) * sizeof(*s->arrivals));
-	if (make_histograms(s) != 0 || s->flow == NULL || s->faults == NULL || s->arrivals == NULL) {
+	s->displacements = calloc((size_t)flows << s->window_log2, sizeof(*s->displacements));
+	if (make_histograms(s) != 0 || s->flow == NULL || s->faults == NULL || s->arrivals == NULL ||
+	    s->displacements == NULL) {
 		sequence_free(s);
 		return NULL;
 	}
@@ -50,6 +52,9 @@ void sequence_reset(struct sequence *s)
 	        s->next / 64 + 1 < SEQUENCE_WINDOW / 64 ? s->next / 64 + 1 : SEQUENCE_WINDOW / 64;
 
 	memset(s->seen, 0, words * sizeof(s->seen[0]));
+	if (s->reordered_in_flow > 0)
+		memset(s->displacements, 0, ((size_t)s->flows << s->window_log2) * sizeof(*s->displacements));
+	memset(s->displaced, 0, sizeof(s->displaced));
 	memset(s->flow, 0, s->flows * sizeof(*s->flow));
 	memset(s->faults, 0, s->flows * sizeof(*s->faults));
 	s->next = s->unique = s->duplicated = s->reordered = s->reordered_in_flow = s->too_old = 0;
@@ -68,6 +73,7 @@ void sequence_free(struct sequence *s)
 	free(s->flow);
 	free(s->faults);
 	free(s->arrivals);
+	free(s->displacements);
 	free(s);
 }
 
@@ -109,6 +115,27 @@ static uint64_t first_higher(const struct sequence *s, uint32_t flow, uint64_t o
 	return oldest;
 }
 
+static uint64_t *displaced_by(struct sequence *s, int64_t by)
+{
+	const int64_t most = SEQUENCE_DISPLACEMENT_MAX;
+
+	return &s->displaced[most + (by < -most ? -most : by > most ? most : by)];
+}
+
+/* Add `change` to the displacement of a flow's arrival. */
+static void displace(struct sequence *s, uint32_t flow, uint64_t arrival, int64_t change)
+{
+	struct sequence_displaced *d = &s->displacements[sequence_slot(s, flow, arrival) - s->arrivals];
+
+	if (d->arrival != arrival + 1)
+		*d = (struct sequence_displaced){.arrival = arrival + 1};
+	if (d->by != 0)
+		--*displaced_by(s, d->by);
+	d->by += change;
+	if (d->by != 0)
+		++*displaced_by(s, d->by);
+}
+
 /* A flow's arrivals from `first` on, latest first: how many are above `number`, and how many before one is not. */
 static void record_overtakers(struct sequence *s, uint32_t flow, uint64_t first, uint64_t number)
 {
@@ -119,8 +146,10 @@ static void record_overtakers(struct sequence *s, uint32_t flow, uint64_t first,
 		if (number_of(*sequence_slot(s, flow, i - 1)) <= number)
 			continue;
 		above++;
+		displace(s, flow, i - 1, -1);
 		degree += above == end - i + 1;
 	}
+	displace(s, flow, end, (int64_t)above);
 	histogram_record(&s->extent, end - first);
 	histogram_record(&s->distance, above);
 	histogram_record(&s->degree, degree);

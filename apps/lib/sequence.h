@@ -12,6 +12,10 @@
  *   degree    the largest n for which it is n-reordered: so many arrivals of the flow directly before it all have
  *             higher numbers (section 5); TCP takes a packet for lost from n = 3 on
  *
+ * Of every packet the displacement (RFC 5236 section 4) is its place among the arrivals of its flow less its place in the order of
+ * sending: late ones have positive displacements, those they were overtaken by negative ones. Numbers that never arrived are in neither
+ * order; the RFC skips them in one, and so gives a packet that comes late behind a lost one another displacement.
+ *
  * Memory is bounded. Duplicates are told apart by a bitmap of the latest SEQUENCE_WINDOW numbers; what arrives
  * later than that counts as reordered and in `too_old`. Extent, distance and degree look at the latest `window`
  * arrivals of the flow: an extent below `window` is exact, and so are distance and degree then; beyond, the
@@ -35,6 +39,15 @@
 #define SEQUENCE_NUMBER_BITS   40 /* those of the stamp in packets.h */
 #define SEQUENCE_LAG_BITS      (64 - SEQUENCE_NUMBER_BITS)
 
+/* Displacements that are counted one by one; those beyond count at the ends. */
+#define SEQUENCE_DISPLACEMENT_MAX 256
+
+/* Of an arrival whose displacement is not 0, or was not. */
+struct sequence_displaced {
+	uint64_t arrival; /* its number in the flow, plus 1: what is there of an older one does not count */
+	int64_t by;
+};
+
 /* What every packet of a flow changes; small, because it is read for each packet. */
 struct sequence_flow {
 	uint64_t next;     /* highest number seen, plus 1 (NextExp of RFC 4737) */
@@ -57,11 +70,14 @@ struct sequence {
 	struct histogram extent; /* of packets reordered within their flow */
 	struct histogram distance;
 	struct histogram degree;
+	uint64_t displaced[2 * SEQUENCE_DISPLACEMENT_MAX + 1]; /* packets by displacement, 0 left out */
 	uint32_t flows;
 	unsigned int window_log2;
 	struct sequence_flow *flow;
 	struct sequence_faults *faults; /* of each flow */
 	uint64_t *arrivals;             /* a ring of 2^window_log2 per flow, see sequence_arrival() */
+	struct sequence_displaced
+	        *displacements; /* beside the arrivals; written for reordered packets alone */
 	uint64_t seen[SEQUENCE_WINDOW / 64];
 };
 

@@ -6,7 +6,7 @@
  * In, per sequence: uint32 packets, uint32 flows (the same in all), then per packet uint64 number | flow << 40.
  * Out, per sequence: uint64 first copies, duplicates, reordered in total, reordered within a flow, too old, and then
  * for extent, distance and degree: uint64 entries, and as many pairs (uint64 lowest value of the index, count); last
- * uint64 refused.
+ * uint64 refused; displacements: uint64 entries, and as many pairs (int64 displacement, uint64 count).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +34,21 @@ static void put_histogram(const struct histogram *h)
 	}
 }
 
+static void put_displaced(const struct sequence *s)
+{
+	uint64_t entries = 0;
+
+	for (int i = 0; i <= 2 * SEQUENCE_DISPLACEMENT_MAX; i++)
+		entries += s->displaced[i] > 0;
+	put(entries);
+	for (int i = 0; i <= 2 * SEQUENCE_DISPLACEMENT_MAX; i++) {
+		if (s->displaced[i] == 0)
+			continue;
+		put((uint64_t)(int64_t)(i - SEQUENCE_DISPLACEMENT_MAX));
+		put(s->displaced[i]);
+	}
+}
+
 static void put_sequence(const struct sequence *s)
 {
 	put(s->unique);
@@ -45,6 +60,7 @@ static void put_sequence(const struct sequence *s)
 	put_histogram(&s->distance);
 	put_histogram(&s->degree);
 	put(s->extent.refused);
+	put_displaced(s);
 }
 
 int main(void)

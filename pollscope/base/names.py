@@ -116,6 +116,7 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "C-F5": "pollscope.analysis.figures.c_f5:C_F5",
         "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
         "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
+        "C-T4": "pollscope.analysis.figures.c_t4:FIGURE",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
         "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",

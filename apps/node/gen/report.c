@@ -116,20 +116,32 @@ static json_t *flow_faults(const struct gen_engine *e)
 	return flows_to_json(&faults);
 }
 
+/* Pairs of displacement and packets that have it; those in place (0) are the rest of all that arrived. */
+static json_t *displaced(const struct sequence *s)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i <= 2 * SEQUENCE_DISPLACEMENT_MAX; i++)
+		if (s->displaced[i] > 0)
+			json_array_append_new(list, json_pack("[i, o]", i - SEQUENCE_DISPLACEMENT_MAX,
+			                                      integer(s->displaced[i])));
+	return list;
+}
+
 /* Packets of the whole trial: numbers that never arrived are lost. */
 static json_t *sequence_report(const struct gen_engine *e)
 {
 	const struct sequence *s = e->received;
 	const uint64_t sent = e->counts.sent;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
-	                 integer(sent > s->unique ? sent - s->unique : 0), "duplicated",
-	                 integer(s->duplicated), "reordered", integer(s->reordered_in_flow),
-	                 "reordered_in_total", integer(s->reordered), "too_old", integer(s->too_old),
-	                 "window", integer(sequence_window(s)), "extent",
-	                 histogram_to_json(&s->extent, "packets"), "distance",
-	                 histogram_to_json(&s->distance, "packets"), "degree",
-	                 histogram_to_json(&s->degree, "packets"), "flows", flow_faults(e));
+	return json_pack(
+	        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
+	        integer(sent > s->unique ? sent - s->unique : 0), "duplicated", integer(s->duplicated),
+	        "reordered", integer(s->reordered_in_flow), "reordered_in_total", integer(s->reordered),
+	        "too_old", integer(s->too_old), "window", integer(sequence_window(s)), "extent",
+	        histogram_to_json(&s->extent, "packets"), "distance",
+	        histogram_to_json(&s->distance, "packets"), "degree",
+	        histogram_to_json(&s->degree, "packets"), "displaced", displaced(s), "flows", flow_faults(e));
 }
 
 static int add_departure_times(const struct gen_engine *e, json_t *report)

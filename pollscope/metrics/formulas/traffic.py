@@ -102,6 +102,34 @@ def _reordered_share(trial: TrialFacts) -> float:
     return trial.gen_sum("sequence", "reordered") / _first_copies(trial)
 
 
+def _reordered_total_share(trial: TrialFacts) -> float:
+    return trial.gen_sum("sequence", "reordered_in_total") / _first_copies(trial)
+
+
+def _displaced(trial: TrialFacts) -> list[tuple[int, int]]:
+    """Displacements other than 0 with the number of packets that have each."""
+    require_receiver(trial)
+    if trial.gen_histogram("sequence", "extent", may_be_empty=True).refused:
+        raise NotMeasured("packets came too late for the place of those before them to be known")
+    return [pair for lcore in trial.generators for pair in _pairs(at(lcore, ("sequence", "displaced")).value)]
+
+
+def _pairs(value: object) -> list[tuple[int, int]]:
+    if not isinstance(value, list):
+        raise NotMeasured("the trial was measured before displacements were counted")
+    return [(int(by), int(packets)) for by, packets in value]
+
+
+def _displaced_share(trial: TrialFacts) -> float:
+    return sum(packets for _, packets in _displaced(trial)) / _first_copies(trial)
+
+
+def _displacement_mean(trial: TrialFacts) -> float:
+    found = _displaced(trial)
+    packets = nonzero(sum(packets for _, packets in found), "no packet was displaced")
+    return sum(abs(by) * count for by, count in found) / packets
+
+
 def _reordered_by_3_share(trial: TrialFacts) -> float:
     require_receiver(trial)
     degree = trial.gen_histogram("sequence", "degree", may_be_empty=True)
@@ -145,6 +173,9 @@ TRAFFIC: dict[str, Compute] = {
     "worst_flow_loss_share": _worst_flow_loss_share,
     "duplicated_share": _duplicated_share,
     "reordered_share": _reordered_share,
+    "reordered_total_share": _reordered_total_share,
+    "displaced_share": _displaced_share,
+    "displacement_mean": _displacement_mean,
     "reordered_by_3_share": _reordered_by_3_share,
     "imissed_share": _imissed_share,
     "rx_nombuf_share": _rx_nombuf_share,

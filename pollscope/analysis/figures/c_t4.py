@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""C-T4: order of the packets of replayed traces behind cores that share a receive queue (COREC table 4)."""
+
+from pathlib import PurePath
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, level_axis, new_figure
+from pollscope.analysis.papers import stated
+
+
+class _Panel(NamedTuple):
+    title: str
+    metric: str
+    scale: float
+    label: str
+
+
+PANELS = (
+    _Panel("Reordered", "reordered_share", 100.0, "Packets (%)"),
+    _Panel("Displaced, early or late", "displaced_share", 100.0, "Packets (%)"),
+    _Panel("Largest distance", "reordering_distance_max", 1.0, "Packets of the flow"),
+)
+
+# Of the table as data/papers has it.
+KEYS = ("reordered_share", "distance_max")
+
+
+def draw(data: FigureData) -> Figure:
+    """Over cores, a line for each trace; what the paper's table gives stands below."""
+    figure = new_figure(3.2)
+    for axes, panel in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+        axes.set_title(panel.title)
+        _over_cores(axes, data, panel)
+    paper = stated("corec", "C-T4")
+    shares, distances = ([value for each in paper[key].values() for value in each] for key in KEYS)
+    words = f"{100 * min(shares):.2f} to {100 * max(shares):.2f} % and {min(distances)} to {max(distances)} packets"
+    figure.supxlabel(f"{short_name('corec')}: {words}, MAWI traces on 2, 4 and 8 cores", fontsize=8)
+    return figure
+
+
+def _over_cores(axes: Axes, data: FigureData, panel: _Panel) -> None:
+    found = [each for each in data.by_point(panel.metric) if {"cores", "trace"} <= set(each.levels)]
+    if not found:
+        absent_panel(axes, data.absence(panel.metric), 30)
+        return
+    for rank, trace in enumerate(sorted({str(each.levels["trace"]) for each in found})):
+        members = [each for each in found if each.levels["trace"] == trace]
+        members.sort(key=lambda each: float(each.levels["cores"]))
+        x = [float(each.levels["cores"]) for each in members]
+        y = [each.estimate.scaled(panel.scale) for each in members]
+        interval_line(axes, x, y, LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)], PurePath(trace).stem)
+    level_axis(axes, sorted({float(each.levels["cores"]) for each in found}))
+    axes.set_xlabel("Cores at one receive queue")
+    axes.set_ylabel(panel.label)
+    axes.set_ylim(bottom=0)
+
+
+FIGURE = PaperFigure(
+    "C-T4",
+    "corec",
+    "Reordered packets of replayed traces, cores that share one receive queue",
+    draw,
+    along=("cores",),
+    beside=("trace",),
+)
