@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-START_LIMIT_S = 20.0
+START_LIMIT_S = 60.0
 CONFIG = """\
 Port {port}
 ListenAddress {address}

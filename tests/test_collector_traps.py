@@ -182,6 +182,12 @@ def test_9_the_kernel_log_is_no_evidence_of_an_iommu() -> None:
     assert values(on, "device:0000:17:00.0", "translation") == ["lazy"]
 
 
+@pytest.mark.parametrize("kind", ["identity", "DMA-FQ", "DMA"])
+def test_vfio_has_a_domain_of_its_own_whatever_the_mode(kind: str) -> None:
+    listing = f"unit dmar0\ndevice 0000:17:00.0 12 {kind} vfio-pci\ncmdline intel_iommu=on\nunsafe_noiommu N\n"
+    assert values(read_text("iommu", listing), "device:0000:17:00.0", "translation") == ["vfio"]
+
+
 @pytest.mark.parametrize(
     ("row", "unit_path"),
     [

@@ -19,6 +19,7 @@ from pollscope import __version__
 from pollscope.testbeds.finding import Finding
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings
+from pollscope.testbeds.pair.vfio_note import one_treatment
 
 NIC = "0000:17:00.0"
 NODE, AGENT = "/opt/pollscope/current/bin/pollscope-node", "/opt/pollscope/current/bin/pollscope"
@@ -81,13 +82,13 @@ def test_a_host_that_lacks_nothing() -> None:
         ("distribution", "note", {"distribution": "rocky 9.4"}, "rocky 9.4", "by hand"),
         ("time", "note", {"time_synchronised": False}, "on its own", "timedatectl set-ntp true"),
         ("time", "note", {"time_synchronised": None}, "nobody says", "timedatectl"),
-        ("hugepages", "no", {"hugepages": []}, "node 1: 0 MiB free", "hugepages_per_node: [{node: 1"),
+        ("hugepages", "no", {"hugepages": []}, "node 1: 0 MiB free", "role hugepages"),
         (
             "hugepages",
             "no",
             {"hugepages": [{"node": 0, "size_kib": 2048, "total": 9, "free": 9}]},
             "node 0: 18 MiB free, node 1: 0 MiB free",
-            "node: 1",
+            "provision",
         ),
         (f"NIC {NIC}", "no", {"nics": {NIC: None}}, "there is no such device", "NICs there: 0000:01:00.0"),
         ("driver", "no", {"nic": {"driver": "ice"}}, "ice", "role vfio"),
@@ -131,6 +132,22 @@ def test_the_file_itself_is_checked() -> None:
     assert "says sudo: false" in found(host(ssh={"host": "x", "user": "ada", "sudo": False}), root=False)["sudo"].text
     assert "DDP package" not in found(nic={"vendor": "0x15b3"})
     assert cpus_of(None) == cpus_of("") == set()
+
+
+@pytest.mark.parametrize(
+    ("levels", "driver", "said"),
+    [
+        (["off", "passthrough", "strict"], "vfio-pci", "iommu passthrough, strict are one treatment for 0000:17:00.0"),
+        (["off", "strict"], "vfio-pci", ""),
+        (["passthrough", "strict"], "mlx5_core", ""),
+        ([None], "vfio-pci", ""),
+    ],
+)
+def test_modes_of_the_iommu_are_one_for_a_nic_of_vfio(levels: list[Any], driver: str, said: str) -> None:
+    note = one_treatment(levels, (NIC, "net_tap0"), {NIC: {"driver": driver}})
+    assert note.startswith(said)
+    assert bool(note) == bool(said)
+    assert one_treatment(levels, (NIC,), {"absent": "no agent"}) == ""
 
 
 def test_what_looks_runs_on_old_pythons() -> None:

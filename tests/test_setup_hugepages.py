@@ -70,6 +70,39 @@ def reserve(module: ModuleType, tree: Tree, wanted_pages: int = 1024, memory_sha
     return lines
 
 
+def on_node(tree: Tree, address: str, node: int) -> str:
+    folder = tree.root / "sys/bus/pci/devices" / address
+    folder.mkdir(parents=True)
+    (folder / "numa_node").write_text(f"{node}\n")
+    return address
+
+
+@pytest.mark.parametrize(
+    ("nodes", "after"),
+    [([1], {"node0": 3, "node1": 100}), ([0, 1], {"node0": 52, "node1": 48}), ([-1], {"node0": 52, "node1": 48})],
+    ids=["one", "both", "unknown"],
+)
+def test_pages_are_where_the_nics_are(
+    module: ModuleType, tmp_path: Path, nodes: list[int], after: dict[str, int]
+) -> None:
+    tree = Tree(tmp_path, {"node0": 3, "node1": 0})
+    devices = [on_node(tree, f"0000:{number:02x}:00.0", node) for number, node in enumerate(nodes)]
+
+    def made() -> Any:
+        return module.Reservation(tree.root, tree.boot, Path("/nowhere"), devices)
+
+    assert made().raise_to(100)
+    assert {node: tree.pages(node) for node in ("node0", "node1")} == after
+    assert made().raise_to(100) == []
+    made().verify(100)
+    tree.set("node1", 0)
+    with pytest.raises(HostError, match=r"there are \d+ hugepages of 2 MB on node"):
+        made().verify(100)
+    tree.set("node1", after["node1"])
+    made().restore()
+    assert (tree.pages("node0"), tree.pages("node1")) == (3, 0)
+
+
 def restore(module: ModuleType, tree: Tree) -> list[str]:
     lines: list[str] = of(module, tree).restore()
     return lines

@@ -15,6 +15,9 @@ _LOG = (
     (re.compile(r"iommu: Default domain type: (\w+)"), "log.default_domain", ""),
     (re.compile(r"iommu: DMA domain TLB invalidation policy: (\w+) mode"), "log.invalidation", ""),
 )
+# Drivers of the kernel's whose devices get a domain of VFIO's own, whatever the type of their group (the default
+# domain's): translated by a mapping that stays (Documentation/driver-api/vfio.rst).
+_VFIO = ("vfio-pci", "mlx5_vfio_pci")
 _STATE = SourceMetric("translation", "", Kind.STATE)
 
 
@@ -71,6 +74,8 @@ def _system(
 def _device(active: bool, group: str, kind: str, driver: str) -> Iterator[tuple[SourceMetric, Value, str]]:
     if not active or group == "-":
         yield _STATE, "off", ""
+    elif driver in _VFIO:
+        yield _STATE, "vfio", ""
     else:
         yield _STATE, _TYPES.get(kind), f"group {group} is of type {kind!r} (kernel before 5.11 has none)"
     yield (

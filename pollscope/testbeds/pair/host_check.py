@@ -134,8 +134,7 @@ def _memory(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         free[each["node"]] = free.get(each["node"], 0) + each["size_kib"] * each["free"] // 1024
     text = ", ".join(f"node {node}: {mib} MiB free" for node, mib in sorted(free.items())) or "the kernel shows none"
     lacking = [node for node in nodes if not free[node]]
-    node = lacking[0] if lacking else 0
-    wanted = f"hugepages_per_node: [{{node: {node}, size: 2M, count: 1024}}] in the inventory, then {PROVISION}"
+    wanted = f"{PROVISION} (role hugepages: 1024 pages of 2 MB on the NIC's node)"
     yield "hugepages", _yes(free and not lacking), text, wanted
 
 

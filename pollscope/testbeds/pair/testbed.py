@@ -15,9 +15,9 @@ from pollscope.host.lock import HostLock, default_lock_path
 from pollscope.knobs.points import knob_settings
 from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
-from pollscope.spec.model import Parameters
+from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import State
+from pollscope.testbeds.base import Assignment, Opening, State
 from pollscope.testbeds.finding import Finding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
@@ -31,6 +31,7 @@ from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
+from pollscope.testbeds.pair.vfio_note import one_treatment
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
 # silent, its lease has to lapse before.
@@ -86,6 +87,17 @@ class PairTestbed(NodeTestbed):
         """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
         dut, generator = (_facts_of(host) for host in self.hosts)
         return {**dut, "generator": generator, "conductor": host_facts()}
+
+    def begin(self, assignment: Assignment) -> Opening:
+        """As any; a sweep of the IOMMU's modes says which of them are one for the DUT's NIC."""
+        opening = super().begin(assignment)
+        levels = {trial.point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") for trial in assignment.plan.trials}
+        if len(levels) > 1:
+            nics = _facts_of(self.hosts[0])["host"].get("nics", {})
+            ports = self.config.dut.ports
+            note = one_treatment(levels, (ports.rx, ports.tx), nics)
+            self.warnings += [note] if note else []
+        return opening
 
     def refusal(self, point: Point) -> str | None:
         """Why this pair cannot take a point; None when it can."""

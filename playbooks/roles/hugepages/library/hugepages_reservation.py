@@ -6,7 +6,7 @@ Pages and mount have a journal each (see pollscope_journal), so that a host that
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,11 @@ options:
   wanted_pages: {type: int, required: true, description: Pages of 2 MB in all.}
   memory_share: {type: float, required: true, description: Largest share of the memory to reserve.}
   mount_point: {type: path, required: true, description: Where hugetlbfs is mounted if it is not mounted yet.}
+  devices:
+    type: list
+    elements: str
+    default: []
+    description: PCI addresses. The wanted pages are on the NUMA nodes of these, as far as these are known.
 author: [pollscope]
 """
 
@@ -46,21 +51,23 @@ Counts = dict[str, int]
 
 
 class Pages(Setting):
-    """Pages of 2 MB, `{node: pages}`, one entry `all` on a kernel without NUMA folders; wanted is the number in all.
+    """Pages of 2 MB, `{node: pages}`, one entry `all` on a kernel without NUMA folders; wanted is the number in all, or
+    on the nodes of some devices.
 
     Args:
         root: holds `proc` and `sys`.
+        devices: PCI addresses; what DPDK gets has to lie on their nodes. None there, or none known: all nodes.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        self.root = root
+    def __init__(self, root: Path = Path("/"), devices: Sequence[str] = ()) -> None:
+        self.root, self.devices = root, devices
 
     def read(self, target: str) -> Counts:
         return self._counts("nr_hugepages")
 
     def write(self, target: str, state: Any) -> None:
         now = self._counts("nr_hugepages")
-        wanted = state if isinstance(state, dict) else spread(now, int(state))
+        wanted = state if isinstance(state, dict) else now | spread(self.near(now), int(state))
         free = self._counts("free_hugepages")
         if any(now[node] - wanted[node] > free[node] for node in wanted):
             raise HostError(f"they are in use (free are {shown(free)}): end the programs that use them and try again")
@@ -74,7 +81,13 @@ class Pages(Setting):
         return self.read(target)  # the kernel may have fewer to give
 
     def same(self, found: Counts, wanted: Any) -> bool:
-        return sum(found.values()) >= wanted
+        return sum(self.near(found).values()) >= wanted
+
+    def near(self, counts: Counts) -> Counts:
+        """Those of the devices' nodes; all where no node is known."""
+        places = [self.root / "sys/bus/pci/devices" / each / "numa_node" for each in self.devices]
+        nodes = {f"node{path.read_text().strip()}" for path in places if path.exists()}
+        return {node: pages for node, pages in counts.items() if node in nodes} or counts
 
     def show(self, state: Any) -> str:
         return shown(state) if isinstance(state, dict) else f"{state} in all"
@@ -116,11 +129,12 @@ class Reservation:
         root: holds `proc` and `sys`.
         boot: the kernel's name for this boot.
         mount_point: where hugetlbfs is mounted if it is not mounted yet.
+        devices: see Pages.
     """
 
-    def __init__(self, root: Path, boot: str, mount_point: Path) -> None:
+    def __init__(self, root: Path, boot: str, mount_point: Path, devices: Sequence[str] = ()) -> None:
         self.root, self.mount_point, self._boot = root, mount_point, boot
-        self.pages = Pages(root)
+        self.pages = Pages(root, devices)
         self._paths = {name: journal_path(f"hugepages-{name}") for name in ("pages", "mount")}
         take_over(state_folder() / "hugepages.json", self._paths, boot)
 
@@ -135,7 +149,7 @@ class Reservation:
             if entry.boot_id == self._boot and entry.phase is Phase.SET and not self.pages.same(now, pages):
                 if entry.found != now:
                     raise HostError(f"{TARGET} are left as they are: {shown(now)}, but {shown(entry.found)} after ours")
-                pages = sum(now.values())  # the kernel had no more to give when it was asked
+                pages = sum(self.pages.near(now).values())  # the kernel had no more to give when it was asked
         return self._ledger("pages").converge([Item("pages", TARGET, pages)])
 
     def mount(self) -> list[str]:
@@ -174,9 +188,11 @@ class Reservation:
         Raises:
             HostError: there are fewer pages than wanted, or there is no mount.
         """
-        there = sum(self.pages.read(TARGET).values())
+        found = self.pages.near(self.pages.read(TARGET))
+        there = sum(found.values())
         if there < pages:
-            raise HostError(f"there are {there} hugepages of 2 MB, should be {pages}")
+            where = f" on {' and '.join(found)}" if self.pages.devices else ""
+            raise HostError(f"there are {there} hugepages of 2 MB{where}, should be {pages}")
         if not self._mounts():
             raise HostError("hugetlbfs is not mounted")
 
@@ -252,11 +268,13 @@ def main() -> None:
             "wanted_pages": {"type": "int", "required": True},
             "memory_share": {"type": "float", "required": True},
             "mount_point": {"type": "path", "required": True},
+            "devices": {"type": "list", "elements": "str", "default": []},
         }
     )
     state = module.params["state"]
     try:
-        reservation = Reservation(Path("/"), boot_id(), Path(module.params["mount_point"]))
+        mount_point, devices = Path(module.params["mount_point"]), module.params["devices"]
+        reservation = Reservation(Path("/"), boot_id(), mount_point, devices)
         pages = reservation.pages.allowed(module.params["wanted_pages"], module.params["memory_share"])
         # A host that is only looked at may be measured on meanwhile.
         looks = state == "verified" or (state == "present" and reservation.is_settled(pages))
