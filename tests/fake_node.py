@@ -126,7 +126,7 @@ def main() -> None:
         identity["tsc_offsets"] = {"reference_cpu": 0, "cpus": [{"cpu": 1, **FAULTS["tsc"]}]}
     say(event="hello", protocol=protocol, tsc_hz=TSC_HZ, ports=[], lcores=[], absent={}, **identity)
     last: dict[str, Any] = {}
-    for line in sys.stdin:
+    for line in filter(str.strip, sys.stdin):
         request = json.loads(line)
         if request["cmd"] == "start":
             last = request

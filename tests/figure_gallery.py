@@ -30,6 +30,7 @@ Levels = Mapping[str, Any]
 PMU_COUNTS = {"instructions": 2_000_000, "cycles": 1_000_000, "llc_loads": 10**6, "llc_misses": 10**5}
 ORGANISED: dict[str, list[Any]] = {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]}
 SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
+TASKS = ["encap", "crypto", "steer", "rs", "raid", "dispatch"]
 # Row -> levels of the factors that its figure is made for.
 FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F5": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
@@ -49,6 +50,8 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F18": {**ORGANISED, "placement": ["separate", "smt-pairs"]},
     "C-T2": {"cores": [1, 2, 4], "organisation": ["corec", "locked", "trylock"]},
     "C-T3": {"cores": [1, 2, 4], "organisation": ["corec", "locked", "trylock"]},
+    "C-F3": {"cores": [4, 8], "organisation": ["scale-out", "corec"], "load_of_max": [0.1, 0.5, 0.9]},
+    "C-F4": {"cores": [4, 8], "organisation": ["scale-out", "corec"], "load_of_max": [0.1, 0.5, 0.9]},
     "C-F5": {"cores": [1, 4], "organisation": ["scale-out", "corec"], "load_of_max": [0.05, 0.4, 0.8, 0.95]},
     "C-F6": {"cores": [1, 4], "organisation": ["scale-out", "corec"], "load_of_max": [0.81, 0.95]},
     "C-F7": {"cores": [2, 4], "frame": [64, 512], "load_pps": [1e6, 5e6, 1e7]},
@@ -56,6 +59,17 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
     "H-F3b": {"queues": [1, 250, 500, 1000]},
     "H-F3c": {"queues": [1, 100, 1000]},
+    "H-F8": {"workload": TASKS, "queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
+    "H-F9": {"workload": TASKS, "queues": [1, 250, 500, 1000]},
+    "H-F10": {
+        "cores": [1, 2],
+        "organisation": ["scale-out", "locked"],
+        "shape": ["FB", "PC"],
+        "load_of_max": [0.1, 0.5, 1.0],
+    },
+    "H-F11a": {"load_of_max": [0.0, 0.5, 1.0]},
+    "H-F11b": {"corunner_place": ["smt-sibling", "other-core"], "load_of_max": [0.0, 0.5, 1.0]},
+    "H-F12": {"load_of_max": [0.0, 1.0]},
     "I-F4": SENDING,
     "I-F5": SENDING,
     "I-F6": SENDING,
@@ -93,7 +107,7 @@ def trial(levels: Levels, repeat: int, spread: float, pmu: bool) -> dict[str, An
         record["result"]["dut"]["lcores"][0]["pmu"] = window
     latencies = synthetic.histogram([round(shift * (900 + 20 * queues + 7 * at)) for at in range(200)], "ns")
     record["result"]["gen"]["lcores"][0]["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
-    if "dut_core" in levels or "corunner" in levels:
+    if {"dut_core", "corunner", "corunner_place"} & levels.keys():
         record["corunner"] = _corunner(record, levels, repeat, pmu)
     return record
 

@@ -124,7 +124,7 @@ def main() -> None:
     hello = {"protocol": 2, "version": "played", "dpdk": "played", "tsc_hz": TSC_HZ, "ports": [], "lcores": []}
     say(event="hello", pid=os.getpid(), hugepages=True, absent={}, **hello)
     state: dict[str, Any] = {}
-    for line in sys.stdin:
+    for line in filter(str.strip, sys.stdin):
         request = json.loads(line)
         serve(request, state)
         if request["cmd"] == "quit":

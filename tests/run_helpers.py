@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,13 @@ class Cli:
         folder: working directory; run folders are made in `folder/results`.
         node: the node program.
         faults: what the fake node does wrong (see fake_node.py).
+        inside: command with which `start` starts a command in another place.
     """
 
     folder: Path
     node: Path = FAKE_NODE
     faults: dict[str, Any] | None = None
+    inside: Sequence[str] = ()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -59,7 +62,7 @@ class Cli:
         return {**os.environ, **own}
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        words = [*COMMAND, *map(str, arguments)]
+        words = [*self.inside, *COMMAND, *map(str, arguments)]
         pipe = subprocess.PIPE
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, stdout=pipe, stderr=pipe)
 

@@ -21,7 +21,7 @@ import pytest
 START_LIMIT_S = 20.0
 CONFIG = """\
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {folder}/host
 AuthorizedKeysFile {folder}/user.pub
 PidFile none
@@ -29,7 +29,6 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
-ClientAliveInterval 2
 Subsystem sftp internal-sftp
 {more}"""
 
@@ -42,11 +41,13 @@ class SshHost:
         folder: its keys; `known_hosts` names the host key.
         port: on 127.0.0.1.
         process: the daemon; connections are children of it.
+        address: where it listens.
     """
 
     folder: Path
     port: int
     process: subprocess.Popen[bytes]
+    address: str = "127.0.0.1"
 
     def stop(self) -> None:
         """As when the host is switched off: every connection ends, and none is taken."""
@@ -65,7 +66,7 @@ class SshHost:
         """The `ssh` of a testbed file."""
         user = pwd.getpwuid(os.geteuid()).pw_name
         files = {"key": str(self.folder / "user"), "known_hosts": str(self.folder / "known_hosts")}
-        return {"host": "127.0.0.1", "port": self.port, "user": user, **files, **other}
+        return {"host": self.address, "port": self.port, "user": user, **files, **other}
 
     def connections(self) -> list[int]:
         """The daemon's children: one for each connection."""
@@ -75,7 +76,11 @@ class SshHost:
 
 @contextlib.contextmanager
 def running_sshd(
-    folder: Path, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    inside: Sequence[str] = (),
+    address: str = "127.0.0.1",
+    reached_from: Sequence[str] = (),
 ) -> Iterator[SshHost]:
     """Starts sshd; skips the test where there is none.
 
@@ -83,6 +88,8 @@ def running_sshd(
         folder: for its keys and settings.
         environment: what sessions find in their environment.
         inside: command that starts another command in another place, where `folder` has the same path.
+        address: where it listens.
+        reached_from: as `inside`, where it can be reached from.
     """
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
     if program is None:
@@ -93,15 +100,15 @@ def running_sshd(
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     port = free_port()
     known = (folder / "host.pub").read_text()
-    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {known}")
+    (folder / "known_hosts").write_text(f"[{address}]:{port} {known}")
     pairs = " ".join(f"{name}={value}" for name, value in (environment or {}).items())
     more = f"SetEnv {pairs}\n" if pairs else ""
-    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder, more=more))
+    (folder / "sshd_config").write_text(CONFIG.format(address=address, port=port, folder=folder, more=more))
     with (folder / "sshd.log").open("wb") as log:
         process = subprocess.Popen([*inside, program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
-    host = SshHost(folder, port, process)
+    host = SshHost(folder, port, process, address)
     try:
-        _wait(port, folder / "sshd.log")
+        _wait(port, folder / "sshd.log", address, reached_from)
         yield host
     finally:
         # unshare(1), with which a place of its own is entered, leaves SIGTERM alone; its end is the end of all inside.
@@ -115,10 +122,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(port: int, log: Path) -> None:
+def _wait(port: int, log: Path, address: str = "127.0.0.1", reached_from: Sequence[str] = ()) -> None:
+    connect = f"import socket; socket.create_connection(({address!r}, {port}), 1)"
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        if reached_from:
+            if subprocess.run([*reached_from, sys.executable, "-c", connect], capture_output=True).returncode == 0:
+                return
+            continue
+        with contextlib.suppress(OSError), socket.create_connection((address, port), 1):
             return
         time.sleep(0.05)
     raise AssertionError(f"sshd does not answer: {log.read_text()}")

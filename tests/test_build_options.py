@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program can be built with a DPDK that lacks what only one workload needs."""
+"""The program can be built without the libraries that only some workloads need."""
 
 import shutil
 import subprocess
@@ -19,11 +19,16 @@ def run(*command: str | Path) -> str:
 
 @pytest.mark.skipif(shutil.which("meson") is None, reason="meson is not installed")
 @pytest.mark.timeout(LIMIT_S + 60)
-def test_without_the_cryptodev_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "file", "include"), [("crypto", "encryptor.c", "<rte_cryptodev.h>"), ("isal", "coder.c", "<isa-l.h>")]
+)
+def test_without_a_library(tmp_path: Path, option: str, file: str, include: str) -> None:
     """Its stand-in is compiled, and nothing that includes the library's headers is left."""
     build = tmp_path / "build"
-    run("meson", "setup", build, CHECKOUT / "apps", "-Dcrypto=disabled", "-Dcrossover=false")
-    run("ninja", "-C", build, "pollscope-node.p/node_workload_no_encryptor.c.o")
+    run("meson", "setup", build, CHECKOUT / "apps", f"-D{option}=disabled", "-Dcrossover=false")
+    run("ninja", "-C", build, f"pollscope-node.p/node_workload_no_{file}.o")
     compiled = (build / "compile_commands.json").read_text()
-    assert "workload/no_encryptor.c" in compiled
-    assert "workload/encryptor.c" not in compiled
+    assert f"workload/no_{file}" in compiled
+    assert f"workload/{file}" not in compiled
+    including = {path.name for path in (CHECKOUT / "apps").rglob("*.[ch]") if include in path.read_text()}
+    assert including == {file}

@@ -128,7 +128,7 @@ def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> Non
 
 def loop_of(params: Parameters) -> str:
     """The name of the poll loop that a worker runs at a point."""
-    workload = {"rx": "drop"}.get(params.workload, params.workload.replace("-", "_"))
+    workload = {"rx": "drop", "raid": "rs"}.get(params.workload, params.workload.replace("-", "_"))
     organisation = params.organisation
     source = "_ring" if dispatchers(params) else f"_{organisation}" if organisation in SHARED_QUEUES else "_alone"
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability

@@ -12,7 +12,7 @@ import pytest
 import synthetic_run as synthetic
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
-from pollscope.analysis.claims.model import Claim, parse_claims
+from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.store.run_folder import read_run
@@ -331,6 +331,16 @@ def test_what_a_virtual_nic_does_not_have_is_not_judged_on_it(
     assert judges or verdict.finding.sentence.startswith("The claim is about ")
 
 
+def test_emulated_machines_are_no_evidence_for_a_paper(tmp_path: Path) -> None:
+    trials = trials_of({(1, 1.0): 0.75})
+    of_paper = claim(**WITHIN).model_copy(update={"paper": "socc19"})
+    verdict = judged(tmp_path / "paper", trials, of_paper, **EMULATED)
+    assert verdict.kind is NOT_MEASURABLE
+    assert "times, rates and caches of emulated machines are the emulator's" in verdict.finding.sentence
+    assert judged(tmp_path / "real", trials, of_paper, **REAL).kind is AGREES
+    assert judged(tmp_path / "own", trials, claim(**WITHIN), **EMULATED).kind is AGREES
+
+
 def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> None:
     trials = trials_of({(1, 1.0): 0.75}, [*WOBBLE, *WOBBLE])
     flagged = [synthetic.disturbed(record) for record in trials]
@@ -460,6 +470,14 @@ def test_differences_to_the_paper_are_said(tmp_path: Path) -> None:
     verdict = evaluate_run(run)[0]
     assert any("ConnectX-5" in line and "virtual NIC" in line for line in verdict.differs)
     assert any("8160" in line and "SYNTHETIC CPU" in line for line in verdict.differs)
+
+
+def test_claims_of_rows_are_those_of_all_files() -> None:
+    every = load_claims()
+    for row in {claim.row for claim in every}:
+        assert claims_of([row]) == [claim for claim in every if claim.row == row]
+    assert claims_of(["S-F5", "H-F3b"]) == [claim for claim in every if claim.row in ("S-F5", "H-F3b")]
+    assert claims_of([]) == claims_of(["X-F1"]) == []
 
 
 def test_shipped_claims_cover_their_rows() -> None:

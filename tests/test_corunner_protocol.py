@@ -64,6 +64,11 @@ def corunner(build_dir: Path) -> Iterator[Corunner]:
     program.end()
 
 
+def test_a_silent_client_ends_the_program(corunner: Corunner) -> None:
+    corunner.good("lease", silent_s=1)
+    assert corunner.process.wait(60) == 0
+
+
 def worker(work: str = "matmul", **more: Any) -> dict[str, Any]:
     return {"name": "corunner", "cpu": CPU, "work": work, **more}
 

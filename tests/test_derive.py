@@ -20,6 +20,7 @@ from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.record import NotMeasured, Part, TrialFacts
 from pollscope.store.results_table import current_table, write_table
 from pollscope.store.run_folder import read_run
 
@@ -437,6 +438,43 @@ def test_table_is_derived_again_when_trials_are_newer(tmp_path: Path) -> None:
     later = time.time() + 5
     os.utime(run / "trials.jsonl", (later, later))
     assert current_table(read_run(run))["metric.useful_share"].tolist() == [pytest.approx(0.9)]
+
+
+def test_a_table_is_read_once_for_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = read_run(synthetic.write_run(tmp_path / "run", [synthetic.trial()]))
+    assert current_table(run) is current_table(run)
+    monkeypatch.setattr("pollscope.store.results_table.RULES", -1)
+    assert current_table(run).attrs["rules"] == -1
+
+
+def test_what_was_appended_since_a_run_was_read_is_not_taken_for_derived(tmp_path: Path) -> None:
+    folder = synthetic.write_run(tmp_path / "run", [synthetic.trial("t0")])
+    read = read_run(folder)
+    file = folder / "trials.jsonl"
+    file.write_text(file.read_text() + json.dumps(synthetic.trial("t1")) + "\n")
+    assert list(current_table(read)["trial"]) == ["t0"]
+    assert list(current_table(read_run(folder))["trial"]) == ["t0", "t1"]
+
+
+@pytest.mark.parametrize("bad", [-1, 2**63, math.nan, math.inf, "7", True, None, {"absent": "no"}])
+def test_a_list_of_numbers_names_what_is_none(bad: object) -> None:
+    assert Part([1, 2.5, 0], "place").numbers() == [1.0, 2.5, 0.0]
+    with pytest.raises(UsageError) as error:
+        Part([1, bad, 3], "place").numbers()
+    assert error.value.where == "place[1]"
+
+
+def test_what_is_absent_is_looked_for_once() -> None:
+    trial, asked = TrialFacts(synthetic.trial()), []
+
+    def compute(facts: TrialFacts) -> float:
+        asked.append(facts)
+        raise NotMeasured("not here")
+
+    for _ in range(2):
+        with pytest.raises(NotMeasured, match=r"^not here$"):
+            trial.once(compute)
+    assert asked == [trial]
 
 
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:

@@ -146,6 +146,18 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
     assert limits(found) == ["ring between cores"]
 
 
+@pytest.mark.parametrize("queues", [1, 2])
+def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -> None:
+    """Those of real NICs give null (docs/node-protocol.md); of several queues the fullest is then not known."""
+    records = [record(f"t{repeat}", {"queues": queues}, missed=0.3, busy=0.3) for repeat in range(3)]
+    [counted] = explained(tmp_path / "counted", records)
+    for each in records:
+        each["result"]["ports"][RX]["rx_queue_packets"] = [None] * queues
+    [found] = explained(tmp_path / "not", records)
+    sweep, known = of(found, "sweep over the queues"), of(counted, "sweep over the queues")
+    assert (sweep == known) == (queues == 1)
+
+
 def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
     loads = [[CoreLoad(f"worker on CPU {cpu}", "worker", busy, 0.0) for cpu, busy in ((1, 0.2), (2, 0.99), (3, 0.2))]]
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}

@@ -125,15 +125,20 @@ def test_the_report_names_the_rules(tmp_path: Path) -> None:
     assert f"<td>{RULES}</td>" in report_html([run_of(tmp_path / "new", trials, rules=RULES)])
 
 
-def test_shapeless_points_are_told(tmp_path: Path) -> None:
-    trials = [synthetic.trial(f"t{n}", "p", n) for n in range(2)]
+def test_shapeless_points_are_told_in_one_sentence(tmp_path: Path) -> None:
+    """However many there are: neighbours differ in numbers only."""
+    points = ["p", "q", "q", "r", "s", "u"]
+    trials = [synthetic.trial(f"t{n}", point, n) for n, point in enumerate(points)]
     for trial in trials:
         trial["params"] = {"shape": "FB", "organisation": "scale-out"}
         trial["result"]["feed"] = {"hot": [0], "probability": 0}
         trial["result"]["dut"]["lcores"][0]["source"] = "rx-queues"
     run = run_of(tmp_path, trials)
     (text,) = [each.text for each in cautions(run, current_table(run)) if each.topic == "shape"]
-    assert text.startswith("'p': 2 of its trials had not the shape that was asked for; the first: FB: ")
+    assert text.startswith(
+        "6 trials at 5 points had not the shape that was asked for: 'q' (2), 'p' (1), 'r' (1), 's' (1) and 1 more; "
+        "the first of 'q': FB: "
+    )
     assert f"shape: {text}" in steadiness(run, current_table(run))
 
 

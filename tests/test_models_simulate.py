@@ -369,3 +369,45 @@ def test_what_a_shared_queue_saves_when_packets_are_held_up(
 ) -> None:
     assert hiccups_add_ns(False, batch, burst) == pytest.approx(apart_ns, rel=0.06)
     assert hiccups_add_ns(True, batch, burst) == pytest.approx(shared_ns, rel=0.06)
+
+
+def figure_17(shared: bool, load_pps: float, hiccup: float, packet_ns: float = 2, contended_ns: float = 60) -> float:
+    """Mean time of 10 workers behind 10 dispatchers, without the path; packets come 32 together, workers take one.
+
+    Args:
+        shared: one ring for all.
+        load_pps: offered.
+        hiccup: probability of 1 us.
+        packet_ns: serial part of an operation on the shared ring.
+        contended_ns: more of it where cores wait.
+    """
+    system = PollingCores(
+        Arrivals(load_pps, batch=32),
+        Service(0.0),
+        cores=10,
+        queues=10,
+        dispatchers=10,
+        shared=shared,
+        burst=1,
+        empty_poll_ns=20,
+        visit_ns=10,
+        packet_ns=30,
+        dispatch_ns=10,
+        empty_ring_poll_ns=10,
+        ring_visit_ns=10,
+        ring_packet_ns=packet_ns,
+        ring_contended_ns=contended_ns,
+        hiccups=Hiccups(hiccup, (1000.0,)),
+    )
+    outcome = simulate(system, 2e6, 2e5, seed=1)
+    assert outcome.mean_ns is not None
+    return outcome.mean_ns.value
+
+
+def test_what_makes_the_curves_of_figure_17_cross() -> None:
+    assert figure_17(True, 1e6, 0.01) < 0.75 * figure_17(False, 1e6, 0.01)
+    # With hiccups the shared ring is the better one up to a higher load.
+    assert figure_17(True, 10e6, 0.0) > figure_17(False, 10e6, 0.0)
+    assert figure_17(True, 10e6, 0.01) < figure_17(False, 10e6, 0.01)
+    # A serial part that costs as much on an idle ring leaves nothing of it.
+    assert figure_17(True, 1e6, 0.01, 62, 0) > figure_17(False, 1e6, 0.01, 62, 0)

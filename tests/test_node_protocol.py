@@ -187,7 +187,7 @@ def test_commands_while_a_trial_runs(node: Node) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b"",
+        b" ",
         b"{",
         b"nonsense",
         b"[]",
@@ -301,7 +301,7 @@ def test_any_value_of_a_dut_key_gets_one_reply(node: Node, key: str, value: Any)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(line=st.binary(max_size=200).filter(lambda line: b"\n" not in line))
+@given(line=st.binary(min_size=1, max_size=200).filter(lambda line: b"\n" not in line))
 def test_any_bytes_get_one_reply(node: Node, line: bytes) -> None:
     node.send(line + b'\n{"cmd":"nothing","id":"mark"}\n')
     assert node.line()["ok"] is False
@@ -333,6 +333,41 @@ def test_quit_ends_the_node(build_dir: Path, tmp_path: Path) -> None:
     with running_node(build_dir, tmp_path / "log") as node:
         assert node.get("quit", id=3)["id"] == 3
         assert node.process.wait(LIMIT_S) == 0
+
+
+def test_an_empty_line_is_a_sign_of_life_and_gets_no_reply(node: Node) -> None:
+    node.send(b"\n\n")
+    assert node.ask("nothing", id=5)["id"] == 5
+
+
+@pytest.mark.parametrize("silent_s", [0, -1, 0.5, "1", None, 10**6])
+def test_a_lease_that_is_none_is_refused(node: Node, silent_s: object) -> None:
+    assert node.ask("lease", silent_s=silent_s)["where"] == "silent_s"
+    assert node.ask("lease")["where"] == "silent_s"
+    assert node.ask("lease", silent_s=1, seconds=1)["where"] == "seconds"
+
+
+def test_a_silent_client_ends_the_node_in_mid_trial(build_dir: Path, tmp_path: Path) -> None:
+    """Its input stays open, as that of an SSH connection whose packets are dropped."""
+    with running_node(build_dir, tmp_path / "log") as node:
+        node.get("configure", **configuration())
+        node.get("lease", silent_s=1)
+        node.get("start", trial="t", window_ns=600 * 10**9, rate={"pps": 1000})
+        for _ in range(15):
+            time.sleep(0.2)
+            node.send(b"\n")
+        assert node.get("read")["state"] == "running", "signs of life keep it"
+        assert node.process.wait(LIMIT_S) == 0
+    assert "the client was silent for 1 s" in (tmp_path / "log").read_text()
+
+
+def test_a_client_that_takes_nothing_ends_the_node(build_dir: Path, tmp_path: Path) -> None:
+    """A reply that a pipe has no room for is waited for as long as the lease."""
+    with running_node(build_dir, tmp_path / "log") as node:
+        node.get("lease", silent_s=1)
+        node.send(b'{"cmd":"links"}\n' * 10_000)
+        assert node.process.wait(LIMIT_S) == 0
+    assert "the client was silent for 1 s" in (tmp_path / "log").read_text()
 
 
 def test_half_a_request_is_not_carried_out(build_dir: Path, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Boot parameters: what a mode of the IOMMU needs, what the kernel has, and what may stand in GRUB's file."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import playbook_modules
 import pytest
@@ -118,3 +121,78 @@ def test_one_of_several_packages_is_enough() -> None:
 def test_what_a_shell_would_read_is_refused(word: str) -> None:
     with pytest.raises(journal.HostError, match="is no kernel parameter"):
         boot.check_words([word])
+
+
+class Grub:
+    """A made-up host whose update-grub writes the menu from its files, and can be cut off before it does."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.defaults, self.drop_ins = root / "default/grub", root / "default/grub.d"
+        self.menu, self.dead = root / "grub.cfg", False
+        self.drop_ins.mkdir(parents=True)
+        self.defaults.write_text('GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_TIMEOUT=5\n')
+        places = {"DEFAULTS": self.defaults, "DROP_INS": self.drop_ins, "MENU": self.menu, "PENDING": root / "pending"}
+        for name, path in places.items():
+            monkeypatch.setattr(boot, name, path)
+        monkeypatch.setattr(boot, "run", self.run)
+        monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(root / "state"))
+        self.run(["update-grub"])
+
+    def run(self, command: Sequence[str]) -> str:
+        assert command == ["update-grub"]
+        if self.dead:
+            raise KeyboardInterrupt  # as a lost connection: nothing of the play goes on
+        files = [self.defaults, *sorted(self.drop_ins.glob("*.cfg"))]
+        line = ""
+        for text in (path.read_text() for path in files):
+            line = line + " " + " ".join(boot.words_of(text)) if boot.words_of(text) else line or text.split('"')[1]
+        self.menu.write_text(f"menuentry x\n  linux /vmlinuz root=/dev/vda1 {line}\n")
+        return ""
+
+    def play(self, state: str, *words: str) -> list[str]:
+        parameters = {"journal": "iommu", "state": state, "words": list(words)}
+        found: list[str] = boot.act(SimpleNamespace(params=parameters, check_mode=False))[0]
+        return found
+
+
+@pytest.fixture
+def grub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grub:
+    return Grub(tmp_path, monkeypatch)
+
+
+def test_a_revert_that_was_cut_off_leaves_no_parameter_in_the_menu(grub: Grub) -> None:
+    before = grub.menu.read_text()
+    grub.play("present", "iommu=pt")
+    assert "iommu=pt" in grub.menu.read_text()
+    grub.dead = True
+    with pytest.raises(KeyboardInterrupt):
+        grub.play("absent")
+    assert not list(grub.drop_ins.iterdir())
+    assert "iommu=pt" in grub.menu.read_text(), "the file is gone, the menu is not"
+    grub.dead = False
+    grub.play("absent")
+    assert grub.menu.read_text() == before
+    assert not any(Path(os.environ["POLLSCOPE_STATE_DIR"]).rglob("*.journal"))
+
+
+def test_a_change_that_was_cut_off_reaches_the_menu(grub: Grub) -> None:
+    grub.dead = True
+    with pytest.raises(KeyboardInterrupt):
+        grub.play("present", "iommu=pt")
+    grub.dead = False
+    grub.play("present", "iommu=pt")
+    assert "iommu=pt" in grub.menu.read_text()
+
+
+def test_a_menu_that_keeps_a_parameter_is_said(grub: Grub, monkeypatch: pytest.MonkeyPatch) -> None:
+    grub.play("present", "iommu=pt")
+    monkeypatch.setattr(boot, "run", lambda command: "")
+    with pytest.raises(journal.HostError, match=r"still boots with 'iommu=pt'"):
+        grub.play("absent")
+
+
+def test_a_parameter_that_the_host_has_itself_may_stay(grub: Grub) -> None:
+    grub.defaults.write_text('GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n')
+    grub.play("present", "iommu=pt")
+    assert grub.play("absent")
+    assert "iommu=pt" in grub.menu.read_text()

@@ -2,6 +2,7 @@
 """NICs are bound, tuned and restored, and those of the management are never touched; on a made-up kernel."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Kernel:
         self.has_no_iommu_mode = True
         self.said: list[list[str]] = []
         self.settings: dict[str, dict[str, str]] = {}
+        self.vlans: dict[str, dict[str, Any]] = {}
         for number, (address, vendor) in enumerate(
             [(NIC, "0x8086"), (OTHER, "0x8086"), (MANAGEMENT, "0x8086"), (MELLANOX, "0x15b3")]
         ):
@@ -67,7 +69,26 @@ class Kernel:
             (folder / "net").mkdir()
             (folder / "net" / self.names[address]).symlink_to(net)
 
+    def add_vlan(self, link: str, name: str, number: int, protocol: str = "802.1Q") -> None:
+        data = {"protocol": protocol, "id": number}
+        self.vlans[name] = {"ifname": name, "link": link, "flags": [], "linkinfo": {"info_data": data}}
+        self.stand(name, link)
+        (self.root / "sys/class/net" / name / "flags").write_text("0x1002\n")
+
+    def stand(self, upper: str, lower: str) -> None:
+        for name, side, other in ((upper, "lower", lower), (lower, "upper", upper)):
+            (self.root / "sys/class/net" / name / f"{side}_{other}").mkdir(parents=True)
+
+    def add_function(self, address: str, function: str, name: str, driver: str = "iavf") -> None:
+        self.add(function, name, driver, "0x8086", group=None)
+        folder = self.root / "sys/bus/pci/devices" / address
+        number = len(list(folder.glob("virtfn*")))
+        (folder / f"virtfn{number}").symlink_to(self.root / "sys/bus/pci/devices" / function)
+        (folder / "sriov_numvfs").write_text(f"{number + 1}\n")
+
     def up(self, name: str) -> None:
+        if name in self.vlans:
+            self.vlans[name]["flags"] = ["UP"]
         (self.root / "sys/class/net" / name / "flags").write_text("0x1003\n")
 
     def is_up(self, name: str) -> bool:
@@ -80,6 +101,7 @@ class Kernel:
                 folder = self.root / "sys/bus/pci/devices" / address
                 (folder / "driver").unlink()
                 for link in (folder / "net").glob("*"):
+                    self.take(link.name)
                     link.unlink()
                 if (folder / "net").exists():
                     (folder / "net").rmdir()
@@ -89,6 +111,17 @@ class Kernel:
             override = (self.root / "sys/bus/pci/devices" / address / "driver_override").read_text().strip()
             self.attach(address, override if override not in ("", "(null)") else "e1000e")
             probe.write_text("")
+
+    def take(self, name: str) -> None:
+        """The interface goes, and what stands on it; a name that comes back is a new interface."""
+        net = self.root / "sys/class/net" / name
+        (net / "mtu").unlink(missing_ok=True)
+        for upper in net.glob("upper_*"):
+            name = upper.name.removeprefix("upper_")
+            self.take(name)
+            if self.vlans.pop(name, None):
+                shutil.rmtree(self.root / "sys/class/net" / name)
+            upper.rmdir()
 
     def run(self, command: Sequence[str]) -> str:  # noqa: C901 - one case for each program
         self.said.append(list(command))
@@ -101,6 +134,12 @@ class Kernel:
                 return json.dumps([self.link(name) for name in self.names.values()])
             case ["ip", "link", "set", name, "up"]:
                 self.up(name)
+            case ["ip", "link", "set", name, "mtu", mtu]:
+                (self.root / "sys/class/net" / name / "mtu").write_text(f"{mtu}\n")
+            case ["ip", "-json", "-details", "link", "show", "type", "vlan"]:
+                return json.dumps(list(self.vlans.values()))
+            case ["ip", "link", "add", "link", link, "name", name, "type", "vlan", "protocol", protocol, "id", number]:
+                self.add_vlan(link, name, int(number), protocol)
             case ["modprobe", name]:
                 (self.root / "sys/module" / name.replace("-", "_") / "parameters").mkdir(parents=True)
                 if name == "vfio" and self.has_no_iommu_mode:
@@ -218,6 +257,127 @@ def test_a_nic_below_the_bond_of_the_management_is_refused(kernel: Kernel) -> No
 def test_a_nic_with_an_address_is_refused(kernel: Kernel) -> None:
     kernel.addresses["eth1"] = ["198.51.100.1"]
     refused(kernel, "is in use: it has 198.51.100.1", NIC, OTHER)
+
+
+@pytest.mark.parametrize("upper", ["vlan7", "br0"])
+def test_a_nic_with_an_address_above_it_is_refused(kernel: Kernel, upper: str) -> None:
+    kernel.stand("bond0", "eth1")
+    kernel.stand(upper, "bond0")
+    kernel.names["above"] = upper
+    kernel.addresses[upper] = ["198.51.100.1"]
+    refused(kernel, rf"\(eth1, on which {upper} stands\) is in use: it has 198.51.100.1", OTHER)
+
+
+def test_a_nic_whose_virtual_function_is_used_is_refused(kernel: Kernel) -> None:
+    kernel.add_function(OTHER, "0000:02:10.0", "eth1v0")
+    kernel.add_function(OTHER, "0000:02:10.1", "eth1v1")
+    kernel.addresses["eth1v1"] = ["198.51.100.1"]
+    refused(kernel, r"\(eth1v1\) is in use: it has 198.51.100.1", OTHER)
+    kernel.addresses.clear()
+    kernel.default_route = "eth1v0"
+    refused(kernel, r"\(eth1v0\) is the management interface", OTHER)
+
+
+def test_a_nic_whose_virtual_function_is_given_away_is_refused(kernel: Kernel) -> None:
+    kernel.add_function(OTHER, "0000:02:10.0", "eth1v0", "vfio-pci")
+    refused(kernel, "vfio-pci has its virtual function 0000:02:10.0", OTHER)
+
+
+def test_the_management_nic_is_refused_where_dpdk_would_drive_it_beside_the_kernel(kernel: Kernel) -> None:
+    kernel.default_route = "eth3"
+    refused(kernel, rf"{MELLANOX} \(eth3\) is the management interface", MELLANOX)
+
+
+def test_vlans_and_mtu_come_back(kernel: Kernel) -> None:
+    kernel.up("eth1")
+    (kernel.root / "sys/class/net/eth1/mtu").write_text("9000\n")
+    kernel.add_vlan("eth1", "eth1.7", 7)
+    kernel.add_vlan("eth1.7", "inner", 8, "802.1ad")
+    kernel.up("eth1.7")
+    before, vlans = kernel.snapshot(), json.dumps(kernel.vlans)
+    bind(kernel, OTHER)
+    assert not kernel.vlans
+    bind(kernel, restore=True)
+    assert kernel.is_up("eth1")
+    assert json.dumps(kernel.vlans) == vlans
+    assert kernel.snapshot() == before
+
+
+def test_virtual_functions_are_made_again(kernel: Kernel) -> None:
+    kernel.add_function(OTHER, "0000:02:10.0", "eth1v0")
+    folder = kernel.root / "sys/bus/pci/devices" / OTHER
+    state = binding.Binding(Devices(kernel), kernel.run, lambda seconds: None).read(OTHER)
+    assert state["functions"] == 1
+    bind(kernel, OTHER)
+    assert (folder / "sriov_numvfs").read_text() == "0"
+    (folder / "virtfn0").unlink()
+    binding.Binding(Devices(kernel), kernel.run, lambda seconds: None).write(OTHER, state)
+    assert (folder / "sriov_numvfs").read_text() == "1"
+
+
+def put_card(kernel: Kernel, address: str, device: str = "0x1593", serial: bytes = bytes(range(8))) -> None:
+    """A card with a serial number, as PCI Express has it, behind an address."""
+    folder = kernel.root / "sys/bus/pci/devices" / address
+    (folder / "device").write_text(f"{device}\n")
+    config = bytearray(4096)
+    config[0x100:0x104] = (0x0001 | 0x140 << 20).to_bytes(4, "little")  # error reporting comes first
+    config[0x140:0x144] = (0x0003).to_bytes(4, "little")
+    config[0x144:0x14C] = serial
+    (folder / "config").write_bytes(config)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"serial": bytes(8)}, "serial 07-06-05-04-03-02-01-00, now 00-00-00-00-00-00-00-00"),
+        ({"device": "0x1592"}, "id 8086:1593, now 8086:1592"),
+    ],
+)
+def test_another_card_at_the_address_gets_nothing_of_the_old_one(
+    kernel: Kernel, other: dict[str, Any], said: str
+) -> None:
+    put_card(kernel, NIC)
+    bind(kernel, NIC)
+    put_card(kernel, NIC, **other)
+    with pytest.raises(journal.HostError, match=f"another device is there now: {said}"):
+        bind(kernel, restore=True)
+    assert Devices(kernel).driver(NIC) == "vfio-pci"
+    put_card(kernel, NIC)
+    bind(kernel, restore=True)
+    assert Devices(kernel).driver(NIC) == "e1000e"
+
+
+def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path) -> None:
+    held = {"SRIOV_EN": "0"}
+
+    def mlxconfig(command: Sequence[str]) -> str:
+        if "query" in command:
+            return f"  SRIOV_EN   {held['SRIOV_EN']}\n"
+        name, _, value = command[-1].partition("=")
+        held[name] = value
+        return ""
+
+    put_card(kernel, MELLANOX)
+    kind = nic.Firmware(Devices(kernel), mlxconfig)
+    item = [journal.Item("firmware", f"{MELLANOX} SRIOV_EN", "1")]
+    path = tmp_path / "nic.journal"
+    journal.Ledger(path, {"firmware": kind}, "boot").converge(item)
+    put_card(kernel, MELLANOX, serial=b"another!")
+    held["SRIOV_EN"] = "2"  # of the new card
+    ledger = journal.Ledger(path, {"firmware": kind}, "next boot")
+    for change in (ledger.restore, lambda: ledger.converge(item)):
+        with pytest.raises(journal.HostError, match="another device is there now"):
+            change()
+    assert held == {"SRIOV_EN": "2"}
+
+
+def test_a_card_without_a_serial_number_is_known_by_its_mac(kernel: Kernel) -> None:
+    net = kernel.root / "sys/class/net/eth3"
+    (net / "address").write_text("b8:ce:f6:00:00:01\n")
+    (net / "addr_assign_type").write_text("0\n")
+    assert Devices(kernel).device(MELLANOX) == {"mac": "b8:ce:f6:00:00:01"}
+    (net / "addr_assign_type").write_text("3\n")  # a bond has given it its own
+    assert Devices(kernel).device(MELLANOX) == {}
 
 
 @pytest.mark.parametrize("address", ["01:00.0", "0000:01:00.8", "0000:AB:00.0", "../../etc", ""])
@@ -361,7 +521,7 @@ def test_firmware_is_read_by_number() -> None:
         held[0] = command[-1].partition("=")[2]
         return ""
 
-    kind = nic.Firmware(mlxconfig)
+    kind = nic.Firmware(device_utils.Devices(), mlxconfig)
     target = f"{MELLANOX} CQE_COMPRESSION"
     assert kind.read(target) == "0"
     kind.write(target, "1")
@@ -387,7 +547,7 @@ def test_mstconfig_stands_in_for_mlxconfig(
         said.append(list(command))
         return MLXCONFIG.format(value="BALANCED(0)")
 
-    kind = nic.Firmware(tool)
+    kind = nic.Firmware(device_utils.Devices(), tool)
     kind.read(f"{MELLANOX} CQE_COMPRESSION")
     kind.write(f"{MELLANOX} CQE_COMPRESSION", "1")
     assert {words[0] for words in said} == {program}

@@ -4,6 +4,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import playbook_modules
@@ -236,6 +237,46 @@ def test_the_host_lock_is_the_runs_lock(tmp_path: Path, monkeypatch: pytest.Monk
         pass
     with journal.HostLock("a play"):
         pass
+
+
+def play(state: str, kind: Memory, *wanted: Any, check: bool = False) -> list[str]:
+    module = SimpleNamespace(params={"state": state, "journal": "x"}, check_mode=check)
+    found: list[str] = journal.run_state(module, {"memory": kind}, wanted)
+    return found
+
+
+def test_a_play_with_nothing_to_change_leaves_a_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pollscope.host.lock import HostLock
+
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
+    kind = Memory({"a": 0, "b": 0})
+    assert play("present", kind, *items(a=1))
+    with HostLock("run S-F5"):
+        assert play("present", kind, *items(a=1)) == []
+        assert play("present", kind, *items(a=1, b=1), check=True) == ["b: 0 -> 1"]
+        assert play("absent", kind, check=True) == ["a: 0 again"]
+        for state, wanted in (("present", items(b=1)), ("present", []), ("absent", [])):
+            with pytest.raises(journal.HostError, match=r"in use by .*run S-F5"):
+                play(state, kind, *wanted)
+        assert kind.values == {"a": 1, "b": 0}
+    assert play("absent", kind) == ["a: 0 again"]
+    with HostLock("run S-F5"):
+        assert play("absent", kind) == []
+
+
+def test_a_play_that_was_cut_off_is_finished_with_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pollscope.host.lock import HostLock
+
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
+    kind = Memory({"a": 0})
+    entries = journal.Journal.open_or_create(journal.journal_path("x"), journal.header(journal.boot_id()))
+    entries.set("memory", "a", 0, 1, journal.boot_id())
+    entries.close()
+    kind.values["a"] = 0
+    with HostLock("run S-F5"), pytest.raises(journal.HostError, match="in use by"):
+        play("absent", kind)
+    assert play("absent", kind) == []
+    assert not journal.pending("x")
 
 
 def test_files_folders_and_links_come_back(tmp_path: Path) -> None:

@@ -14,17 +14,21 @@ import numpy as np
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 from test_figures import poll_trials, tax_trials
 
-from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text
+from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text, probability
 from pollscope.analysis.drift import drift
+from pollscope.analysis.point_values import PointValues
 from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.run.execution import RunOutcome
+from pollscope.stats.estimates import difference_p
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import read_run
 
@@ -302,6 +306,25 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
     assert "11 of 11 differences exceed noise" in text
     same = compare_runs(read_run(slow), read_run(slow), ["poll_rate_hz"])
     assert not any(each.beyond_noise for each in same)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    sides=st.lists(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), min_size=2, max_size=2),
+    errors=st.lists(st.sampled_from([0.0, 0.05, 1.0]), min_size=2, max_size=2),
+)
+def test_what_exceeds_noise_has_an_interval_without_1(sides: list[list[float]], errors: list[float]) -> None:
+    first, second = (PointValues({}, tuple(side), error) for side, error in zip(sides, errors, strict=True))
+    ratio, p = second.over(first), probability(first, second)
+    assert 0 < p <= 1
+    if ratio.has_interval and not 0.049 < p < 0.051:
+        assert (p < 0.05) == (not ratio.low <= 1 <= ratio.high)
+
+
+def test_a_ratio_without_an_interval_is_tested_by_its_means() -> None:
+    lost, kept = PointValues({}, (0.0, 0.0, 0.0)), PointValues({}, (0.2, 0.21, 0.22))
+    assert not kept.over(lost).has_interval
+    assert probability(lost, kept) == difference_p(lost.values, kept.values) < 0.01
 
 
 def test_levels_are_compared_with_the_first(tmp_path: Path) -> None:

@@ -44,3 +44,19 @@ def test_a_trace_takes_the_place_of_sizes_and_flows(tmp_path: Path, monkeypatch:
     assert not {"frame", "flows"} & set(gen)
     assert rate_request(replay, None) == {"trace_share": 2.0}
     assert "trace" not in configure_request(params(), WIRING)["gen"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "own"),
+    [
+        ("steer", {"sessions", "task_data"}),
+        ("rs", {"task_buffers", "parity_buffers", "task_data"}),
+        ("raid", {"task_buffers", "task_data"}),
+        ("dispatch", {"task_data"}),
+        ("io", set()),
+    ],
+)
+def test_a_task_gets_its_own_parameters(workload: str, own: set[str]) -> None:
+    values = {"sessions": 100, "task_buffers": 6, "parity_buffers": 3, "task_data": 4096}
+    dut = configure_request(params(workload=workload, **values), WIRING)["dut"]
+    assert {name: dut[name] for name in values if name in dut} == {name: values[name] for name in own}

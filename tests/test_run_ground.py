@@ -10,6 +10,7 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.testbeds.loopback import LoopbackTestbed
 
 # Two blocks of maxima, two of four points; each canary is the node's next ground, the last holds for all others.
 BLOCKS = ["maximum 0", "maximum 1", "measure 0", "measure 1"]
@@ -84,6 +85,14 @@ def test_a_spec_may_forbid_extra_blocks(cli: Cli) -> None:
     assert cli("run", cli.spec(), "--set", "noise.extra_blocks=0").returncode == 0
     assert extra_trials(cli.only_run()) == []
     assert "after 0 extra blocks" in cli.only_run().meta["warnings"][0]
+
+
+def test_emulated_machines_have_no_ground_to_wait_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoopbackTestbed, "emulated", True)
+    with_grounds(cli, 300, 301, 302, 900, 901)
+    assert cli("run", cli.spec()).returncode == 0
+    assert extra_trials(cli.only_run()) == []
+    assert cli.only_run().meta["warnings"] == []
 
 
 def test_a_moment_divides_nothing(cli: Cli) -> None:

@@ -100,6 +100,9 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
             "collectors={rotate: [pcm, pcm-iio, pcm-memory, pcm-pcie, pcm-power, perf-uncore]}",
             "collectors: 6 rotate over 5 repeats: perf-uncore may never run",
         ),
+        ("row=S-F55", "row: no figure and no claim is known of S-F55, so the run has none of it; did you mean S-F5?"),
+        ("rows=[S-F5, H-F3q]", "known of H-F3q, so the run has none of it; did you mean H-F3"),
+        ("row=Q-SWEEP", "known of Q-SWEEP, so the run has none of it"),
         ("show=[{x: queues, y: rx_pps, at: {burst: 16}}]", "show[0].at.burst: no level is 16, so this figure"),
         ("show=[{x: burst, y: rx_pps, ratio_to: 3}]", "show[0].ratio_to: no level is 3, so this figure"),
         ("show=[{x: burst, y: rx_pps, ratio_to: queues=5}]", "(levels of queues: 1, 4)"),
@@ -121,6 +124,7 @@ def test_a_probable_slip_is_said(change: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
+        "rows=[S-F5, S-F13q, SANITY]",
         "show=[{x: queues, y: rx_pps, at: {burst: 8}}]",
         "show=[{x: burst, y: rx_pps, ratio_to: queues=4}]",
         "show=[{x: burst, y: rx_pps, by: queues, ratio_to: 32}]",

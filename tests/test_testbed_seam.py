@@ -44,7 +44,7 @@ class SumTestbed(Testbed):
             raise HostError("there is no more paper")
         record = self.begun(trial, attempt)
         if trial.point.id == self.config.fails_at and not attempt:
-            return record.failed("a slip of the pen")
+            return record.failed("a slip of the pen", final=True)
         lcore = {"lcore": 1, "cpu": 0, "rx_packets": 1000 * trial.point.params.queues, "tx_packets": 0}
         window = {"start_tsc": 0, "end_tsc": trial.window_ns, "tsc_hz": 1_000_000_000}
         return record.having(result={"state": "done", "window": window, "dut": {"lcores": [lcore]}})

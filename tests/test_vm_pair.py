@@ -10,22 +10,27 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from run_helpers import Cli
 
+from pollscope.base.errors import HostError
 from pollscope.host.lock import start_ticks
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
 from pollscope.spec.load import load_file
 from pollscope.spec.points import Point
 from pollscope.testbeds import make_testbed
+from pollscope.testbeds.pair import testbed as pair_testbed
 from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.config import AtStart
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.remote_host import RemoteHost
-from pollscope.testbeds.pair.session import split_request, wiring
+from pollscope.testbeds.pair.session import PairSession, split_request, wiring
+from pollscope.testbeds.session import TrialRequest
 from pollscope.testbeds.vm import image as vm_image
 from pollscope.testbeds.vm import testbed as vm_pair
 from pollscope.testbeds.vm.image import Recipe, clear_leftovers, process_mark, tsc_khz
@@ -66,6 +71,28 @@ def test_plan_needs_no_machine(cli: Cli, checkout: Path) -> None:
     assert moves == 6
 
 
+def test_plan_and_run_refuse_the_same_specs(cli: Cli) -> None:
+    planned, run = (cli(command, "H-F3b", "--testbed", "vm-pair") for command in ("plan", "run"))
+    assert (planned.returncode, run.returncode) == (2, 2)
+    assert planned.stdout == ""
+    assert planned.stderr == run.stderr
+    assert "is not meant for a testbed of kind 'vm-pair'" in planned.stderr
+
+
+def test_a_plan_of_a_folder_says_what_a_run_would_skip(cli: Cli, checkout: Path) -> None:
+    done = cli("plan", checkout / "experiments/sanity", "--testbed", "vm-pair")
+    assert done.returncode == 0, done.stderr
+    assert "sanity-pair on vm-pair" in done.stdout
+    assert "sanity-loopback" not in done.stdout
+    assert re.search(r"^skipped: .*loopback.yaml: testbeds: is not meant for", done.stderr, re.MULTILINE)
+
+
+def test_a_plan_says_that_no_machine_runs(cli: Cli) -> None:
+    done = cli("plan", "S-F8", "--quick", "--testbed", "vm-pair")
+    assert done.returncode == 0, done.stderr
+    assert "not ready for a run: the machine dut does not run (pollscope testbed up vm-pair)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -93,6 +120,30 @@ def test_image_key_follows_from_its_inputs(tmp_path: Path) -> None:
     assert one.disk == same.disk
     assert one.disk != other.disk
     assert one.system.parent == tmp_path
+
+
+def test_an_image_keeps_the_key_of_the_sources_that_it_was_begun_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = ["as they were"]
+
+    def build_release(*command: object, **_: object) -> str:
+        if "--suite" in command:
+            sources[0] = "edited while it is built"
+        return ""
+
+    monkeypatch.setattr(vm_image, "_sources", lambda: list(sources))
+    monkeypatch.setattr(vm_image, "_run", build_release)
+    monkeypatch.setattr(vm_image, "_require_tools", lambda: None)
+    for step in ("_put_release", "_configure"):
+        monkeypatch.setattr(vm_image, step, lambda *_: None)
+    monkeypatch.setattr(vm_image, "_make_disk", lambda _, work: (work / "disk.img").touch())
+    recipe = Recipe("trixie", tmp_path)
+    recipe.system.touch()
+    begun = recipe.disk
+    assert vm_image.provide_image(recipe, lambda _: None) == begun
+    assert begun.exists()
+    assert recipe.disk != begun
 
 
 def test_what_a_boot_need_not_wait_for_is_left_out(tmp_path: Path) -> None:
@@ -195,6 +246,8 @@ def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTes
     assert all(host.config.knob_place() == {"root": None, "emulated": True} for host in pair.hosts)
     assert set(boot_modes(pair.config, pair.file, pair.name)) == {"dut"}
     assert running.describe()["emulated"] is True
+    assert running.emulated
+    assert pair.emulated
 
 
 def test_what_an_ended_run_left_is_restored_without_being_asked(running: VmPairTestbed) -> None:
@@ -291,3 +344,90 @@ def test_the_generator_is_told_the_routes_of_the_dut(tmp_path: Path, monkeypatch
     params = make_plan(spec, testbed.refusal).trials[0].point.params
     dut, generator = split_request(configure_request(params, wiring(testbed._pair.config, params)))
     assert dut["dut"]["routes"] == generator["gen"]["routes"] == 1024
+
+
+def session_of(dut_emulated: bool = False, gen_emulated: bool = False) -> PairSession:
+    """A session of hosts that an emulator makes, or not."""
+    node: Any = SimpleNamespace(hello={"hugepages": True})
+    ends = [SimpleNamespace(ssh="h", emulated=emulated) for emulated in (dut_emulated, gen_emulated)]
+    config: Any = SimpleNamespace(dut=ends[0], generator=ends[1])
+    corunners: Any = None
+    return PairSession(config, node, node, (), corunners, {}, AtStart())
+
+
+@pytest.mark.parametrize("emulated", [(True, False), (False, True)])
+def test_emulated_machines_are_the_first_thing_that_is_said(emulated: tuple[bool, bool]) -> None:
+    assert session_of(*emulated).facts[0].startswith("the machines are emulated: times, rates and caches")
+    assert not any("emulated" in fact for fact in session_of().facts)
+
+
+class _LostOnce:
+    """Stands for a node's client: the connection of the first one is lost before it says hello."""
+
+    made = 0
+
+    def __init__(self, _command: list[str], _log: Path) -> None:
+        type(self).made += 1
+        self.hello = {"number": self.made}
+
+    def wait_hello(self, _limit_s: float) -> dict[str, Any]:
+        if self.made == 1:
+            raise HostError("the node ended with status 255")
+        return self.hello
+
+
+@pytest.mark.parametrize(("emulated", "starts"), [(True, 2), (False, 1)])
+def test_a_login_that_an_emulated_machine_was_too_slow_for_is_tried_again(
+    running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulated: bool, starts: int
+) -> None:
+    monkeypatch.setattr(_LostOnce, "made", 0)
+    monkeypatch.setattr(pair_testbed, "NodeClient", _LostOnce)
+    monkeypatch.setattr(pair_testbed, "OPEN_PAUSE_S", 0.0)
+    host = running._pair.config.dut.model_copy(update={"emulated": emulated})
+    log = tmp_path / "log"
+    log.touch()
+    if emulated:
+        assert running._pair._start("dut", host, 1, AtStart(), log).hello == {"number": 2}
+    else:
+        with pytest.raises(HostError, match="status 255"):
+            running._pair._start("dut", host, 1, AtStart(), log)
+    assert _LostOnce.made == starts
+
+
+class _Slow:
+    """SYNTHETIC: a node behind QEMU, which hands it no more than 4 of the frames of `wire` in each trial."""
+
+    def __init__(self, wire: list[int], sends: int = 0) -> None:
+        self._wire, self._sends, self.trials = wire, sends, list[str]()
+        self._counted = {"ipackets": 0, "opackets": 0}
+
+    def request(self, command: str, _limit_s: float, **fields: Any) -> dict[str, Any]:
+        if command == "start":
+            self.trials.append(fields["trial"])
+            self._wire[0] += self._sends
+            taken = 0 if self._sends else min(4, self._wire[0])
+            self._counted = {"ipackets": taken, "opackets": self._sends}
+            self._wire[0] -= taken
+        return {"ports": {"p": {"stats": self._counted}}, "gen": {}, "window": {}}
+
+    def wait_trial(self, _trial: str, _limit_s: float) -> dict[str, Any]:
+        return {"event": "done"}
+
+
+@pytest.mark.parametrize(("emulated", "trials"), [(True, ["t1", *["left"] * 4, "t2"]), (False, ["t1", "t2"])])
+def test_what_a_trial_left_between_emulated_machines_is_not_received_in_the_next(
+    emulated: bool, trials: list[str]
+) -> None:
+    wire = [0]
+    dut: Any = _Slow(wire)
+    generator: Any = _Slow(wire, sends=10)
+    end = SimpleNamespace(ssh="h", emulated=emulated)
+    config: Any = SimpleNamespace(dut=end, generator=end)
+    corunners: Any = None
+    session = PairSession(config, dut, generator, (), corunners, {}, AtStart())
+    session._configured = {"gen": {"shape": "FB"}}
+    for name in ("t1", "t2"):
+        # The DUT starts first: of the 10 frames that are sent then it gets none.
+        session.measure(TrialRequest(name, warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10}))
+    assert dut.trials == trials
+    assert wire == [10 if emulated else 16]

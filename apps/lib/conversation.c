@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fields.h"
@@ -11,11 +13,15 @@
 
 #define PARENT_LOOK_MS 1000 /* a parent that died without closing our input is noticed so soon */
 #define COMMANDS_MAX   16
+#define LEASE          "lease"
+#define LEASE_MAX_S    86400
 
 struct conversation {
 	const struct conversation_program *program;
 	struct jsonline_reader reader;
 	int out;
+	int lease_ms; /* how long the client may be silent; -1: for ever */
+	uint64_t silent_ms;
 	bool quit;
 };
 
@@ -26,14 +32,61 @@ int conversation_bare(const json_t *request, struct node_error *err)
 	return fields_only(request, "", keys, err);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* The client may be there and its network not: whoever is waited for must not find the host taken for ever. */
+static void end_silence(struct conversation *c)
+{
+	fprintf(stderr, "the client was silent for %d s: ended\n", c->lease_ms / 1000);
+	c->quit = true;
+}
+
+/* Returns 0, or -errno; a client that takes nothing any more is a silent one. */
+static int say(struct conversation *c, json_t *message)
+{
+	const int status = jsonline_write(c->out, message, c->lease_ms);
+
+	if (status != -ETIMEDOUT)
+		return status;
+	end_silence(c);
+	return 0;
+}
+
+/* {"cmd":"lease","silent_s":N}: from now on the client is heard of every N seconds at least, or it is gone. */
+static json_t *grant_lease(struct conversation *c, const json_t *request, struct node_error *err)
+{
+	static const char *const keys[] = {"cmd", "id", "silent_s", NULL};
+	uint64_t silent_s = 0;
+
+	if (fields_only(request, "", keys, err) || fields_require(request, "", "silent_s", err) ||
+	    fields_u64(request, "", "silent_s", 1, LEASE_MAX_S, &silent_s, err))
+		return NULL;
+	c->lease_ms = (int)silent_s * 1000;
+	return json_object();
+}
+
+static bool wants_lease(const json_t *request)
+{
+	const char *const name = json_string_value(json_object_get(request, "cmd"));
+
+	return name && strcmp(name, LEASE) == 0;
+}
+
 static const struct conversation_command *find_command(const struct conversation_program *program,
                                                        json_t *request, struct node_error *err)
 {
-	const char *names[COMMANDS_MAX + 1] = {NULL};
+	const char *names[COMMANDS_MAX + 2] = {NULL};
 	unsigned int i;
 
 	for (i = 0; i < COMMANDS_MAX && program->commands[i].name; i++)
 		names[i] = program->commands[i].name;
+	names[i] = LEASE;
 	i = 0;
 	if (fields_require(request, "", "cmd", err) || fields_choice(request, "", "cmd", names, &i, err))
 		return NULL;
@@ -56,18 +109,26 @@ static void unlock(const struct conversation_program *program)
 		program->unlock();
 }
 
+static json_t *obey(struct conversation *c, json_t *request, struct node_error *err)
+{
+	const struct conversation_command *const command = find_command(c->program, request, err);
+	json_t *reply;
+
+	if (!command)
+		return NULL;
+	lock(c->program);
+	reply = command->handle(request, err);
+	unlock(c->program);
+	c->quit = reply && command->quits;
+	return reply;
+}
+
 static json_t *handle(struct conversation *c, json_t *request)
 {
 	struct node_error err = {"internal error", ""};
-	const struct conversation_command *command = find_command(c->program, request, &err);
-	json_t *reply = NULL, *id = json_object_get(request, "id");
+	json_t *id = json_object_get(request, "id");
+	json_t *reply = wants_lease(request) ? grant_lease(c, request, &err) : obey(c, request, &err);
 
-	if (command) {
-		lock(c->program);
-		reply = command->handle(request, &err);
-		unlock(c->program);
-	}
-	c->quit = reply && command->quits;
 	if (!reply)
 		reply = json_pack("{s:b,s:s+,s:s+}", "ok", 0, "error", err.text, "", "where", err.where, "");
 	else
@@ -98,7 +159,7 @@ static int answer(struct conversation *c, const char *line, size_t length)
 		reply = handle(c, request);
 	}
 	json_decref(request);
-	return jsonline_write(c->out, reply);
+	return say(c, reply);
 }
 
 /* Answer all requests that are complete. */
@@ -111,10 +172,11 @@ static int answer_all(struct conversation *c)
 	while (status == 0 && !c->quit) {
 		switch (jsonline_next(&c->reader, &line, &length)) {
 		case JSONLINE_LINE:
-			status = answer(c, line, length);
+			if (length > 0) /* an empty line only says that the client is there */
+				status = answer(c, line, length);
 			break;
 		case JSONLINE_TOO_LONG:
-			status = jsonline_write(c->out, refuse("a request line is longer than 1 MiB"));
+			status = say(c, refuse("a request line is longer than 1 MiB"));
 			break;
 		case JSONLINE_END:
 			c->quit = true;
@@ -132,7 +194,7 @@ static int step(struct conversation *c)
 	json_t *event = c->program->step();
 
 	unlock(c->program);
-	return event ? jsonline_write(c->out, event) : 0;
+	return event ? say(c, event) : 0;
 }
 
 static int sleep_ms(const struct conversation_program *program)
@@ -142,21 +204,35 @@ static int sleep_ms(const struct conversation_program *program)
 	return wanted_ms >= 0 && wanted_ms < PARENT_LOOK_MS ? wanted_ms : PARENT_LOOK_MS;
 }
 
+/* Time in which this program did not run, or was busy, is not held against the client. */
+static void count_silence(struct conversation *c, uint64_t since_ms)
+{
+	const uint64_t passed_ms = now_ms() - since_ms;
+
+	c->silent_ms += passed_ms < PARENT_LOOK_MS ? passed_ms : PARENT_LOOK_MS;
+	if (c->lease_ms >= 0 && c->silent_ms >= (uint64_t)c->lease_ms)
+		end_silence(c);
+}
+
 static int converse(struct conversation *c, const volatile sig_atomic_t *stop)
 {
 	const pid_t parent = getppid();
-	int status = jsonline_write(c->out, c->program->hello());
+	int status = say(c, c->program->hello());
 
 	while (status == 0 && !c->quit && !*stop && getppid() == parent) {
 		struct pollfd fds[] = {{.fd = c->reader.fd, .events = POLLIN},
 		                       {.fd = c->program->wake_fd(), .events = POLLIN}};
+		const uint64_t since_ms = now_ms();
 
 		if (poll(fds, 2, sleep_ms(c->program)) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[0].revents) {
+			c->silent_ms = 0;
 			status = jsonline_fill(&c->reader);
 			if (status == 0)
 				status = answer_all(c);
+		} else {
+			count_silence(c, since_ms);
 		}
 		if (status == 0)
 			status = step(c);
@@ -167,7 +243,7 @@ static int converse(struct conversation *c, const volatile sig_atomic_t *stop)
 int conversation_run(int in, int out, const struct conversation_program *program,
                      const volatile sig_atomic_t *stop)
 {
-	struct conversation c = {.program = program, .out = out};
+	struct conversation c = {.program = program, .out = out, .lease_ms = -1};
 	int status = jsonline_open(&c.reader, in);
 
 	if (status == 0)

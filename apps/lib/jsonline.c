@@ -2,6 +2,8 @@
 #include "jsonline.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,10 +69,17 @@ enum jsonline_status jsonline_next(struct jsonline_reader *reader, char **line, 
 	}
 }
 
-static int write_all(int fd, const char *bytes, size_t length)
+/* A pipe that poll() calls writable takes PIPE_BUF bytes without blocking. */
+static int write_all(int fd, const char *bytes, size_t length, int patience_ms)
 {
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+
 	while (length) {
-		const ssize_t done = write(fd, bytes, length);
+		const int ready = poll(&room, 1, patience_ms);
+
+		if (ready == 0)
+			return -ETIMEDOUT;
+		const ssize_t done = ready < 0 ? -1 : write(fd, bytes, length < PIPE_BUF ? length : PIPE_BUF);
 
 		if (done < 0 && errno != EINTR)
 			return -errno;
@@ -82,7 +91,7 @@ static int write_all(int fd, const char *bytes, size_t length)
 	return 0;
 }
 
-int jsonline_write(int fd, json_t *object)
+int jsonline_write(int fd, json_t *object, int patience_ms)
 {
 	char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 	int status = -ENOMEM;
@@ -90,8 +99,8 @@ int jsonline_write(int fd, json_t *object)
 	if (text) {
 		const size_t length = strlen(text);
 
-		text[length] = '\n'; /* in place of the NUL: one write, one line */
-		status = write_all(fd, text, length + 1);
+		text[length] = '\n'; /* in place of the NUL */
+		status = write_all(fd, text, length + 1, patience_ms);
 	}
 	free(text);
 	json_decref(object);

@@ -35,7 +35,10 @@ int jsonline_fill(struct jsonline_reader *reader);
 /* Take the next line out of what was read. *length is the line's length: a NUL byte inside does not shorten it. */
 enum jsonline_status jsonline_next(struct jsonline_reader *reader, char **line, size_t *length);
 
-/* Write `object` and a newline, whole; takes the reference. Returns 0, or -errno (-EPIPE: the reader is gone). */
-int jsonline_write(int fd, json_t *object);
+/*
+ * Write `object` and a newline, whole; takes the reference. Returns 0, or -errno (-EPIPE: the reader is gone;
+ * -ETIMEDOUT: it took nothing for `patience_ms`, -1: for ever).
+ */
+int jsonline_write(int fd, json_t *object, int patience_ms);
 
 #endif

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ansible module: takes NICs from the kernel for DPDK, by PCI address, and restores them."""
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ short_description: Takes NICs from the kernel for DPDK through vfio-pci, and res
 description:
   - Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU, that is vfio's no-IOMMU mode;
     where the kernel was built without it (Debian's are), it is uio_pci_generic.
-  - Refuses the NIC of the management, one that has an IP address, one without an IOMMU group (unless that is
-    consented to), and one whose group holds another device that the kernel uses.
+  - Refuses the NIC of the management, one that has an IP address (itself, on a VLAN, in a bond, on a virtual function),
+    one without an IOMMU group (unless that is consented to), and one whose group holds another device that the kernel
+    uses.
   - Devices of Mellanox and NVIDIA (vendor 15b3) are left with mlx5_core, because DPDK drives them beside the kernel.
 options:
   state: {type: str, choices: [present, absent, verified], default: present, description: Bind, restore, or compare.}
@@ -36,6 +38,7 @@ BIFURCATED_VENDORS = {"0x15b3"}
 NO_IOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"  # not there without CONFIG_VFIO_NOIOMMU
 BRIDGE_CLASS = "0x06"
 INTERFACE_LIMIT_S = 10
+ETHERNET_MTU = 1500
 
 
 class NoIommu(Text):
@@ -46,24 +49,39 @@ class NoIommu(Text):
 
 
 class Binding(Setting):
-    """The driver of a PCI device; its state is `{"driver", "override", "up"}`.
+    """The driver of a PCI device; its state is `{"driver", "override", "up"}`, and what else went with the kernel's.
 
-    `up` names the interfaces that were up, because a device comes back with its interfaces down.
+    `up` names the interfaces that were up, because a device comes back with its interfaces down. Where there were any,
+    `mtu` has the MTUs that were not Ethernet's, `vlans` the VLANs on the interfaces (`name`, `link`, `id`, `protocol`,
+    `up`, in the order in which they can be made), `functions` the number of virtual functions.
     """
 
     def __init__(self, devices: Devices, tool: Run = run, wait: Callable[[float], None] = time.sleep) -> None:
         self.devices, self.run, self.wait = devices, tool, wait
 
+    def device(self, target: str) -> Mapping[str, str]:
+        return self.devices.device(target)
+
     def read(self, target: str) -> dict[str, Any]:
         override = (self.devices.folder(target) / "driver_override").read_text().strip()
+        interfaces = self.devices.interfaces(target)
+        mtus = {name: int(self._attribute(name, "mtu", str(ETHERNET_MTU))) for name in interfaces}
+        more = {
+            "mtu": {name: mtu for name, mtu in mtus.items() if mtu != ETHERNET_MTU},
+            "vlans": self._vlans(interfaces),
+            "functions": len(self.devices.virtual_functions(target)),
+        }
         return {
             "driver": self.devices.driver(target),
             "override": "" if override == "(null)" else override,
-            "up": [name for name in self.devices.interfaces(target) if self._is_up(name)],
+            "up": [name for name in interfaces if self._is_up(name)],
+            **{key: value for key, value in more.items() if value},
         }
 
     def write(self, target: str, state: dict[str, Any]) -> None:
         folder = self.devices.folder(target)
+        if self.devices.virtual_functions(target):
+            self._tell(folder / "sriov_numvfs", "0")  # they go with the driver, in order
         if self.devices.driver(target) is not None:
             self._tell(folder / "driver/unbind", target)
         # An empty line takes the override away (Documentation/ABI/testing/sysfs-bus-pci).
@@ -71,14 +89,54 @@ class Binding(Setting):
         if state["driver"] is not None:
             if self.devices.driver(target) is None:
                 self._tell(self.devices.root / "sys/bus/pci/drivers_probe", target)
-            for name in state["up"]:
-                self._raise(target, name)
+            self._bring_back(target, state)
+
+    def _bring_back(self, target: str, state: dict[str, Any]) -> None:
+        """What the kernel had beside the driver; each interface before what stands on it."""
+        if state.get("functions"):
+            self._tell(self.devices.folder(target) / "sriov_numvfs", str(state["functions"]))
+        vlans = state.get("vlans", [])
+        for name in {*state["up"], *state.get("mtu", {}), *(each["link"] for each in vlans)}:
+            if not any(each["name"] == name for each in vlans):
+                self._await(target, name)
+        for name, mtu in state.get("mtu", {}).items():
+            self.run(["ip", "link", "set", name, "mtu", str(mtu)])
+        for name in state["up"]:
+            self.run(["ip", "link", "set", name, "up"])
+        for each in vlans:
+            kind = ["type", "vlan", "protocol", each["protocol"], "id", str(each["id"])]
+            self.run(["ip", "link", "add", "link", each["link"], "name", each["name"], *kind])
+            if each["up"]:
+                self.run(["ip", "link", "set", each["name"], "up"])
 
     def same(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
         return bool(found["driver"] == wanted["driver"])
 
     def show(self, state: dict[str, Any]) -> str:
         return str(state["driver"] or "no driver")
+
+    def _vlans(self, interfaces: Sequence[str]) -> list[dict[str, Any]]:
+        """The VLANs on interfaces, those on VLANs after what they stand on."""
+        if not any(self._stands_on(name) for name in interfaces):
+            return []
+        shown = self.run(["ip", "-json", "-details", "link", "show", "type", "vlan"])
+        links = [link for link in json.loads(shown or "[]") if link]
+        found: list[dict[str, Any]] = []
+        lower = set(interfaces)
+        while nearer := [link for link in links if link.get("link") in lower and link["ifname"] not in lower]:
+            for link in nearer:
+                data = link["linkinfo"]["info_data"]
+                own = {"name": link["ifname"], "link": link["link"], "id": data["id"], "protocol": data["protocol"]}
+                found.append({**own, "up": "UP" in link["flags"]})
+                lower.add(link["ifname"])
+        return found
+
+    def _stands_on(self, name: str) -> bool:
+        return any((self.devices.root / "sys/class/net" / name).glob("upper_*"))
+
+    def _attribute(self, name: str, attribute: str, default: str) -> str:
+        path = self.devices.root / "sys/class/net" / name / attribute
+        return path.read_text().strip() if path.exists() else default
 
     def _tell(self, path: Path, text: str) -> None:
         try:
@@ -90,13 +148,12 @@ class Binding(Setting):
         flags = int((self.devices.root / "sys/class/net" / name / "flags").read_text(), 0)
         return bool(flags & 1)  # IFF_UP
 
-    def _raise(self, target: str, name: str) -> None:
+    def _await(self, target: str, name: str) -> None:
         # udev gives the interface its name some time after the driver made it.
         waited_s = 0.0
         while name not in self.devices.interfaces(target) and waited_s < INTERFACE_LIMIT_S:
             self.wait(0.2)
             waited_s += 0.2
-        self.run(["ip", "link", "set", name, "up"])
 
 
 def to_bind(devices: Devices, addresses: Sequence[str]) -> list[str]:
@@ -136,9 +193,9 @@ def items_for(devices: Devices, addresses: Sequence[str], consent: bool) -> list
     Raises:
         HostError: one of them must not or cannot be bound.
     """
+    devices.refuse_management(addresses)  # also where DPDK drives a NIC beside the kernel, and takes its packets
     addresses = to_bind(devices, addresses)
     fresh = [address for address in addresses if devices.driver(address) != DRIVER]
-    devices.refuse_management(fresh)
     devices.refuse_configured(fresh)
     refuse_groups(devices, addresses, consent)
     bare = any(not (devices.folder(address) / "iommu_group").exists() for address in fresh)

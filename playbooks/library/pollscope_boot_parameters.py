@@ -11,6 +11,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
 from ansible.module_utils.pollscope.host.files import write_through
+from ansible.module_utils.pollscope.host.journal import Entry, Phase
+from ansible.module_utils.pollscope.host.lock import HostLock
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, pending, run_state
 from ansible.module_utils.pollscope_kinds import File, Folder, run
 
@@ -28,6 +30,7 @@ author: [pollscope]
 """
 
 DROP_INS = Path("/etc/default/grub.d")
+DEFAULTS = Path("/etc/default/grub")
 MENU = Path("/boot/grub/grub.cfg")
 # Gone after a reboot, like the need for one.
 PENDING = Path("/run/pollscope/reboot")
@@ -35,13 +38,12 @@ WORD = re.compile(r"[A-Za-z0-9_.\-]+(=[A-Za-z0-9_.,:@\-]*)?")
 
 
 class DropIn(File):
-    """A drop-in file; writing it makes the menu anew."""
+    """A drop-in file; writing it makes the menu anew, which is read back."""
 
     def write(self, target: str, state: Any) -> None:
+        before = self.read(target)
         super().write(target, state)
-        run(["update-grub"])
-        if state is not None:
-            require_in_menu(words_of(state["text"]))
+        make_menu(words_of(state["text"]) if state else [], words_of(before["text"]) if before else [])
 
     def show(self, state: Any) -> str:
         return "absent" if state is None else f"'{' '.join(words_of(state['text']))}'"
@@ -57,6 +59,47 @@ def words_of(text: str) -> list[str]:
     """The parameters in a drop-in file."""
     found = re.search(r'GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"', text)
     return found[1].split() if found else []
+
+
+def make_menu(words: Sequence[str], former: Sequence[str]) -> None:
+    """Makes the menu anew and reads it back: it boots with `words`, and without what only `former` brought.
+
+    Raises:
+        HostError: it does not.
+    """
+    run(["update-grub"])
+    if words:
+        require_in_menu(words)
+    elif former:
+        require_gone(former)
+
+
+def finish_cut_off(entry: Entry) -> None:
+    """Makes the menu of a change that was cut off between the file and the menu, whichever way it went.
+
+    Raises:
+        HostError: as `make_menu`.
+    """
+    file = DropIn().read(entry.target)
+    make_menu(words_of(file["text"]) if file else [], words_of(entry.new["text"]))
+
+
+def require_gone(words: Sequence[str]) -> None:
+    """Looks whether the menu boots without parameters, as far as no other file of the host gives them.
+
+    Raises:
+        HostError: it does not.
+    """
+    others = " ".join(
+        path.read_text(errors="replace") for path in (DEFAULTS, *DROP_INS.glob("*.cfg")) if path.is_file()
+    )
+    named = set(re.split(r"[\s\"'=]*[\s\"'][\s\"'=]*|GRUB_\w+=", others))
+    lines = [line.split() for line in MENU.read_text().splitlines() if line.split()[:1] == ["linux"]]
+    left = [word for word in words if word not in named and any(word in line for line in lines)]
+    if left:
+        raise HostError(
+            f"{MENU} still boots with '{' '.join(left)}', which is in no file of {DROP_INS}: run update-grub"
+        )
 
 
 def require_in_menu(words: Sequence[str]) -> None:
@@ -122,6 +165,9 @@ def act(module: AnsibleModule) -> tuple[list[str], bool]:
     target = str(DROP_INS / f"zz-pollscope-{name}.cfg")
     items = [Item("folder", str(DROP_INS), True), Item("boot", target, drop_in(words))] if words else []
     entry = next((each for each in pending(name) if each.target == target), None)
+    if entry and entry.phase is Phase.WRITING and module.params["state"] != "verified" and not module.check_mode:
+        with HostLock("a play"):
+            finish_cut_off(entry)
     lines = run_state(module, {"folder": Folder(), "boot": DropIn()}, items)
     running = Path("/proc/cmdline").read_text().split()
     wanted = words if module.params["state"] != "absent" else []

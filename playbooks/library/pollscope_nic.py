@@ -49,6 +49,9 @@ class EthtoolSetting(Setting):
         self.devices, self.run, self.labels = devices, tool, labels
         self.show_option, self.set_option = show_option, set_option
 
+    def device(self, target: str) -> Mapping[str, str]:
+        return self.devices.device(target.partition(" ")[0])
+
     def read(self, target: str) -> dict[str, str]:
         shown = self.run(["ethtool", self.show_option, self._interface(target)])
         current = shown.rpartition("Current hardware settings:")[2]
@@ -84,9 +87,12 @@ class Firmware(Setting):
 
     holder = "disk"
 
-    def __init__(self, tool: Run = run) -> None:
-        self.run = tool
+    def __init__(self, devices: Devices, tool: Run = run) -> None:
+        self.devices, self.run = devices, tool
         self.program = "mlxconfig" if shutil.which("mlxconfig") or not shutil.which("mstconfig") else "mstconfig"
+
+    def device(self, target: str) -> Mapping[str, str]:
+        return self.devices.device(target.partition(" ")[0])
 
     def read(self, target: str) -> str:
         address, _, name = target.partition(" ")
@@ -147,7 +153,7 @@ def main() -> None:
     kinds: dict[str, Setting] = {
         "rings": EthtoolSetting(devices, "-g", "-G", {"RX": "rx", "TX": "tx"}),
         "pause": EthtoolSetting(devices, "-a", "-A", {"Autonegotiate": "autoneg", "RX": "rx", "TX": "tx"}),
-        "firmware": Firmware(),
+        "firmware": Firmware(devices),
     }
     given = {**module.params, **{name: _without_none(module.params[name]) for name in ("rings", "pause")}}
     report(

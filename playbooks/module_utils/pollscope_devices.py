@@ -4,13 +4,16 @@
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.pci_identity import pci_identity
 from ansible.module_utils.pollscope_kinds import Run, run
 
+# Drivers that hand a device to a program.
+GIVEN_AWAY = ("vfio-pci", "uio_pci_generic", "igb_uio")
 ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -46,6 +49,18 @@ class Devices:
         net = self.folder(address) / "net"
         return sorted(path.name for path in net.iterdir()) if net.is_dir() else []
 
+    def device(self, address: str) -> dict[str, str]:
+        """What is known of the card at an address; empty when there is none, which reading it says."""
+        try:
+            return pci_identity(self.folder(address))
+        except HostError:
+            return {}
+
+    def virtual_functions(self, address: str) -> list[str]:
+        """The addresses of a device's virtual functions."""
+        links = self.folder(address).glob("virtfn*")
+        return sorted(link.resolve().name for link in links)
+
     def driver(self, address: str) -> str | None:
         """The name of the driver that holds a device, or None."""
         link = self.folder(address) / "driver"
@@ -55,12 +70,12 @@ class Devices:
         """Stops before anything is done to a NIC that this host is reached by.
 
         Raises:
-            HostError: one of them carries the default route, or the connection that the play came through; directly, or
-                below a bond, a bridge or a VLAN.
+            HostError: one of them carries the default route, or the connection that the play came through; directly,
+                below a bond, a bridge or a VLAN, or by one of its virtual functions.
         """
         management = self.management()
         for address in addresses:
-            for interface in self.interfaces(address):
+            for interface in self._own_interfaces(address):
                 if interface in management:
                     raise HostError(
                         f"{address} ({interface}) is the management interface ({management[interface]}): "
@@ -71,16 +86,28 @@ class Devices:
         """Stops before a NIC is taken that somebody uses.
 
         Raises:
-            HostError: one has an IP address, or is part of a bond or a bridge.
+            HostError: one has an IP address, or is part of a bond or a bridge; so has or is what stands on it (a VLAN),
+                or one of its virtual functions; or such a function is given to another program.
         """
         links = {link["ifname"]: link for link in self._ip("address", "show")}
         for address in addresses:
-            for interface in self.interfaces(address):
-                link = links.get(interface, {})
-                used = [each["local"] for each in link.get("addr_info", []) if each.get("scope") == "global"]
-                used += [f"a part of {link['master']}"] if "master" in link else []
-                if used:
-                    raise HostError(f"{address} ({interface}) is in use: it has {', '.join(used)}; take it away first")
+            for own in self._own_interfaces(address):
+                for interface in (own, *sorted(self._above(own))):
+                    used = _uses(links.get(interface, {}))
+                    name = own if interface == own else f"{own}, on which {interface} stands"
+                    if used:
+                        raise HostError(f"{address} ({name}) is in use: it has {', '.join(used)}; take it away first")
+            for function in self.virtual_functions(address):
+                if self.driver(function) in GIVEN_AWAY:
+                    raise HostError(
+                        f"{address} is in use: {self.driver(function)} has its virtual function {function}; "
+                        "end what uses it first"
+                    )
+
+    def _own_interfaces(self, address: str) -> list[str]:
+        """Those of a device and of its virtual functions, which go when it goes."""
+        own = [address, *self.virtual_functions(address)]
+        return [interface for each in own for interface in self.interfaces(each)]
 
     def management(self) -> dict[str, str]:
         """Interface -> why it is one of management; with the interfaces below bonds, bridges and VLANs."""
@@ -100,13 +127,24 @@ class Devices:
         return found
 
     def _below(self, interface: str) -> set[str]:
+        return self._joined(interface, "lower_")
+
+    def _above(self, interface: str) -> set[str]:
+        return self._joined(interface, "upper_")
+
+    def _joined(self, interface: str, side: str) -> set[str]:
         folder = self.root / "sys/class/net" / interface
-        lower = {path.name.removeprefix("lower_") for path in folder.glob("lower_*")}
-        return lower.union(*(self._below(each) for each in lower))
+        near = {path.name.removeprefix(side) for path in folder.glob(f"{side}*")}
+        return near.union(*(self._joined(each, side) for each in near))
 
     def _ip(self, *words: str) -> list[dict[str, Any]]:
         shown = self.run(["ip", "-json", *words])
         return [each for each in json.loads(shown or "[]") if each]
+
+
+def _uses(link: Mapping[str, Any]) -> list[str]:
+    used = [str(each["local"]) for each in link.get("addr_info", []) if each.get("scope") == "global"]
+    return used + ([f"a part of {link['master']}"] if "master" in link else [])
 
 
 def connection_address() -> str | None:

@@ -18,7 +18,7 @@ from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError
 from ansible.module_utils.pollscope.host.files import sync_folder
 from ansible.module_utils.pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
 from ansible.module_utils.pollscope.host.lock import HostLock, start_ticks, state_folder
-from ansible.module_utils.pollscope.host.restore import Restorer, Setting, change
+from ansible.module_utils.pollscope.host.restore import Restorer, Setting, change, require_same_device
 
 
 class Item:
@@ -79,6 +79,14 @@ class Ledger:
             dry, lambda entry: (entry.knob, entry.target) not in wanted and not out_of_reach(entry)
         )
 
+    def lists_only(self, items: Iterable[Item], out_of_reach: Unreachable = _nothing) -> bool:
+        """Whether the journal has nothing but what is wanted, all of it read back, or out of reach."""
+        wanted = {(item.kind, item.target) for item in items}
+        return all(
+            out_of_reach(entry) or (entry.phase is Phase.SET and (entry.knob, entry.target) in wanted)
+            for entry in load(self.path).pending
+        )
+
     def differences(self, items: Iterable[Item]) -> list[str]:
         """One line for each piece of state that is not as wanted; nothing is changed."""
         found = [(self.settings[item.kind], item, self._read(item)) for item in items]
@@ -121,8 +129,10 @@ class Ledger:
         return entry
 
     def _set(self, item: Item, now: Any) -> None:
-        entry = self._open().set(item.kind, item.target, now, item.wanted, self.boot)
-        change(self._open(), self.settings[item.kind], entry)
+        setting = self.settings[item.kind]
+        require_same_device(setting, self._open().find(item.kind, item.target))
+        entry = self._open().set(item.kind, item.target, now, item.wanted, self.boot, setting.device(item.target))
+        change(self._open(), setting, entry)
 
     def _undo(self, done: list[tuple[Item, Any, Entry | None]]) -> None:
         restorer = Restorer(self.settings, self.boot)
@@ -207,10 +217,20 @@ def run_state(
         if differences:
             raise HostError("; ".join(differences))
         return []
-    with HostLock("a play"):
+    items = list(items)
+
+    def act(dry: bool) -> list[str]:
         if module.params["state"] == "absent":
-            return ledger.restore(dry=module.check_mode)
-        return ledger.converge(items, dry=module.check_mode, out_of_reach=out_of_reach)
+            return ledger.restore(dry)
+        return ledger.converge(items, dry, out_of_reach)
+
+    if module.check_mode:
+        return act(dry=True)
+    wanted = [] if module.params["state"] == "absent" else items
+    if not act(dry=True) and ledger.lists_only(wanted, out_of_reach):
+        return []  # a host that is only looked at may be measured on meanwhile
+    with HostLock("a play"):
+        return act(dry=False)
 
 
 def report(module: Any, act: Callable[[], Sequence[str]]) -> None:

@@ -37,17 +37,20 @@ DEFAULT_METRICS = (
 FEW_LEVELS = 3
 # Of the differences that are said to exceed noise, at most this share does so by chance.
 FALSE_DISCOVERIES = 1 - CONFIDENCE
+# Probabilities are told apart down to this one, and by so many orders of magnitude.
+LEAST_P, P_DIGITS = 1e-12, 1e-3
 
 
 @dataclass(frozen=True)
 class Difference:
     """One metric at one point, on both sides.
 
-    `ratio` is second over first; `relative`: both are shares of their own baselines,
-    without a unit. `p` is the probability of means so far apart if they are equal, NaN with too few trials; `adjusted`
-    is the same among all differences of the comparison (Benjamini & Hochberg 1995). `footing` tells whether both sides
-    stand on the same ground; `accounting_apart` names the side whose cycles were accounted in the way of before,
-    where the other's were not. `flagged` counts the disturbed trials of both sides; `samples` are their values.
+    `ratio` is second over first; `relative`: both are shares of their own baselines, without a unit. `p` is the
+    probability of means so far apart if they are equal, NaN with too few trials: below 5 % exactly where the interval
+    of `ratio` leaves 1 out; `adjusted` is the same among all differences of the comparison (Benjamini & Hochberg 1995).
+    `footing` tells whether both sides stand on the same ground; `accounting_apart` names the side whose cycles were
+    accounted in the way of before, where the other's were not. `flagged` counts the disturbed trials of both sides;
+    `samples` are their values.
     """
 
     metric: str
@@ -215,13 +218,36 @@ def _adjusted(found: Sequence[Difference]) -> list[Difference]:
 
 def _difference(metric: str, point: str, names: tuple[str, str], first: PointValues, second: PointValues) -> Difference:
     stand = footing([(names[0], first.grounds), (names[1], second.grounds)])
-    p = difference_p(first.values, second.values, math.hypot(first.error, second.error))
+    p = probability(first, second)
     ratio = second.over(first)
     sides = first.estimate, second.estimate
     flagged = first.flagged, second.flagged
     return Difference(
         metric, point or "all", *names, *sides, ratio, p, footing=stand, flagged=flagged, samples=(first, second)
     )
+
+
+def probability(first: PointValues, second: PointValues) -> float:
+    """How likely means so far apart are if they are equal, by the interval of their ratio: the two never contradict.
+
+    One minus the highest level at which the interval leaves 1 out. Where the ratio has no interval it is Welch's test.
+    NaN where it cannot be known.
+    """
+    by_means = difference_p(first.values, second.values, math.hypot(first.error, second.error))
+
+    def leaves_out_1(probability: float) -> bool:
+        ratio = second.over(first, 1 - probability)
+        return not ratio.low <= 1 <= ratio.high if ratio.has_interval else by_means <= probability
+
+    if not second.over(first).has_interval:
+        return by_means
+    if leaves_out_1(LEAST_P):
+        return LEAST_P
+    least, most = math.log10(LEAST_P), 0.0
+    while most - least > P_DIGITS:
+        middle = (least + most) / 2
+        least, most = (least, middle) if leaves_out_1(10**middle) else (middle, most)
+    return float(10**most)
 
 
 def comparison_text(differences: Sequence[Difference]) -> str:

@@ -36,8 +36,8 @@ class HostFacts:
         return self.testbed.get("kind") == "model"
 
     @property
-    def fitted_rows(self) -> Mapping[str, str]:
-        """Rows that the costs of a model come from, with the runs."""
+    def fitted(self) -> Mapping[str, str]:
+        """Rows and single claims that the costs of a model come from, with the runs or what was taken."""
         made_from = _mapping(_mapping(self.testbed.get("model")).get("made_from"))
         return {str(row): str(runs) for row, runs in _mapping(made_from.get("rows")).items()}
 

@@ -70,13 +70,16 @@ def measured(table: pd.DataFrame) -> pd.DataFrame:
 
     Trials on other ground are none where every point was seen often enough on the main one (docs/ground.md).
     """
-    rows = on_any_ground(table)
-    return rows[~rows["other_ground"]]
+    return table[_is_data(table) & ~table["other_ground"]]
 
 
 def on_any_ground(table: pd.DataFrame) -> pd.DataFrame:
     """The measured trials that are not failed, whatever ground they stand on."""
-    return table[(table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])]
+    return table[_is_data(table)]
+
+
+def _is_data(table: pd.DataFrame) -> pd.Series:
+    return (table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])
 
 
 def data_of(table: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -112,13 +115,15 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     With `beside` the samples hold that metric, too, and only trials that have both.
     """
     names = factors(table)
-    present = table[table[f"metric.{metric}"].notna()]
-    present = present if beside is None else present[present[f"metric.{beside}"].notna()]
+    columns = [f"factor.{name}" for name in names]
+    metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
+    # A table has hundreds of columns: those that are looked at are taken before the rows are.
+    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "ground", "status"])
+    present = table[list(wanted)].dropna(subset=metrics)
     if present.empty:
         return []
     if not names:
         return [_sample({}, present, metric, beside)]
-    columns = [f"factor.{name}" for name in names]
     found = []
     for levels, rows in present.groupby(columns, sort=True, dropna=False):
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}

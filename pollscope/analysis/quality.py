@@ -27,6 +27,7 @@ NOISY_GAPS_PER_S = 10
 FEWEST_REPEATS = 3
 INTERRUPTED_LIMIT = 0.01
 MOST_NOTES = 4
+MOST_POINTS = 4
 # Other checks say these. Those behind the second are judgements, which runs wrote down before they were made when read.
 TOLD_ELSEWHERE = (
     "no result of the search",
@@ -292,27 +293,40 @@ def _unsteady(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     for name, topic in (("warm-up", "warm-up"), ("two-levels", "two levels")):
         found = _flagged_with(trials, name)
         if found:
-            trial, flag = found[0]
-            first = f"the first, {trial['trial']}: {flag['text']}"
+            first = f"the first, {found[0].trial}: {found[0].flag['text']}"
             yield Caution(topic, f"In {len(found)} of {len(trials)} trials; {first}.")
 
 
-def _flagged_with(table: pd.DataFrame, name: str) -> list[tuple[pd.Series, Flag]]:
+@dataclass(frozen=True)
+class _Flagged:
+    trial: str
+    point: str
+    flag: Flag
+
+
+def _flagged_with(table: pd.DataFrame, name: str) -> list[_Flagged]:
     """The trials of a table that have a flag, with it."""
-    every = zip(table.iterrows(), flags_of(table), strict=True)
-    return [(row, flag) for (_, row), flags in every for flag in flags if flag["name"] == name]
+    every = zip(table["trial"], table["point"], flags_of(table), strict=True)
+    return [_Flagged(trial, point, flag) for trial, point, flags in every for flag in flags if flag["name"] == name]
 
 
 def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     """Points whose trials had not their traffic's shape."""
     texts: dict[str, list[str]] = {}
-    for row, flag in _flagged_with(table, "shape"):
-        texts.setdefault(str(row["point"]), []).append(flag["text"])
-    for point, own in texts.items():
-        yield Caution(
-            "shape",
-            f"'{point}': {len(own)} of its trials had not the shape that was asked for; the first: {own[0]}.",
-        )
+    for found in _flagged_with(table, "shape"):
+        texts.setdefault(found.point, []).append(found.flag["text"])
+    if not texts:
+        return
+    # The first of them stands for all: its neighbours say the same with other numbers.
+    worst = max(texts, key=lambda point: len(texts[point]))
+    counts = [f"'{point}' ({len(own)})" for point, own in sorted(texts.items(), key=lambda each: -len(each[1]))]
+    more = f" and {len(counts) - MOST_POINTS} more" if len(counts) > MOST_POINTS else ""
+    yield Caution(
+        "shape",
+        f"{_counted([text for own in texts.values() for text in own], 'trial')} at {_counted(texts, 'point')} had not "
+        f"the shape that was asked for: {', '.join(counts[:MOST_POINTS])}{more}; the first of '{worst}': "
+        f"{texts[worst][0]}.",
+    )
 
 
 def _ground(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -325,11 +339,10 @@ def _baseline_drift(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     found = _flagged_with(table, "drift")
     baselines = table[(table["kind"] == "baseline") & (table["status"] == "ok")]
     if found:
-        trial, flag = found[0]
         yield Caution(
             "drift",
-            f"{len(found)} of {len(baselines)} baselines without noise moved; the first, {trial['trial']}: "
-            f"{flag['text']}.",
+            f"{len(found)} of {len(baselines)} baselines without noise moved; the first, {found[0].trial}: "
+            f"{found[0].flag['text']}.",
         )
 
 

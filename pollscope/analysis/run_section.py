@@ -34,6 +34,7 @@ from pollscope.analysis.point_values import (
 from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
 from pollscope.analysis.searches import Throughput, throughputs
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
@@ -263,10 +264,15 @@ def _bad_trials(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
     """Absent metrics; those of collectors only when the run had any, or every page would list them all."""
-    if measured(table).empty:
+    data = measured(table)
+    if data.empty:
         return []
     metrics = metric_dictionary().metrics
-    rows = {name: data_of(table, name) for name in metrics if collected or metrics[name].group != "counted"}
+    rows = {
+        name: data_of(table, name) if name in SEARCHED else data
+        for name in metrics
+        if collected or metrics[name].group != "counted"
+    }
     return [(name, absence(data, name)) for name, data in rows.items() if data[f"metric.{name}"].isna().all()]
 
 

@@ -14,6 +14,8 @@ from pollscope.store.run_folder import RunFolder
 SATURATED_MISSED_SHARE = 0.01
 # Feeds for which nothing is sent.
 WITHOUT_GENERATOR = ("infinite", "none")
+# Columns that are read of points with a maximum.
+USED = ("point", "factor.load_of_max", "metric.imissed_share", "metric.rx_pps")
 # Above this share of unsent packets a point shows what the generator could send, not what was asked for.
 UNSENT_LIMIT = 0.01
 # A point that reached less than this share of its load does not stand for that load.
@@ -65,11 +67,14 @@ def unreached_points(table: pd.DataFrame) -> dict[str, str]:
 
 def _with_maxima(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Point id, its measured trials, and the `maximum` trials with the same levels of all factors but the load."""
-    maxima = table[(table["kind"] == "maximum") & (table["status"] != "failed")]
-    if "factor.load_of_max" not in table.columns or maxima.empty:
+    if "factor.load_of_max" not in table.columns:
         return
     others = [f"factor.{name}" for name in factors(table) if not name.startswith(("load_", "saturate"))]
-    for point, rows in measured(table).groupby("point", sort=False):
+    read = dict.fromkeys([*others, *USED])
+    maxima = table.loc[(table["kind"] == "maximum") & (table["status"] != "failed"), list(read)]
+    if maxima.empty:
+        return
+    for point, rows in measured(table[[*read, "kind", "status", "other_ground"]]).groupby("point", sort=False):
         first = rows.iloc[0]
         yield str(point), rows, maxima[(maxima[others] == first[others]).all(axis=1)] if others else maxima
 

@@ -6,6 +6,7 @@ line here; a new paper is a file in data/papers (docs/extending.md). The node pr
 workloads, by a Python that has nothing installed.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from pollscope.base.paths import data_folder
 
+_CLAIMED_ROW = re.compile(r"^[ -]*row: *([^\s,}#]+)", re.MULTILINE)
 # Of a trial.
 Status = Literal["ok", "flagged", "failed"]
 # Organisations in which every core polls every RX queue.
@@ -109,6 +111,8 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "S-F18": "pollscope.analysis.figures.s_f16:S_F18",
         "C-T2": "pollscope.analysis.figures.c_t2:C_T2",
         "C-T3": "pollscope.analysis.figures.c_t2:C_T3",
+        "C-F3": "pollscope.analysis.figures.c_f3:C_F3",
+        "C-F4": "pollscope.analysis.figures.c_f3:C_F4",
         "C-F5": "pollscope.analysis.figures.c_f5:C_F5",
         "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
         "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
@@ -116,6 +120,12 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
         "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",
+        "H-F8": "pollscope.analysis.figures.h_f8:H_F8",
+        "H-F9": "pollscope.analysis.figures.h_f8:H_F9",
+        "H-F10": "pollscope.analysis.figures.h_f8:H_F10",
+        "H-F11a": "pollscope.analysis.figures.h_f8:H_F11A",
+        "H-F11b": "pollscope.analysis.figures.h_f8:H_F11B",
+        "H-F12": "pollscope.analysis.figures.h_f8:H_F12",
         "I-F4": "pollscope.analysis.figures.i_f4:I_F4",
         "I-F5": "pollscope.analysis.figures.i_f4:I_F5",
         "I-F6": "pollscope.analysis.figures.i_f4:I_F6",
@@ -153,7 +163,21 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
             "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses rewritten",
             ("routes", "lookups"),
         ),
-        "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation",)),
+        "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation", "task_data")),
+        "crypto": Workload("the payload is encrypted by AES-256-CBC", ("task_data",)),
+        "steer": Workload(
+            "a hash table of `sessions` sessions says which server a packet goes to", ("sessions", "task_data")
+        ),
+        "rs": Workload(
+            "the payload, cut into `task_buffers` buffers, leaves with `parity_buffers` of Reed-Solomon parity",
+            ("task_buffers", "parity_buffers", "task_data"),
+        ),
+        "raid": Workload(
+            "the payload, cut into `task_buffers` buffers, leaves with P and Q parity", ("task_buffers", "task_data")
+        ),
+        "dispatch": Workload(
+            "a request's type is identified, and the remote procedure call that it becomes is prepared", ("task_data",)
+        ),
         "ipsec": Workload(
             "a third of the routes is forwarded, a third dropped, a third enters an ESP tunnel (`transform`)",
             ("transform", "routes"),
@@ -175,6 +199,13 @@ SEND_NOTHING = frozenset(name for name in DROP_ON_PURPOSE if WORKLOADS[name].ans
 def papers() -> tuple[str, ...]:
     """The papers whose data ship with pollscope (data/papers)."""
     return tuple(sorted(path.stem for path in (data_folder("data") / "papers").glob("*.yaml")))
+
+
+def rows() -> tuple[str, ...]:
+    """The rows of which something is known: how they are drawn, or what is claimed of them (data/claims)."""
+    files = (data_folder("data") / "claims").glob("*.yaml")
+    claimed = [row for file in files for row in _CLAIMED_ROW.findall(file.read_text(encoding="utf-8"))]
+    return tuple(sorted({*FIGURES, *claimed}))
 
 
 def load(table: Mapping[str, str], name: str) -> Any:

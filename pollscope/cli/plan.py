@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from pollscope.base.errors import CannotHost, HostError, PollscopeError, WrongTestbed
 from pollscope.base.units import human_time
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
-from pollscope.spec import Overrides, Spec, known_specs, load_file
+from pollscope.spec import LoadedSpec, Overrides, Spec, known_specs, load_file
 from pollscope.spec.advice import load_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
@@ -30,20 +31,42 @@ def plan(
 ) -> None:
     """Shows the trials in the order in which they would run, the expected time, and the points left out and why.
 
-    Nothing is started. Exit code 3 when no point of any spec is left.
+    Nothing is started. Exit code 3 when no point of any spec is left, 2 when the specs name other testbeds. Of several
+    specs, those that `run` would skip are said.
     """
-    empty, paths = [], specs_of([spec])
+    skipped: list[PollscopeError] = []
+    paths = specs_of([spec])
     with closing(make_testbed(testbed or DEFAULT)) as chosen:
         for path in paths:
             loaded = load_file(path, Overrides(quick, tuple(settings or ())))
             say_of(loaded)
-            plans = _show_plans(loaded.spec, chosen, as_json)
-            if not any(made.points for made in plans):
-                from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
+            try:
+                _plan_one(loaded, chosen, as_json)
+            except (WrongTestbed, CannotHost) as error:
+                skipped.append(error)
+        if len(skipped) == len(paths):
+            raise skipped[0]
+        for each in skipped:
+            typer.echo(f"skipped: {each}", err=True)
+        _say_not_ready(chosen)
 
-                empty.append(no_point_left(plans, chosen.name))
-    if len(empty) == len(paths):
-        raise empty[0]
+
+def _plan_one(loaded: LoadedSpec, testbed: Testbed, as_json: bool) -> None:
+    """Shows the plans of a spec; raises WrongTestbed or CannotHost where `run` would measure nothing of it."""
+    testbed.require_named(loaded.name, loaded.spec.testbeds)
+    plans = _show_plans(loaded.spec, testbed, as_json)
+    if not any(made.points for made in plans):
+        from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
+
+        raise no_point_left(plans, testbed.name)
+
+
+def _say_not_ready(testbed: Testbed) -> None:
+    """A plan needs no testbed that is up; a run does."""
+    try:
+        testbed.check()
+    except HostError as error:
+        typer.echo(f"not ready for a run: {error}", err=True)
 
 
 def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pollscope.analysis.claims.evaluate import evaluate_run, own_claims, rows_of
-from pollscope.analysis.claims.model import load_claims
+from pollscope.analysis.claims.model import claims_of
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.point_values import PointValues, by_point, factors, level_text, measured
 from pollscope.analysis.quality import steadiness
@@ -84,7 +84,7 @@ def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
     The offered rate is among them where the generator could not send what was due.
     """
     rows = rows_of(run)
-    claimed = {claim.metric for claim in load_claims() if claim.row in rows}
+    claimed = {claim.metric for claim in claims_of(rows)}
     asked = [name for show in run.meta["spec"].get("show", []) for name in show["y"]]
     asked += [claim.metric for claim in own_claims(run)]
     offered = ["offered_pps"] if unsent else []

@@ -7,8 +7,9 @@ yet, so it imports only Python's own library and what it names relatively.
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -53,6 +54,7 @@ class Entry:
         new: exact state that was last written.
         boot_id: of the boot in which it was first set.
         found: exact state read back after that write; None while the phase is WRITING for the first time.
+        device: what was known of the device that the target names (pollscope/host/pci_identity.py); empty for others.
 
     States are what JSON holds: texts for knobs.
     """
@@ -65,6 +67,7 @@ class Entry:
     boot_id: str
     found: Any = None
     phase: Phase = Phase.WRITING
+    device: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,9 @@ def _follow(entries: dict[int, Entry], record: Any, boot_id: str) -> None:
     """Applies one line to the entries."""
     match record:
         case {"event": "set", "entry": int(number), "knob": knob, "target": target, "old": old, "new": new}:
-            _follow_set(entries, Entry(number, knob, target, old, new, record.get("boot_id", boot_id)))
+            device = {str(name): str(value) for name, value in dict(record.get("device", {})).items()}
+            boot_id = record.get("boot_id", boot_id)
+            _follow_set(entries, Entry(number, knob, target, old, new, boot_id, device=device))
         case {"event": "done", "entry": int(number), "found": found}:
             entries[number] = replace(entries[number], found=found, phase=Phase.SET)
         case {"event": "restoring", "entry": int(number)}:
@@ -212,19 +217,22 @@ class Journal:
         """The pending change of a knob and target."""
         return next((entry for entry in self.pending if (entry.knob, entry.target) == (knob, target)), None)
 
-    def set(self, knob: str, target: str, present: Any, new: Any, boot_id: str = "") -> Entry:
+    def set(
+        self, knob: str, target: str, present: Any, new: Any, boot_id: str = "", device: Mapping[str, str] | None = None
+    ) -> Entry:
         """Announces a write. The state before the first change of this knob and target is kept over later ones.
 
-        `boot_id` is of this boot; default: the header's.
+        `boot_id` is of this boot; default: the header's. `device` is what is known of the device.
         """
         header_boot_id = self.header.boot_id if self.header else ""
         entry = self.find(knob, target) or Entry(
-            len(self._entries) + 1, knob, target, present, new, boot_id or header_boot_id
+            len(self._entries) + 1, knob, target, present, new, boot_id or header_boot_id, device=dict(device or {})
         )
         entry = replace(entry, new=new, found=None, phase=Phase.WRITING)
         record = {"event": "set", "entry": entry.number, "knob": knob, "target": target, "old": entry.old, "new": new}
         other_boot = {"boot_id": entry.boot_id} if entry.boot_id != header_boot_id else {}
-        return self._add(record | other_boot, entry)
+        known = {"device": dict(entry.device)} if entry.device else {}
+        return self._add(record | other_boot | known, entry)
 
     def done(self, entry: Entry, found: Any) -> Entry:
         """Confirms an announced write by what was read back."""

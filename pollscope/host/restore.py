@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from ..base.errors import HostError, reason_of
 from .journal import Entry, Journal, Phase
+from .pci_identity import differences
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -59,6 +60,10 @@ class Setting(ABC):
     def place(self, target: str) -> str:
         """A target in messages."""
         return target
+
+    def device(self, target: str) -> Mapping[str, str]:
+        """What is known of the card that a target names (pollscope/host/pci_identity.py); empty for what is none."""
+        return {}
 
     def same(self, found: Any, wanted: Any) -> bool:
         """Whether a state that was read is the wanted one."""
@@ -169,6 +174,7 @@ class Restorer:
         return self._write_old(journal, entry, setting)
 
     def _write_old(self, journal: Journal, entry: Entry, setting: Setting) -> RestoreResult:
+        require_same_device(setting, entry)
         present, old = setting.read(entry.target), setting.show(entry.old)
         if present == entry.old:
             return self._close(journal, entry, "already", f"is {old}, as it was")
@@ -190,6 +196,18 @@ class Restorer:
         if not self.dry:
             journal.restored(entry, how)
         return RestoreResult(entry.knob, entry.target, True, text, how == "written")
+
+
+def require_same_device(setting: Setting, entry: Entry | None) -> None:
+    """Stops before a card gets what another one had.
+
+    Raises:
+        HostError: another card is behind the entry's address by now.
+    """
+    others = differences(entry.device, setting.device(entry.target)) if entry and entry.device else []
+    if entry and others:
+        what = f"another device is there now: {'; '.join(others)}"
+        raise HostError(what, setting.place(entry.target), "put the old one back, or see docs/knobs.md")
 
 
 def change(journal: Journal, setting: Setting, entry: Entry) -> Entry:

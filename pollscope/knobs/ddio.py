@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """DDIO of one PCIe root port: whether DMA writes of the devices below it allocate in the LLC."""
 
+from collections.abc import Mapping
+
 from pollscope.base.errors import HostError
 from pollscope.knobs.base import Availability, Knob, Refused, parse_choice
 from pollscope.knobs.pci import PciDevice, access_reason, network_devices
+from pollscope.knobs.pci_target import card
 from pollscope.knobs.platforms import DdioBit, of_host, of_root_port
 
 
@@ -31,6 +34,9 @@ class Ddio(Knob):
             return Availability("no network device stands below a PCIe root port")
         reasons = [self._refusal(port) for port in ports]
         return Availability("" if "" in reasons else reasons[0])
+
+    def device(self, target: str) -> Mapping[str, str]:
+        return card(self.host, target)
 
     def targets(self) -> list[str]:
         ports = set()

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Knobs that are registers of a PCI Express NIC, and which NIC a user means."""
 
+from collections.abc import Mapping
+
 from pollscope.base.errors import HostError, UsageError
+from pollscope.host.pci_identity import pci_identity
 from pollscope.knobs.base import Availability, Knob, Refused
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.pci import PCI_EXPRESS, PciDevice, access_reason, network_devices
@@ -39,6 +42,14 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
     return device
 
 
+def card(host: KnobHost, target: str) -> Mapping[str, str]:
+    """What is known of the device at an address; empty when it is gone, which reading it says."""
+    try:
+        return pci_identity(PciDevice.find(host, target).path)
+    except (HostError, UsageError):
+        return {}
+
+
 class NicKnob(Knob):
     """A register of a NIC's PCI Express capability; a target is the NIC's PCI address or interface name."""
 
@@ -54,3 +65,6 @@ class NicKnob(Knob):
 
     def show(self, state: str) -> str:
         return state
+
+    def device(self, target: str) -> Mapping[str, str]:
+        return card(self.host, target)

@@ -11,7 +11,7 @@ from pollscope import __version__
 from pollscope.base.errors import HostError, UsageError
 from pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
 from pollscope.host.lock import HostLock, Owner
-from pollscope.host.restore import Policy, Restorer, RestoreResult, change
+from pollscope.host.restore import Policy, Restorer, RestoreResult, change, require_same_device
 from pollscope.knobs.base import Knob, Refused
 from pollscope.knobs.holding import Holding
 from pollscope.knobs.host import KnobHost
@@ -158,8 +158,10 @@ class KnobSession(Holding):
     def _set_one(self, knob: Knob, target: str, present: str, state: str) -> Change:
         journal = self._open_journal()
         self._close_restored_by_reboot(journal, knob, target, present)
-        self._refuse_changed(knob, journal.find(knob.name, target), present)
-        entry = journal.set(knob.name, target, present, state, self.host.boot_id())
+        before = journal.find(knob.name, target)
+        require_same_device(knob, before)
+        self._refuse_changed(knob, before, present)
+        entry = journal.set(knob.name, target, present, state, self.host.boot_id(), knob.device(target))
         self._touched.add(entry.number)
         change(journal, knob, entry)
         return Change(knob.name, target, knob.show(present), knob.show(state))

@@ -53,6 +53,8 @@ FIT_ERROR = 0.1
 MOST_ERROR_SHARE = 0.025
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
 COLLINEAR = 0.98
+# Singular values below this share of the largest are rounding.
+SINGULAR = 1e-10
 
 Sums = NDArray[np.float64]
 
@@ -292,8 +294,7 @@ def _visits(
     if met < MIN_VISITS:
         rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
         return _Visits(rare, rare, rare)
-    coefficients = _coefficients(whole, empty_poll_cycles)
-    replicates = np.array([_coefficients(whole - block, empty_poll_cycles) for block in sums[used]])
+    coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     fitted = float(_fitted(coefficients, counts))
     everything = MeasuredCycles(fitted, float(np.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted)))
     if _switches_told_by_visits(whole) > COLLINEAR:
@@ -320,9 +321,8 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
     met = float(slices.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
     if np.count_nonzero(used) < MIN_BLOCKS or met < MIN_VISITS:
         return f"slices met some {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
-    replicates = np.array([_coefficients(whole - block, empty_poll_cycles)[LOST] for block in sums[used]])
-    cycles = max(0.0, float(_coefficients(whole, empty_poll_cycles)[LOST]))
-    return MeasuredCycles(lost * cycles, lost * _half_width(replicates))
+    coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
+    return MeasuredCycles(lost * max(0.0, float(coefficients[LOST])), lost * _half_width(replicates[:, LOST]))
 
 
 def _fitted(coefficients: Sums, counts: Sums) -> Any:
@@ -345,14 +345,28 @@ def _of_visits(coefficients: Sums, counts: Sums) -> Any:
     return coefficients[..., [VISITS, PACKETS]] @ counts[[VISITS, PACKETS]]
 
 
+def _with_replicates(blocks: Sums, whole: Sums, empty_poll_cycles: float) -> tuple[Sums, Sums]:
+    """Coefficients of the whole, and a row of them for each block that is left out."""
+    found = _coefficients(np.concatenate([whole[None], whole - blocks]), empty_poll_cycles)
+    return found[0], found[1:]
+
+
 def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
-    """Least squares of cycles, less those of the empty polls, over 1, switches, visits, packets and lost polls."""
+    """Least squares of cycles, less those of the empty polls, over 1, switches, visits, packets and lost polls.
+
+    Args:
+        sums: of products, a matrix for each row of the result.
+        empty_poll_cycles: of one empty poll.
+    """
     kept = [ONE, SWITCHES, VISITS, PACKETS, LOST]
-    normal = sums[np.ix_(kept, kept)]
-    target = sums[kept, CYCLES] - empty_poll_cycles * sums[kept, EMPTY]
-    scale = np.sqrt(np.diag(normal))
-    scale[scale == 0] = 1
-    found = np.zeros(VARIABLES)
-    found[kept] = np.linalg.lstsq(normal / np.outer(scale, scale), target / scale, rcond=1e-10)[0] / scale
-    found[EMPTY] = empty_poll_cycles
+    normal = sums[:, kept][:, :, kept]
+    target = sums[:, kept, CYCLES] - empty_poll_cycles * sums[:, kept, EMPTY]
+    scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))
+    scale = np.where(scale == 0, 1, scale)
+    left, sizes, right = np.linalg.svd(normal / (scale[:, :, None] * scale[:, None, :]))
+    known = sizes > SINGULAR * sizes[:, :1]  # all else is made of the others
+    parts = np.einsum("bji,bj->bi", left, target / scale) / np.where(known, sizes, 1) * known
+    found = np.zeros((len(sums), VARIABLES))
+    found[:, kept] = np.einsum("bji,bj->bi", right, parts) / scale
+    found[:, EMPTY] = empty_poll_cycles
     return found

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from pollscope.metrics.formulas.traffic import TRAFFIC
-from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, nonzero
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
 Compute = Callable[[TrialFacts], float]
@@ -85,10 +85,22 @@ def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
 
 def _part(trial: TrialFacts, collector: str) -> Part:
     """What the record says of a collector; on a pair, of that on the DUT."""
+    there = trial.once(_collectors)
     for key in (collector, f"dut/{collector}"):
-        with suppress(NotMeasured):
-            return trial.part("collectors", key)
+        if key in there:
+            return there[key]
     raise NotMeasured("")
+
+
+def _collectors(trial: TrialFacts) -> dict[str, Part]:
+    """What the record says of each collector."""
+    found: dict[str, Part] = {}
+    with suppress(NotMeasured):
+        every = trial.part("collectors")
+        for key in keys_of(every):
+            with suppress(NotMeasured):
+                found[key] = every[key]
+    return found
 
 
 def _added(trial: TrialFacts, way: Way) -> float:

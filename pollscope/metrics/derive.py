@@ -53,7 +53,12 @@ def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
 
 
 def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
-    """Compute every metric of the dictionary from one line of `trials.jsonl` (docs/store-format.md).
+    """As derive(), from one line of `trials.jsonl` (docs/store-format.md)."""
+    return derive(record, TrialFacts(record))
+
+
+def derive(record: Mapping[str, object], trial: TrialFacts) -> tuple[dict[str, float], dict[str, str]]:
+    """Compute every metric of the dictionary from a record and what is found in it.
 
     Returns:
         Metrics by name in base units, and for every other metric of the dictionary the reason why it is absent.
@@ -64,11 +69,10 @@ def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[s
     metrics: dict[str, float] = {}
     absences: dict[str, str] = {}
     if record.get("status") != "failed" and "search" in record:
-        return _derive_search(record)
+        return _derive_search(trial)
     if record.get("status") == "failed" or record.get("result") is None:
         reason = one_line(f"the trial failed: {record.get('reason') or 'no result was stored'}")
         return {}, dict.fromkeys(metric_dictionary().metrics, reason)
-    trial = TrialFacts(record)
     for name in metric_dictionary().metrics:
         try:
             metrics[name] = _plausible(name, COMPUTE[name](trial), _own_error(name, trial))
@@ -80,14 +84,14 @@ def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[s
     return metrics, absences
 
 
-def _derive_search(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
+def _derive_search(trial: TrialFacts) -> tuple[dict[str, float], dict[str, str]]:
     """A search has no window of its own: all that it has are the rates that it found."""
     elsewhere = "a search is no trial; its trials (kind `search`) have it"
     metrics: dict[str, float] = {}
     absences = dict.fromkeys(metric_dictionary().metrics, elsewhere)
     for name, compute in SEARCHED.items():
         try:
-            metrics[name] = compute(TrialFacts(record))
+            metrics[name] = compute(trial)
             del absences[name]
         except NotMeasured as absent:
             absences[name] = one_line(str(absent))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pollscope.base.names import Status
-from pollscope.metrics.derive import derive_trial
+from pollscope.metrics.derive import derive
 from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
-from pollscope.metrics.record import Flag
+from pollscope.metrics.record import Flag, TrialFacts
 from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
@@ -42,14 +42,15 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
     Raises:
         UsageError: the record contradicts the protocol; the message names the trial and the key.
     """
-    metrics, absences = derive_trial(record)
+    trial = TrialFacts(record)
+    metrics, absences = derive(record, trial)
     if record["status"] == "failed":
         return Judgement("failed", str(record.get("reason", "")), (), metrics, absences)
     if record.get("result") is None:  # a search has no window of its own
         return Judgement("ok", "", (), metrics, absences)
     grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics)]
     # No noise: the trial is data, with its rates cut where the warm-up ended.
-    noted = [*steadiness_flags(record), *shape_flags(record), *clock_flags(record)]
+    noted = [*steadiness_flags(trial), *shape_flags(trial), *clock_flags(record)]
     reason = "; ".join(flag["text"] for flag in grave)
     return Judgement("flagged" if grave else "ok", reason, (*grave, *noted), metrics, absences)
 

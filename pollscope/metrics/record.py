@@ -5,10 +5,11 @@ What the record does not hold is `NotMeasured` with a reason; what contradicts t
 the key.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import QUIET_VARIABLES, VARIABLES, VARIABLES_OF_BEFORE, MeasuredCycles, classes
@@ -16,6 +17,7 @@ from pollscope.stats.histogram import Histogram, merged, parse_histogram
 
 Told = TypeVar("Told")
 NS_PER_S = 1e9
+MOST = 2**63 - 1
 # The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
 CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
@@ -37,7 +39,7 @@ class NotMeasured(Exception):
     """A value is absent; the text is the reason that a reader sees."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Part:
     """One value of a trial record with the path that leads to it, so that an error can name the place."""
 
@@ -51,16 +53,16 @@ class Part:
             NotMeasured: the key is missing, null, or marked absent.
             UsageError: this part is not an object.
         """
-        if not isinstance(self.value, Mapping):
-            raise UsageError(f"is {_short(self.value)}, not an object", self.path)
-        if set(self.value) == {"absent"}:
-            raise NotMeasured(str(self.value["absent"]) or "the node gave no reason")
-        if self.value.get(key) is None:
-            raise NotMeasured(f"not in the record: {self.path}.{key}".replace(": .", ": "))
-        part = Part(self.value[key], f"{self.path}.{key}".removeprefix("."))
-        if isinstance(part.value, Mapping) and set(part.value) == {"absent"}:
-            raise NotMeasured(str(part.value["absent"]) or "the node gave no reason")
-        return part
+        value = self.value
+        if type(value) is not dict and not isinstance(value, Mapping):  # JSON gives dicts: the quick test comes first
+            raise UsageError(f"is {_short(value)}, not an object", self.path)
+        _raise_if_absent(value)
+        found = value.get(key)
+        path = f"{self.path}.{key}" if self.path else key
+        if found is None:
+            raise NotMeasured(f"not in the record: {path}")
+        _raise_if_absent(found)
+        return Part(found, path)
 
     def items(self) -> list["Part"]:
         """The elements of a list.
@@ -71,6 +73,20 @@ class Part:
         if not isinstance(self.value, list):
             raise UsageError(f"is {_short(self.value)}, not a list", self.path)
         return [Part(value, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+
+    def numbers(self) -> list[float]:
+        """The elements of a list of finite numbers, zero or more.
+
+        Raises:
+            UsageError: this part is no such list.
+        """
+        values = self.value
+        # Lists are long: what is plainly in order is not looked at one by one.
+        if isinstance(values, list) and set(map(type, values)) <= {int, float}:
+            total = sum(values)
+            if not math.isnan(total) and (not values or (min(values) >= 0 and max(values) <= MOST)):
+                return list(map(float, values))
+        return [part.number() for part in self.items()]
 
     def estimate(self) -> float:
         """A finite number of any sign: an estimate of something small may come out below zero.
@@ -90,7 +106,7 @@ class Part:
         """
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             raise UsageError(f"is {_short(self.value)}, not a number", self.path)
-        if not 0 <= self.value <= 2**63 - 1:
+        if not 0 <= self.value <= MOST:
             raise UsageError(f"is {_short(self.value)}, allowed is 0 to 2^63-1", self.path)
         return float(self.value)
 
@@ -105,6 +121,11 @@ class Part:
         return self.value
 
 
+def _raise_if_absent(value: object) -> None:
+    if (type(value) is dict or isinstance(value, Mapping)) and len(value) == 1 and "absent" in value:
+        raise NotMeasured(str(value["absent"]) or "the node gave no reason")
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
@@ -116,6 +137,25 @@ class TrialFacts:
     def __init__(self, record: Mapping[str, object]) -> None:
         self.record = Part(record, "")
         self._histograms: dict[tuple[str, ...], Histogram] = {}
+        self._found: dict[object, Any] = {}
+
+    def once(self, compute: Callable[["TrialFacts"], Told]) -> Told:
+        """What `compute` says of this trial, asked for once, also where the answer is that it was not measured.
+
+        Raises:
+            NotMeasured: as `compute`.
+            UsageError: as `compute`.
+        """
+        if compute not in self._found:
+            try:
+                self._found[compute] = compute(self)
+            except NotMeasured as absent:
+                self._found[compute] = absent
+        found = self._found[compute]
+        if isinstance(found, NotMeasured):
+            raise NotMeasured(str(found))
+        told: Told = found
+        return told
 
     def part(self, *keys: str) -> Part:
         """The part at a path of keys below the record."""
@@ -191,32 +231,20 @@ class TrialFacts:
         """Sum of a number over the generator's lcores."""
         return sum(at(lcore, keys).number() for lcore in self.generators)
 
-    @cached_property
+    @property
     def cycles(self) -> dict[str, float]:
         """`total`, `useful`, `wire` and the classes of the tax, summed over lcores; they make the whole window."""
-        if not self.has_classes:
-            return {name: sum(getattr(one, name) for one in self.accounts) for name in CYCLE_CLASSES}
-        cycles = {name: self.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
-        if cycles["total"] == 0:
-            raise NotMeasured("the DUT's window has no cycles")
-        share = sum(cycles[name] for name in ("useful", *TAX_CLASSES)) / cycles["total"]
-        if abs(share - 1) > CYCLE_SUM_TOLERANCE:
-            raise NotMeasured(
-                f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted"
-            )
-        return cycles | {"wire": 0.0}
+        return self.once(_cycles)
 
     @property
     def has_classes(self) -> bool:
         """Whether the node made the classes itself, from visits timed one by one."""
         return "useful" in keys_of(self.lcores[0]["cycles"])
 
-    @cached_property
+    @property
     def accounts(self) -> list["Account"]:
         """The classes of each lcore."""
-        if self.has_classes:
-            raise NotMeasured("recorded before slices were taken")
-        return [Account(lcore, self.wire_cycles_per_frame) for lcore in self.lcores]
+        return self.once(_accounts)
 
     @cached_property
     def wire_cycles_per_frame(self) -> float:
@@ -326,6 +354,24 @@ class TrialFacts:
         return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
 
 
+def _cycles(trial: TrialFacts) -> dict[str, float]:
+    if not trial.has_classes:
+        return {name: sum(getattr(one, name) for one in trial.accounts) for name in CYCLE_CLASSES}
+    cycles = {name: trial.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
+    if cycles["total"] == 0:
+        raise NotMeasured("the DUT's window has no cycles")
+    share = sum(cycles[name] for name in ("useful", *TAX_CLASSES)) / cycles["total"]
+    if abs(share - 1) > CYCLE_SUM_TOLERANCE:
+        raise NotMeasured(f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted")
+    return cycles | {"wire": 0.0}
+
+
+def _accounts(trial: TrialFacts) -> list["Account"]:
+    if trial.has_classes:
+        raise NotMeasured("recorded before slices were taken")
+    return [Account(lcore, trial.wire_cycles_per_frame) for lcore in trial.lcores]
+
+
 class Account:
     """The classes of one lcore (docs/accounting.md), in cycles.
 
@@ -424,12 +470,12 @@ def _series(lcore: Part) -> dict[str, list[float]]:
     """Cycles and sweeps of the parts of the window; nothing where a record has none."""
     if "series" not in keys_of(lcore):
         return {}
-    return {name: [value.number() for value in lcore["series"][name].items()] for name in ("cycles", "sweeps")}
+    return {name: lcore["series"][name].numbers() for name in ("cycles", "sweeps")}
 
 
 def _sums(blocks: Part, *variables: int) -> list[list[float]]:
     """A number of slices and sums of products, of one of these numbers of variables, for each block of the window."""
-    rows = [[value.number() for value in block.items()] for block in blocks.items()]
+    rows = [block.numbers() for block in blocks.items()]
     columns = [1 + one * (one + 1) // 2 for one in variables]
     if not rows or any(len(row) != len(rows[0]) for row in rows) or len(rows[0]) not in columns:
         numbers = " or ".join(map(str, columns))

@@ -69,13 +69,12 @@ class ShapePolls:
         return (self.empty - self.expected) / self.polls
 
 
-def polls_of_shape(record: Mapping[str, Any]) -> ShapePolls:
+def polls_of_shape(trial: TrialFacts) -> ShapePolls:
     """What the DUT's polls found, and what they should have by the queues that were hot.
 
     Raises:
         NotMeasured: the trial had no shape to hold its polls against, or polls were not counted.
     """
-    trial = TrialFacts(record)
     shape = _shape(trial)
     hot = {int(queue.number()) for queue in shape["hot"].items()}
     probability = shape["probability"].number()
@@ -107,12 +106,11 @@ def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
         yield from ((lcore, range(each, queues, len(readers))) for each, lcore in enumerate(readers))
 
 
-def shape_flags(record: Mapping[str, Any]) -> list[Flag]:
-    """What a trial's record is flagged with when its traffic had not the shape that was asked for: `shape`."""
-    trial = TrialFacts(record)
+def shape_flags(trial: TrialFacts) -> list[Flag]:
+    """What a trial is flagged with when its traffic had not the shape that was asked for: `shape`."""
     try:
-        found = polls_of_shape(record)
-        texts = [*_wrong_polls(found, record["params"]["shape"]), *_limits(trial, found)]
+        found = polls_of_shape(trial)
+        texts = [*_wrong_polls(found, trial.part("params", "shape").text()), *_limits(trial, found)]
         return [{"name": "shape", "text": "; ".join([*texts, *_taken_away(trial)])}] if texts else []
     except NotMeasured:
         return []

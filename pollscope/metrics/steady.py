@@ -8,7 +8,6 @@ warm-up ended; shares of cycles, histograms and percentiles are not kept by part
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +48,7 @@ def series_of(trial: TrialFacts) -> list[Columns]:
         NotMeasured: the node did not report them, or the lcores' parts do not lie side by side.
         UsageError: they contradict the protocol.
     """
-    lcores = [_columns(at(lcore, ("series",))) for lcore in trial.lcores]
+    lcores = list(trial.once(_columns_by_lcore).values())
     if any(len(columns["cycles"]) == 0 for columns in lcores):
         raise NotMeasured("the window was too short for parts")
     if len({len(columns["cycles"]) for columns in lcores}) > 1:
@@ -57,8 +56,13 @@ def series_of(trial: TrialFacts) -> list[Columns]:
     return lcores
 
 
+def _columns_by_lcore(trial: TrialFacts) -> dict[str, Columns]:
+    """Place of each DUT lcore in the record -> its parts."""
+    return {lcore.path: _columns(at(lcore, ("series",))) for lcore in trial.lcores}
+
+
 def _columns(part: Part) -> Columns:
-    columns = {name: np.array([value.number() for value in part[name].items()]) for name in COUNTERS}
+    columns = {name: np.array(part[name].numbers()) for name in COUNTERS}
     if len({len(values) for values in columns.values()}) > 1:
         raise UsageError("its arrays have different lengths", part.path)
     return columns
@@ -70,7 +74,7 @@ def warm_up(trial: TrialFacts) -> WarmUp:
     Raises:
         NotMeasured: the window cannot be tested, with the reason.
     """
-    lcores, quiet, found = _changes(trial)
+    lcores, quiet, found = trial.once(_changes)
     early = [(name, change) for name, change in found if change.count <= LONGEST_WARM_UP * quiet.sum()]
     if not early:
         return WarmUp(0.0, 0, "")
@@ -116,7 +120,8 @@ def rate_after_cut(trial: TrialFacts, parts: int, name: str, running: bool, of: 
         of: the lcores that the rate is of; default: all.
     """
     whole = behind = 0.0
-    for columns in [_columns(at(lcore, ("series",))) for lcore in (trial.lcores if of is None else of)]:
+    by_lcore = trial.once(_columns_by_lcore)
+    for columns in [by_lcore[lcore.path] for lcore in (trial.lcores if of is None else of)]:
         cycles = columns["cycles"] - columns["interrupted_cycles"] if running else columns["cycles"]
         whole += columns[name].sum() / max(1.0, cycles.sum())
         behind += columns[name][parts:].sum() / max(1.0, cycles[parts:].sum())
@@ -139,7 +144,7 @@ def two_levels(trial: TrialFacts) -> str:
     Raises:
         NotMeasured: the window cannot be tested, with the reason.
     """
-    lcores, quiet, changes = _changes(trial)
+    lcores, quiet, changes = trial.once(_changes)
     for name, words in RATES.items():
         if text := bimodality_warning(list(rates(lcores, name)[quiet] * trial.tsc_hz)):
             return f"{words} had two levels within the window, so the trial's mean describes neither: {text}"
@@ -152,9 +157,8 @@ def two_levels(trial: TrialFacts) -> str:
     return ""
 
 
-def steadiness_flags(record: Mapping[str, Any]) -> list[Flag]:
-    """What a trial's record is flagged with beside noise: `warm-up` and `two-levels`, as `{name, text}`."""
-    trial = TrialFacts(record)
+def steadiness_flags(trial: TrialFacts) -> list[Flag]:
+    """What a trial is flagged with beside noise: `warm-up` and `two-levels`, as `{name, text}`."""
     flags: list[Flag] = []
     try:
         found = warm_up(trial)

@@ -86,6 +86,7 @@ class Costs(Given):
         ring_visit_ns: a worker's poll that finds packets in a ring, beside what each packet takes.
         ring_ns: part of putting packets into a shared ring, or of taking them out, that only one core does at a time.
         ring_packet_ns: the same for each packet.
+        ring_contended_ns: more of it for an operation that had to wait for another core's; left out: nothing.
         generator_pps: what the generator sends at most.
     """
 
@@ -98,6 +99,7 @@ class Costs(Given):
     ring_visit_ns: Cost | None = None
     ring_ns: Cost | None = None
     ring_packet_ns: Cost | None = None
+    ring_contended_ns: Cost | None = None
     generator_pps: Cost | None = None
 
     @model_validator(mode="after")

@@ -59,7 +59,7 @@ def queues_of_a_core(params: Parameters) -> int:
     return math.ceil(params.queues / (dispatchers(params) or params.cores))
 
 
-def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> PollingCores:
+def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:
     """What is simulated of a point that was not refused.
 
     Args:
@@ -67,6 +67,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         costs: of the machine.
         tsc_hz: of the machine, for what a spec gives in cycles.
         offered_pps: offered load; None: as much as the feed gives.
+        batch: packets that come together below saturation.
     """
     number = queues_of_a_core(params)
 
@@ -80,9 +81,9 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         Arrivals(
             rate_pps,
             random=params.arrivals == "poisson" and not saturated,
-            batch=params.generator_burst if saturated and rate_pps else 1,
+            batch=params.generator_burst if saturated and rate_pps else batch,
         ),
-        _service(params, tsc_hz),
+        service(params, tsc_hz),
         cores=params.cores,
         queues=params.queues,
         weights=_weights(params),
@@ -99,8 +100,9 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         ring_visit_ns=cost("ring_visit_ns"),
         ring_ns=cost("ring_ns"),
         ring_packet_ns=cost("ring_packet_ns"),
+        ring_contended_ns=cost("ring_contended_ns"),
         path_ns=cost("path_ns"),
-        hiccups=_hiccups(params),
+        hiccups=hiccups(params),
     )
 
 
@@ -116,7 +118,7 @@ def _everything_pps(params: Parameters, costs: Costs) -> float:
     return OVERLOAD * 1e9 * (readers or params.cores) * params.burst / max(burst_ns, 1.0)
 
 
-def _service(params: Parameters, tsc_hz: float) -> Service:
+def service(params: Parameters, tsc_hz: float) -> Service:
     """What a packet takes beyond packet_ns: the spec's extra cycles."""
     extra_ns = params.extra_cycles / tsc_hz * 1e9
     if params.service_distribution == "exponential":
@@ -127,7 +129,8 @@ def _service(params: Parameters, tsc_hz: float) -> Service:
     return Service(extra_ns)
 
 
-def _hiccups(params: Parameters) -> Hiccups:
+def hiccups(params: Parameters) -> Hiccups:
+    """What holds packets up, as the spec has it."""
     lengths = params.hiccup_delays if params.hiccup_distribution == "list" else (params.hiccup_delay or 0,)
     random = params.hiccup_distribution == "exponential"
     return Hiccups(params.hiccup_probability, tuple(float(each) for each in lengths or (0,)), random)

@@ -53,6 +53,7 @@ class Layout(NamedTuple):
         packet_ns: of each packet before its service, by core (a dispatcher has no service).
         ring_ns: serial part of putting packets into a shared ring, or of taking them out, for each operation.
         ring_packet_ns: the same for each packet of it.
+        ring_contended_ns: more of it for an operation that had to wait for its turn: the cache line is elsewhere.
         path_ns: added to the time of each packet: wire, NIC, generator.
         together: the packets of a burst are sent when the last one is done.
     """
@@ -71,6 +72,7 @@ class Layout(NamedTuple):
     packet_ns: NDArray[np.float64]
     ring_ns: float
     ring_packet_ns: float
+    ring_contended_ns: float
     path_ns: float
     together: bool
 
@@ -242,7 +244,8 @@ def _in_turn(
     """A core waits for its turn at one end of a shared ring, and does its part there; until when."""
     turn_ns = max(now_ns, state.free_ns[ring, end])
     _spend(counts, window, core, WAITS, now_ns, turn_ns)
-    state.free_ns[ring, end] = turn_ns + layout.ring_ns + state.holds[core] * layout.ring_packet_ns
+    own_ns = layout.ring_ns + state.holds[core] * layout.ring_packet_ns
+    state.free_ns[ring, end] = turn_ns + own_ns + (layout.ring_contended_ns if turn_ns > now_ns else 0.0)
     return float(state.free_ns[ring, end])
 
 

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ TERMINATE_LIMIT_S = 2.0
 _CHUNK_BYTES = 1 << 16
 # A reply with every histogram full has a few MiB; more than this is not a reply.
 _LINE_LIMIT_BYTES = 1 << 28
+# A lease lapses when so many signs of life in a row are missing.
+_SIGNS_A_LEASE = 5
 
 
 class NodeRefused(TrialError):
@@ -50,15 +53,17 @@ class NodeClient:
         argv: program and arguments; no shell is involved.
         log: file to which the node's standard error is appended.
         who: what messages call it.
+        lease_s: of a node behind a network, which may drop packets and close no connection (see `keep_lease`).
 
     Attributes:
         hello: the node's `hello` event.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path, who: str = "the node") -> None:
-        self.argv, self._who = list(argv), who
+    def __init__(self, argv: Sequence[str], log: Path, who: str = "the node", lease_s: float | None = None) -> None:
+        self.argv, self._who, self._lease_s = list(argv), who, lease_s
         self._pending, self._tail = deque[dict[str, Any]](), b""
         self._sequence = 0
+        self._writing, self._ended = threading.Lock(), threading.Event()
         with log.open("ab") as stderr:
             try:
                 # In a session of its own: Ctrl-C on the terminal reaches the runner, which then ends the node in order.
@@ -84,7 +89,7 @@ class NodeClient:
         """Waits until EAL is up.
 
         Raises:
-            HostError: the node ended during start, or speaks another version of the protocol.
+            HostError: the node ended during start, speaks another version of the protocol, or takes no lease.
         """
         try:
             self.hello = self.wait_event(("hello",), limit_s)
@@ -98,7 +103,37 @@ class NodeClient:
                 self.argv[0],
                 "make build",
             )
+        if self._lease_s is not None:
+            self.keep_lease(self._lease_s)
         return self.hello
+
+    def keep_lease(self, silent_s: float) -> None:
+        """Asks the node to end when it hears nothing for so long, and gives it signs of life from now on.
+
+        Raises:
+            HostError: it does not do so.
+        """
+        try:
+            self.request("lease", HELLO_LIMIT_S, silent_s=silent_s)
+        except TrialError as error:
+            self.end()
+            raise HostError(f"{self._who} takes no lease: {error.what}", remedy="playbooks/play provision") from error
+        every_s = silent_s / _SIGNS_A_LEASE
+        threading.Thread(target=self._give_signs, args=(every_s,), name="signs of life", daemon=True).start()
+
+    def _give_signs(self, every_s: float) -> None:
+        assert self._process.stdin is not None
+        while not self._ended.wait(every_s):
+            with self._writing, contextlib.suppress(OSError, ValueError):  # what is lost is noticed by who asks
+                if self._has_room():
+                    os.write(self._process.stdin.fileno(), b"\n")
+
+    def _has_room(self) -> bool:
+        """False while ssh takes nothing, so that nobody waits for it here."""
+        assert self._process.stdin is not None
+        poller = select.poll()
+        poller.register(self._process.stdin, select.POLLOUT)
+        return bool(poller.poll(0))
 
     def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
         """Sends a request and returns its reply.
@@ -146,6 +181,7 @@ class NodeClient:
 
     def end(self) -> None:
         """Ends the process that this client started: terminate, then kill."""
+        self._ended.set()
         for number, limit_s in ((signal.SIGTERM, TERMINATE_LIMIT_S), (signal.SIGKILL, None)):
             if self._process.poll() is not None:
                 break
@@ -154,15 +190,17 @@ class NodeClient:
                 self._process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 continue
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                _close(pipe)
+        with self._writing:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    _close(pipe)
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
-            self._process.stdin.flush()
+            with self._writing:
+                self._process.stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+                self._process.stdin.flush()
         except (BrokenPipeError, ValueError) as error:
             raise NodeLost(self._epitaph()) from error
 

@@ -2,8 +2,8 @@
 """What runs on a host of a pair beside its node: collectors, knobs and facts there, for a runner elsewhere.
 
 `pollscope agent` reads one JSON request a line and answers each with one line, as the node does. It ends when its input
-does, and then restores what it changed: collectors are stopped, knobs restored by the journal of this host, its lock
-released.
+does, or when its runner is silent for longer than the lease that it asked for, and then restores what it changed:
+collectors are stopped, knobs restored by the journal of this host, its lock released.
 """
 
 import base64
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pollscope import __version__
 from pollscope.base.errors import ExitCode, HostError, PollscopeError, UsageError
@@ -34,6 +34,7 @@ from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, write_boot_note
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
+from pollscope.run.leased_lines import Lapsed, LeasedLines
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.testbeds.corunner import corunner_refusal
 
@@ -47,6 +48,9 @@ class Agent:
 
     Args:
         folder: for the recordings of collectors.
+
+    Attributes:
+        lease_s: how long the runner may be silent, in s; None: for ever.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,6 +59,7 @@ class Agent:
         self._raw: dict[str, Path | None] = {}
         self._knobs: KnobSession | None = None
         self._held = ExitStack()
+        self.lease_s: float | None = None
         self._allowed = os.sched_getaffinity(0)
 
     def __enter__(self) -> "Agent":
@@ -83,6 +88,13 @@ class Agent:
     def facts(self, program: str) -> Reply:
         """Facts of this host and of the node program's build."""
         return {"host": host_facts(), "build": build_facts(Path(program))}
+
+    def lease(self, silent_s: float) -> Reply:
+        """From now on the runner is heard of (an empty line will do) every `silent_s` at least, or it is gone."""
+        if not silent_s > 0:
+            raise UsageError("silent_s is a time above 0")
+        self.lease_s = silent_s
+        return {}
 
     def clock(self) -> Reply:
         """The clock that stamps recordings here."""
@@ -196,19 +208,29 @@ def knob_host(root: str | None, emulated: bool) -> KnobHost:
     return replace(place, emulated=emulated)
 
 
-def serve(requests: IO[str], replies: IO[str]) -> None:
-    """Answers until the input ends or `quit` is asked."""
+def serve(lines: LeasedLines) -> None:
+    """Answers until the input ends, `quit` is asked, or the runner's lease has lapsed."""
     with (
         tempfile.TemporaryDirectory(prefix="pollscope-agent-", dir=folder_on_disk()) as folder,
         Agent(Path(folder)) as agent,
+        suppress(BrokenPipeError),  # nobody listens any more
     ):
-        _say(replies, {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()})
-        for line in requests:
-            request = _parsed(line)
-            if request.get("cmd") == "quit":
-                _say(replies, {"id": request.get("id"), "ok": True})
-                return
-            _say(replies, agent.answer(request))
+        lines.say(json.dumps({"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()}))
+        try:
+            _answer(lines, agent)
+        except Lapsed as lapsed:
+            print(f"pollscope agent: {lapsed}: what it set is restored", file=sys.stderr)
+
+
+def _answer(lines: LeasedLines, agent: Agent) -> None:
+    for line in lines:
+        request = _parsed(line)
+        if request.get("cmd") == "quit":
+            lines.say(json.dumps({"id": request.get("id"), "ok": True}))
+            return
+        reply = agent.answer(request)
+        lines.lease_s = agent.lease_s
+        lines.say(json.dumps(reply))
 
 
 def _parsed(line: str) -> Mapping[str, Any]:
@@ -218,14 +240,8 @@ def _parsed(line: str) -> Mapping[str, Any]:
     return {"cmd": line.strip()[:40]}
 
 
-def _say(replies: IO[str], message: Reply) -> None:
-    with suppress(BrokenPipeError):  # nobody listens any more; the input ends, too
-        replies.write(json.dumps(message) + "\n")
-        replies.flush()
-
-
 def main() -> None:
     """Serves standard input and output; what a collector prints goes to standard error."""
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    replies = os.dup(1)
     os.dup2(2, 1)
-    serve(sys.stdin, replies)
+    serve(LeasedLines(0, replies))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pollscope import __version__
 from pollscope.base.clock import utc_now
-from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
+from pollscope.base.errors import CannotHost, UsageError
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan, plan_parts
@@ -42,10 +42,7 @@ def start_run(
         CannotHost: a collector that it requires cannot work.
     """
     spec = loaded.spec
-    if not testbed.named_by(spec.testbeds):
-        what = f"is not meant for a testbed of kind '{testbed.kind}'"
-        named = ", ".join(spec.testbeds)
-        raise WrongTestbed(what, f"{loaded.name}: testbeds", f"it names {named}; add the kind, or use such a testbed")
+    testbed.require_named(loaded.name, spec.testbeds)
     testbed.check()
     plans = plan_parts(spec, [(part.name, part.refusal) for part in testbed.parts])
     with testbed.knobs(f"run {spec.name}", restore_first) as knobs:

@@ -23,8 +23,6 @@ from pollscope.testbeds import Testbed
 
 # So many nodes lost one after the other are no accident: the run stops and can be resumed.
 GIVE_UP_AFTER = 5
-# So often a trial of a search is made that fails, before the search has failed.
-STEP_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Runner:
         self._writer, self._progress, self._stop = writer, progress, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
-        self._lost_in_a_row = 0
+        self._lost_in_a_row = self._failed_tries = 0
         self._pair = next((trial.pair for trial in plan.trials), None)
         self.warnings: list[str] = []
 
@@ -130,7 +128,10 @@ class Runner:
         self._progress.done(trial, self._kept[trial.id].status)
 
     def _measure(self, trial: Trial) -> None:
-        for _again in range(1 + self.plan.spec.noise.repeat_flagged):
+        left = {"flagged": self.plan.spec.noise.repeat_flagged, "failed": self.plan.spec.failures.tries - 1}
+        if self.testbed.emulated:  # it is disturbed by all that runs on this host: a further trial is no better
+            left["flagged"] = 0
+        while True:
             if self._stop is not None and self._stop.is_set():  # also between the trials of a search
                 raise KeyboardInterrupt
             self._progress.trial(trial)
@@ -141,8 +142,10 @@ class Runner:
                 metrics = _checked_counts(record, metrics)
             self._writer.append(record.to_json())
             self._keep(record, metrics)
-            if record.status != "flagged":
+            self._watch_failures(record)
+            if record.final or left.get(record.status, 0) == 0:
                 break
+            left[record.status] -= 1
 
     def _search(self, maximum: Trial) -> None:
         """A search; its trials are made, or taken from what an interrupted run has left."""
@@ -170,9 +173,7 @@ class Runner:
             usable = stored.status != "failed" and _same_params(stored, step)
             metrics = self._metrics_of(stored)
             self._keep(stored if usable else stored.having(status="failed"), metrics)
-        for _try in range(STEP_TRIES):
-            if self._done(step):
-                break
+        if not self._done(step):
             self._measure(step)
         kept = self._kept[step.id]
         if kept.counts is None:
@@ -205,6 +206,16 @@ class Runner:
             self._writer.append(record.to_json())
             raise TrialError(
                 f"{GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record.reason}",
+                str(self._writer.log),
+                f"pollscope run --resume {self._writer.folder} goes on from here",
+            )
+
+    def _watch_failures(self, record: TrialRecord) -> None:
+        self._failed_tries += record.status == "failed" and not record.final
+        if self._failed_tries > self.plan.spec.failures.at_most:
+            raise TrialError(
+                f"{self._failed_tries} tries have failed, failures.at_most allows {self.plan.spec.failures.at_most}; "
+                f"the last one, {record.trial}, because: {record.reason}",
                 str(self._writer.log),
                 f"pollscope run --resume {self._writer.folder} goes on from here",
             )
@@ -252,6 +263,8 @@ class Runner:
 
     def _repeat_on_same_ground(self) -> None:
         """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
+        if self.testbed.emulated:
+            return
         extra = self._extra_repeats()
         # A block that an interrupted run began counts as made: a run that has ended finds nothing left to do.
         begun = {kept.repeat for kept in self._kept.values() if kept.kind == "measure"}

@@ -3,8 +3,10 @@
 
 import math
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from pollscope.base.names import rows
 from pollscope.base.units import human_number, human_rate, human_time
 from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Show, Spec
@@ -39,7 +41,23 @@ def _rate(pps: float) -> str:
 
 def advice(spec: Spec) -> list[str]:
     """Sentences on what is allowed and yet most likely a slip; each names its key."""
-    return [*_few_packets(spec), *_long_intervals(spec), *_few_turns(spec), *_strange_levels(spec)]
+    return [
+        *_unknown_rows(spec),
+        *_few_packets(spec),
+        *_long_intervals(spec),
+        *_few_turns(spec),
+        *_strange_levels(spec),
+    ]
+
+
+def _unknown_rows(spec: Spec) -> Iterator[str]:
+    """Rows of which nothing is known: most likely misspelt, and then figures and claims would silently be missing."""
+    known = {row.lower(): row for row in rows()}
+    for row in spec.all_rows:
+        if row not in known.values():
+            close = [known[name] for name in get_close_matches(row.lower(), known, n=2, cutoff=0.75)]
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            yield f"row: no figure and no claim is known of {row}, so the run has none of it{hint}"
 
 
 def _few_packets(spec: Spec) -> Iterator[str]:

@@ -25,6 +25,7 @@ from pollscope.base.fields import (
     Probability,
     RingSize,
     Share,
+    TaskData,
     WindowNs,
     expand_levels,
 )
@@ -78,6 +79,14 @@ class Parameters(Model):
     routes: int = Field(default=16384, ge=1, le=65536, description="entries of the LPM table")
     lookups: int = Field(
         default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"
+    )
+    sessions: int = Field(default=65536, ge=8, le=2**24, description="steer: entries of the session table of a core")
+    task_buffers: int = Field(
+        default=4, ge=2, le=32, description="rs, raid: data buffers that a packet's payload is cut into"
+    )
+    parity_buffers: int = Field(default=2, ge=1, le=16, description="rs: parity buffers of a task")
+    task_data: TaskData = Field(
+        default=0, description="encap, crypto, steer, rs, raid, dispatch: memory of each RX queue that its tasks read"
     )
     tx_pool: Literal["per-core", "shared"] = Field(
         default="per-core", description="tx: a mempool for each core, or one that all take packets from"
@@ -388,6 +397,15 @@ class Noise(Model):
     )
 
 
+class Failures(Model):
+    """What becomes of trials that fail: a node was lost, or its record contradicts the protocol."""
+
+    tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
+    at_most: int = Field(
+        default=20, ge=0, description="tries that may fail, of all trials; after one more the run ends and can go on"
+    )
+
+
 class Quick(Model):
     """What `--quick` replaces: parameters, trial, maximum, noise and order key by key; factors name by name."""
 
@@ -455,6 +473,7 @@ class Spec(Model):
     baseline: Baseline | None = None
     maximum: Maximum = Maximum()
     noise: Noise = Noise()
+    failures: Failures = Failures()
     quick: Quick | None = None
     show: Annotated[tuple[Show, ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
         default=(), description="figures of its runs: one, or a list"

@@ -3,8 +3,8 @@
 
 from collections.abc import Callable, Iterator
 
-from pollscope.base.fields import delays_ns, listed_cpus
-from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
+from pollscope.base.fields import delays_ns, frame_mix, listed_cpus
+from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES, WORKLOADS
 from pollscope.base.units import human_time
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters, Spec
@@ -17,6 +17,13 @@ Contradiction = tuple[str, str]
 MOST_HICCUP_NS = 10**9
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 IPSEC_ROUTES = 3
+# A frame that holds the generator's stamp and nothing behind it (apps/lib/packets.h), with FCS.
+STAMPED_FRAME_BYTES = 64
+# Tasks on what is behind the stamp, and what these add (apps/node/workload).
+PAYLOAD_TASKS = frozenset({"crypto", "rs", "raid", "dispatch"})
+CODER_BLOCK_BYTES, AES_BLOCK_BYTES, RPC_CALL_BYTES = 32, 16, 44
+# Header and FCS.
+ETHERNET_BYTES = 18
 
 
 def contradictions(spec: Spec) -> Iterator[Contradiction]:
@@ -94,6 +101,48 @@ def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
+def _task_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
+    """What HyperPlane's tasks have, each its own."""
+    own = WORKLOADS[params.workload].parameters
+    for name in ("sessions", "task_buffers", "parity_buffers", "task_data"):
+        if getattr(params, name) != Parameters.model_fields[name].default and name not in own:
+            those = ", ".join(sorted(each for each in WORKLOADS if name in WORKLOADS[each].parameters))
+            return name, f"the workload {params.workload} has none; those that have: {those}"
+    return None
+
+
+def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
+    """The frame that leaves a task for one that came, with FCS; what has nothing behind the stamp is dropped."""
+    payload, buffers = frame_bytes - STAMPED_FRAME_BYTES, params.task_buffers
+    block = -(-payload // (buffers * CODER_BLOCK_BYTES)) * CODER_BLOCK_BYTES
+    more = {
+        "crypto": AES_BLOCK_BYTES + AES_BLOCK_BYTES - payload % AES_BLOCK_BYTES,
+        "rs": params.parity_buffers * block,
+        "raid": 2 * block,
+        "dispatch": RPC_CALL_BYTES + -payload % 4,
+    }
+    return frame_bytes + more.get(params.workload, 0)
+
+
+def _payload(params: Parameters, _spec: Spec) -> Contradiction | None:
+    """A task on the payload needs one, and leaves a frame that the TX port takes (apps/node/workload/payload.h)."""
+    if params.workload not in PAYLOAD_TASKS:
+        return None
+    sizes = [entry["bytes"] for entry in frame_mix(params.frame)]
+    if min(sizes) <= STAMPED_FRAME_BYTES:
+        return "frame", (
+            f"the workload {params.workload} works on what lies behind the generator's stamp: "
+            f"a frame needs more than {STAMPED_FRAME_BYTES} B"
+        )
+    grown = max(grown_frame_bytes(params, size) for size in sizes)
+    if grown > params.mtu + ETHERNET_BYTES:
+        return "frame", (
+            f"{max(sizes)} B leave the workload {params.workload} as {grown} B, "
+            f"for which mtu has to be {grown - ETHERNET_BYTES} or more, not {params.mtu}"
+        )
+    return None
+
+
 def _hiccup(params: Parameters, spec: Spec) -> Contradiction | None:
     if not params.hiccup_probability:
         return None
@@ -159,6 +208,8 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _corec,
     _accounting,
     _workload_keys,
+    _task_keys,
+    _payload,
     _hiccup,
     _service,
     _placement,

@@ -183,7 +183,10 @@ def write_table(run_folder: Path) -> Path:
         DiskError: the disk is full or read-only.
     """
     stamped = stamp(run_folder, RULES)  # before it is read: what is appended meanwhile makes the table old
-    table = derive_table(read_run(run_folder))
+    return _written(derive_table(read_run(run_folder)), run_folder, stamped)
+
+
+def _written(table: pd.DataFrame, run_folder: Path, stamped: Mapping[str, Any]) -> Path:
     table.attrs.update(stamped)
     path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
     try:
@@ -197,22 +200,30 @@ def write_table(run_folder: Path) -> Path:
 
 
 def current_table(run: RunFolder) -> pd.DataFrame:
-    """The table of a run, derived anew when it is missing or out of date.
+    """The table of a run, derived anew when it is missing or out of date; not to be written to.
 
     A run folder that cannot be written to (an archive, a full disk) is derived in memory.
 
     Raises:
         UsageError: a trial contradicts the protocol.
     """
-    path = run.path / TABLE_FILE
+    stamped = stamp(run.path, RULES)
+    known: pd.DataFrame | None = run.derived.get("table")
+    if known is None or run.derived["table stamp"] != stamped:
+        known = _read_or_derived(run, stamped)
+        run.derived.update({"table": known, "table stamp": stamped})
+    return known
+
+
+def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     if is_newer_than_sources(run.path):
         with suppress(ValueError, OSError):  # a damaged table is made anew
-            table = pd.read_parquet(path)
-            if table.attrs == stamp(run.path, RULES) and len(table) == len(last_attempts(run.trials)):
+            table = pd.read_parquet(run.path / TABLE_FILE)
+            if table.attrs == stamped and len(table) == len(last_attempts(run.trials)):
                 return table
-    if not os.access(run.path, os.W_OK):
-        return derive_table(run)
-    try:
-        return pd.read_parquet(write_table(run.path))
-    except DiskError:  # a full disk: what is on it can still be read
-        return derive_table(run)
+    table = derive_table(run)
+    # What was appended since the run was read is not in this table.
+    if run.trials_bytes == stamped["trials_bytes"] and os.access(run.path, os.W_OK):
+        with suppress(DiskError):  # a full disk: what is on it can still be read
+            _written(table, run.path, stamped)
+    return table

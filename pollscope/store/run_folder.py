@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reading a run folder (docs/store-format.md): nothing is written, nothing is repaired."""
 
+import gc
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ class RunFolder:
         trials: the lines of trials.jsonl in order; a trial that was repeated stands there once per attempt.
         torn: whether the last line was cut off (and left out).
         canaries: the lines of ground.jsonl in order; none in runs that are older than it.
+        trials_bytes: how long trials.jsonl was when it was read.
+        derived: what was derived from it and is asked for again and again, by name.
     """
 
     path: Path
@@ -31,6 +35,8 @@ class RunFolder:
     trials: list[dict[str, Any]]
     torn: bool
     canaries: list[dict[str, Any]] = field(default_factory=list)
+    trials_bytes: int = 0
+    derived: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     @property
     def run_id(self) -> str:
@@ -50,9 +56,22 @@ def read_run(path: Path) -> RunFolder:
         UsageError: no run folder, a format that is not known, or a broken line that is not the last.
     """
     meta = read_meta(path)
-    trials, torn = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
-    canaries, _ = _read_lines(path / "ground.jsonl", ("canary",))
-    return RunFolder(path, meta, trials, torn, canaries)
+    with _without_collections():
+        trials, torn, size = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
+        canaries, _, _ = _read_lines(path / "ground.jsonl", ("canary",))
+    return RunFolder(path, meta, trials, torn, canaries, size)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Millions of objects that all stay: the collector would look through them again and again, and find nothing."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -84,16 +103,22 @@ def read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
+def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool, int]:
+    """The records of a file, whether its last line is torn, and its length in bytes."""
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+        content = file.read_bytes()
     except FileNotFoundError:
-        return [], False
+        return [], False, 0
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", str(file)) from None
+    lines = content.decode("utf-8", errors="replace").split("\n")
     # A whole line ends with a newline, so what follows the last newline is empty or torn.
     torn = lines.pop() != ""
-    return [_parse_line(line, keys, f"{file}: line {number}") for number, line in enumerate(lines, 1)], torn
+    return (
+        [_parse_line(line, keys, f"{file}: line {number}") for number, line in enumerate(lines, 1)],
+        torn,
+        len(content),
+    )
 
 
 def _parse_line(line: str, keys: Sequence[str], place: str) -> dict[str, Any]:

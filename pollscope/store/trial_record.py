@@ -48,6 +48,7 @@ class TrialRecord(BaseModel):
     search: Said | None = None
     reason: str | None = None
     lost: bool | None = None
+    final: bool | None = None
     ground: int | None = None
 
     @classmethod

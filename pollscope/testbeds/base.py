@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from pydantic import BaseModel, ConfigDict
 
 from pollscope.base.clock import utc_now
-from pollscope.base.errors import HostError
+from pollscope.base.errors import HostError, WrongTestbed
 from pollscope.host.facts import host_facts
 from pollscope.knobs import RestoreResult
 from pollscope.plan.plan import Plan, Trial
@@ -174,9 +174,26 @@ class Testbed(ABC):
         """The testbeds that share the trials, each with its own name; itself when it hands nothing on."""
         return (self,)
 
+    @property
+    def emulated(self) -> bool:
+        """Whether an emulator makes its machines: their disturbances and their ground are its host's."""
+        return False
+
     def named_by(self, kinds: Collection[str]) -> bool:
         """Whether a spec with these `testbeds` is meant for it."""
         return self.kind in kinds
+
+    def require_named(self, spec: str, kinds: Sequence[str]) -> None:
+        """Checks that a spec of this name, with these `testbeds`, is meant for it.
+
+        Raises:
+            WrongTestbed: it is not.
+        """
+        if not self.named_by(kinds):
+            what = f"is not meant for a testbed of kind '{self.kind}'"
+            raise WrongTestbed(
+                what, f"{spec}: testbeds", f"it names {', '.join(kinds)}; add the kind, or use such a testbed"
+            )
 
     def check(self) -> None:  # noqa: B027 a default, as those below
         """Raises HostError when nothing at all can run here."""

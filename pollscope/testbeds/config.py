@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Testbed files: configs/testbeds/NAME.yaml, or a path."""
+"""Testbed files: configs/testbeds/NAME.yaml, a modelled machine in configs/platforms, or a path."""
 
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from pollscope.base.names import TESTBEDS, load
 from pollscope.base.paths import data_folder
 from pollscope.spec.checks import plain_message
 from pollscope.testbeds.base import Testbed, TestbedConfig
+
+# What the names of modelled machines in configs/platforms begin with; the other files there are tables of processors.
+MODELLED = "model-"
 
 
 def make_testbed(name: str) -> Testbed:
@@ -30,11 +33,14 @@ def make_testbed(name: str) -> Testbed:
 
 
 def _path_of(name: str) -> Path:
-    folder = data_folder("configs") / "testbeds"
-    for path in (Path(name), folder / f"{name}.yaml"):
+    configs = data_folder("configs")
+    testbeds, platforms = configs / "testbeds", configs / "platforms"
+    named = [testbeds / f"{name}.yaml", *([platforms / f"{name}.yaml"] if name.startswith(MODELLED) else [])]
+    for path in (Path(name), *named):
         if path.is_file():
             return path
-    known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml")))
+    files = [*testbeds.glob("*.yaml"), *platforms.glob(f"{MODELLED}*.yaml")]
+    known = ", ".join(sorted(path.stem for path in files))
     raise UsageError("there is no such testbed", name, f"known: {known}; or give the path of a file")
 
 

@@ -4,15 +4,15 @@
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pollscope.base.errors import TrialError
 from pollscope.base.names import WORKLOADS
 from pollscope.knobs.points import knob_settings
-from pollscope.models import points
-from pollscope.models.costs import Costs
+from pollscope.models import points, server_points
+from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import simulate
 from pollscope.node.requests import rate_request
 from pollscope.plan.plan import Trial
@@ -21,7 +21,7 @@ from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Testbed, TestbedConfig
 from pollscope.testbeds.maxima import Maxima
-from pollscope.testbeds.model_result import config_of, result_of
+from pollscope.testbeds.model_result import config_of, result_of, servers_result
 
 
 class MadeFrom(TestbedConfig):
@@ -29,10 +29,11 @@ class MadeFrom(TestbedConfig):
 
     Attributes:
         runs: their numbers.
-        rows: paper rows that they measured, each with the runs; what a model says of these it says by construction.
+        rows: paper rows that they measured, or single claims that costs are fitted to, each with the runs or with what
+            was taken; what a model says of these it says by construction.
     """
 
-    runs: Annotated[tuple[str, ...], Field(strict=False)]
+    runs: Annotated[tuple[str, ...], Field(strict=False)] = ()
     rows: Mapping[str, str] = Field(default_factory=dict)
 
 
@@ -42,13 +43,18 @@ class ModelConfig(TestbedConfig):
     Attributes:
         tsc_hz: cycles a second of the machine.
         workloads: costs of each workload that is known.
+        servers: instead of them: cores are those of queueing theory, which begin as soon as they are free; a packet
+            takes what the spec adds to it.
+        batch: packets that the generator sends together below saturation; left out: one.
         holds_for: parameters of a spec that the costs depend on, with the values that they hold for.
         made_from: runs that the costs come from.
     """
 
     kind: Literal["model"]
     tsc_hz: int = Field(gt=0)
-    workloads: Mapping[str, Costs] = Field(min_length=1)
+    workloads: Mapping[str, Costs] | None = Field(default=None, min_length=1)
+    servers: Literal[True] | None = None
+    batch: Cost | None = None
     holds_for: Mapping[str, int | float | str | bool | None] = Field(default_factory=dict)
     made_from: MadeFrom | None = None
 
@@ -62,11 +68,24 @@ class ModelConfig(TestbedConfig):
 
     @field_validator("workloads")
     @classmethod
-    def _are_workloads(cls, value: Mapping[str, Costs]) -> Mapping[str, Costs]:
-        for name in value:
+    def _are_workloads(cls, value: Mapping[str, Costs] | None) -> Mapping[str, Costs] | None:
+        for name in value or ():
             if name not in WORKLOADS:
                 raise ValueError(f"{name} is no workload; allowed: {', '.join(WORKLOADS)}")
         return value
+
+    @field_validator("batch")
+    @classmethod
+    def _is_whole(cls, value: Cost | None) -> Cost | None:
+        if value is not None and (value.value is None or value.value < 1 or value.value % 1):
+            raise ValueError("is a whole number of packets from 1 on, in `value`")
+        return value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.workloads is None) == (self.servers is None):
+            raise ValueError("needs either `workloads` or `servers`")
+        return self
 
 
 class ModelTestbed(Testbed):
@@ -89,16 +108,18 @@ class ModelTestbed(Testbed):
             return f"a model has no host whose knobs could be turned: {', '.join(settings)}"
         if not WORKLOADS[params.workload].receives:
             return f"the model's cores receive; workload {params.workload} only sends"
-        if params.workload not in self.config.workloads:
+        if self.config.workloads is not None and params.workload not in self.config.workloads:
             return f"{self.file.name} has no costs of workload {params.workload}"
         for name, value in self.config.holds_for.items():
             found = params.model_dump(mode="json").get(name)
             if found != value:
                 return f"the costs in {self.file.name} hold for {name} {value}, not for {found}"
+        if self.config.servers:
+            return server_points.refusal(params, self.config.tsc_hz)
         return points.refusal(params, self._costs(params))
 
     def _costs(self, params: Parameters) -> Costs:
-        return self.config.workloads[params.workload]
+        return (self.config.workloads or {})[params.workload]
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
         """Simulates the trial; the seed follows from its name and from the spec's."""
@@ -107,18 +128,30 @@ class ModelTestbed(Testbed):
         try:
             maximum_pps = self._maxima.of(trial)
         except TrialError as error:
-            return record.failed(str(error))
+            return record.failed(str(error), final=True)
         rate = rate_request(params, maximum_pps)
-        system = points.system(params, self._costs(params), self.config.tsc_hz, rate.get("pps"))
-        seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
-        outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
         start = {"trial": trial.id, "warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "rate": rate}
-        return record.having(
-            maximum_pps=maximum_pps,
-            config=config_of(params),
-            start=start,
-            result=result_of(params, system, outcome, self.config.tsc_hz),
-        )
+        result = self._result(trial, rate.get("pps"))
+        return record.having(maximum_pps=maximum_pps, config=config_of(params), start=start, result=result)
+
+    def _result(self, trial: Trial, offered_pps: float | None) -> dict[str, Any]:
+        params = trial.point.params
+        seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
+        if self.config.servers:
+            return self._of_servers(trial, offered_pps, seed)
+        batch = 1 if self.config.batch is None else round(self.config.batch.at(params.queues))
+        system = points.system(params, self._costs(params), self.config.tsc_hz, offered_pps, batch)
+        outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
+        return result_of(params, system, outcome, self.config.tsc_hz)
+
+    def _of_servers(self, trial: Trial, offered_pps: float | None, seed: int) -> dict[str, Any]:
+        params, tsc_hz = trial.point.params, self.config.tsc_hz
+        if offered_pps is None:
+            capacity_pps = server_points.capacity_pps(params, tsc_hz)
+            return servers_result(params, trial.window_ns, tsc_hz, taken=capacity_pps * trial.window_ns / 1e9)
+        system, parts = server_points.system(params, tsc_hz, offered_pps)
+        outcome = simulate(system, trial.window_ns / system.servers, trial.warmup_ns, seed, parts)
+        return servers_result(params, trial.window_ns, tsc_hz, outcome=outcome)
 
     def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
         """Trials that found a maximum are remembered."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pollscope.base.names import SEND_NOTHING
+from pollscope.models.points import OVERLOAD
 from pollscope.models.simulate import Core, Outcome, PollingCores
 from pollscope.spec.lcores import has_generator
 from pollscope.spec.model import Parameters
@@ -44,7 +45,39 @@ def result_of(params: Parameters, system: PollingCores, outcome: Outcome, tsc_hz
     stats = {"ipackets": outcome.arrived - outcome.refused, "imissed": outcome.refused, "rx_nombuf": 0}
     result["ports"] = {RX_PORT: {"stats": stats}}
     if has_generator(params):
-        result["gen"] = {"lcores": [_generator(params, outcome, window)]}
+        dropped = outcome.refused + sum(core.ring_full for core in outcome.cores)
+        result["gen"] = {"lcores": [_generator(params, outcome.arrived, dropped, _histogram(outcome.times), window)]}
+    return result
+
+
+def servers_result(
+    params: Parameters, window_ns: float, tsc_hz: int, *, outcome: Outcome | None = None, taken: float = 0.0
+) -> dict[str, Any]:
+    """Result of a trial of servers that do not poll.
+
+    Args:
+        params: of the point.
+        window_ns: of the trial.
+        tsc_hz: cycles a second of the modelled machine.
+        outcome: what came out of the simulation.
+        taken: where servers are saturated, and nothing is simulated: packets that they take in the window, of
+            OVERLOAD times as many.
+    """
+    received = round(taken) if outcome is None else outcome.arrived
+    offered = round(taken * OVERLOAD) if outcome is None else outcome.arrived
+    window = {"start_tsc": 0, "end_tsc": round(window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+    shares = [received * (core + 1) // params.cores - received * core // params.cores for core in range(params.cores)]
+    lcores = [
+        {"lcore": 1 + core, "cpu": core, "role": "worker", "rx_packets": share, "tx_packets": share}
+        for core, share in enumerate(shares)
+    ]
+    stats = {"ipackets": received, "imissed": offered - received, "rx_nombuf": 0}
+    result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
+    result["ports"] = {RX_PORT: {"stats": stats}}
+    times = (
+        _histogram(outcome.times) if outcome is not None else {"absent": "servers without rest have no steady state"}
+    )
+    result["gen"] = {"lcores": [_generator(params, offered, offered - received, times, window)]}
     return result
 
 
@@ -109,24 +142,24 @@ def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:
     return {"absent": "the model does not draw frame sizes"}
 
 
-def _generator(params: Parameters, outcome: Outcome, window: dict[str, int]) -> dict[str, Any]:
+def _generator(
+    params: Parameters, sent: int, dropped: int, times: dict[str, Any], window: dict[str, int]
+) -> dict[str, Any]:
     """The generator of a model is never late, and in the end gets back what was dropped nowhere."""
-    dropped = outcome.refused + sum(core.ring_full for core in outcome.cores)
     order = {"absent": "the model does not follow the order of packets"}
     found: dict[str, Any] = {
         "lcore": 0,
         "cpu": -1,
-        "intended": outcome.arrived,
-        "sent": outcome.arrived,
+        "intended": sent,
+        "sent": sent,
         "unsent": 0,
         "duration_tsc": window["end_tsc"],
-        "total": {"sent": outcome.arrived, "rx_packets": max(0, outcome.arrived - dropped)},
+        "total": {"sent": sent, "rx_packets": max(0, sent - dropped)},
         "sequence": {"duplicated": 0, "reordered": order, "flows": order},
         "host_gaps": {"absent": "a model has no host"},
         "lateness_ns": {"absent": "the generator of a model is never late"},
     }
     if params.generator_receives and params.workload not in SEND_NOTHING:
-        times = _histogram(outcome.times)
         found["latency_ns"] = {"from_intended": times, "from_sent": times}
     return found
 

@@ -102,7 +102,7 @@ class NodeTestbed(Testbed):
         try:
             maximum_pps = self._maxima.of(trial)
         except TrialError as error:
-            return self.begun(trial, attempt).failed(str(error))
+            return self.begun(trial, attempt).failed(str(error), final=True)
         try:
             self._knobs.apply(settings)
         except HostAway:

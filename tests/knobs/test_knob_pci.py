@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from knob_tree import NIC, PORT, Tree
+from knob_tree import NIC, PORT, Command, Tree
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.knobs.pci import PciDevice
@@ -91,3 +91,20 @@ def test_a_broken_table_is_refused_in_one_line(tmp_path: Path, text: str, word: 
         load(path)
     assert str(error.value).startswith(str(path))
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_another_card_gets_nothing_of_what_the_old_one_had(knob: Command, tree: Tree) -> None:
+    assert knob("set", "mrrs", "4096", "--target", NIC).returncode == 0
+    journal = tree.root / "state/knobs/hand.journal"
+    assert '"id": "8086:158b"' in journal.read_text()
+    device = (tree.root / "sys/bus/pci/devices" / NIC).resolve() / "device"
+    device.write_text("0x1593\n")
+    before = tree.picture()
+    for words in (("restore",), ("set", "mrrs", "1024", "--target", NIC), ("restore", "--force")):
+        refused = knob(*words)
+        assert refused.returncode != 0
+        assert "another device is there now: id 8086:158b, now 8086:1593" in refused.stdout + refused.stderr
+    assert tree.picture() == before
+    device.write_text("0x158b\n")
+    assert knob("restore").returncode == 0
+    assert not journal.exists()

@@ -9,6 +9,8 @@
 #include "packets.h"
 #include "ports/ports.h"
 #include "routes.h"
+#include "workload/coder.h"
+#include "workload/queue_data.h"
 #include "workload/routing.h"
 #include "workload/workload.h"
 
@@ -16,6 +18,9 @@
 #define RING_SLOTS_DEFAULT 1024
 #define FLOWS_DEFAULT      1024
 #define LOOKUPS_MAX        1024
+#define SESSIONS_DEFAULT   65536
+#define SESSIONS_MIN       8 /* rte_hash */
+#define SESSIONS_MAX       (1u << 24)
 
 const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NULL};
 
@@ -141,6 +146,12 @@ static int read_numbers(json_t *object, struct dut_config *config, struct node_e
 	return read_ring_slots(object, config, err) ||
 	       fields_u64(object, "dut", "routes", 1, ROUTES_MAX, &config->routes, err) ||
 	       fields_u64(object, "dut", "lookups", 1, LOOKUPS_MAX, &config->lookups, err) ||
+	       fields_u64(object, "dut", "sessions", SESSIONS_MIN, SESSIONS_MAX, &config->sessions, err) ||
+	       fields_u64(object, "dut", "task_buffers", CODER_DATA_MIN, CODER_DATA_MAX,
+	                  &config->task_buffers, err) ||
+	       fields_u64(object, "dut", "parity_buffers", 1, CODER_PARITY_MAX, &config->parity_buffers,
+	                  err) ||
+	       fields_u64(object, "dut", "task_data", 0, QUEUE_DATA_BYTES_MAX, &config->task_data, err) ||
 	       fields_u64(object, "dut", "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
 	       frame_sizes_read(json_object_get(object, "frame"), "dut.frame", &config->frame, err) ||
 	       fields_u64(object, "dut", "burst", 1, ACCOUNT_BURST_MAX, &config->burst, err) ||
@@ -183,7 +194,39 @@ static int check_organisation(const struct dut_config *config, struct node_error
 	return 0;
 }
 
-/* Keys of one workload mean nothing with another. */
+static bool is_of(const struct workload *workload, const struct workload *const *of)
+{
+	while (*of && *of != workload)
+		of++;
+	return *of;
+}
+
+/* Keys of some workloads mean nothing with others. */
+static int check_own_keys(const json_t *object, const struct dut_config *config, struct node_error *err)
+{
+	static const struct {
+		const char *key, *where, *words;
+		const struct workload *of[7]; /* ends with NULL */
+	} own[] = {
+	        {"encapsulation", "dut.encapsulation", "workload encap", {&workload_encap}},
+	        {"transform", "dut.transform", "workload ipsec", {&workload_ipsec}},
+	        {"sessions", "dut.sessions", "workload steer", {&workload_steer}},
+	        {"task_buffers", "dut.task_buffers", "workloads rs and raid", {&workload_rs, &workload_raid}},
+	        {"parity_buffers", "dut.parity_buffers", "workload rs", {&workload_rs}},
+	        {"task_data",
+	         "dut.task_data",
+	         "workloads encap, crypto, steer, rs, raid and dispatch",
+	         {&workload_encap, &workload_crypto, &workload_steer, &workload_rs, &workload_raid,
+	          &workload_dispatch}},
+	};
+
+	for (unsigned int i = 0; i < RTE_DIM(own); i++)
+		if (json_object_get(object, own[i].key) && !is_of(workloads[config->workload], own[i].of))
+			return node_fail(err, own[i].where, "is for %s; leave it out with %s", own[i].words,
+			                 workload_names[config->workload]);
+	return 0;
+}
+
 static int check_workload(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	const struct workload *workload = workloads[config->workload];
@@ -202,12 +245,8 @@ static int check_workload(const json_t *object, const struct dut_config *config,
 	if (!workload->further_loops && config->lookups > 1)
 		return node_fail(err, "dut.lookups", "is for workload l3fwd-lpm; leave it out with %s",
 		                 workload_names[config->workload]);
-	if (workload != &workload_encap && json_object_get(object, "encapsulation"))
-		return node_fail(err, "dut.encapsulation", "is for workload encap; leave it out with %s",
-		                 workload_names[config->workload]);
-	if (workload != &workload_ipsec && json_object_get(object, "transform"))
-		return node_fail(err, "dut.transform", "is for workload ipsec; leave it out with %s",
-		                 workload_names[config->workload]);
+	if (check_own_keys(object, config, err))
+		return -1;
 	if (workload == &workload_ipsec && config->routes < ROUTING_HOPS)
 		return node_fail(err, "dut.routes",
 		                 "ipsec decides by routes, so it needs at least %u, not %u", ROUTING_HOPS,
@@ -287,11 +326,13 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 
 int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err)
 {
-	static const char *const keys[] = {
-	        "lcores",     "dispatchers",  "rx_port",       "tx_port",      "organisation", "ring_sync",
-	        "ring_size",  "workload",     "encapsulation", "frame",        "flows",        "routes",
-	        "burst",      "notification", "service",       "extra_cycles", "hiccup",       "longest",
-	        "accounting", "sample_every", "lookups",       "tx_pool",      "transform",    NULL};
+	static const char *const keys[] = {"lcores",        "dispatchers",    "rx_port",    "tx_port",
+	                                   "organisation",  "ring_sync",      "ring_size",  "workload",
+	                                   "encapsulation", "frame",          "flows",      "routes",
+	                                   "burst",         "notification",   "service",    "extra_cycles",
+	                                   "hiccup",        "longest",        "accounting", "sample_every",
+	                                   "lookups",       "tx_pool",        "transform",  "sessions",
+	                                   "task_buffers",  "parity_buffers", "task_data",  NULL};
 
 	*config = (struct dut_config){
 	        .accounting = ACCOUNTING_SAMPLED,
@@ -301,6 +342,9 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	        .flows = FLOWS_DEFAULT,
 	        .routes = ROUTES_DEFAULT,
 	        .lookups = 1,
+	        .sessions = SESSIONS_DEFAULT,
+	        .task_buffers = 4,
+	        .parity_buffers = 2,
 	        .burst = 32,
 	        .sample_every = 4,
 	        .longest = 16,
@@ -314,6 +358,23 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	       check_loop(config, err);
 }
 
+/* By the RSS hash of a packet its queue is known (workload/queue_data.h). */
+static int ask_for_hashes(const struct dut_config *config, struct ports_plan *plan, struct node_error *err)
+{
+	struct port_spec *spec = &plan->ports[config->rx_port].spec;
+	struct rte_eth_dev_info info;
+
+	if (spec->rx_queues == 1)
+		return 0;
+	if (rte_eth_dev_info_get(config->rx_port, &info) < 0 ||
+	    !(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH))
+		return node_fail(err, "dut.task_data",
+		                 "needs a port that delivers RSS hashes, or one RX queue; %s does not",
+		                 config->rx_name);
+	spec->rss_hash = true;
+	return 0;
+}
+
 int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err)
 {
 	if (ports_plan_find(plan, config->rx_name, "dut.rx_port", &config->rx_port, err) ||
@@ -322,6 +383,8 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 		return -1;
 	if (config->organisation == COREC && config->rx_port != NO_PORT)
 		plan->ports[config->rx_port].spec.corec = true;
+	if (config->task_data && ask_for_hashes(config, plan, err))
+		return -1;
 	plan->held_port = config->rx_port;
 	plan->held_mbufs = config->ring_slots * dut_config_rings(config);
 	return 0;

@@ -43,6 +43,10 @@ struct dut_config {
 	uint64_t flows;
 	uint64_t routes;
 	uint64_t lookups;
+	uint64_t sessions;
+	uint64_t task_buffers;
+	uint64_t parity_buffers;
+	uint64_t task_data;
 	unsigned int tx_pool; /* enum tx_pool */
 	uint64_t burst;
 	uint64_t sample_every;

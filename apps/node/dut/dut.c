@@ -15,6 +15,7 @@
 #include "ports/ports.h"
 #include "workload/encryptor.h"
 #include "workload/sender.h"
+#include "workload/task.h"
 #include "workload/workload.h"
 
 #define CYCLES_PER_EVENT_LOADED                                                                              \
@@ -36,6 +37,7 @@ static void drop_pollers(void)
 		pmu_close(&dut.pollers[i]->pmu);
 		encryptor_free(dut.pollers[i]->encryptor);
 		sender_free(dut.pollers[i]->sender);
+		task_free(dut.pollers[i]->task);
 		poller_free(dut.pollers[i]);
 	}
 	dut.n = 0;
@@ -158,6 +160,8 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	p->encryptor = NULL;
 	sender_free(p->sender);
 	p->sender = NULL;
+	task_free(p->task);
+	p->task = NULL;
 	switch (p->source) {
 	case SOURCE_RX_QUEUES:
 		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
@@ -197,6 +201,11 @@ static int prepare_workload(const struct dut_config *config, struct poller *p, s
 	        .frame = config->frame,
 	        .encapsulation = (enum encapsulation)config->encapsulation,
 	        .transform = (enum esp_transform)config->transform,
+	        .sessions = (uint32_t)config->sessions,
+	        .task_buffers = (uint32_t)config->task_buffers,
+	        .parity_buffers = (uint32_t)config->parity_buffers,
+	        .task_data = (uint32_t)config->task_data,
+	        .rx_port = config->rx_port,
 	        .tx_port = config->tx_port,
 	        .socket = (int)rte_lcore_to_socket_id(config->workers.lcores[0]),
 	};

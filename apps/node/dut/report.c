@@ -4,6 +4,7 @@
 #include "rings.h"
 #include "lcore.h"
 #include "workload/encryptor.h"
+#include "workload/task.h"
 
 static json_t *integer(uint64_t value)
 {
@@ -357,6 +358,10 @@ json_t *dut_window(const struct poller *p)
 		                    json_pack("{s:I,s:I}", "waits", (json_int_t)a->lock_waits, "cycles",
 		                              (json_int_t)a->lock_cycles));
 	add_delays(object, p, a);
+	json_t *task = task_report(p->task);
+
+	if (task)
+		json_object_set_new(object, "task", task);
 	json_object_set_new(object, "series", series_json(p));
 	json_object_set_new(object, "os", os_json(p->edges));
 	json_object_set_new(object, "pmu", pmu_json(p, a));

@@ -53,6 +53,7 @@ struct queue_lock {
 struct rte_ring;
 struct encryptor;
 struct sender;
+struct task;
 struct tunnel;
 struct poller;
 
@@ -85,6 +86,7 @@ struct poller {
 	uint32_t lookups; /* of a packet in lpm */
 	const struct tunnel *tunnel;
 	struct encryptor *encryptor;
+	struct task *task;            /* of a workload that is one of HyperPlane's tasks */
 	struct rte_ether_hdr rewrite; /* MAC addresses of routed packets */
 	struct account *account;      /* of the present stage */
 	int32_t packets_left;         /* packets until the TSC is looked at, besides the sweeps */

@@ -171,6 +171,8 @@ static int setup_device(uint16_t port, struct node_error *err)
 		conf.rx_adv_conf.rss_conf.rss_key = plan.ports[port].spec.key;
 		conf.rx_adv_conf.rss_conf.rss_key_len = next->key_bytes;
 	}
+	if (next->rss_hash)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	const int status = rte_eth_dev_configure(port, next->rx_queues, next->tx_queues, &conf);

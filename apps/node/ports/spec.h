@@ -17,7 +17,8 @@ struct port_spec {
 	uint16_t rx_desc;
 	uint16_t tx_desc;
 	uint16_t mtu;
-	bool corec; /* several lcores poll an RX queue at once; follows from the DUT, not in the object */
+	bool corec;    /* several lcores poll an RX queue at once; follows from the DUT, not in the object */
+	bool rss_hash; /* packets come with their hash; follows from the DUT, too */
 	uint8_t key_bytes; /* 0: the driver's own key */
 	uint8_t key[PORT_KEY_MAX_BYTES];
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packet encapsulation (HyperPlane sections II-C and IV-A): every IPv4 packet enters a tunnel. */
+/* Packet encapsulation (HyperPlane sections II-C and V-A): every IPv4 packet enters a tunnel. */
 #include "loop/loop.h"
 #include "prefetch.h"
+#include "task.h"
 #include "tunnel.h"
 #include "workload.h"
 
@@ -10,6 +11,7 @@ static __rte_noinline uint16_t process_encap(struct poller *p, struct rte_mbuf *
 {
 	uint16_t kept = 0;
 
+	queue_data_use(p->task->data, packets, n);
 	prefetch_first(packets, n);
 	for (uint16_t i = 0; i < n; i++) {
 		prefetch_ahead(packets, i, n);
@@ -34,7 +36,8 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 		return -1;
 	tunnel_init(&tunnel, over_ipv6, &ethernet);
 	poller->tunnel = &tunnel;
-	return 0;
+	poller->task = task_new(spec, poller->lcore, err);
+	return poller->task ? 0 : -1;
 }
 
 const struct workload workload_encap = {

@@ -10,6 +10,7 @@
 #include <rte_malloc.h>
 
 #include "accounting.h"
+#include "payload.h"
 
 /*
  * The interface is that of DPDK 22.11 and later, where a session is made in one call; what differs between releases stays in
@@ -19,14 +20,18 @@
 #define QUEUE_PAIR_SLOTS 2048 /* more than a burst, so that a burst is taken as a whole */
 #define OP_IV_OFFSET     (sizeof(struct rte_crypto_op) + sizeof(struct rte_crypto_sym_op))
 #define KEY_BYTES        16
+#define LONG_KEY_BYTES   32
 #define HMAC_KEY_BYTES   20
 #define GCM_SALT_BYTES   4
 #define GCM_NONCE_BYTES  12 /* salt and IV */
 #define CBC_IV_BYTES     16
 
 struct encryptor {
-	struct esp_association association;
+	enum encryption encryption;
+	struct esp_association association; /* ENCRYPT_ESP */
 	enum esp_transform transform;
+	struct rte_ether_hdr next_hop; /* ENCRYPT_PAYLOAD */
+	uint64_t packets;
 	uint8_t device;
 	uint16_t queue_pair;
 	void *session;
@@ -95,13 +100,13 @@ static int ensure_device(struct node_error *err)
 	if (!driver)
 		return node_fail(
 		        err, "dut.workload",
-		        "ipsec needs a software crypto driver of DPDK, and neither crypto_aesni_mb nor "
-		        "crypto_openssl "
-		        "is here; install one (Debian: librte-crypto-ipsec-mb*, librte-crypto-openssl*)");
+		        "ipsec and crypto need a software crypto driver of DPDK, and neither crypto_aesni_mb "
+		        "nor crypto_openssl is here; install one (Debian: librte-crypto-ipsec-mb*, "
+		        "librte-crypto-openssl*)");
 	const int id = rte_cryptodev_get_dev_id(name);
 
 	if (id < 0)
-		return node_fail(err, "dut.workload", "ipsec: %s cannot be found again", name);
+		return node_fail(err, "dut.workload", "%s cannot be found again", name);
 	struct rte_mempool *sessions = rte_cryptodev_sym_session_pool_create(
 	        "crypto_sessions", rte_lcore_count(), rte_cryptodev_sym_get_private_session_size((uint8_t)id),
 	        0, 0, (int)rte_socket_id());
@@ -110,7 +115,7 @@ static int ensure_device(struct node_error *err)
 	if (status) {
 		rte_mempool_free(sessions);
 		rte_vdev_uninit(name);
-		return node_fail(err, "dut.workload", "ipsec: %s cannot be started: %s", driver,
+		return node_fail(err, "dut.workload", "%s cannot be started: %s", driver,
 		                 rte_strerror(-status));
 	}
 	device.driver = driver;
@@ -160,6 +165,28 @@ static void *new_gcm_session(uint8_t number)
 	return rte_cryptodev_sym_session_create(device.id, &gcm, device.sessions);
 }
 
+static void *new_long_cbc_session(uint8_t number)
+{
+	uint8_t key[LONG_KEY_BYTES];
+	struct rte_crypto_sym_xform cbc = {
+	        .type = RTE_CRYPTO_SYM_XFORM_CIPHER,
+	        .cipher = {.op = RTE_CRYPTO_CIPHER_OP_ENCRYPT,
+	                   .algo = RTE_CRYPTO_CIPHER_AES_CBC,
+	                   .key = {.data = key, .length = sizeof(key)},
+	                   .iv = {.offset = OP_IV_OFFSET, .length = CBC_IV_BYTES}},
+	};
+
+	make_key(key, sizeof(key), number);
+	return rte_cryptodev_sym_session_create(device.id, &cbc, device.sessions);
+}
+
+static void *new_session(const struct encryptor_spec *spec)
+{
+	if (spec->encryption == ENCRYPT_PAYLOAD)
+		return new_long_cbc_session(spec->number);
+	return spec->transform == ESP_AES_GCM ? new_gcm_session(spec->number) : new_cbc_session(spec->number);
+}
+
 /* What does not change from packet to packet: the session, and the IV of CBC (0) or the salt of GCM. */
 static int make_ops(struct encryptor *e, unsigned int lcore)
 {
@@ -196,13 +223,15 @@ struct encryptor *encryptor_new(const struct encryptor_spec *spec, struct node_e
 		return NULL;
 	}
 	esp_init(&e->association, spec->transform, spec->number, &spec->ethernet);
+	e->encryption = spec->encryption;
+	e->next_hop = spec->ethernet;
 	e->transform = spec->transform;
 	e->device = device.id;
 	e->queue_pair = (uint16_t)rte_lcore_index((int)spec->lcore);
-	e->session = spec->transform == ESP_AES_GCM ? new_gcm_session(spec->number)
-	                                            : new_cbc_session(spec->number);
+	e->session = new_session(spec);
 	if (!e->session)
-		node_fail(err, "dut.transform", "%s refuses it: %s", device.driver, rte_strerror(rte_errno));
+		node_fail(err, spec->encryption == ENCRYPT_ESP ? "dut.transform" : "dut.workload",
+		          "%s refuses it: %s", device.driver, rte_strerror(rte_errno));
 	else if (make_ops(e, spec->lcore))
 		node_fail(err, "dut", "no memory for crypto operations");
 	else
@@ -254,15 +283,43 @@ static void fill_gcm(const struct encryptor *e, struct rte_crypto_op *op, uint32
 	sym->aead.aad.phys_addr = rte_pktmbuf_iova_offset(sym->m_src, ESP_OFFSET);
 }
 
+/* Forward the packet with room for an IV in front of its payload and padding behind. Returns what is to be encrypted; 0: drop it. */
+static uint32_t enter_payload(struct encryptor *e, struct rte_mbuf *packet)
+{
+	const uint32_t payload = payload_bytes(packet), padding = CBC_IV_BYTES - payload % CBC_IV_BYTES;
+	uint8_t *tail = payload ? (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)padding) : NULL;
+	uint8_t *head = tail ? payload_open(packet, CBC_IV_BYTES) : NULL;
+
+	if (unlikely(!head))
+		return 0;
+	const uint64_t count = rte_cpu_to_be_64(++e->packets);
+
+	memset(tail, (int)padding, padding); /* RFC 5652 section 6.3 */
+	memset(head, 0, CBC_IV_BYTES - sizeof(count));
+	memcpy(head + CBC_IV_BYTES - sizeof(count), &count, sizeof(count));
+	payload_forward(packet, &e->next_hop, CBC_IV_BYTES + padding);
+	return CBC_IV_BYTES + payload + padding;
+}
+
+/* The IV comes about as in fill_cbc(). */
+static void fill_payload(struct rte_crypto_sym_op *sym, uint32_t encrypted)
+{
+	sym->cipher.data.offset = PAYLOAD_OFFSET;
+	sym->cipher.data.length = encrypted;
+}
+
 static bool prepare_op(struct encryptor *e, struct rte_crypto_op *op, struct rte_mbuf *packet)
 {
-	const uint32_t encrypted = esp_enter(&e->association, packet);
+	const bool payload = e->encryption == ENCRYPT_PAYLOAD;
+	const uint32_t encrypted = payload ? enter_payload(e, packet) : esp_enter(&e->association, packet);
 
 	if (unlikely(encrypted == 0))
 		return false;
 	op->status = RTE_CRYPTO_OP_STATUS_NOT_PROCESSED;
 	op->sym->m_src = packet;
-	if (e->transform == ESP_AES_GCM)
+	if (payload)
+		fill_payload(op->sym, encrypted);
+	else if (e->transform == ESP_AES_GCM)
 		fill_gcm(e, op, encrypted);
 	else
 		fill_cbc(e, op->sym, encrypted);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ESP by software (DPDK's cryptodev library) for one lcore: an SA, a session and a queue pair of its own, so that lcores have
- * nothing in common that any of them writes.
+ * Encryption by software (DPDK's cryptodev library) for one lcore: a session and a queue pair of its own, and its own SA of ESP, so
+ * that lcores have nothing in common that any of them writes.
+ *
+ * A payload alone (payload.h) is encrypted by AES-256-CBC: the IV takes its place, then comes the payload, padded as in CMS
+ * (RFC 5652 section 6.3). The key is made of bytes as those of ESP (docs/node-protocol.md).
  */
 #ifndef ENCRYPTOR_H
 #define ENCRYPTOR_H
@@ -15,11 +18,14 @@
 
 struct encryptor;
 
+enum encryption { ENCRYPT_ESP, ENCRYPT_PAYLOAD };
+
 struct encryptor_spec {
-	enum esp_transform transform;
+	enum encryption encryption;
+	enum esp_transform transform; /* ENCRYPT_ESP */
 	unsigned int lcore;
-	uint8_t number;                /* of its SA (esp.h) */
-	struct rte_ether_hdr ethernet; /* outer */
+	uint8_t number;                /* of its SA (esp.h), and of its key */
+	struct rte_ether_hdr ethernet; /* of what leaves */
 };
 
 /* The DPDK driver that does the work: crypto_aesni_mb where it is, else crypto_openssl. NULL before the first encryptor_new(). */
@@ -31,7 +37,10 @@ struct encryptor *encryptor_new(const struct encryptor_spec *spec, struct node_e
 /* NULL is allowed. */
 void encryptor_free(struct encryptor *encryptor);
 
-/* At most ACCOUNT_BURST_MAX IPv4 packets become ESP packets, in place and in their order. Returns how many; the rest are freed. */
+/*
+ * At most ACCOUNT_BURST_MAX IPv4 packets become ESP packets, or get another payload, in place and in their order. Returns how many;
+ * the rest are freed.
+ */
 uint16_t encryptor_encrypt(struct encryptor *encryptor, struct rte_mbuf **packets, uint16_t n);
 
 #endif

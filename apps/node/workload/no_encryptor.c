@@ -13,7 +13,7 @@ struct encryptor *encryptor_new(const struct encryptor_spec *spec, struct node_e
 {
 	(void)spec;
 	node_fail(err, "dut.workload",
-	          "ipsec: pollscope-node was built with a DPDK without the cryptodev library; "
+	          "ipsec and crypto: pollscope-node was built with a DPDK without the cryptodev library; "
 	          "install or build DPDK with it (Debian: libdpdk-dev) and build again");
 	return NULL;
 }

@@ -25,7 +25,12 @@ struct workload_spec {
 	struct frame_sizes frame;
 	enum encapsulation encapsulation;
 	enum esp_transform transform;
-	uint16_t tx_port; /* NO_PORT: none */
+	uint32_t sessions;       /* of a table of them */
+	uint32_t task_buffers;   /* data buffers of a task */
+	uint32_t parity_buffers; /* of a task */
+	uint32_t task_data;      /* bytes of each RX queue; 0: none */
+	uint16_t rx_port;        /* NO_PORT: none */
+	uint16_t tx_port;
 	int socket;
 };
 

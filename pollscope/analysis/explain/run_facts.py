@@ -152,12 +152,22 @@ def _visits_filled(record: Record) -> float | None:
     trial, params = TrialFacts(record), record.get("params") or {}
     try:
         name = trial.part("config", "dut", "rx_port").text()
-        packets = [one.number() for one in trial.part("result", "ports", name, "rx_queue_packets").items()]
-        visits = sum(lcore["iterations"].number() * lcore["queues"].number() for lcore in trial.readers) / len(packets)
-        most = max(packets) / sum(packets) * trial.packets
+        counts = trial.part("result", "ports", name, "rx_queue_packets").items()
+        visits = sum(lcore["iterations"].number() * lcore["queues"].number() for lcore in trial.readers) / len(counts)
+        most = _busiest_share(counts) * trial.packets
         return most / nonzero(visits * float(params["burst"]), "no queue was visited")
     except (NotMeasured, ZeroDivisionError, KeyError):
         return None
+
+
+def _busiest_share(counts: Sequence[Part]) -> float:
+    """The share of a port's packets that came in the queue with most of them; drivers may not count by queue."""
+    if len(counts) == 1:
+        return 1.0
+    if any(one.value is None for one in counts):
+        raise NotMeasured("the driver does not count packets by queue")
+    packets = [one.number() for one in counts]
+    return max(packets) / sum(packets)
 
 
 def _with_neighbours(levels: Record, facts: PointFacts, every: Sequence[tuple[Record, PointFacts]]) -> PointFacts:

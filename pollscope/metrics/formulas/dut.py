@@ -153,6 +153,7 @@ ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
     **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
     "cycles_per_packet_useful": "cycles_per_packet_useful_error",
+    "service_time_ns": "service_time_error_ns",
 }
 
 DUT: dict[str, Compute] = {
@@ -194,6 +195,8 @@ DUT: dict[str, Compute] = {
     "cycles_per_packet_busy": lambda trial: _busy_cycles_testpmd(trial) / trial.packets,
     "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
     "cycles_per_packet_useful_error": _cycles_per_packet_useful_error,
+    "service_time_ns": lambda trial: NS_PER_S * trial.cycles["useful"] / trial.packets / trial.tsc_hz,
+    "service_time_error_ns": lambda trial: NS_PER_S * _cycles_per_packet_useful_error(trial) / trial.tsc_hz,
     "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
     "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
     "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),

@@ -70,7 +70,8 @@ class DutCorunners:
 
     def start(self, log: Path) -> NodeClient:
         """Starts `pollscope-corunner` there, after `place`."""
-        return NodeClient(ssh_command(self._host.config.ssh, [self._program]), log, "the co-runner")
+        remote = self._host.config.ssh
+        return NodeClient(ssh_command(remote, [self._program]), log, "the co-runner", remote.lease_s)
 
     def _answer(self, params: Parameters) -> _Answer:
         asked = {name: getattr(params, name) for name in _ASKED}

@@ -13,7 +13,8 @@ from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_mode import BootMode
 from pollscope.testbeds.pair.remote_host import RemoteHost
 
-# The agent of a lost connection needs a moment to notice, to restore and to release the lock.
+# The agent of a lost connection needs a moment to restore and to release the lock; where the network only fell silent,
+# its lease has to lapse before.
 REOPEN_LIMIT_S, REOPEN_PAUSE_S = 16.0, 2.0
 
 
@@ -165,7 +166,7 @@ class PairKnobs(Holding):
         return host.name in self._open and host.connection != self._open[host.name]
 
     def _retake(self, host: RemoteHost) -> list[RestoreResult]:
-        deadline = time.monotonic() + REOPEN_LIMIT_S
+        deadline = time.monotonic() + host.config.ssh.lease_s + REOPEN_LIMIT_S
         while True:
             try:
                 results = self._take(host, restore_first=True)

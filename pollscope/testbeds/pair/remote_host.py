@@ -151,6 +151,7 @@ class RemoteHost(ClientOwner):
             self._absent = f"{program} is pollscope {version}, this is {__version__} (playbooks/play provision)"
             raise HostError(self._absent, str(self))
         self._starts += 1
+        client.keep_lease(self.config.ssh.lease_s)
         client.request("aside", REQUEST_LIMIT_S, cpus=list(self.config.cpus))
         return client
 

@@ -42,7 +42,7 @@ LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
 LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 VISITS_LOOKS = (0.4, 0.8)
-
+EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
 
 Options = Mapping[str, Mapping[str, object]]
 
@@ -95,6 +95,11 @@ def merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns:
     }
 
 
+def _packets(result: Mapping[str, Any], counter: str) -> int:
+    """A counter of a result, of all ports."""
+    return sum(port["stats"][counter] for port in result["ports"].values())
+
+
 class PairSession:
     """Both nodes.
 
@@ -121,11 +126,16 @@ class PairSession:
         self.hosts, self._corunners, self._options = hosts, corunners, options
         self._configured: dict[str, Any] = {}
         self._latest_start_ns = 0
+        self._has_left = False
 
     @property
     def hello(self) -> dict[str, Any]:
         """The DUT node's hello, with the generator's under `generator`."""
         return {**self._dut.hello, "generator": self._generator.hello}
+
+    @property
+    def _emulated(self) -> bool:
+        return self._config.dut.emulated or self._config.generator.emulated
 
     @property
     def measuring_cpus(self) -> tuple[int, ...]:
@@ -135,7 +145,10 @@ class PairSession:
     @property
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
-        facts = ["generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"]
+        facts = [EMULATED] if self._emulated else []
+        facts.append(
+            "generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"
+        )
         for role, client in (("DUT", self._dut), ("generator", self._generator)):
             if not client.hello["hugepages"]:
                 facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
@@ -207,8 +220,7 @@ class PairSession:
         """So long that traffic flows all through the DUT's window, however late the generator may start."""
         if "gen" not in self._configured:
             return 0
-        emulated = self._config.dut.emulated or self._config.generator.emulated
-        return max(LEAST_WARMUP_EMULATED_NS if emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
+        return max(LEAST_WARMUP_EMULATED_NS if self._emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic."""
@@ -223,12 +235,19 @@ class PairSession:
                     raise
             self._take_what_is_left()
 
-    def _take_what_is_left(self) -> None:
-        """Lets the DUT take what a trial before this one left between the hosts."""
+    def _take_what_is_left(self) -> int:
+        """Lets the DUT take what a trial before this one left between the hosts; returns how many packets that were."""
         taking = {"trial": "left", "warmup_ns": 1, "window_ns": TAKE_NS, "drain_max_ns": 0}
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **taking)
             self._dut.wait_trial("left", TAKE_NS / 1e9 + GRACE_S)
+            return _packets(self._dut.request("read", REQUEST_LIMIT_S), "ipackets")
+
+    def _clear(self) -> None:
+        """Takes all that the last trial left between emulated hosts: it would be received in the next one."""
+        deadline = time.monotonic() + QUIET_LIMIT_S
+        while self._has_left and time.monotonic() < deadline:
+            self._has_left = self._take_what_is_left() > 0
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each polling CPU; `role` says on which host."""
@@ -264,6 +283,7 @@ class PairSession:
             NodeRefused, NodeFailed: a node does not start it, or gives it up; or they started too far apart.
             NodeLost: a node hung or died, or its host was lost.
         """
+        self._clear()
         if "gen" not in self._configured:
             return self._measure_alone(request)
         skew_ns = self._run(request)
@@ -278,6 +298,7 @@ class PairSession:
             dut = self._dut.request("read", REQUEST_LIMIT_S)
         with self._telling("generator"):
             generator = self._generator.request("read", REQUEST_LIMIT_S)
+        self._has_left = self._emulated and _packets(generator, "opackets") > _packets(dut, "ipackets")
         return merge_results(dut, generator, skew_ns)
 
     def _measure_alone(self, request: TrialRequest) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 # A host that says nothing for so many seconds, so many times, is gone; the node there ends because its input closes.
 ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
 CONNECT_LIMIT_S = 15
+# So long nothing may arrive there; then what the connection started ends, and gives the host back. Longer than we are
+# patient ourselves, so that it is we who give up first.
+LEASE_S = 20
 LOST_STATUS = 255  # of ssh(1): the connection failed, whatever the remote program did
 
 # Nothing that ssh would take for an option, and nothing that its configuration would expand.
@@ -36,6 +39,11 @@ class Remote(BaseModel):
     key: FilePath | None = Field(default=None, description="private key; default: what ssh finds")
     known_hosts: FilePath | None = Field(default=None, description="file with the host's key; default: the user's")
     patience: int = Field(default=1, ge=1, le=100, description="so many times the usual time may it be silent")
+
+    @property
+    def lease_s(self) -> int:
+        """How long what runs there waits for a sign of life."""
+        return self.patience * LEASE_S
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"

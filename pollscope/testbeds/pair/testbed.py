@@ -28,10 +28,12 @@ from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
-from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, ssh_command
+from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, ssh_command
 
-# A node of an earlier connection needs a moment to notice its end and to let go of its NIC.
+# A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
+# silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
+AFTER_LEASE_S = 10.0
 
 
 class PairTestbed(NodeTestbed):
@@ -55,7 +57,13 @@ class PairTestbed(NodeTestbed):
             RemoteHost("generator", config.generator, self._prefix("gen")),
         )
         self._corunners = DutCorunners(self.hosts[0])
+        self._opened: frozenset[str] = frozenset()
         self._knob_refusals: dict[str, str | None] = {}
+
+    @property
+    def emulated(self) -> bool:
+        """Whether one of the hosts is."""
+        return self.config.dut.emulated or self.config.generator.emulated
 
     def _prefix(self, role: str) -> str:
         return f"pollscope-{self._key}-{role}"
@@ -63,9 +71,8 @@ class PairTestbed(NodeTestbed):
     def describe(self) -> dict[str, Any]:
         """For run.json."""
         hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
-        emulated = self.config.dut.emulated or self.config.generator.emulated
         found = {**super().describe(), **hosts}
-        return {**found, "emulated": True} if emulated else found
+        return {**found, "emulated": True} if self.emulated else found
 
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Those of the hosts that the file names; keeps other runs off both hosts."""
@@ -168,16 +175,25 @@ class PairTestbed(NodeTestbed):
     def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
         command = ssh_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
         said = _Tail(log)
-        for tries_left in reversed(range(OPEN_TRIES)):
-            client = NodeClient(command, log)
+        tries = self._open_tries(host.ssh)
+        for tries_left in reversed(range(tries)):
+            client = NodeClient(command, log, lease_s=host.ssh.lease_s)
             try:
                 client.wait_hello(host.hello_limit_s)
                 return client
             except HostError as error:
-                if not tries_left or "status 255" in error.what:
+                # A host that cannot be reached stays away; only an emulated one may be too slow for a login.
+                if not tries_left or ("status 255" in error.what and not host.emulated):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: the last try neither returned nor raised")
+
+    def _open_tries(self, remote: Remote) -> int:
+        """How often a node is started: when this run had one there before, its lease may have to lapse first."""
+        before, self._opened = self._opened, self._opened | {str(remote)}
+        if str(remote) not in before:
+            return OPEN_TRIES
+        return max(OPEN_TRIES, round((remote.lease_s + AFTER_LEASE_S) / OPEN_PAUSE_S))
 
     def status(self) -> State:
         """Whether both hosts answer and have the node program."""

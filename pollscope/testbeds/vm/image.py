@@ -27,17 +27,8 @@ from pollscope.node.client import NodeClient
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "python3", "sudo", "procps", "iproute2"),
     *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
-    *(
-        "libdpdk-dev",
-        "meson",
-        "ninja-build",
-        "gcc",
-        "libc6-dev",
-        "pkgconf",
-        "libjansson-dev",
-        "libpcap-dev",
-        "ca-certificates",
-    ),
+    *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
+    *("libpcap-dev", "libisal-dev"),
 )
 # What the roles install: a machine has no network, so their packages lie in it, and the lists that APT needs.
 OFFERED = (
@@ -196,8 +187,9 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
     Raises:
         HostError: this host cannot make it; what was begun is removed.
     """
-    if recipe.disk.exists():
-        return recipe.disk
+    disk = recipe.disk  # by the sources of now: whoever edits them while it is made gets another one
+    if disk.exists():
+        return disk
     build_release = of_checkout("playbooks/build-release")
     _require_tools()
     recipe.cache.mkdir(parents=True, exist_ok=True)
@@ -217,8 +209,8 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         _make_disk(root, work)
         for old in recipe.cache.glob(f"disk-{recipe.release}-*.img"):
             old.unlink()
-        (work / "disk.img").rename(recipe.disk)
-    return recipe.disk
+        (work / "disk.img").rename(disk)
+    return disk
 
 
 def process_mark(pid: int) -> str:

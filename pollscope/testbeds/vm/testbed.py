@@ -87,6 +87,11 @@ class VmPairTestbed(NodeTestbed):
         return PairTestbed(self.file, config, options)
 
     @property
+    def emulated(self) -> bool:
+        """By its kind."""
+        return True
+
+    @property
     def _made(self) -> bool:
         return all(machine.made for machine in self.machines)
 

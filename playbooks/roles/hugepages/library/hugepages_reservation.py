@@ -157,6 +157,17 @@ class Reservation:
         """
         return self._ledger("mount").restore() + self._ledger("pages").restore()
 
+    def is_settled(self, pages: int) -> bool:
+        """Whether all is there, so that nothing has to be changed, restored or finished."""
+        entries = [entry for path in self._paths.values() for entry in load(path).pending]
+        try:
+            self.verify(pages)
+        except HostError:
+            return False
+        return all(entry.phase is Phase.SET for entry in entries) and (
+            str(self.mount_point) in self._mounts() or not load(self._paths["mount"]).pending
+        )
+
     def verify(self, pages: int) -> None:
         """Compares.
 
@@ -245,9 +256,11 @@ def main() -> None:
     )
     state = module.params["state"]
     try:
-        with nullcontext() if state == "verified" else HostLock("a play"):
-            reservation = Reservation(Path("/"), boot_id(), Path(module.params["mount_point"]))
-            pages = reservation.pages.allowed(module.params["wanted_pages"], module.params["memory_share"])
+        reservation = Reservation(Path("/"), boot_id(), Path(module.params["mount_point"]))
+        pages = reservation.pages.allowed(module.params["wanted_pages"], module.params["memory_share"])
+        # A host that is only looked at may be measured on meanwhile.
+        looks = state == "verified" or (state == "present" and reservation.is_settled(pages))
+        with nullcontext() if looks else HostLock("a play"):
             lines, refusals = act(state, reservation, pages)
     except (PollscopeError, OSError) as error:
         if state != "present":

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long a run of 10,030 trials takes to load, analyse and render: whole commands, in CPU time.
+
+The trials are those of a recorded run (data/runs), over and over under other names. `pollscope run` leaves the table of
+its trials beside them, so `report` and `claims` are measured with it; how long the table itself takes, which is derived
+once in the life of a run, is printed apart. Prints `ratio many_trials_NAME MEDIAN LOW HIGH N`: what a command may take
+over what it took. Ends with 1 when the median of one is below 1.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ratio import print_ratio
+
+RECORDED = Path(__file__).resolve().parent.parent / "data" / "runs" / "s-f5-polling-tax"
+TRIALS = 10_030
+ROUNDS = 3
+ALLOWED_S = {"report": 10.0, "claims": 6.0}
+COMMAND = (sys.executable, "-c", "from pollscope.cli import main; main()")
+DERIVE = (
+    "from pathlib import Path; from pollscope.store.results_table import write_table; "
+    "import sys; write_table(Path(sys.argv[1]))"
+)
+
+
+def write_run(folder: Path) -> None:
+    """A run folder with the recorded trials, each as often as it takes."""
+    folder.mkdir()
+    for name in ("run.json", "ground.jsonl"):
+        (folder / name).write_bytes((RECORDED / name).read_bytes())
+    recorded = [json.loads(line) for line in (RECORDED / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
+    repeats = 1 + max(record["repeat"] for record in recorded)
+    with (folder / "trials.jsonl").open("w", encoding="utf-8") as trials:
+        for number in range(TRIALS):
+            again, which = divmod(number, len(recorded))
+            record = recorded[which] | {"trial": f"{recorded[which]['trial']}-{again}"}
+            record["repeat"] += repeats * again
+            trials.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def seconds(command: Sequence[str]) -> tuple[float, float]:
+    """CPU time of a command, and the time that passed."""
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu_s, time.perf_counter() - began
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "run"
+        write_run(folder)
+        size = (folder / "trials.jsonl").stat().st_size
+        print(f"# {TRIALS} trials, {size / 1e6:.0f} MB of trials.jsonl")
+        cpu_s, passed_s = seconds([sys.executable, "-c", DERIVE, str(folder)])
+        print(f"# table: {cpu_s:.1f} s of CPU time, {1e3 * cpu_s / TRIALS:.1f} ms a trial, {passed_s:.1f} s passed")
+        words = {"report": ("report", str(folder), "--out", f"{scratch}/page.html"), "claims": ("claims", str(folder))}
+        medians = []
+        for name, own in words.items():
+            taken = [seconds([*COMMAND, *own]) for _ in range(ROUNDS)]
+            middle = [sorted(each)[ROUNDS // 2] for each in zip(*taken, strict=True)]
+            print(f"# {name}: {middle[0]:.1f} s of CPU time, {middle[1]:.1f} s passed", flush=True)
+            ratios = [ALLOWED_S[name] / each for each, _ in taken]
+            medians.append(print_ratio(f"many_trials_{name}", ratios).value)
+    return 0 if min(medians) >= 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""C-F3 and C-F4: time in the system with one queue for all cores and with a queue each (COREC figures 3 and 4)."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, log_y_axis, new_figure
+
+NAMES = {"scale-out": "a queue for each core", "corec": "one queue for all cores"}
+METRICS = {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"}
+LOADS = ("load_of_max", "load_pps")
+US_PER_NS = 1e-3
+
+
+def draw(data: FigureData) -> Figure:
+    """A panel for each number of cores and each metric, a line for each organisation."""
+    found = [each for each in data.by_point("latency_sent_mean_ns") if "cores" in each.levels]
+    cores = sorted({int(each.levels["cores"]) for each in found})
+    if not cores:
+        figure = new_figure(1.4)
+        absent_panel(figure.subplots(), data.absence("latency_sent_mean_ns"), 100)
+        return figure
+    figure = new_figure(2.3 * len(cores) + 0.5)
+    panels = figure.subplots(len(cores), len(METRICS), squeeze=False)
+    for row, number in zip(panels, cores, strict=True):
+        for axes, (metric, name) in zip(row, METRICS.items(), strict=True):
+            axes.set_title(f"{number} core{'s' if number > 1 else ''}: {name}")
+            _over_load(axes, data, metric, number)
+    return figure
+
+
+def _over_load(axes: Axes, data: FigureData, metric: str, cores: int) -> None:
+    every = data.by_point(metric)
+    load = next((name for name in LOADS if any(name in each.levels for each in every)), LOADS[0])
+    found = [each for each in every if each.levels.get("cores") == cores and load in each.levels]
+    if not found:
+        absent_panel(axes, data.absence(metric))
+        return
+    share, scale = load == "load_of_max", 100.0 if load == "load_of_max" else 1e-6
+    for rank, (organisation, name) in enumerate(NAMES.items()):
+        members = [each for each in found if each.levels.get("organisation", "scale-out") == organisation]
+        members.sort(key=lambda each: float(each.levels[load]))
+        x = [float(each.levels[load]) * scale for each in members]
+        if members:
+            interval_line(
+                axes, x, [each.estimate.scaled(US_PER_NS) for each in members], LINES[rank], MARKERS[rank], name
+            )
+    axes.set_xlabel("Load (% of what the cores can do)" if share else "Offered load (Mpps)")
+    axes.set_ylabel("Time in the system (µs)")
+    log_y_axis(axes)
+
+
+C_F3 = PaperFigure(
+    "C-F3",
+    "corec",
+    "Time in the system against load with one queue for all cores and with a queue each, exponential service",
+    draw,
+    along=LOADS,
+    beside=("cores", "queues", "organisation"),
+)
+C_F4 = PaperFigure(
+    "C-F4",
+    "corec",
+    "Time in the system against load with one queue for all cores and with a queue each, constant service",
+    draw,
+    along=LOADS,
+    beside=("cores", "queues", "organisation"),
+)

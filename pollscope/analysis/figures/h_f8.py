@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""H-F8 to H-F12: six tasks, several cores, IPC and power of a spinning data plane (HyperPlane figures 8 to 12)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.h_f3 import SHAPES
+from pollscope.analysis.figures.style import DASHES, LINES, MARKERS, absent_panel, interval_line, level_axis, new_figure
+
+TASKS = {
+    "encap": "Encapsulation",
+    "crypto": "Crypto forwarding",
+    "steer": "Steering",
+    "rs": "Erasure coding",
+    "raid": "RAID protection",
+    "dispatch": "Request dispatching",
+}
+ORGANISATIONS = {"scale-out": "queues of its own", "locked": "shared queues"}
+PLACES = {"smt-sibling": "on the SMT sibling", "same-llc": "behind the same LLC", "other-core": "on another core"}
+IPC = {"ipc": "all", "ipc_useful": "useful work", "ipc_polling": "polling"}
+COLUMNS = 3
+
+Levels = Mapping[str, Any]
+
+
+class Scale(NamedTuple):
+    """What stands along an axis: a factor or a metric, in which unit, and what one of it is worth."""
+
+    label: str
+    unit: float = 1.0
+
+
+QUEUES = Scale("RX queues polled by the core")
+LOAD = Scale("Offered load (% of the maximum)", 0.01)
+MPPS = Scale("Throughput (Mpps)", 1e6)
+MICROSECONDS = Scale("Latency (µs)", 1e3)
+
+
+class Line(NamedTuple):
+    """A metric along a factor at the points that have these levels; drawn as the one of its rank, or of its place."""
+
+    name: str
+    metric: str
+    levels: Levels
+    rank: int | None = None
+
+
+def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, scales: tuple[Scale, Scale]) -> None:
+    """Lines that were measured; the reason in their place when none was."""
+    along, up = scales
+    levels: set[float] = set()
+    for place, line in enumerate(lines):
+        rank = place if line.rank is None else line.rank
+        samples = [each for each in data.by_point(line.metric) if line.levels.items() <= each.levels.items()]
+        found = sorted((each for each in samples if factor in each.levels), key=lambda each: float(each.levels[factor]))
+        if found:
+            x = [float(each.levels[factor]) / along.unit for each in found]
+            y = [each.estimate.scaled(1 / up.unit) for each in found]
+            interval_line(axes, x, y, LINES[rank], MARKERS[rank], line.name, DASHES[rank])
+            levels |= set(x)
+    if not levels:
+        absent_panel(axes, data.absence(lines[0].metric), 34)
+        return
+    level_axis(axes, sorted(levels))
+    axes.set_xlabel(along.label)
+    axes.set_ylabel(up.label)
+    axes.set_ylim(bottom=0)
+
+
+def draw_peaks(data: FigureData) -> Figure:
+    """H-F8: a panel for each task, a line for each shape."""
+    figure = new_figure(4.6)
+    panels = figure.subplots(-(-len(TASKS) // COLUMNS), COLUMNS)
+    for axes, (task, title) in zip(panels.flat, TASKS.items(), strict=True):
+        axes.set_title(title)
+        lines = [Line(name, "tx_pps", {"workload": task, "shape": shape}) for shape, name in SHAPES.items()]
+        _panel(axes, data, lines, "queues", (QUEUES, MPPS))
+    return figure
+
+
+def draw_light_load(data: FigureData) -> Figure:
+    """H-F9: mean and 99th percentile, a line for each task."""
+    figure = new_figure(2.9)
+    titles = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
+    for axes, (metric, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        axes.set_title(title)
+        lines = [Line(name, metric, {"workload": task}) for task, name in TASKS.items()]
+        _panel(axes, data, lines, "queues", (QUEUES, MICROSECONDS))
+    return figure
+
+
+def _organised(data: FigureData, shape: str) -> list[Line]:
+    """A line for each organisation and number of cores."""
+    found = {(str(each.levels["organisation"]), int(each.levels["cores"])) for each in data.by_point("latency_p99_ns")}
+    known = [(word, cores) for word, cores in sorted(found, key=lambda each: each[1]) if word in ORGANISATIONS]
+    return [
+        Line(
+            f"{cores} core{'s' if cores > 1 else ''}, {ORGANISATIONS[word]}",
+            "latency_p99_ns",
+            {"organisation": word, "cores": cores, "shape": shape},
+        )
+        for word, cores in known or [("scale-out", 1)]
+    ]
+
+
+def draw_multicore(data: FigureData) -> Figure:
+    """H-F10: a panel for each shape."""
+    figure = new_figure(2.9)
+    for axes, shape in zip(figure.subplots(1, 2), ("FB", "PC"), strict=True):
+        axes.set_title(f"99th percentile, {SHAPES[shape]}")
+        _panel(axes, data, _organised(data, shape), "load_of_max", (LOAD, MICROSECONDS))
+    return figure
+
+
+def draw_ipc(data: FigureData) -> Figure:
+    """H-F11a: IPC, all and by what it was for; beside it shares of cycles, which need no counters."""
+    figure = new_figure(2.7)
+    counted, shares = figure.subplots(1, 2)
+    counted.set_title("Instructions per cycle")
+    _panel(counted, data, [Line(name, metric, {}) for metric, name in IPC.items()], "load_of_max", (LOAD, Scale("IPC")))
+    shares.set_title("Share of cycles")
+    parts = {"useful_share": "useful work", "tax_share": "polling"}
+    lines = [Line(name, metric, {}, list(IPC.values()).index(name)) for metric, name in parts.items()]
+    _panel(shares, data, lines, "load_of_max", (LOAD, Scale("Share of cycles (%)", 0.01)))
+    return figure
+
+
+def draw_corunner(data: FigureData) -> Figure:
+    """H-F11b: IPC, and the rate, which needs no PMU."""
+    figure = new_figure(2.7)
+    metrics = {"corunner_ipc": Scale("IPC"), "corunner_rate_running_hz": Scale("Multiplications a ms", 1e3)}
+    for axes, (metric, scale) in zip(figure.subplots(1, 2), metrics.items(), strict=True):
+        axes.set_title("IPC" if scale.unit == 1 else "Rate")
+        lines = [Line(name, metric, {"corunner_place": place}) for place, name in PLACES.items()]
+        _panel(axes, data, lines, "load_of_max", (LOAD, scale))
+    return figure
+
+
+def draw_power(data: FigureData) -> Figure:
+    """H-F12: power of all packages."""
+    figure = new_figure(2.5)
+    axes = figure.subplots()
+    _panel(axes, data, [Line("", "package_power_w", {})], "load_of_max", (LOAD, Scale("Power of all packages (W)")))
+    return figure
+
+
+H_F8 = PaperFigure(
+    "H-F8",
+    "hyperplane",
+    "Peak throughput of six tasks on one spinning core against the number of queues, by traffic shape",
+    draw_peaks,
+    along=("queues",),
+    beside=("workload", "frame", "shape"),
+)
+H_F9 = PaperFigure(
+    "H-F9",
+    "hyperplane",
+    "Latency of six tasks under light load against the number of queues",
+    draw_light_load,
+    along=("queues",),
+    beside=("workload", "frame"),
+)
+H_F10 = PaperFigure(
+    "H-F10",
+    "hyperplane",
+    "99th percentile of the latency against load, for queues of a core's own and for shared ones",
+    draw_multicore,
+    along=("load_of_max",),
+    beside=("cores", "queues", "organisation", "shape"),
+)
+H_F11A = PaperFigure(
+    "H-F11a",
+    "hyperplane",
+    "IPC and cycles of a spinning core against offered load",
+    draw_ipc,
+    along=("load_of_max",),
+    beside=(),
+)
+H_F11B = PaperFigure(
+    "H-F11b",
+    "hyperplane",
+    "Matrix multiplication beside a spinning core against that core's load",
+    draw_corunner,
+    along=("load_of_max",),
+    beside=("corunner_place",),
+    leaves_out_interruptions=None,
+)
+H_F12 = PaperFigure(
+    "H-F12",
+    "hyperplane",
+    "Power of the processor packages with a spinning core, without traffic and at saturation",
+    draw_power,
+    along=("load_of_max",),
+    beside=(),
+)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A point of a spec as queueing theory has it: servers that begin as soon as they are free.
+
+What a packet takes is what the spec adds to it: extra cycles and hiccups. Polls, bursts and sending take no time.
+"""
+
+from pollscope.models.points import hiccups, service
+from pollscope.models.simulate import Arrivals, SharedServers
+from pollscope.spec.lcores import dispatchers
+from pollscope.spec.model import Parameters
+
+
+def refusal(params: Parameters, tsc_hz: float) -> str | None:
+    """Why the theory does not tell what happens at a point; None when it does."""
+    if params.organisation not in ("scale-out", "corec") or dispatchers(params):
+        return "servers have a queue each (scale-out) or one together (corec), without dispatchers"
+    if params.organisation == "scale-out" and params.queues != params.cores:
+        return f"with scale-out each server has one queue, not {params.queues} queues for {params.cores}"
+    if params.burst != 1 or params.arrivals != "poisson":
+        return "servers take packets one at a time (burst: 1) as they come (arrivals: poisson)"
+    if params.shape != "FB" or params.load_of_line is not None or params.feed != "wire":
+        return "servers have Poisson traffic that is spread evenly, from a generator, and no line"
+    if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
+        return "the model has nothing that runs beside the DUT"
+    if mean_service_ns(params, tsc_hz) == 0:
+        return "what a packet takes a server is extra_cycles, and they are 0"
+    return _unstable(params, tsc_hz)
+
+
+def _unstable(params: Parameters, tsc_hz: float) -> str | None:
+    if params.load_of_max is not None and params.load_of_max >= 1:
+        return f"at {params.load_of_max:.0%} of what servers can do their queues grow without end"
+    if params.load_pps == 0:
+        return "servers without traffic do nothing"
+    if params.load_pps is None or params.load_pps < (most := capacity_pps(params, tsc_hz)):
+        return None
+    return f"{params.load_pps:g} packets a second are no less than the {most:g} that servers can do"
+
+
+def mean_service_ns(params: Parameters, tsc_hz: float) -> float:
+    """What a packet takes a server on average, hiccups included."""
+    spec = service(params, tsc_hz)
+    mean_ns = spec.mean_ns
+    if spec.kind == "two-lengths":
+        mean_ns += spec.long_probability * (spec.long_ns - spec.mean_ns)
+    held_up = hiccups(params)
+    return mean_ns + held_up.probability * sum(held_up.lengths_ns) / len(held_up.lengths_ns)
+
+
+def capacity_pps(params: Parameters, tsc_hz: float) -> float:
+    """What servers do that are never idle."""
+    return params.cores * 1e9 / mean_service_ns(params, tsc_hz)
+
+
+def system(params: Parameters, tsc_hz: float, offered_pps: float) -> tuple[SharedServers, int]:
+    """What is simulated of a point that was not refused, and how many independent parts of it.
+
+    Of queues alike one is simulated again and again. With corec all servers take what comes first, from however many
+    queues, and the window is cut into as many parts.
+
+    Args:
+        params: of the point.
+        tsc_hz: of the machine, for what a spec gives in cycles.
+        offered_pps: offered load of all queues together.
+    """
+    servers = params.cores if params.organisation == "corec" else 1
+    arrivals = Arrivals(offered_pps * servers / params.cores)
+    return SharedServers(arrivals, service(params, tsc_hz), servers, hiccups(params)), params.cores

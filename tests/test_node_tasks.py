@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""HyperPlane's tasks on a real node: each output against an implementation of its own, and the accounts."""
+
+import itertools
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accounted import MODES, check_cycles
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.padding import PKCS7
+from dut_node import DUT_LCORE, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
+from galois import cauchy_row, combined, recovered
+from pcap_files import frame, packed, read_pcap, write_pcap
+from udp_frames import HEADERS, STAMPED, payload_of, udp_frame
+
+from pollscope.spec.model import Parameters
+from pollscope.spec.point_checks import grown_frame_bytes
+
+pytestmark = pytest.mark.measure
+
+TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
+ON_PAYLOAD = ("crypto", "rs", "raid", "dispatch")
+NEXT_HOP = bytes([2, 0, 0, 0, 0, 1])
+LENGTHS = (1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 500, 1000)
+
+
+def skip_without(reply: dict[str, Any]) -> None:
+    """What this build or this DPDK has not."""
+    for words in ("neither crypto_aesni_mb nor crypto_openssl", "without ISA-L", "without the cryptodev library"):
+        if not reply["ok"] and words in reply["error"]:
+            pytest.skip(reply["error"])
+    assert reply["ok"], reply
+
+
+def sent_frames(
+    build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
+) -> tuple[list[bytes], dict[str, Any]]:
+    """What a DUT sends when it is given these frames again and again, and its account."""
+    before, after = folder / "before.pcap", folder / "after.pcap"
+    write_pcap(before, frames)
+    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
+    with running_node(build_dir, folder / "log", [vdev], mib=512) as node:
+        if node.hello["ports"] == []:
+            pytest.skip("this DPDK has no net_pcap driver")
+        wanted = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0"}
+        skip_without(node.ask("configure", ports=[{"name": "net_pcap0"}], dut={**wanted, **dut}))
+        result = node.trial(warmup_s=0, window_s=0.004, drain_max_ns=0)["dut"]
+        node.get("quit")
+        node.process.wait(LIMIT_S)
+    (lcore,) = result["lcores"]
+    sent = read_pcap(after)
+    assert len(sent) >= len(frames)
+    return sent, lcore
+
+
+def frames_of(lengths: Sequence[int]) -> list[bytes]:
+    """Frames with random payloads, each with a source port of its own."""
+    return [udp_frame(os.urandom(length), source_port=1000 + i) for i, length in enumerate(lengths)]
+
+
+def pairs(sent: Sequence[bytes], frames: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Each packet that left, beside the one that it was; the file is played from any of its frames on."""
+    by_port = {one[34:36]: one for one in frames}
+    assert len(by_port) == len(frames)
+    for one in sent:
+        yield one, by_port[one[34:36]]
+
+
+def check_rest(sent: bytes, before: bytes) -> None:
+    """Source, ports and stamp are as they were."""
+    assert sent[:6] == NEXT_HOP
+    assert sent[26:30] == before[26:30]
+    assert sent[34:36] == before[34:36]
+    assert sent[HEADERS:STAMPED] == before[HEADERS:STAMPED]
+
+
+def test_crypto_decrypts_to_the_payload(build_dir: Path, tmp_path: Path) -> None:
+    frames = frames_of(LENGTHS)
+    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="crypto")
+    ivs = []
+    for after, before in pairs(sent, frames):
+        check_rest(after, before)
+        changed = payload_of(after)
+        iv, encrypted = changed[:16], changed[16:]
+        decryptor = Cipher(algorithms.AES(bytes(range(32))), modes.CBC(iv)).decryptor()
+        unpadder = PKCS7(128).unpadder()
+        plain = unpadder.update(decryptor.update(encrypted) + decryptor.finalize()) + unpadder.finalize()
+        assert plain == before[STAMPED:]
+        ivs.append(iv)
+    assert len(set(ivs)) == len(ivs)
+    # NIST SP 800-38A appendix C: a count, encrypted with the same key
+    encryptor = Cipher(algorithms.AES(bytes(range(32))), modes.ECB()).encryptor()
+    assert ivs[0] == encryptor.update((1).to_bytes(16, "big"))
+
+
+def cut(payload: bytes, buffers: int) -> list[bytes]:
+    """Data buffers of a multiple of 32 bytes, zeros at the end."""
+    size = -(-len(payload) // (32 * buffers)) * 32
+    padded = payload.ljust(size * buffers, b"\x00")
+    return [padded[i * size : (i + 1) * size] for i in range(buffers)]
+
+
+def parity_of(sent: bytes, payload: bytes, count: int) -> list[bytes]:
+    changed = payload_of(sent)
+    assert changed[: len(payload)] == payload
+    parity = changed[len(payload) :]
+    assert len(parity) % count == 0
+    size = len(parity) // count
+    return [parity[i * size : (i + 1) * size] for i in range(count)]
+
+
+@pytest.mark.parametrize(("data", "parity"), [(4, 2), (2, 1), (10, 4), (32, 16)])
+def test_reed_solomon_parity_is_that_of_a_cauchy_matrix(
+    build_dir: Path, tmp_path: Path, data: int, parity: int
+) -> None:
+    frames = frames_of(LENGTHS[:-1])
+    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="rs", task_buffers=data, parity_buffers=parity)
+    for after, before in itertools.islice(pairs(sent, frames), len(frames)):
+        check_rest(after, before)
+        blocks = cut(before[STAMPED:], data)
+        found = parity_of(after, before[STAMPED:], parity)
+        assert found == [combined(cauchy_row(data, row), blocks) for row in range(parity)]
+
+
+def test_reed_solomon_survives_the_loss_of_any_two_buffers(build_dir: Path, tmp_path: Path) -> None:
+    (before,) = frames_of([200])
+    sent, _ = sent_frames(build_dir, tmp_path, [before], workload="rs")
+    data = cut(before[STAMPED:], 4)
+    blocks = dict(enumerate([*data, *parity_of(sent[0], before[STAMPED:], 2)]))
+    for lost in itertools.combinations(blocks, 2):
+        left = {number: block for number, block in blocks.items() if number not in lost}
+        assert recovered(left, 4) == data
+
+
+@pytest.mark.parametrize("data", [2, 4, 7, 32])
+def test_raid_parity_is_p_and_q(build_dir: Path, tmp_path: Path, data: int) -> None:
+    frames = frames_of(LENGTHS[:-1])
+    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="raid", task_buffers=data)
+    powers = [1]
+    while len(powers) < data:
+        powers.append(powers[-1] << 1 ^ (0x11D if powers[-1] & 0x80 else 0))
+    for after, before in itertools.islice(pairs(sent, frames), len(frames)):
+        check_rest(after, before)
+        blocks = cut(before[STAMPED:], data)
+        assert parity_of(after, before[STAMPED:], 2) == [combined([1] * data, blocks), combined(powers, blocks)]
+
+
+def steered(sent: Sequence[bytes]) -> list[int]:
+    """The server that each packet went to."""
+    assert {one[:5] for one in sent} == {bytes([2, 0, 0, 0, 1])}
+    return [one[5] for one in sent]
+
+
+def test_a_session_stays_with_its_server(build_dir: Path, tmp_path: Path) -> None:
+    """200 sessions in the order of their first packets get the 64 servers in turn; the packets are as they were."""
+    frames = [udp_frame(b"", f"10.0.{i // 20}.{i % 20}", source_port=1000 + i % 7) for i in range(200)]
+    frames += [frame("10.1.0.1", 64, 0x0800), udp_frame(b"", "10.1.0.1", source_port=1), frame("10.1.0.1", 1, 0x0800)]
+    refused = [frame("10.9.0.1", 64, 0x0806)]
+    sent, lcore = sent_frames(build_dir, tmp_path, refused + frames, workload="steer")
+    servers: dict[bytes, int] = {}
+    for after in sent:
+        assert after[12:] in {before[12:] for before in frames}
+        key = after[23:24] + after[26:38]
+        servers.setdefault(key, len(servers) % 64)
+        assert steered([after]) == [servers[key]]
+    assert lcore["task"] == {"sessions": len(servers), "refused": 0}
+    assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / (len(frames) + 1), abs=64)
+
+
+def test_a_full_table_of_sessions_still_steers_the_same_way(build_dir: Path, tmp_path: Path) -> None:
+    frames = [udp_frame(b"", f"10.0.{i // 20}.{i % 20}") for i in range(300)]
+    sent, lcore = sent_frames(build_dir, tmp_path, frames, workload="steer", sessions=64)
+    known = lcore["task"]["sessions"]
+    assert 32 <= known < 300
+    assert lcore["task"]["refused"] > 0
+    servers: dict[bytes, set[int]] = {}
+    for after in sent:
+        servers.setdefault(after[30:34], set()).update(steered([after]))
+    assert {len(each) for each in servers.values()} == {1}
+
+
+def xdr_call(sent: bytes) -> tuple[tuple[int, ...], bytes]:
+    """The words of an ONC RPC call, and its argument (RFC 5531 section 9, RFC 4506 section 4.10)."""
+    call = payload_of(sent)
+    words = struct.unpack_from("!10I", call)
+    (length,) = struct.unpack_from("!I", call, 40)
+    assert len(call) == 44 + length + -length % 4
+    assert not any(call[44 + length :])
+    return words, call[44 : 44 + length]
+
+
+def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Path) -> None:
+    """Byte 2 of the UDP payload is the type; all clients of a type share four back ends, each has one."""
+    frames = [
+        udp_frame(os.urandom(length), source_port=1000 + i, stamp=bytes([0xAA, 0xBB, i]) + bytes(15))
+        for i, length in enumerate([*LENGTHS, *LENGTHS, *LENGTHS])
+    ]
+    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="dispatch")
+    back_ends: dict[tuple[int, bytes], set[bytes]] = {}
+    for number, (after, before) in enumerate(pairs(sent, frames)):
+        check_rest(after, before)
+        kind = before[HEADERS + 2] % 16
+        words, argument = xdr_call(after)
+        assert words == (number, 0, 2, 0x20000000 + kind, 1, kind, 0, 0, 0, 0)
+        assert argument == before[STAMPED:]
+        assert struct.unpack_from("!H", after, 36)[0] == 4000 + kind
+        assert after[30:33] == packed(f"198.19.{kind}.0")[:3]
+        back_ends.setdefault((kind, before[34:36]), set()).add(after[33:34])
+    assert {len(each) for each in back_ends.values()} == {1}
+    assert {end for each in back_ends.values() for end in each} == {bytes([n]) for n in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("workload", ON_PAYLOAD)
+def test_what_a_task_cannot_take_is_dropped(build_dir: Path, tmp_path: Path, workload: str) -> None:
+    good = udp_frame(b"payload")
+    long_length = good[:16] + (1400).to_bytes(2, "big") + good[18:]
+    wrong_udp = good[:38] + (30).to_bytes(2, "big") + good[40:]
+    fragment = good[:20] + (0x2000).to_bytes(2, "big") + good[22:]
+    bad = [
+        udp_frame(b""),
+        udp_frame(b"payload", ttl=1),
+        frame("10.0.0.7", 64, 0x0806),
+        frame("10.0.0.7", 64, 0x0800),
+        long_length,
+        wrong_udp,
+        fragment,
+        good[:23] + b"\x06" + good[24:],
+        good[:14] + b"\x46" + good[15:],
+    ]
+    padded = udp_frame(b"payload!") + bytes(9)
+    frames = [*bad, good, padded]
+    sent, lcore = sent_frames(build_dir, tmp_path, frames, workload=workload)
+    # 7 and 8 bytes of payload
+    grown = {"crypto": {32}, "rs": {7 + 64, 8 + 64}, "raid": {7 + 64, 8 + 64}, "dispatch": {44 + 8}}[workload]
+    assert {len(payload_of(one)) for one in sent} == grown
+    assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] * len(bad) / len(frames), abs=64)
+
+
+def test_without_room_for_parity_a_packet_is_dropped(build_dir: Path, tmp_path: Path) -> None:
+    """16 parity buffers of half a payload of 1000 bytes do not fit the buffer of a packet."""
+    frames = [udp_frame(os.urandom(1000)), udp_frame(os.urandom(10))]
+    sent, lcore = sent_frames(build_dir, tmp_path, frames, workload="rs", task_buffers=2, parity_buffers=16)
+    assert {len(payload_of(one)) for one in sent} == {10 + 16 * 32}
+    assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / 2, abs=64)
+
+
+@pytest.fixture(scope="module")
+def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
+        yield running
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("workload", TASKS)
+def test_every_packet_comes_back_and_is_accounted_for(node: Node, workload: str, mode: str) -> None:
+    """The generator knows its packets again, whatever was done with their payload."""
+    frames = [{"bytes": 128}, {"bytes": 200}]
+    request = configuration(queues=2, gen={"frame": frames}, accounting=mode, workload=workload)
+    skip_without(node.ask("configure", **request))
+    result = node.trial(window_s=0.2, rate={"pps": 20_000})
+    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
+    assert lcore["tx_packets"] == lcore["rx_packets"] > 0
+    assert lcore["workload_dropped"] == 0
+    assert generator["rx_foreign"] == 0
+    assert generator["total"]["rx_packets"] == generator["total"]["sent"]
+    assert generator["sequence"]["duplicated"] == generator["sequence"]["reordered"] == 0
+    check_cycles(lcore, mode)
+
+
+@pytest.mark.parametrize("size", [65, 79, 80, 81, 100, 1000])
+@pytest.mark.parametrize("workload", ["crypto", "rs", "raid", "dispatch"])
+def test_frames_grow_as_a_spec_is_told(node: Node, workload: str, size: int) -> None:
+    gen = {"frame": [{"bytes": size}]}
+    skip_without(node.ask("configure", **configuration(gen=gen, workload=workload)))
+    (lcore,) = node.trial(window_s=0.05, rate={"pps": 20_000})["dut"]["lcores"]
+    grown = grown_frame_bytes(Parameters(workload=workload), size)
+    assert lcore["tx_bytes"] == (grown - 4) * lcore["tx_packets"] > 0
+
+
+@pytest.mark.parametrize("organisation", ["locked", "corec"])
+@pytest.mark.parametrize("workload", TASKS)
+def test_cores_that_share_a_queue_work_side_by_side(node: Node, workload: str, organisation: str) -> None:
+    dut: dict[str, Any] = {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "organisation": organisation, "workload": workload}
+    skip_without(node.ask("configure", **configuration(gen={"frame": [{"bytes": 128}]}, **dut)))
+    lcores = node.trial(window_s=0.2, rate={"pps": 20_000})["dut"]["lcores"]
+    received = sum(lcore["rx_packets"] for lcore in lcores)
+    assert 0 < received == sum(lcore["tx_packets"] for lcore in lcores)
+
+
+@pytest.mark.parametrize("workload", TASKS)
+@pytest.mark.parametrize(("shape", "touched"), [("FB", 8), ("SQ", 1)])
+def test_tasks_work_on_the_memory_of_their_queues(node: Node, workload: str, shape: str, touched: int) -> None:
+    gen = {"frame": [{"bytes": 128}], "shape": shape}
+    skip_without(node.ask("configure", **configuration(queues=8, gen=gen, workload=workload, task_data=4000)))
+    result = node.trial(window_s=0.1, rate={"pps": 20_000})
+    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
+    assert lcore["task"]["queue_data"] == {"queues": touched, "tasks": generator["total"]["sent"]}
+
+
+def test_two_cores_have_memory_of_the_queues_each(node: Node) -> None:
+    gen = {"frame": [{"bytes": 128}]}
+    dut: dict[str, Any] = {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "workload": "encap", "task_data": 64}
+    node.get("configure", **configuration(queues=5, gen=gen, **dut))
+    lcores = node.trial(window_s=0.1, rate={"pps": 20_000})["dut"]["lcores"]
+    assert [lcore["task"]["queue_data"]["queues"] for lcore in lcores] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"workload": "io", "task_data": 64}, "dut.task_data"),
+        ({"workload": "io", "sessions": 64}, "dut.sessions"),
+        ({"workload": "steer", "sessions": 7}, "dut.sessions"),
+        ({"workload": "steer", "task_buffers": 4}, "dut.task_buffers"),
+        ({"workload": "rs", "task_buffers": 1}, "dut.task_buffers"),
+        ({"workload": "rs", "task_buffers": 33}, "dut.task_buffers"),
+        ({"workload": "rs", "parity_buffers": 17}, "dut.parity_buffers"),
+        ({"workload": "raid", "parity_buffers": 2}, "dut.parity_buffers"),
+        ({"workload": "raid", "task_data": 2**20 + 1}, "dut.task_data"),
+        ({"workload": "dispatch", "tx_port": None}, "dut.tx_port"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(node: Node, changes: dict[str, Any], where: str) -> None:
+    reply = node.ask("configure", **configuration(**changes))
+    assert (reply["ok"], reply["where"]) == (False, where), reply
