@@ -2,14 +2,14 @@
 # Targets are listed by `make help`. Variables that can be overridden:
 #   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
 #   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
-#   RUNS=results/*/*        what `make figures` draws
+#   RUNS=results/*/*        what `make figures` draws; default: what was measured here, and the recorded runs
 #   FUZZ_SECONDS=600        of `make fuzz`, for each parser
 TESTS ?= tests
 FUZZ_SECONDS ?= 5
 PYTEST_FLAGS ?=
 # Tests that do not measure sleep half of their time: two for each CPU.
 WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
-RUNS ?= $(wildcard results/*/*)
+RUNS ?=
 
 VENV := .venv/bin
 POLLSCOPE := $(VENV)/pollscope
@@ -84,9 +84,9 @@ bench: ready programs ## all programs of benchmarks/, one after another
 		echo "# $$program"; PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python benchmarks/alone.py $$program || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "make bench: failed:$$failed" >&2; exit 1; }
 
-figures: ready ## draw the figures of all runs (RUNS=...) into out/figures
+figures: ready ## every row of the papers on one page, out/gallery.html: measured (RUNS=...), modelled, or why absent
 	@mkdir -p out
-	@$(POLLSCOPE) figures $(RUNS) --out out/figures
+	@$(POLLSCOPE) gallery $(RUNS) --out out/gallery.html
 
 fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECONDS each
 	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)

@@ -55,6 +55,7 @@ def result(request: dict[str, Any], fault: object) -> dict[str, Any]:
         whole["window"]["tsc_hz"] = "fast"
     if "missed" in FAULTS:
         whole["ports"]["net_crossover0_b"]["stats"]["imissed"] = 0
+        whole["gen"]["lcores"][0]["sent"] = sum(lcore["rx_packets"] for lcore in whole["dut"]["lcores"])
     if "capacity" in FAULTS:
         limit(whole, request, "net_crossover0_b", FAULTS["capacity"], FAULTS["generator"])
     return whole

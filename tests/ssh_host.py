@@ -66,7 +66,8 @@ class SshHost:
         """The `ssh` of a testbed file."""
         user = pwd.getpwuid(os.geteuid()).pw_name
         files = {"key": str(self.folder / "user"), "known_hosts": str(self.folder / "known_hosts")}
-        return {"host": self.address, "port": self.port, "user": user, **files, **other}
+        own = {} if user == "root" else {"sudo": False}  # what tests start there needs no root
+        return {"host": self.address, "port": self.port, "user": user, **own, **files, **other}
 
     def connections(self) -> list[int]:
         """The daemon's children: one for each connection."""
@@ -81,6 +82,7 @@ def running_sshd(
     inside: Sequence[str] = (),
     address: str = "127.0.0.1",
     reached_from: Sequence[str] = (),
+    settings: str = "",
 ) -> Iterator[SshHost]:
     """Starts sshd; skips the test where there is none.
 
@@ -90,6 +92,7 @@ def running_sshd(
         inside: command that starts another command in another place, where `folder` has the same path.
         address: where it listens.
         reached_from: as `inside`, where it can be reached from.
+        settings: more lines of its configuration.
     """
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
     if program is None:
@@ -102,7 +105,7 @@ def running_sshd(
     known = (folder / "host.pub").read_text()
     (folder / "known_hosts").write_text(f"[{address}]:{port} {known}")
     pairs = " ".join(f"{name}={value}" for name, value in (environment or {}).items())
-    more = f"SetEnv {pairs}\n" if pairs else ""
+    more = settings + (f"SetEnv {pairs}\n" if pairs else "")
     (folder / "sshd_config").write_text(CONFIG.format(address=address, port=port, folder=folder, more=more))
     with (folder / "sshd.log").open("wb") as log:
         process = subprocess.Popen([*inside, program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)

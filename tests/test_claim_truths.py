@@ -20,6 +20,7 @@ from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.point_values import Level, PointValues
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.predicates import (
+    AverageRatio,
     Crosses,
     Dips,
     EveryTrial,
@@ -316,6 +317,33 @@ def test_ratio_of_ratios(repeats: int, noise: float, fall: float, seed: int) -> 
     assert found[DISAGREES] <= MOST_WRONG
     milder = shapes({"NC": lambda q: 3e6 * 0.9**q, "SQ": lambda q: 1e6 * 0.5**q}, (0, 1))
     assert counted(predicate, lambda rng: drawn(SHAPES, milder, repeats, 0.01, rng), seed)[AGREES] >= 140
+
+
+@some
+@given(REPEATS, NOISE, st.lists(st.sampled_from([0.3, 1.0, 5.0]), min_size=1, max_size=5), SEEDS)
+def test_average_ratio(repeats: int, noise: float, heights: list[float], seed: int) -> None:
+    """AverageRatio: a mean at the stated end is neither confirmed nor refuted too often; one beyond it is seen."""
+    truth = over((1, 4), lambda level: 1e6 * level, heights)
+    predicate = AverageRatio.model_validate({"kind": "average_ratio", "factor": "queues", "from": 1, "to": 4, "low": 4})
+    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
+    assert found[AGREES] <= MOST_WRONG
+    assert found[DISAGREES] <= MOST_WRONG
+    for low, verdict in ((3.8, AGREES), (4.2, DISAGREES)):
+        clear = predicate.model_copy(update={"low": low})
+        assert counted(clear, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[verdict] >= 140
+
+
+def test_average_ratio_says_which_mean_and_over_what() -> None:
+    """Gains of 2 and 8: 5 on average, or 4; a text that says 5 may mean the one, so it stays open."""
+    gains: Truth = {(level, core): (2.0, 8.0)[core] if level == 4 else 1.0 for core in range(2) for level in (1, 4)}
+    given_ = {"kind": "average_ratio", "factor": "queues", "from": 1, "to": 4, "low": 4.5}
+    samples = drawn(FACTORS, gains, 5, 0.001, np.random.default_rng(1))
+    finding = judge(AverageRatio.model_validate(given_), samples, METRIC)
+    assert finding.kind is VerdictKind.INCONCLUSIVE
+    assert "over 2 pairs of points (cores 0, 1)" in finding.sentence
+    arithmetic, geometric = finding.numbers[:2]
+    assert arithmetic.value == pytest.approx(5, rel=0.01)
+    assert geometric.value == pytest.approx(4, rel=0.01)
 
 
 @some

@@ -321,6 +321,15 @@ def test_a_contradiction_is_one_line_with_its_place(path: str, value: object, co
     assert "\n" not in str(caught.value)
 
 
+def test_a_stamp_below_the_noise_of_a_host_costs_no_trial() -> None:
+    """Seen on a busy host: a difference of two calibrated loops of -4.256 cycles, which failed every trial."""
+    metrics, absences = derive_trial(_changed(synthetic.trial(), "calibration.stamp_cycles", {"median": -4.256}))
+    assert absences["stamp_cycles"].startswith("calibrated as -4.26 cycles, less than this host's noise")
+    assert metrics["tax_share"] == derive_trial(synthetic.trial())[0]["tax_share"]
+    with pytest.raises(UsageError, match="not a number"):
+        derive_trial(_changed(synthetic.trial(), "calibration.stamp_cycles", {"median": "few"}))
+
+
 def test_a_failed_trial_has_no_metric() -> None:
     record = synthetic.trial() | {"status": "failed", "reason": "the node hung"}
     metrics, absences = derive_trial(record)

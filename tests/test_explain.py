@@ -146,6 +146,21 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
     assert limits(found) == ["ring between cores"]
 
 
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of what was sent did not come to the DUT's port"),
+        ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # as windows of two clocks may differ
+    ],
+)
+def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, list[float]], told: str) -> None:
+    """The generator receives nothing, so that nobody knows of a loss but by what came to the DUT."""
+    idle = [CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]
+    found = diagnose(PointFacts("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
+    assert ("generator" in limits(found)) == (not told)
+    assert told in " ".join(of(found, "generator").evidence)
+
+
 @pytest.mark.parametrize("queues", [1, 2])
 def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -> None:
     """Those of real NICs give null (docs/node-protocol.md); of several queues the fullest is then not known."""

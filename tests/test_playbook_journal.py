@@ -3,6 +3,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -277,6 +278,37 @@ def test_a_play_that_was_cut_off_is_finished_with_the_lock(tmp_path: Path, monke
         play("absent", kind)
     assert play("absent", kind) == []
     assert not journal.pending("x")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    before=st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3)),
+    then=st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3)),
+)
+def test_a_play_that_failed_leaves_what_earlier_ones_set(before: dict[str, int], then: dict[str, int]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        kind = Memory(dict.fromkeys("abcd", 0))
+        first = ledger(Path(name), kind)
+        first.converge(items(**before))
+        values, entries = dict(kind.values), journal.load(first.path).pending
+        ledger(Path(name), kind).converge(items(**then))
+        ledger(Path(name), kind).undo(entries)
+        assert kind.values == values
+        states = {each.target: (each.old, each.new) for each in journal.load(first.path).pending}
+        assert states == {each.target: (each.old, each.new) for each in entries}
+        ledger(Path(name), kind).restore()
+        assert set(kind.values.values()) == {0}
+
+
+def test_what_cannot_be_set_again_is_said_and_the_rest_is(tmp_path: Path) -> None:
+    kind = Memory({"a": 0, "b": 0})
+    ledger(tmp_path, kind).converge(items(a=1, b=1))
+    entries = journal.load(ledger(tmp_path, kind).path).pending
+    ledger(tmp_path, kind).converge(items(a=2, b=2))
+    kind.refusing.add("a")
+    with pytest.raises(journal.HostError, match="a: a refuses"):
+        ledger(tmp_path, kind).undo(entries)
+    assert kind.values == {"a": 2, "b": 1}
 
 
 def test_files_folders_and_links_come_back(tmp_path: Path) -> None:

@@ -147,6 +147,27 @@ def test_a_newer_release_takes_the_place_of_the_older(bench: Bench) -> None:
     assert bench.snapshot() == {}
 
 
+def test_a_failed_provision_leaves_an_earlier_one_as_it_was(bench: Bench, tmp_path: Path) -> None:
+    bench.play("provision")
+    before = bench.snapshot()
+    newer, pktgen = bench.folder / "newer.tar.gz", tmp_path / "pktgen-24.10.3.tar.gz"
+    make_archive(newer)
+    pktgen.write_bytes(b"no archive")
+    roles = ["pollscope_apps", "pktgen"]
+    given = {"pollscope_apps_archive": str(newer), "pktgen_archive": str(pktgen), "pktgen_sha256": "0" * 64}
+    with pytest.raises(PlayFailed, match=r"is not pktgen-dpdk"):
+        bench.play("provision", pollscope_roles=roles, **given)
+    after = bench.snapshot()
+    journals = {path for path in before if path.endswith(".journal")}
+    assert {path: before[path] for path in before if path not in journals} == {
+        path: after[path] for path in after if path not in journals
+    }
+    assert bench.play("provision").changes == ()
+    assert bench.play("verify").changes == ()
+    bench.play("restore")
+    assert bench.snapshot() == {}
+
+
 def test_an_archive_for_another_release_is_refused(bench: Bench) -> None:
     foreign = bench.folder / "foreign.tar.gz"
     make_archive(foreign, distribution="debian 4")
@@ -177,6 +198,24 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
 
     with HostLock("run S-F5", bench.folder / "state/host.lock"):
         fails(bench, "this host is in use")
+
+
+def test_a_host_without_apt_is_refused_before_anything(bench: Bench, tmp_path: Path) -> None:
+    release = tmp_path / "os-release"
+    release.write_text('NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')
+    with pytest.raises(PlayFailed, match=r"this host is rocky 9.4: the plays know Debian 12.*Other distributions"):
+        run_play("provision", bench.inventory(), {"provision_os_release": str(release)}, log=bench.folder / "log")
+    assert bench.snapshot() == {}
+
+
+def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
+    release = tmp_path / "os-release"
+    release.write_text('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n')
+    inventory = bench.inventory(pollscope_roles=["perf"])
+    given = {"perf_os_release": str(release), "provision_os_release": str(release)}
+    changes = run_play("provision", inventory, given, options=["--check"], log=bench.folder / "log").changes
+    assert any(f"to install: linux-tools-{os.uname().release}" in change for change in changes)
+    assert bench.snapshot() == {}
 
 
 def test_unreachable(bench: Bench) -> None:

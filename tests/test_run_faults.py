@@ -11,6 +11,7 @@ from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.store.results_table import current_table, derive_table, flags_of
 from pollscope.store.run_folder import read_run
 from pollscope.testbeds.loopback import LoopbackTestbed
+from pollscope.testbeds.maxima import _not_the_duts
 
 # With `randomise: false` the node's third trial is the second maximum of queues=1.
 THIRD = "maximum:queues=1:1"
@@ -145,6 +146,12 @@ def test_a_generator_that_is_the_limit_is_named(cli: Cli) -> None:
     run = cli.only_run()
     assert run.meta["maxima"]["queues=1"]["generator_bound"] is True
     assert "generator-bound maximum at 'queues=1': of 52.4 Mpps the DUT missed only 0 %" in run.meta["warnings"][0]
+
+
+def test_a_path_that_loses_what_is_sent_is_not_called_the_generator() -> None:
+    said = _not_the_duts("p", rate_pps=1_700, missed=0.0, sent_pps=190_000)
+    assert said.startswith("maximum of the path at 'p': of 190 kpps that were sent 1.7 kpps came to the DUT")
+    assert _not_the_duts("p", rate_pps=95, missed=0.0, sent_pps=100).startswith("generator-bound maximum at 'p'")
 
 
 def test_shares_are_of_the_measured_maximum(cli: Cli) -> None:

@@ -210,6 +210,8 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
             "workloads.io.visit_ns: is missing",
         ),
         ({"workloads": {"io": {**COSTS, "visit_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
+        ({"workloads": {"io": {**COSTS, "visit_ns": {**cost(1), "interval": [2, 1]}}}}, "begins with its lower end"),
+        ({"workloads": {"io": {**COSTS, "visit_ns": {**cost(1), "intervals": {"1": [1, 2]}}}}}, "interval goes with"),
         ({"workloads": {"io": {**COSTS, "empty_poll_ns": cost(0)}}}, "empty_poll_ns is 0"),
         ({"workloads": {"io": {"empty_poll_ns": cost(1), "visit_ns": cost(1)}}}, "workloads.io: is missing"),
         ({"colour": "red"}, "colour: unknown key"),
@@ -247,6 +249,12 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     costs = file["workloads"]["l3fwd-lpm"]
     assert {each["origin"] for each in costs.values()} == {"measured"}
     assert set(costs["empty_poll_ns"]["by_queues"]) == {1, 8}
+    for each in ("empty_poll_ns", "visit_ns", "packet_ns"):
+        for queues, (low, high) in costs[each]["intervals"].items():
+            assert low <= costs[each]["by_queues"][queues] <= high
+    low, high = costs["visit_ns"]["intervals"][1]
+    assert high > low
+    assert f"[{low:g} to {high:g}]" in done.stdout
     assert 1 < costs["empty_poll_ns"]["by_queues"][1] < 100
     assert set(file["made_from"]["rows"]) == {"S-F5"}
     # The error of the model is what compare says of both.
@@ -278,6 +286,12 @@ def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) ->
         assert costs["packet_ns"]["by_queues"][queues] == pytest.approx(20, rel=0.05)
     assert costs["path_ns"]["value"] == pytest.approx(500, abs=3)
     assert costs["path_ns"]["origin"] == "fitted"
+    # What went in lies in the interval of what came out, or beside one that is next to nothing wide.
+    for name, true in (("visit_ns", 40), ("packet_ns", 20)):
+        for low, high in costs[name]["intervals"].values():
+            assert low - 0.02 * true <= true <= high + 0.02 * true, name
+    low, high = costs["path_ns"]["interval"]
+    assert low - 3 <= 500 <= high + 3
 
 
 @pytest.mark.parametrize(

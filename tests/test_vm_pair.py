@@ -431,3 +431,20 @@ def test_what_a_trial_left_between_emulated_machines_is_not_received_in_the_next
         session.measure(TrialRequest(name, warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10}))
     assert dut.trials == trials
     assert wire == [10 if emulated else 16]
+
+
+@pytest.mark.parametrize(
+    ("levels", "emulated", "warmup_s"),
+    [
+        ({"dut_core": "stress-ng", "corunner": "matrix-multiplication"}, True, 15),
+        ({"corunner": "stress-ng"}, True, 15),
+        ({"dut_core": "stress-ng", "corunner": "matrix-multiplication"}, False, 0),
+        ({"corunner": "matrix-multiplication"}, True, 0),
+    ],
+)
+def test_stress_ng_has_the_time_to_begin_on_emulated_machines(
+    levels: dict[str, Any], emulated: bool, warmup_s: int
+) -> None:
+    """Seen: stress-ng that was stopped after 2 s of an emulated machine on a busy host had written no numbers."""
+    params = point_of(**levels).params
+    assert session_of(emulated, emulated).least_warmup_ns(params) == warmup_s * 1_000_000_000

@@ -170,8 +170,11 @@ def act(module: AnsibleModule) -> tuple[list[str], bool]:
             finish_cut_off(entry)
     lines = run_state(module, {"folder": Folder(), "boot": DropIn()}, items)
     running = Path("/proc/cmdline").read_text().split()
-    wanted = words if module.params["state"] != "absent" else []
-    leaving = words_of(entry.new["text"]) if entry and not wanted else []
+    if module.params["state"] == "absent":  # an earlier play's stay where only this one is undone
+        file = DropIn().read(target)
+        words = words_of(file["text"]) if file and not module.check_mode else []
+    wanted = words
+    leaving = [word for word in words_of(entry.new["text"]) if word not in wanted] if entry else []
     differs = not is_active(wanted, running) or (bool(leaving) and any(word in running for word in leaving))
     if module.params["state"] == "verified":
         if differs:

@@ -1,12 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: which roles have something to restore on this host; nothing is changed."""
+"""Ansible module: which roles have something to restore on this host; where a play begins and ends in the journals."""
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.pollscope.host.lock import state_folder
-from ansible.module_utils.pollscope_journal import journal_path
+from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
+from ansible.module_utils.pollscope.host.journal import load
+from ansible.module_utils.pollscope.host.lock import HostLock, state_folder
+from ansible.module_utils.pollscope.host.restore import Restorer
+from ansible.module_utils.pollscope_journal import boot_id, is_undone, journal_path, mark_folder
+from ansible.module_utils.pollscope_kinds import Release
 
 DOCUMENTATION = r"""
 module: pollscope_journals
@@ -14,9 +20,14 @@ short_description: Which roles have something to restore on this host
 description:
   - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
     A role whose reboot is still to come counts, too.
+  - C(begun) keeps a copy of the journals while a play goes on, so that only this play is undone if it fails; a host on
+    which a run measures is refused. C(ended) removes it, and releases that nothing points to any more.
+options:
+  state: {type: str, choices: [found, begun, ended], default: found, description: See above.}
 author: [pollscope]
 """
 
+HAND = "hand"  # the journal of `pollscope knob set`
 KNOB_ROLES = ["cpu_power", "ddio"]
 PENDING = Path("/run/pollscope/reboot")
 
@@ -24,20 +35,79 @@ PENDING = Path("/run/pollscope/reboot")
 def roles() -> list[str]:
     """The roles, sorted."""
     folder = journal_path("any").parent
-    found = {path.stem.partition("-")[0] for path in folder.glob("*") if path.suffix in (".journal", ".json")}
+    folders = [folder, mark_folder()] if is_undone() else [folder]
+    names = {path.stem for each in folders for path in each.glob("*") if path.suffix in (".journal", ".json")}
+    found = {name.partition("-")[0] for name in names if name != HAND}
     found |= {path.name for path in PENDING.glob("*")}
     if "cpu_isolation" in found:
         found.add("iommu")  # which reboots for it
     if (state_folder() / "hugepages.json").exists():  # of earlier versions
         found.add("hugepages")
-    if (state_folder() / "knobs/hand.journal").exists():
+    if (state_folder() / f"knobs/{HAND}.journal").exists():
         found.update(KNOB_ROLES)
     return sorted(found)
 
 
+def begin() -> None:
+    """Keeps a copy of what the journals list.
+
+    Raises:
+        HostError: a run or another play is on the host.
+        OSError: for instance a full disk.
+    """
+    with HostLock("a play"):
+        shutil.rmtree(mark_folder(), ignore_errors=True)
+        mark_folder().mkdir(parents=True)
+        for path in (*journal_path("any").parent.glob("*.journal"), state_folder() / f"knobs/{HAND}.journal"):
+            if path.exists():
+                shutil.copy(path, mark_folder())
+
+
+def end() -> None:
+    """Removes the copy, and the releases that it was kept for.
+
+    Raises:
+        HostError: a release cannot be removed.
+    """
+    if not mark_folder().is_dir():
+        return
+    shutil.rmtree(mark_folder())
+    for path in journal_path("any").parent.glob("*.journal"):
+        remove_former(path)
+    with suppress(OSError):  # journals are there
+        for folder in (mark_folder().parent, state_folder()):
+            folder.rmdir()
+
+
+def remove_former(path: Path) -> None:
+    """Removes the releases in a journal that its link does not point to."""
+    entries = load(path).pending
+    in_use = {str(Path(each.target).parent / each.new) for each in entries if each.knob == "link"}
+    former = {each.target for each in entries if each.knob == "release"} - in_use
+    if not former or not in_use:
+        return
+    with HostLock("a play"):
+        restorer = Restorer({"release": Release(_no_files)}, boot_id())
+        results = restorer.restore(path, lambda entry: entry.knob == "release" and entry.target in former)
+    if refusals := [str(each) for each in results if not each.restored]:
+        raise HostError("; ".join(refusals))
+
+
+def _no_files(folder: Path) -> None:
+    raise AssertionError(f"BUG: {folder} is only removed")
+
+
 def main() -> None:
     """Look and report."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    states = ["found", "begun", "ended"]
+    module = AnsibleModule(
+        argument_spec={"state": {"type": "str", "choices": states, "default": "found"}}, supports_check_mode=True
+    )
+    try:
+        if not module.check_mode and module.params["state"] != "found":
+            {"begun": begin, "ended": end}[module.params["state"]]()
+    except (PollscopeError, OSError) as error:
+        module.fail_json(msg=reason_of(error))
     module.exit_json(changed=False, roles=roles())
 
 

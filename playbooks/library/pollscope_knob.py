@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, reason_of
-from ansible.module_utils.pollscope_journal import report
+from ansible.module_utils.pollscope_journal import is_undone, marked, report
 from ansible.module_utils.pollscope_kinds import word_of
 
 DOCUMENTATION = r"""
@@ -119,6 +119,11 @@ def restore(program: str, names: Sequence[str]) -> list[str]:
     return [line for line in lines if not line.endswith(NOTHING)]
 
 
+def set_before() -> set[str]:
+    """The knobs that were set before the play that is undone: they stay, also with a value that the play gave them."""
+    return {entry.knob for entry in marked(JOURNAL.stem)} if is_undone() else set()
+
+
 def changed_knobs(program: str, names: Sequence[str]) -> list[str]:
     """The named knobs that pollscope's journal has."""
     rows = json.loads(pollscope(program, "list", "--json"))
@@ -135,7 +140,7 @@ def act(module: AnsibleModule) -> list[str]:
     if state == "absent":
         if not Path(program).exists() and not JOURNAL.exists():
             return []
-        names = module.params["names"]
+        names = [name for name in module.params["names"] if name not in set_before()]
         return changed_knobs(program, names) if module.check_mode else restore(program, names)
     if module.check_mode and state == "present":
         return planned(program, knobs, module.params["emulated_consent"])

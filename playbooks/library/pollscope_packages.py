@@ -19,7 +19,9 @@ from ansible.module_utils.pollscope_journal import (
     Ledger,
     boot_id,
     header,
+    is_undone,
     journal_path,
+    marked,
     report,
     take_over,
 )
@@ -177,15 +179,20 @@ def purge(names: Sequence[str]) -> None:
 
 
 def restore(path: Path, dry: bool) -> list[str]:
-    """Purges what the journal lists; returns a line for each change."""
+    """Purges what the journal lists, or what of it came in the play that is undone; returns a line for each change."""
     lines = policy_ledger(path).restore(dry)
     entries = load(path).pending
-    names = sorted({name for entry in entries for name in entry.new} & installed())
+    kept = {name for entry in marked(path.stem) for name in entry.new} if is_undone() else set()
+    names = sorted(({name for entry in entries for name in entry.new} - kept) & installed())
     if entries and not dry:
         purge(names)
         journal = Journal.open(path)
         for entry in entries:
-            journal.restored(entry, "purged")
+            still = sorted(kept.intersection(entry.new))
+            if still:
+                journal.done(journal.set(entry.knob, entry.target, None, still), still)
+            else:
+                journal.restored(entry, "purged")
         journal.finish()
     return [*lines, *([f"removed: {' '.join(names)}"] if names else [])]
 

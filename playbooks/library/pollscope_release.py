@@ -6,15 +6,15 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
+from ansible.module_utils.pollscope.host.journal import Entry
 from ansible.module_utils.pollscope.host.restore import Setting
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, run_state
-from ansible.module_utils.pollscope_kinds import Folder, Link, run
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, marked, run_state
+from ansible.module_utils.pollscope_kinds import Folder, Link, Release, run
 
 DOCUMENTATION = r"""
 module: pollscope_release
@@ -33,38 +33,6 @@ options:
   build: {type: bool, default: false, description: The archive holds sources with a meson.build.}
 author: [pollscope]
 """
-
-
-class Release(Setting):
-    """A folder of files from an archive: there (True) or not (False).
-
-    Args:
-        fill: puts the files into a new folder.
-    """
-
-    holder = "disk"
-
-    def __init__(self, fill: Callable[[Path], None]) -> None:
-        self.fill = fill
-
-    def read(self, target: str) -> bool:
-        return (Path(target) / "RELEASE").is_file()
-
-    def write(self, target: str, state: bool) -> None:
-        path = Path(target)
-        fresh = path.with_name(path.name + ".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        if not state:
-            shutil.rmtree(path)
-            return
-        try:
-            self.fill(fresh)
-            fresh.rename(path)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-
-    def show(self, state: bool) -> str:
-        return "there" if state else "not there"
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -196,7 +164,13 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     needs = module.params["state"] == "present" and not all(kinds[i.kind].read(i.target) == i.wanted for i in items)
     if needs and archive is None:
         return {"changed": module.check_mode, "needs_archive": not module.check_mode, "msg": "the archive has to come"}
-    lines = run_state(module, kinds, items)
+    earlier = {Path(each.target).parent / each.new for each in marked(module.params["journal"]) if each.knob == "link"}
+
+    def may_be_needed(entry: Entry) -> bool:
+        """The release of before a play that may yet fail; its end takes it away (pollscope_journals)."""
+        return entry.knob == "release" and Path(entry.target) in earlier
+
+    lines = run_state(module, kinds, items, may_be_needed)
     return {"changed": bool(lines), "needs_archive": False, "msg": "; ".join(lines) or "nothing to change"}
 
 

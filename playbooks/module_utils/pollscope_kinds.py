@@ -200,6 +200,38 @@ class Link(Setting):
         fresh.replace(path)
 
 
+class Release(Setting):
+    """A folder of files from an archive: there (True) or not (False).
+
+    Args:
+        fill: puts the files into a new folder.
+    """
+
+    holder = "disk"
+
+    def __init__(self, fill: Callable[[Path], None]) -> None:
+        self.fill = fill
+
+    def read(self, target: str) -> bool:
+        return (Path(target) / "RELEASE").is_file()
+
+    def write(self, target: str, state: bool) -> None:
+        path = Path(target)
+        fresh = path.with_name(path.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not state:
+            shutil.rmtree(path)
+            return
+        try:
+            self.fill(fresh)
+            fresh.rename(path)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def show(self, state: bool) -> str:
+        return "there" if state else "not there"
+
+
 class KernelModule(Setting):
     """A module of the kernel that is loaded (True, also when it is built in) or not (False)."""
 

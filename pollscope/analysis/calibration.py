@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From measured runs to the costs of a modelled machine (docs/models.md): polls, visits, packets, the path.
 
-Every cost says which runs it comes from. One that the runs do not tell is left out; nothing is assumed.
+Every cost says which runs it comes from, with the interval that its trials give. One that the runs do not tell is left
+out; nothing is assumed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
+from numpy.typing import NDArray
 
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.point_values import factors, level_text
@@ -35,7 +37,11 @@ LIGHT_USEFUL_SHARE = 0.1
 SIMULATED_PACKETS = 100_000
 FEWEST_TRIALS = 3
 
+# Of bootstraps: the ends of a 95 % interval are then good to some 5 % of its width.
+RESAMPLES, RESAMPLING_SEED = 400, 1
+
 Trial = Mapping[str, Any]
+Interval = list[float]
 
 
 def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> dict[str, Any]:
@@ -129,9 +135,30 @@ def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
     return {} if cost is None else {name: cost}
 
 
-def _by_queues(values: Mapping[int, Sequence[float]]) -> dict[int, float]:
-    """The median at each number of queues, without digits that no measurement has."""
-    return {queues: float(f"{median(found):.4g}") for queues, found in sorted(values.items())}
+def _by_queues(values: Mapping[int, Sequence[float]]) -> dict[str, Any]:
+    """The median at each number of queues, without digits that no measurement has, and its interval."""
+    found = {queues: float(f"{median(trials):.4g}") for queues, trials in sorted(values.items())}
+    return {"by_queues": found, **_intervals({queues: _of_median(trials) for queues, trials in values.items()})}
+
+
+def _intervals(found: Mapping[int, Interval | None]) -> dict[str, Any]:
+    """Those that are known, as a cost has them."""
+    known = {queues: interval for queues, interval in sorted(found.items()) if interval is not None}
+    return {"intervals": known} if known else {}
+
+
+def _of_median(trials: Sequence[float]) -> Interval | None:
+    """95 % interval of the median of trials, by a bootstrap; None for too few."""
+    if len(trials) < FEWEST_TRIALS:
+        return None
+    drawn = np.random.Generator(np.random.PCG64(RESAMPLING_SEED)).choice(trials, (RESAMPLES, len(trials)))
+    return _ends(np.median(drawn, axis=1))
+
+
+def _ends(resampled: NDArray[np.float64]) -> Interval:
+    """The middle 95 %."""
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    return [float(f"{low:.4g}"), float(f"{high:.4g}")]
 
 
 def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
@@ -144,7 +171,7 @@ def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
             values.setdefault(points.queues_of_a_core(trial["params"]), []).append(running / polls_per_s * 1e9)
     if not values:
         raise UsageError("no trial tells what an empty poll costs", where, "give a run with little traffic")
-    return {"by_queues": _by_queues(values), "origin": "measured", "source": f"{source}, empty polls"}
+    return {**_by_queues(values), "origin": "measured", "source": f"{source}, empty polls"}
 
 
 def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
@@ -165,14 +192,23 @@ def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
             f"a visit's cost cannot be told from its packets': {seen}", where, "give a run with light and heavy load"
         )
     told = {
-        "source": f"{source}, useful cycles and the wire of visits of {min(bursts):.3g} to {max(bursts):.3g} packets"
+        "source": f"{source}, least squares of useful cycles and the wire of visits of {min(bursts):.3g} to "
+        f"{max(bursts):.3g} packets"
     }
     told["origin"] = "measured"
     if all(map(_tell_apart, rows.values())):
         fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
-        by_queues = [{queues: fit[part] for queues, fit in fits.items()} for part in (0, 1)]
-        return {name: {"by_queues": by_queues[part], **told} for part, name in enumerate(("visit_ns", "packet_ns"))}
-    return {name: {"value": value, **told} for name, value in zip(("visit_ns", "packet_ns"), _fit(every), strict=True)}
+        spreads = {queues: _fit_intervals(found) for queues, found in rows.items()}
+        return {
+            name: {
+                "by_queues": {queues: fit[part] for queues, fit in fits.items()},
+                **_intervals({queues: spread[part] for queues, spread in spreads.items()}),
+                **told,
+            }
+            for part, name in enumerate(("visit_ns", "packet_ns"))
+        }
+    fitted = zip(("visit_ns", "packet_ns"), _fit(every), _fit_intervals(every), strict=True)
+    return {name: {"value": value, "interval": interval, **told} for name, value, interval in fitted}
 
 
 def _asked_ns(trial: Trial) -> float:
@@ -199,6 +235,14 @@ def _fit(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(f"{visit_ns:.4g}"), float(f"{packet_ns:.4g}")
 
 
+def _fit_intervals(rows: Sequence[tuple[float, float]]) -> tuple[Interval, Interval]:
+    """95 % intervals of both parts of the fit: trials are drawn again and again, with replacement."""
+    random = np.random.Generator(np.random.PCG64(RESAMPLING_SEED))
+    drawn = random.integers(0, len(rows), (RESAMPLES, len(rows)))
+    fits = np.array([_fit([rows[place] for place in places]) for places in drawn])
+    return _ends(fits[:, 0]), _ends(fits[:, 1])
+
+
 def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
     """What the generator sent where it was to send all it can."""
     values: dict[int, list[float]] = {}
@@ -207,7 +251,7 @@ def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
             values.setdefault(points.queues_of_a_core(trial["params"]), []).append(trial["offered_pps"])
     if not values:
         return None
-    return {"by_queues": _by_queues(values), "origin": "measured", "source": f"{source}, saturating trials"}
+    return {**_by_queues(values), "origin": "measured", "source": f"{source}, saturating trials"}
 
 
 def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] | None:
@@ -226,4 +270,6 @@ def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] 
     if not beyond:
         return None
     text = f"{source}, median latency of the fewest queues less the simulated time in the DUT, {len(beyond)} trials"
-    return {"value": float(f"{max(0.0, median(beyond)):.4g}"), "origin": "fitted", "source": text}
+    interval = _of_median([max(0.0, each) for each in beyond])
+    found = {"value": float(f"{max(0.0, median(beyond)):.4g}"), "origin": "fitted", "source": text}
+    return found if interval is None else {**found, "interval": interval}

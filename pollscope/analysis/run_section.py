@@ -162,7 +162,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         name=", ".join(rows_of(run)) or str(run.meta["spec_name"]),
         title=str(run.meta.get("title") or run.meta["spec_name"]),
         rows=rows_of(run),
-        mark=_mark(run, table),
+        mark=run_mark(run, table),
         cautions=[*cautions(run, table), *(Caution("figure", text) for text in refused_figures(run))],
         verdicts=verdicts,
         whys=list(dict.fromkeys(verdict.why for verdict in verdicts if verdict.why)),
@@ -183,7 +183,8 @@ def run_section(run: RunFolder, number: int) -> RunSection:
     )
 
 
-def _mark(run: RunFolder, table: pd.DataFrame) -> str:
+def run_mark(run: RunFolder, table: pd.DataFrame) -> str:
+    """How real the numbers of a run are: modelled, from emulated parts, or from hardware."""
     if bool(table["modelled"].any()):
         return "modelled"
     facts = HostFacts(run.meta)
@@ -194,7 +195,7 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
     found = []
     for figure in figures_of(run):
         inline = inline_svg(figure, run)
-        found.append(_drawn(inline, figure.heading, f"r{number}-{figure.row.lower()}"))
+        found.append(drawn(inline, figure.heading, f"r{number}-{figure.row.lower()}"))
     return found
 
 
@@ -203,11 +204,12 @@ def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
     found = []
     for knob, differences in compare_knobs(run).items():
         inline = inline_comparison(differences, run)
-        found.append(_drawn(inline, f"Levels of {knob}, all else equal", f"r{number}-compare-{knob}"))
+        found.append(drawn(inline, f"Levels of {knob}, all else equal", f"r{number}-compare-{knob}"))
     return found
 
 
-def _drawn(inline: InlineFigure, heading: str, name: str) -> DrawnFigure:
+def drawn(inline: InlineFigure, heading: str, name: str) -> DrawnFigure:
+    """A figure as a part of a page; `name` keeps its ids apart from those of others."""
     return DrawnFigure(heading, name, Markup(_embedded(inline.svg, name, heading)), inline.caption, inline.words)
 
 

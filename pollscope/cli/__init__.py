@@ -31,6 +31,7 @@ COMMANDS = {
     "run": "Measure a spec into a run folder.",
     "report": "One self-contained HTML page from run folders.",
     "figures": "Draw the papers' figures from run folders.",
+    "gallery": "Every row of the papers on one HTML page.",
     "claims": "A verdict per claim, with the numbers behind it.",
     "explain": "What limits the DUT at each point, with the evidence.",
     "compare": "Two runs, or the levels of a factor, side by side.",

@@ -57,10 +57,16 @@ def calibrate(
     for workload, costs in document["workloads"].items():
         for name, cost in costs.items():
             known = cost.get("by_queues") or {"any": cost["value"]}
-            values = ", ".join(f"{value:g} ({queues} queues)" for queues, value in known.items())
+            intervals = cost.get("intervals") or {"any": cost.get("interval")}
+            values = ", ".join(_shown(queues, value, intervals.get(queues)) for queues, value in known.items())
             typer.echo(f"{workload}: {name}: {values}, {cost['origin']}")
     typer.echo(str(out))
     typer.echo(f"next: pollscope run SPEC --testbed {out}")
+
+
+def _shown(queues: int | str, value: float, interval: list[float] | None) -> str:
+    ends = f" [{interval[0]:g} to {interval[1]:g}]" if interval else ""
+    return f"{value:g}{ends} ({queues} queues)"
 
 
 def _levels(words: list[str]) -> dict[str, frozenset[str]]:

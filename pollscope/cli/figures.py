@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import PaperName, RunWords
+from pollscope.cli.words import ModelFlag, PaperName, RunWords
 
 if TYPE_CHECKING:
     from pollscope.analysis.figures.figure import PaperFigure
@@ -49,6 +49,7 @@ def figures(
         Literal["drop", "show"],
         typer.Option("--absent", help="Panels without data: left out, and the caption says why; or kept."),
     ] = "drop",
+    model: ModelFlag = True,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR|FILE", help="Where the files go; x.pdf is this one file.")
     ] = Path("figures"),
@@ -59,6 +60,9 @@ def figures(
     (`show:`); where there are none, the first factor is drawn with a rate and the tax. --x, --y, --by, --at, --ratio-to
     and --log draw what they say of any run; what is not said is chosen as above. With --paper, rows whose numbers are
     that paper's own table are drawn as well; they need no run.
+
+    --paper without a run draws every row of the paper as `pollscope gallery` does: from `results` and the recorded
+    runs, else computed by the testbed `model`, and says of each other row why it is absent.
     """
     from pollscope.analysis.figures import save_figure, save_table_figure, table_figures
     from pollscope.cli.outputs import figure_out
@@ -76,9 +80,10 @@ def figures(
     asked = {key: value for key, value in asked.items() if value}
     target = figure_out(out, not no_caption, absent == "show")
     tables = [] if asked else table_figures(paper)
-    places = [] if runs is None and tables else find_runs(runs or RESULTS)
-    chosen = [read_run(path) for path in places]
-    wanted = _wanted(chosen, paper, asked, width)
+    if paper is None or runs or asked or width != PAGE:
+        wanted = _wanted([read_run(path) for path in find_runs(runs or RESULTS)], paper, asked, width)
+    else:
+        wanted = _every_row(paper, target.folder / "modelled" if model else None)
     if not wanted and not tables:
         raise UsageError("none of these runs has anything to draw", remedy="--x and --y say what to draw")
     _only_one(target, [*tables, *wanted])
@@ -104,6 +109,31 @@ def _wanted(
     if width != PAGE and any(figure.paper for figure, _ in found):
         raise UsageError("the papers' figures are as wide as a page", "--width column", "--x and --y draw another one")
     return [(asked_figure(run, {}, True), run) if width != PAGE else (figure, run) for figure, run in found]
+
+
+def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, RunFolder]]":
+    """What there is of each row of a paper; `modelled` is the folder of runs by the model, None: without them."""
+    from pollscope.analysis.figures import figure_of
+    from pollscope.analysis.figures.figure import PaperFigure
+    from pollscope.analysis.gallery import paper_rows, runs_of_rows, why_absent
+    from pollscope.base.names import FIGURES
+    from pollscope.cli.modelled import measured_runs, modelled_runs
+
+    every, there = paper_rows(paper), measured_runs(None)
+    rows = [row for row in every if row not in FIGURES or isinstance(figure_of(row), PaperFigure)]
+    missing = [row for row, own in runs_of_rows(rows, there).items() if not own]
+    computed, reasons = modelled_runs(missing, modelled, _say) if modelled else ([], {})
+    runs, found = [*there, *computed], []
+    for row, own in runs_of_rows(rows, [*there, *computed]).items():
+        if own:
+            found += [(figure, run) for run in own if isinstance(figure := figure_of(row), PaperFigure)]
+        else:
+            typer.echo(f"{row}: absent. {why_absent(row, runs, reasons)}", err=True)
+    return found
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _split(words: list[str] | None) -> tuple[str, ...]:

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope testbed up|down|status NAME`."""
+"""`pollscope testbed up|down|status|check NAME`."""
 
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from pollscope.base.errors import ExitCode
-from pollscope.testbeds import DEFAULT, State, make_testbed
+from pollscope.cli.words import JsonFlag
+from pollscope.testbeds import DEFAULT, Finding, State, make_testbed
 
 EXAMPLES = (
     "pollscope testbed status",
+    "pollscope testbed check lab.yaml         what each host lacks, and what to run for it",
     "pollscope testbed up loopback",
 )
 app = typer.Typer(no_args_is_help=False, rich_markup_mode=None)
@@ -32,6 +40,29 @@ def up(name: Name = DEFAULT) -> None:
 def down(name: Name = DEFAULT) -> None:
     """Takes down what `up` prepared."""
     _show(name, make_testbed(name).down())
+
+
+@app.command()
+def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
+    """Says in one table what each host of a testbed has and lacks, and what to run for it; changes nothing."""
+    findings = make_testbed(name).findings()
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in findings], indent=1))
+    else:
+        _show_findings(findings)
+    if any(each.state == "no" for each in findings):
+        raise typer.Exit(ExitCode.HOST)
+
+
+def _show_findings(findings: Sequence[Finding]) -> None:
+    table = Table(box=None, padding=(0, 1))
+    for head in ("host", "", "what", "found", "what to do"):
+        table.add_column(head, overflow="fold")
+    for each in findings:
+        table.add_row(*(Text(cell) for cell in (each.host, each.state, each.what, each.text, each.remedy)))
+    Console(highlight=False).print(table)
+    lacking = [each for each in findings if each.state == "no"]
+    typer.echo(f"not ready: {len(lacking)} lacking, first: {lacking[0].host} {lacking[0].what}" if lacking else "ready")
 
 
 def _show(name: str, state: State) -> None:

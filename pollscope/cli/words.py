@@ -74,6 +74,9 @@ PaperName = Annotated[
 QuickFlag = Annotated[
     bool, typer.Option("--quick", help="Shortened: fewer levels, shorter windows; says what it leaves out.")
 ]
+ModelFlag = Annotated[
+    bool, typer.Option("--model/--no-model", help="Compute rows that no run shows by the testbed `model`.")
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 
 

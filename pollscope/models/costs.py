@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Origin = Literal["measured", "stated", "assumed", "fitted"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+Interval = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
 # Keys of a file are texts.
 Queues = Annotated[int, Field(ge=1, strict=False)]
 
@@ -27,6 +28,8 @@ class Cost(Given):
     Attributes:
         value: in the unit that its name has.
         by_queues: instead of it, values by the number of queues that a core polls.
+        interval: 95 % interval of the value, low and high end, where it comes from several trials.
+        intervals: instead of it, those of by_queues; fewer where a number of queues has too few trials.
         origin: measured (on a host), stated (by a paper), assumed, or fitted (to results, so that a model with it is
             consistent with these by construction).
         source: run, paper and section, or why it is assumed.
@@ -34,6 +37,8 @@ class Cost(Given):
 
     value: NotNegative | None = None
     by_queues: Mapping[Queues, NotNegative] | None = None
+    interval: Interval | None = None
+    intervals: Mapping[Queues, Interval] | None = None
     origin: Origin
     source: str = Field(min_length=1)
 
@@ -43,7 +48,16 @@ class Cost(Given):
             raise ValueError("needs either `value` or `by_queues`")
         if self.by_queues is not None and not self.by_queues:
             raise ValueError("by_queues needs a number of queues")
+        self._check_intervals()
         return self
+
+    def _check_intervals(self) -> None:
+        alone = self.interval is not None and self.value is None
+        if alone or not set(self.intervals or ()) <= set(self.by_queues or ()):
+            raise ValueError("interval goes with `value`, intervals with the same numbers of `by_queues`")
+        ends = [*([] if self.interval is None else [self.interval]), *(self.intervals or {}).values()]
+        if any(low > high for low, high in ends):
+            raise ValueError("an interval begins with its lower end")
 
     def reaches(self, queues: int) -> bool:
         """Whether the cost is known for this number of queues, or lies between two that are."""

@@ -33,6 +33,20 @@ LAYOUT = Layout(lowest=1, highest=60_000_000_000, significant_digits=3)
 BATCHES = 24
 
 
+def check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -> None:
+    """Refuses weights of queues that are negative, all zero, or not as many as the queues.
+
+    Raises:
+        UsageError: says which.
+    """
+    if weights is None:
+        return
+    at_least(model, 0, **{f"weights[{place}]": each for place, each in enumerate(weights)})
+    above_zero(model, sum_of_weights=sum(weights))
+    if len(weights) != queues:
+        raise UsageError(f"are {len(weights)} for {queues} queues", f"{model}: weights")
+
+
 @dataclass(frozen=True)
 class Service:
     """Time that a packet takes a server, without hiccups.
@@ -190,7 +204,7 @@ class PollingCores:
         whole(model, 1, cores=self.cores, burst=self.burst, rx_room=self.rx_room)
         whole(model, 1, ring_room=self.ring_room)
         whole(model, 0, dispatchers=self.dispatchers)
-        self._check_weights(model)
+        check_weights(model, self.weights, self.queues)
         above_zero(model, empty_poll_ns=self.empty_poll_ns)
         above_zero(model, empty_ring_poll_ns=self.worker_empty_poll_ns)
         at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
@@ -206,13 +220,49 @@ class PollingCores:
         on_ring = self.dispatchers > 0 and self.empty_ring_poll_ns is not None
         return float(self.empty_ring_poll_ns or 0.0) if on_ring else float(self.empty_poll_ns)
 
-    def _check_weights(self, model: str) -> None:
-        if self.weights is None:
-            return
-        at_least(model, 0, **{f"weights[{place}]": each for place, each in enumerate(self.weights)})
-        above_zero(model, sum_of_weights=sum(self.weights))
-        if len(self.weights) != self.queues:
-            raise UsageError(f"are {len(self.weights)} for {self.queues} queues", f"{model}: weights")
+
+@dataclass(frozen=True)
+class QwaitCores:
+    """Cores that are told which queue has work (pollscope.models.qwait_loop says how). Times in ns.
+
+    Attributes:
+        arrivals: one at a time, spread over the queues.
+        service: of a packet.
+        cores: how many.
+        queues: how many.
+        ready_sets: the cores and the queues are dealt out to so many in equal parts; 1: any core serves any queue.
+        weights: of each queue in the traffic; None: all alike.
+        room: packets that fit into a queue.
+        qwait_ns: from asking for a ready queue to its packet.
+        notice_ns: from an arrival to the ready set while a core is halted.
+        wake_up_ns: of a halted core.
+        per_ready_ns: more of a QWAIT for each ready queue, where the ready set is in software.
+    """
+
+    arrivals: Arrivals
+    service: Service
+    cores: int = 1
+    queues: int = 1
+    ready_sets: int = 1
+    weights: tuple[float, ...] | None = None
+    room: int = 512
+    qwait_ns: float = 0.0
+    notice_ns: float = 0.0
+    wake_up_ns: float = 0.0
+    per_ready_ns: float = 0.0
+
+    def __post_init__(self) -> None:
+        model = "QwaitCores"
+        whole(model, 1, cores=self.cores, queues=self.queues, room=self.room, ready_sets=self.ready_sets)
+        at_least(model, 0, qwait_ns=self.qwait_ns, notice_ns=self.notice_ns, wake_up_ns=self.wake_up_ns)
+        at_least(model, 0, per_ready_ns=self.per_ready_ns)
+        above_zero(model, rate_pps=self.arrivals.rate_pps)
+        check_weights(model, self.weights, self.queues)
+        if self.arrivals.batch > 1:
+            raise UsageError("take packets that come one at a time", model, "PollingCores have batches")
+        if self.cores % self.ready_sets or self.queues % self.ready_sets:
+            what = f"{self.cores} cores and {self.queues} queues cannot be dealt out to {self.ready_sets}"
+            raise UsageError(what, f"{model}: ready_sets", "give a number that divides both")
 
 
 @dataclass(frozen=True)
@@ -253,6 +303,7 @@ class Outcome:
         refused: those of them for which there was no room.
         window_ns: simulated time that was counted, over all parts.
         cores: of polling cores, dispatchers behind workers.
+        busy_share: of cores that are told: share of the time in which they were not halted.
     """
 
     times: Histogram
@@ -261,10 +312,14 @@ class Outcome:
     refused: int
     window_ns: float
     cores: Sequence[Core] = field(default=())
+    busy_share: float | None = None
+
+
+System = SharedServers | PollingCores | QwaitCores
 
 
 def simulate(
-    system: SharedServers | PollingCores,
+    system: System,
     window_ns: float,
     warmup_ns: float = 0.0,
     seed: int = 1,
@@ -321,9 +376,7 @@ LONGEST_STEP = 64.0
 PILOT_PACKETS = 20_000
 
 
-def simulate_until(
-    system: SharedServers | PollingCores, percent: float, within: float, warmup_ns: float = 0.0, seed: int = 1
-) -> Precise:
+def simulate_until(system: System, percent: float, within: float, warmup_ns: float = 0.0, seed: int = 1) -> Precise:
     """Simulates until the 95 % interval of a percentile is at most `within` to either side, as a share of it.
 
     Each simulation is the pilot of the next, longer one and is then thrown away: an interval that ends because it was
@@ -364,13 +417,14 @@ class _Part:
     arrived: int
     refused: int
     counts: "loop.Counts | None" = None
+    busy_ns: NDArray[np.float64] | None = None
 
 
-def _runner(
-    system: SharedServers | PollingCores, window_ns: float, warmup_ns: float
-) -> Callable[[np.random.Generator], _Part]:
+def _runner(system: System, window_ns: float, warmup_ns: float) -> Callable[[np.random.Generator], _Part]:
     if isinstance(system, SharedServers):
         return lambda random: _servers(system, window_ns, warmup_ns, random)
+    if isinstance(system, QwaitCores):
+        return lambda random: _told(system, window_ns, warmup_ns, random)
     return lambda random: _cores(system, window_ns, warmup_ns, random)
 
 
@@ -398,6 +452,45 @@ def _cores(system: PollingCores, window_ns: float, warmup_ns: float, random: np.
     polling_loop.poll_and_work(random, draws, layout, _state(layout, system.burst), window, stays, counts)
     arrived, missed = (int(counts.events[0, column]) for column in (polling_loop.ARRIVED, polling_loop.MISSED))
     return _Part(stays, arrived, missed, counts)
+
+
+def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
+    from pollscope.models import qwait_loop
+
+    stays, counts, busy_ns = _empty(), np.zeros(qwait_loop.SEEN + 1, np.int64), np.zeros(system.cores)
+    sets, queues = system.ready_sets, system.queues
+    firsts = np.arange(sets + 1, dtype=np.int64) * (queues // sets)
+    layout = qwait_loop.Ready(
+        below=_below(queues, system.weights),
+        queue_set=np.repeat(np.arange(sets, dtype=np.int64), queues // sets),
+        core_set=np.repeat(np.arange(sets, dtype=np.int64), system.cores // sets),
+        first=firsts,
+        qwait_ns=float(system.qwait_ns),
+        notice_ns=float(system.notice_ns),
+        wake_up_ns=float(system.wake_up_ns),
+        per_ready_ns=float(system.per_ready_ns),
+    )
+    state = qwait_loop.ReadyState(
+        packets=np.zeros((queues, system.room)),
+        head=np.zeros(queues, np.int64),
+        length=np.zeros(queues, np.int64),
+        ready=np.zeros(sets, np.int64),
+        last=firsts[1:] - 1,
+        held_ns=np.zeros(system.cores),
+        done_ns=np.full(system.cores, np.inf),
+    )
+    draws = _draws(system.arrivals, system.service, Hiccups())
+    warmup, window = float(warmup_ns), float(window_ns)
+    qwait_loop.notify_and_work(random, draws, layout, state, warmup, window, stays, counts, busy_ns)
+    return _Part(stays, int(counts[qwait_loop.ARRIVED]), int(counts[qwait_loop.MISSED]), busy_ns=busy_ns)
+
+
+def _below(queues: int, weights: tuple[float, ...] | None) -> NDArray[np.float64]:
+    """Share of the traffic up to each queue."""
+    shares = np.ones(queues) if weights is None else np.array(weights, dtype=np.float64)
+    below: NDArray[np.float64] = np.cumsum(shares) / shares.sum()
+    below[below >= below[-1]] = 1.0  # a rounding error must not leave a gap above the last queue with traffic
+    return below
 
 
 def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
@@ -431,9 +524,7 @@ def _layout(system: PollingCores) -> "loop.Layout":
         reads = [(0, 1, queues)] * workers if system.shared else _dealt(queues, workers)
     first, step, number = (np.array(column, dtype=np.int64) for column in zip(*reads, strict=True))
     rings_of = [-1] * workers + [queues + dispatcher % max(1, rings) for dispatcher in range(dispatchers)]
-    weights = np.ones(queues) if system.weights is None else np.array(system.weights, dtype=np.float64)
-    below = np.cumsum(weights) / weights.sum()
-    below[below >= below[-1]] = 1.0  # a rounding error must not leave a gap above the last queue with traffic
+    below = _below(queues, system.weights)
     serial = system.shared and dispatchers > 0
     return loop.Layout(
         first=first,
@@ -497,10 +588,11 @@ def _counts_length() -> int:
     return int(HdrHistogram(LAYOUT.lowest, LAYOUT.highest, LAYOUT.significant_digits).counts_len)
 
 
-def _joined(system: SharedServers | PollingCores, parts: Sequence[_Part], window_ns: float) -> Outcome:
+def _joined(system: System, parts: Sequence[_Part], window_ns: float) -> Outcome:
     """All parts as one, in their order."""
     recorded = [part.recorded for part in parts]
     counts = [part.counts for part in parts if part.counts is not None]
+    busy = [part.busy_ns for part in parts if part.busy_ns is not None]
     return Outcome(
         times=merged([_histogram(each) for each in recorded], "simulation"),
         mean_ns=_mean(recorded),
@@ -508,6 +600,7 @@ def _joined(system: SharedServers | PollingCores, parts: Sequence[_Part], window
         refused=sum(part.refused for part in parts),
         window_ns=window_ns * len(parts),
         cores=_cores_of(system, counts) if isinstance(system, PollingCores) else (),
+        busy_share=float(np.mean(busy)) / window_ns if busy else None,
     )
 
 

@@ -126,7 +126,7 @@ def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
 
 def _payload(params: Parameters, _spec: Spec) -> Contradiction | None:
     """A task on the payload needs one, and leaves a frame that the TX port takes (apps/node/workload/payload.h)."""
-    if params.workload not in PAYLOAD_TASKS:
+    if params.workload not in PAYLOAD_TASKS or params.trace is not None:
         return None
     sizes = [entry["bytes"] for entry in frame_mix(params.frame)]
     if min(sizes) <= STAMPED_FRAME_BYTES:

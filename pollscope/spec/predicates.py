@@ -92,6 +92,18 @@ class Ratio(StatedBounds):
     last: float | int | str = Field(alias="to")
 
 
+class AverageRatio(StatedBounds):
+    """The ratio of the metric at level `to` to that at level `from`, on average over all groups of the other factors.
+
+    Texts seldom say which mean they take, so the arithmetic and the geometric one are both judged.
+    """
+
+    kind: Literal["average_ratio"]
+    factor: str
+    first: float | int | str = Field(alias="from")
+    last: float | int | str = Field(alias="to")
+
+
 class LargestFall(StatedBounds):
     """The largest relative fall, over the groups of the other factors, from the lowest to the highest level."""
 
@@ -185,6 +197,7 @@ Predicate = Annotated[
     | EveryTrial
     | TrendOver
     | Ratio
+    | AverageRatio
     | LargestFall
     | RisesAbove
     | Linear

@@ -3,7 +3,8 @@
 
 from pollscope.testbeds.base import HostAway, Knobs, State, Testbed
 from pollscope.testbeds.config import make_testbed
+from pollscope.testbeds.finding import Finding
 
 DEFAULT = "loopback"
 
-__all__ = ["DEFAULT", "HostAway", "Knobs", "State", "Testbed", "make_testbed"]
+__all__ = ["DEFAULT", "Finding", "HostAway", "Knobs", "State", "Testbed", "make_testbed"]

@@ -18,6 +18,7 @@ from pollscope.knobs import RestoreResult
 from pollscope.plan.plan import Plan, Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.finding import Finding
 
 if TYPE_CHECKING:
     from pollscope.metrics.ground import Canary
@@ -270,6 +271,11 @@ class Testbed(ABC):
     def down(self) -> State:
         """Takes down what `up` prepared."""
         return self.status()
+
+    def findings(self) -> list[Finding]:
+        """What its hosts have and lack, for `pollscope testbed check`; changes nothing."""
+        state = self.status()
+        return [Finding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.facts) or "ready")]
 
     def status(self) -> State:
         """Looks, and changes nothing."""

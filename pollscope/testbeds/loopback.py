@@ -438,8 +438,7 @@ class LoopbackSession:
         """Starts a `pollscope-corunner` on this host."""
         return NodeClient([str(corunner_program())], log, "the co-runner")
 
-    @property
-    def least_warmup_ns(self) -> int:
+    def least_warmup_ns(self, _params: Parameters) -> int:
         """Any: one request starts both."""
         return 0
 

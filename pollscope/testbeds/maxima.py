@@ -12,6 +12,8 @@ from pollscope.store.trial_record import TrialRecord
 
 # The DUT misses less than this share at saturation: then it was the generator that could not do more.
 GENERATOR_BOUND_MISSED = 0.01
+# Unless less than this share of what was sent came to its port: then it was what lies between them.
+ARRIVED_SHARE = 0.9
 
 
 class Maxima:
@@ -58,7 +60,18 @@ class Maxima:
         bound = bool(missed) and median(missed) < GENERATOR_BOUND_MISSED
         self.found[point] = {"pps": median(rates), "trials": len(rates), "generator_bound": bound}
         if bound:
-            self._warnings.append(
-                f"generator-bound maximum at '{point}': of {human_rate(median(rates))} the DUT missed only "
-                f"{100 * median(missed):.2g} %, so 100 % load is what the generator can do, not what the DUT can take"
-            )
+            sent = [metrics["offered_pps"] for metrics, _ in made if "offered_pps" in metrics]
+            self._warnings.append(_not_the_duts(point, median(rates), median(missed), median(sent or rates)))
+
+
+def _not_the_duts(point: str, rate_pps: float, missed: float, sent_pps: float) -> str:
+    """The warning of a maximum that shows something in front of the DUT."""
+    if rate_pps < ARRIVED_SHARE * sent_pps:
+        return (
+            f"maximum of the path at '{point}': of {human_rate(sent_pps)} that were sent {human_rate(rate_pps)} came "
+            f"to the DUT, which missed only {100 * missed:.2g} %, so 100 % load is what the path to the DUT carries"
+        )
+    return (
+        f"generator-bound maximum at '{point}': of {human_rate(rate_pps)} the DUT missed only "
+        f"{100 * missed:.2g} %, so 100 % load is what the generator can do, not what the DUT can take"
+    )

@@ -195,7 +195,7 @@ class NodeTestbed(Testbed):
         config, calibration = self._configured(session, trial)
         watch = session.watch()
         rate = rate_request(params, maximum_pps)
-        warmup_ns = max(trial.warmup_ns, session.least_warmup_ns)
+        warmup_ns = max(trial.warmup_ns, session.least_warmup_ns(params))
         request = TrialRequest(f"t{self._count}", warmup_ns, trial.window_ns, trial.drain_ns, rate)
         result, collected = self._collected(session, record, params, request)
         return {

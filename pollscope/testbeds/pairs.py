@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
@@ -14,6 +15,7 @@ from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Knobs, State, Testbed, TestbedConfig
+from pollscope.testbeds.finding import Finding
 from pollscope.testbeds.pair.config import PairConfig, PairHost
 from pollscope.testbeds.pair.testbed import PairTestbed
 
@@ -89,6 +91,10 @@ class PairsTestbed(Testbed):
         """As each pair's."""
         for part in self.parts:
             part.close()
+
+    def findings(self) -> list[Finding]:
+        """What each host of each pair has and lacks."""
+        return [replace(each, host=f"{part.name} {each.host}") for part in self.parts for each in part.findings()]
 
     def status(self) -> State:
         """Whether all hosts answer."""

@@ -82,9 +82,8 @@ class Session(Protocol):
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""
 
-    @property
-    def least_warmup_ns(self) -> int:
-        """The shortest warm-up of a trial in the present configuration; a spec's that is shorter is lengthened."""
+    def least_warmup_ns(self, params: Parameters, /) -> int:
+        """The shortest warm-up of such a trial in the present configuration; a spec's that is shorter is lengthened."""
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs for the present configuration."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Predicates that compare changes: of one metric with another's, or of two levels of a factor over another factor."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pollscope.analysis.claims.numbers import (
@@ -12,6 +13,7 @@ from pollscope.analysis.claims.numbers import (
     AtLevel,
     at_level,
     each_inside,
+    inside,
     none_of,
     number,
     placed,
@@ -23,7 +25,7 @@ from pollscope.analysis.claims.numbers import (
 from pollscope.analysis.claims.verdict import Finding, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
 from pollscope.metrics.dictionary import Metric, metric_dictionary
-from pollscope.spec.predicates import Across, Crosses, RatioOfRatios, RiseShare, SteeperKnee
+from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.stats.estimates import (
     Estimate,
     product_estimate,
@@ -54,6 +56,73 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
     claimed = stated(predicate, "{:.3g}".format)
     sentence = f"{metric.title} rises by so much of the rise of {of}: {spread(numbers)}; "
     return Finding(together(kinds), f"{sentence}stated {claimed} (tolerance included).", numbers)
+
+
+def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
+    """The ratio of two levels on average over all groups; where the two means differ in their verdict it stays open."""
+    pairs: dict[str, tuple[PointValues, PointValues]] = {}
+    for label, members in groups(found, predicate.factor):
+        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
+        if first is not None and last is not None:
+            pairs[label] = first, last
+    if not pairs:
+        return none_of(
+            f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
+        )
+    place = f"{predicate.factor} {predicate.last} over {predicate.first}"
+    means = {
+        "arithmetic mean": _arithmetic_mean([last.over(first, confidence) for first, last in pairs.values()]),
+        "geometric mean": _geometric_mean(list(pairs.values()), confidence),
+    }
+    kinds = {inside(predicate, mean) for mean in means.values()}
+    numbers = [number(f"{name}, {place}", mean, times) for name, mean in means.items()]
+    numbers += [
+        number(placed(label, place), last.over(first, confidence), times) for label, (first, last) in pairs.items()
+    ]
+    said = "; ".join(f"{each.label.partition(',')[0]} {each.text}" for each in numbers[: len(means)])
+    claimed = stated(predicate, "{:.3g}".format)
+    sentence = (
+        f"Ratio over {_averaged(pairs.values(), predicate.factor)}: {said}; stated {claimed} (tolerance included)."
+    )
+    return Finding(kinds.pop() if len(kinds) == 1 else INCONCLUSIVE, sentence, numbers)
+
+
+def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> str:
+    """How many pairs, and which levels of the other factors they have."""
+    levels: dict[str, dict[str, None]] = {}
+    count = 0
+    for first, _ in pairs:
+        count += 1
+        for name, level in first.levels.items():
+            if name != factor:
+                levels.setdefault(name, {})[level_text(name, level)] = None
+    named = "; ".join(f"{name} {', '.join(found)}" for name, found in levels.items())
+    what = f"{count} pair{'s' if count > 1 else ''} of points"
+    return f"{what} ({named})" if named else what
+
+
+def _arithmetic_mean(ratios: Sequence[Estimate]) -> Estimate:
+    """Of independent ratios, whose errors add up as squares."""
+    mean = sum(ratio.value for ratio in ratios) / len(ratios)
+    below = math.hypot(*(ratio.value - ratio.low for ratio in ratios)) / len(ratios)
+    above = math.hypot(*(ratio.high - ratio.value for ratio in ratios)) / len(ratios)
+    return Estimate(mean, mean - below, mean + above, min(ratio.n for ratio in ratios), "errors added as squares")
+
+
+def _geometric_mean(pairs: Sequence[tuple[PointValues, PointValues]], confidence: float) -> Estimate:
+    """The product of many ratios leaves a float's range; that of means scaled to 1 says how wide the interval is."""
+    first, last = ([sum(each.values) / len(each.values) for each in side] for side in zip(*pairs, strict=True))
+    if min(*first, *last) <= 0:
+        return Estimate(math.nan, -math.inf, math.inf, 0, "a mean is not positive")
+    logarithms = [math.log(above / below) for below, above in zip(first, last, strict=True)]
+    mean = math.exp(sum(logarithms) / len(logarithms))
+    below_1, above_1 = (
+        [[value * len(each.values) / sum(each.values) for value in each.values] for each in side]
+        for side in zip(*pairs, strict=True)
+    )
+    spread = product_estimate(above_1, below_1, confidence)
+    low, high = (mean * end ** (1 / len(pairs)) if spread.has_interval else end for end in (spread.low, spread.high))
+    return replace(spread, value=mean, low=low, high=high)
 
 
 def _pairs(

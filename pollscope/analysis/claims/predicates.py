@@ -27,6 +27,7 @@ from pollscope.analysis.claims.verdict import Finding
 from pollscope.analysis.point_values import PointValues, groups
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import (
+    AverageRatio,
     Crosses,
     Dips,
     EveryTrial,
@@ -152,6 +153,7 @@ JUDGES: Mapping[type, Callable[[Any, Sequence[PointValues], Metric, float], Find
     EveryTrial: _every_trial,
     TrendOver: sweeps.trend_over,
     Ratio: _ratio,
+    AverageRatio: contrasts.average_ratio,
     LargestFall: _largest_fall,
     RisesAbove: sweeps.rises_above,
     Linear: sweeps.linear,

@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, WITHOUT_GENERATOR
+from pollscope.analysis.saturation import REACHED_SHARE, SATURATED_MISSED_SHARE, WITHOUT_GENERATOR
 from pollscope.base.names import NOT_ALL_ANSWERED, RECEIVE_NOTHING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
@@ -147,11 +147,27 @@ class PointFacts:
 
     @property
     def lost_elsewhere(self) -> float:
-        """Share of packets that did not come back to the generator, less what the DUT's own counters know of."""
+        """Share of packets that did not come back to the generator, less what the DUT's own counters know of.
+
+        Where the generator does not receive: that did not come to the DUT, if it is more than windows of two clocks
+        can differ by.
+        """
+        if self.not_arrived is not None:
+            return self.not_arrived
         if self.param("workload") in NOT_ALL_ANSWERED:
             return 0.0
         counted = ("imissed_share", "ring_full_share", "rx_nombuf_share", "tx_dropped_share")
         return (self.known("loss_share") or 0.0) - sum(self.known(name) or 0.0 for name in counted)
+
+    @cached_property
+    def not_arrived(self) -> float | None:
+        """Share of what was sent that came neither to the DUT nor to its counters; None where nearly all did."""
+        sent, came = self.known("offered_pps"), self.known("rx_pps")
+        if not self.has_generator or not sent or came is None:
+            return None
+        counted = sum(self.known(name) or 0.0 for name in ("imissed_share", "rx_nombuf_share"))
+        share = 1 - came / sent - counted
+        return share if share > 1 - REACHED_SHARE else None
 
     @cached_property
     def busiest(self) -> CoreLoad:

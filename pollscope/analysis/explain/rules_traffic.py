@@ -65,6 +65,10 @@ def _offered_load(point: PointFacts) -> Told:
 
 
 def _elsewhere(point: PointFacts) -> str:
+    if point.not_arrived is not None:
+        return (
+            f"{human_share(point.not_arrived)} of what was sent did not come to the DUT's port: lost on the way to it"
+        )
     return (
         f"{point.text('loss_share')}, which no counter of the DUT knows of: in the NIC, or where the generator receives"
     )

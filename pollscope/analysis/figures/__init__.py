@@ -31,6 +31,7 @@ __all__ = [
     "figures_of",
     "inline_comparison",
     "inline_svg",
+    "inline_table",
     "refused_figures",
     "save_comparison",
     "save_figure",
@@ -122,6 +123,14 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
     with look():
         svg = files.svg_text(_finished(figure, data, keeps_absent=False), opaque=False)
     return InlineFigure(svg, data.caption, in_words(data.drawn))
+
+
+def inline_table(figure: TableFigure) -> InlineFigure:
+    """A figure that needs no run, for a page."""
+    with look():
+        svg = files.svg_text(figure.draw(), opaque=False)
+    words = "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in figure.rows())
+    return InlineFigure(svg, figure.caption(), words or figure.caption())
 
 
 def _finished(figure: PaperFigure, data: FigureData, keeps_absent: bool) -> Figure:

@@ -30,6 +30,11 @@ HELLO_LIMIT_EMULATED_S = 300.0
 EndName = Literal["dut", "generator"]
 
 
+def is_pci_address(port: str) -> bool:
+    """Whether a port is named by a PCI address, so that it is a NIC of the host."""
+    return _PCI.fullmatch(port) is not None
+
+
 class AtStart(NamedTuple):
     """The parameters that the DUT's node is given when it starts."""
 
@@ -58,7 +63,7 @@ class PairHost(TestbedConfig):
     ports: Ports
     main_cpu: int = Field(ge=0, description="CPU of the lcore that speaks the protocol; it sleeps during trials")
     cpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1, description="CPUs of the lcores that poll")]
-    program: Program = "/usr/local/bin/pollscope-node"
+    program: Program = "/opt/pollscope/current/bin/pollscope-node"
     pollscope: Program | None = Field(
         default="/opt/pollscope/current/bin/pollscope",
         description="collectors and knobs there, of this version; null: none are asked for",
@@ -117,7 +122,7 @@ class PairHost(TestbedConfig):
 
     def _devices(self, arguments: str) -> list[str]:
         # Only the NICs of the testbed are touched: others of the host may carry its management.
-        nics = [name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name)]
+        nics = [name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if is_pci_address(name)]
         allowed = [word for nic in nics for word in ("-a", nic + arguments)] or ["--no-pci"]
         return allowed + [word for vdev in self.vdevs for word in ("--vdev", vdev)]
 

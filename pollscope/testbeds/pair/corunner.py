@@ -12,7 +12,7 @@ from pollscope.node.client import NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.remote_host import RemoteHost
-from pollscope.testbeds.pair.ssh import ssh_command
+from pollscope.testbeds.pair.ssh import root_command
 
 # Parameters that choose the CPUs, and those that say whether the host has what the co-runner needs.
 _ASKED = ("corunner", "corunner_place", "corunner_footprint", "dut_core", "spinning_cores")
@@ -71,7 +71,7 @@ class DutCorunners:
     def start(self, log: Path) -> NodeClient:
         """Starts `pollscope-corunner` there, after `place`."""
         remote = self._host.config.ssh
-        return NodeClient(ssh_command(remote, [self._program]), log, "the co-runner", remote.lease_s)
+        return NodeClient(root_command(remote, [self._program]), log, "the co-runner", remote.lease_s)
 
     def _answer(self, params: Parameters) -> _Answer:
         asked = {name: getattr(params, name) for name in _ASKED}

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pollscope.base.errors import HostError
 from pollscope.node.client import NodeClient, NodeLost, NodeRefused
 from pollscope.spec.model import Parameters
-from pollscope.testbeds.pair.ssh import Remote, ssh_command
+from pollscope.testbeds.pair.ssh import Remote, root_command, ssh_command
 
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
 WIRE_OVERHEAD_BYTES = 20
@@ -172,7 +172,7 @@ class Pktgen:
         self._remote, self._config, self._names, self._log = remote, config, names, log
         self._receiving = 0 if names[0] == names[1] else 1
         own = ["-P", "-G", "-m", "[1:1].0" if self._receiving == 0 else "[1:1].0,[1:1].1"]
-        command = ssh_command(remote, ["env", "-C", config.folder, config.program, *eal, "--", *own])
+        command = root_command(remote, ["env", "-C", config.folder, config.program, *eal, "--", *own])
         with log.open("ab") as said:
             self._program = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True

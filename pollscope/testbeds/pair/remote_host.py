@@ -14,7 +14,7 @@ from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialErro
 from pollscope.host.activity import Activity, activity_of
 from pollscope.node.client import ClientOwner, NodeClient, NodeRefused
 from pollscope.testbeds.pair.config import PairHost
-from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
+from pollscope.testbeds.pair.ssh import LOST_STATUS, root_command
 
 REQUEST_LIMIT_S = 60.0
 # The clocks of two hosts are compared by so many round trips; the fastest is believed.
@@ -137,7 +137,7 @@ class RemoteHost(ClientOwner):
             self._absent = "this testbed has no collectors and knobs there"
             raise HostError(self._absent, str(self))
         log = self._new_log()
-        client = NodeClient(ssh_command(self.config.ssh, [program, "agent"]), log, "pollscope agent")
+        client = NodeClient(root_command(self.config.ssh, [program, "agent"]), log, "pollscope agent")
         try:
             version = client.wait_hello(self.config.hello_limit_s).get("pollscope")
         except HostError as error:

@@ -39,6 +39,7 @@ LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 GRACE_S = 30.0
 # Two start requests over SSH take milliseconds; on emulated machines of a busy host they took up to 0.2 s.
 LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
+STRESS_NG_EMULATED_NS = 15_000_000_000
 LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 VISITS_LOOKS = (0.4, 0.8)
@@ -215,9 +216,13 @@ class PairSession:
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
 
-    @property
-    def least_warmup_ns(self) -> int:
-        """So long that traffic flows all through the DUT's window, however late the generator may start."""
+    def least_warmup_ns(self, params: Parameters) -> int:
+        """So long that traffic flows all through the DUT's window, however late the generator may start.
+
+        And that stress-ng works in it: on an emulated machine of a busy host it had not begun after 2 s.
+        """
+        if self._emulated and "stress-ng" in (params.corunner, params.dut_core):
+            return STRESS_NG_EMULATED_NS
         if "gen" not in self._configured:
             return 0
         return max(LEAST_WARMUP_EMULATED_NS if self._emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)

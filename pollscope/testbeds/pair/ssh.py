@@ -38,7 +38,13 @@ class Remote(BaseModel):
     user: UserName = "root"
     key: FilePath | None = Field(default=None, description="private key; default: what ssh finds")
     known_hosts: FilePath | None = Field(default=None, description="file with the host's key; default: the user's")
+    sudo: bool | None = Field(default=None, description="root by sudo there; default: when the user is not root")
     patience: int = Field(default=1, ge=1, le=100, description="so many times the usual time may it be silent")
+
+    @property
+    def becomes_root(self) -> bool:
+        """Whether what needs root there is started through sudo."""
+        return self.user != "root" if self.sudo is None else self.sudo
 
     @property
     def lease_s(self) -> int:
@@ -47,6 +53,11 @@ class Remote(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"
+
+
+def root_command(remote: Remote, command: Sequence[str]) -> list[str]:
+    """As `ssh_command`, by root: through a sudo that never asks where the user is another one."""
+    return ssh_command(remote, [*(["sudo", "-n", "--"] if remote.becomes_root else []), *command])
 
 
 def ssh_command(remote: Remote, command: Sequence[str]) -> list[str]:

@@ -18,17 +18,19 @@ from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import State
+from pollscope.testbeds.finding import Finding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.corunner import DutCorunners
+from pollscope.testbeds.pair.host_check import check_host
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
-from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, ssh_command
+from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
 # silent, its lease has to lapse before.
@@ -173,7 +175,7 @@ class PairTestbed(NodeTestbed):
         return client
 
     def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
-        command = ssh_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
+        command = root_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
         said = _Tail(log)
         tries = self._open_tries(host.ssh)
         for tries_left in reversed(range(tries)):
@@ -187,6 +189,10 @@ class PairTestbed(NodeTestbed):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: the last try neither returned nor raised")
+
+    def findings(self) -> list[Finding]:
+        """What each host has and lacks."""
+        return [each for role in ("dut", "generator") for each in check_host(role, getattr(self.config, role))]
 
     def _open_tries(self, remote: Remote) -> int:
         """How often a node is started: when this run had one there before, its lease may have to lapse first."""

@@ -94,8 +94,8 @@ class Machine:
             port = int(self._file("port").read_text())
         except OSError:
             raise HostError(f"there is no machine {self.name}", remedy="pollscope testbed up vm-pair") from None
-        files = {"key": str(self.folder / "key"), "known_hosts": str(self.folder / "known_hosts")}
-        return Remote(host="127.0.0.1", port=port, user="root", patience=PATIENCE, **files)
+        key, known_hosts = str(self.folder / "key"), str(self.folder / "known_hosts")
+        return Remote(host="127.0.0.1", port=port, user="root", patience=PATIENCE, key=key, known_hosts=known_hosts)
 
     def make(self, disk: Path) -> None:
         """Makes its disk, an overlay of the image, its host key and its port; nothing when they are there."""

@@ -155,7 +155,7 @@ class Reservation:
         Raises:
             HostError: they are in use, or not those that were set.
         """
-        return self._ledger("mount").restore() + self._ledger("pages").restore()
+        return self._ledger("mount").give_back() + self._ledger("pages").give_back()
 
     def is_settled(self, pages: int) -> bool:
         """Whether all is there, so that nothing has to be changed, restored or finished."""

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every row of the papers on one page: drawn from the runs that there are, or absent with the reason."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from pollscope import __version__
+from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.claims.model import load_claims
+from pollscope.analysis.figures import figure_of, inline_svg, inline_table
+from pollscope.analysis.figures.data import no_data
+from pollscope.analysis.figures.figure import PaperFigure, TableFigure
+from pollscope.analysis.figures.files import font_face
+from pollscope.analysis.page import environment
+from pollscope.analysis.papers import EVERY_ROW, citation, load_paper
+from pollscope.analysis.point_values import factors, measured
+from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
+from pollscope.base.names import FIGURES
+from pollscope.spec import known_specs
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+# Of a row that pollscope has claims or values of, and no more.
+NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
+ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
+
+
+@dataclass(frozen=True)
+class Badge:
+    """How real what is shown of a row is: a word for the eye, and the class that it is drawn with."""
+
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """`modelled`, `absent`, or `measured` for all that a run on a machine gave."""
+        return self.text if self.text in (ABSENT, MODELLED) else "measured"
+
+
+@dataclass(frozen=True)
+class GalleryRow:
+    """One row of a paper.
+
+    Attributes:
+        row: its name.
+        title: of its figure; empty where none is known.
+        badges: one for each figure, or `absent`.
+        figures: those of a measured run first.
+        reason: why there is none; empty where there is one.
+        stated: what the paper's text states, as name and text.
+    """
+
+    row: str
+    title: str
+    badges: list[Badge]
+    figures: list[DrawnFigure]
+    reason: str = ""
+    stated: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PaperGallery:
+    """The rows of one paper."""
+
+    name: str
+    short: str
+    citation: str
+    rows: list[GalleryRow]
+
+
+def paper_rows(paper: str) -> list[str]:
+    """The rows of a paper: those with a figure in their order, then those of which only claims or values are known."""
+    drawn_rows = [row for row in FIGURES if figure_of(row).paper == paper]
+    claimed = [claim.row for claim in load_claims() if claim.paper == paper]
+    known = load_paper(paper)
+    return list(dict.fromkeys([*drawn_rows, *claimed, *(row for row in known.stated if row != EVERY_ROW)]))
+
+
+def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, list[RunFolder]]:
+    """Row -> the runs that measure it and have data that its figure can show, the measured before the modelled."""
+    found: dict[str, list[RunFolder]] = {row: [] for row in rows}
+    for run in sorted(runs, key=lambda each: each.modelled):
+        for row in rows_of(run):
+            if row in found and not _misfit(row, run):
+                found[row].append(run)
+    return found
+
+
+def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> str:
+    """Why nothing is drawn of a row.
+
+    Args:
+        row: of a paper.
+        runs: all that there are; one of this row says itself what is wrong with it.
+        reasons: row -> why no run of it could be made here.
+    """
+    for run in runs:
+        if row in rows_of(run) and (misfit := _misfit(row, run)):
+            return f"The run {run.run_id} does not show it: {misfit}."
+    if row in reasons:
+        return reasons[row]
+    if row not in known_specs():
+        return NO_SPEC
+    return f"No run of it is among those given. `pollscope run {row}` measures it."
+
+
+def _misfit(row: str, run: RunFolder) -> str:
+    """Why a run cannot show a row; empty when it can."""
+    figure = figure_of(row) if row in FIGURES else None
+    if not isinstance(figure, PaperFigure):
+        return "pollscope draws no figure of this row from runs"
+    data = measured(current_table(run))
+    if data.empty:
+        return no_data(run)
+    return figure.misfit({name: data[f"factor.{name}"].nunique() for name in factors(data)})
+
+
+def paper_gallery(paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> PaperGallery:
+    """Every row of a paper, drawn from runs.
+
+    Args:
+        paper: its name in data/papers.
+        runs: of any rows.
+        reasons: row -> why no run of it could be made here.
+
+    Raises:
+        UsageError: a run folder contradicts its formats.
+    """
+    known, rows = load_paper(paper), paper_rows(paper)
+    by_row = runs_of_rows(rows, runs)
+    shown = [_row(row, by_row[row], runs, reasons, known.stated.get(row, {})) for row in rows]
+    return PaperGallery(paper, known.short, citation(paper), shown)
+
+
+def _row(
+    row: str,
+    own: Sequence[RunFolder],
+    runs: Sequence[RunFolder],
+    reasons: Mapping[str, str],
+    stated: Mapping[str, object],
+) -> GalleryRow:
+    figure = figure_of(row) if row in FIGURES else None
+    title = figure.title if figure is not None else ""
+    texts = [(name.replace("_", " "), str(value)) for name, value in stated.items()]
+    if isinstance(figure, TableFigure):
+        shown = drawn(inline_table(figure), f"{row}. {title}", f"g-{row.lower()}")
+        return GalleryRow(row, title, [Badge(STATED)], [shown], "", texts)
+    if figure is None or not own:
+        return GalleryRow(row, title, [Badge(ABSENT)], [], why_absent(row, runs, reasons), texts)
+    marks = [run_mark(run, current_table(run)) for run in own]
+    figures = [
+        drawn(inline_svg(figure, run), f"{figure.heading} ({mark})", f"g{number}-{row.lower().replace('.', '-')}")
+        for number, (run, mark) in enumerate(zip(own, marks, strict=True))
+    ]
+    return GalleryRow(row, title, [Badge(mark) for mark in dict.fromkeys(marks)], figures, "", texts)
+
+
+def gallery_html(galleries: Sequence[PaperGallery]) -> str:
+    """The page as text; everything that comes from a run is escaped."""
+    rows = [row for gallery in galleries for row in gallery.rows]
+    counts = Counter(badge.text for row in rows for badge in row.badges)
+    letters = "".join(figure.svg for row in rows for figure in row.figures)
+    return (
+        environment()
+        .get_template("gallery.html.j2")
+        .render(
+            papers=galleries,
+            tally=list(counts.items()),
+            version=__version__,
+            fonts=Markup(font_face(letters)) if letters else "",
+        )
+    )

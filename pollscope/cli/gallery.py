@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope gallery`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.base.names import papers
+from pollscope.cli.words import ModelFlag, PaperName, RunWords
+
+EXAMPLES = (
+    "pollscope gallery",
+    "pollscope gallery results --paper socc19 --out socc19.html",
+    "pollscope gallery latest --no-model",
+)
+
+
+def gallery(
+    runs: RunWords = None,
+    paper: PaperName = None,
+    model: ModelFlag = True,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page.")] = Path("gallery.html"),
+) -> None:
+    """Draws every row of the papers into one self-contained HTML page and prints its path.
+
+    A row is drawn from the runs that measure it: those given, else those in `results` and the recorded ones that ship
+    with pollscope. Rows that no run shows are computed by the testbed `model` (shortened; the runs stay in `modelled`
+    beside the page, and are not computed again), and marked so. All other rows stand there as absent, with the reason.
+    """
+    from pollscope.analysis.gallery import gallery_html, paper_gallery, paper_rows, runs_of_rows
+    from pollscope.analysis.page import write_page
+    from pollscope.cli.modelled import measured_runs, modelled_runs
+    from pollscope.cli.outputs import page_out
+
+    target, chosen = page_out(out), [paper] if paper else list(papers())
+    there = measured_runs(runs)
+    missing = [row for name in chosen for row, own in runs_of_rows(paper_rows(name), there).items() if not own]
+    computed, reasons = modelled_runs(missing, target.parent / "modelled", _say) if model else ([], {})
+    pages = [paper_gallery(name, [*there, *computed], reasons) for name in chosen]
+    typer.echo(write_page(gallery_html(pages), target))
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

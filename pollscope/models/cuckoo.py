@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""HyperPlane's monitoring set: a cuckoo hash table of doorbells (section IV-A; Pagh and Rodler 2001, ZCache 2010).
+
+A doorbell may lie in one row of each way. Adding one moves others on, breadth first, until one finds an empty row; when
+none does within a number of rows that were looked at, adding fails, and the driver tries another address.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollscope.models.checked import whole
+from pollscope.models.compiled import compiled
+from pollscope.stats.estimates import Estimate, mean_estimate
+
+EMPTY = -1
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Tables that were filled, each with doorbells of its own.
+
+    Attributes:
+        failed_share: of all first tries of an address, those that failed.
+        tries: addresses tried for a doorbell, on average.
+        moves: doorbells moved on for one that was added, on average.
+        unplaced: tables in which some doorbell found no place at all.
+    """
+
+    failed_share: Estimate
+    tries: Estimate
+    moves: Estimate
+    unplaced: int
+
+
+@compiled
+def _add(
+    table: NDArray[np.int64], rows: NDArray[np.int64], key: int, seen: NDArray[np.int64], before: NDArray[np.int64]
+) -> int:
+    """Adds a key; how many others moved, or -1 when it found no place. `seen` and `before` are room to work in."""
+    ways, found = table.shape[0], 0
+    for way in range(ways):
+        seen[found], before[found] = way * table.shape[1] + rows[key, way], -1
+        found += 1
+    looked = 0
+    while looked < found:
+        way, row = seen[looked] // table.shape[1], seen[looked] % table.shape[1]
+        held = table[way, row]
+        if held == EMPTY:
+            moves, place = 0, looked
+            while before[place] >= 0:
+                source = before[place]
+                table[seen[place] // table.shape[1], seen[place] % table.shape[1]] = table[
+                    seen[source] // table.shape[1], seen[source] % table.shape[1]
+                ]
+                place = source
+                moves += 1
+            table[seen[place] // table.shape[1], seen[place] % table.shape[1]] = key
+            return moves
+        for other in range(ways):
+            if other != way and found < seen.size:
+                seen[found], before[found] = other * table.shape[1] + rows[held, other], looked
+                found += 1
+        looked += 1
+    return -1
+
+
+def fill(entries: int, ways: int, doorbells: int, rows_seen: int = 64, tables: int = 50, seed: int = 1) -> Filled:
+    """Fills tables of so many entries with so many doorbells.
+
+    Args:
+        entries: of a table, a multiple of ways.
+        ways: of a table.
+        doorbells: added one after the other, each at up to 100 addresses.
+        rows_seen: rows that adding looks at most.
+        tables: how many.
+        seed: the same gives the same numbers.
+
+    Raises:
+        UsageError: a number is too small, or more doorbells than entries.
+    """
+    whole("fill", 2, ways=ways, tables=tables)
+    whole("fill", 1, doorbells=doorbells, rows_of_a_way=entries // ways, spare=1 + entries - doorbells)
+    whole("fill", ways, rows_seen=rows_seen)
+    randoms = [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(tables)]
+    failed, tries, moves, unplaced = [], [], [], 0
+    for random in randoms:
+        table = np.full((ways, entries // ways), EMPTY, np.int64)
+        seen, before = np.zeros(rows_seen, np.int64), np.zeros(rows_seen, np.int64)
+        rows = random.integers(0, entries // ways, (doorbells, ways))
+        first = tried = moved = 0
+        lost = False
+        for key in range(doorbells):
+            for again in range(100):
+                tried += 1
+                done = _add(table, rows, key, seen, before)
+                if done >= 0:
+                    moved += done
+                    break
+                first += again == 0
+                rows[key] = random.integers(0, entries // ways, ways)
+            else:
+                lost = True
+        failed.append(first / doorbells)
+        tries.append(tried / doorbells)
+        moves.append(moved / doorbells)
+        unplaced += lost
+    return Filled(mean_estimate(failed), mean_estimate(tries), mean_estimate(moves), unplaced)

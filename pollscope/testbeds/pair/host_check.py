@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host of a pair has and lacks for its part of the testbed's file, as look_at_host.py saw it there."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pollscope import __version__
+from pollscope.base.errors import HostError
+from pollscope.host.files import parse_list
+from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.pair.config import PairHost, is_pci_address
+from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
+
+SCRIPT = Path(__file__).with_name("look_at_host.py")
+LOOK_LIMIT_S = 90.0
+DISTRIBUTIONS = ("debian 12", "debian 13", "ubuntu 24.04")
+OLDEST_PYTHON = (3, 11)
+MELLANOX, INTEL = "0x15b3", "0x8086"
+DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
+# Device ids of the E800 series, which takes its parser from a file (DPDK, drivers/net/ice/base/ice_devids.h).
+E800 = tuple(f"0x{number:04x}" for number in (*range(0x1591, 0x1594), *range(0x1599, 0x159C), *range(0x1888, 0x1893)))
+PROVISION = "playbooks/play provision -i INVENTORY"
+_LOGIN = (
+    ("Permission denied", "ssh-copy-id, or name the key in the testbed's file (ssh: key)"),
+    ("Host key verification failed", "compare the host's key and put it into known_hosts"),
+    ("IDENTIFICATION HAS CHANGED", "compare the host's key and put it into known_hosts"),
+)
+State = Literal["yes", "no", "note"]
+
+
+def check_host(role: str, host: PairHost) -> list[Finding]:
+    """Looks at a host over SSH and says what it has and lacks; changes nothing."""
+    try:
+        seen = look(host)
+    except HostError as error:
+        return [Finding(role, error.where or "login", "no", error.what, error.remedy)]
+    return list(findings(role, host, seen))
+
+
+def look(host: PairHost) -> dict[str, Any]:
+    """What look_at_host.py sees there.
+
+    Raises:
+        HostError: the login fails, or there is no Python; `where` says which.
+    """
+    addresses = [name for name in dict.fromkeys((host.ports.rx, host.ports.tx)) if is_pci_address(name)]
+    programs = [host.program, *([host.pollscope] if host.pollscope else [])]
+    command = ssh_command(host.ssh, ["python3", "-", *addresses, "--", *programs])
+    try:
+        done = subprocess.run(
+            command, input=SCRIPT.read_text(), capture_output=True, text=True, check=False, timeout=LOOK_LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HostError(f"no answer in {LOOK_LIMIT_S:g} s", "login") from error
+    except OSError as error:
+        raise HostError(f"ssh: {error.strerror}", "login", "apt-get install openssh-client") from error
+    if done.returncode == 0:
+        return dict(json.loads(done.stdout))
+    last = (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1]
+    if done.returncode == LOST_STATUS:
+        known = next((remedy for sign, remedy in _LOGIN if sign in done.stderr), f"ssh {host.ssh.user}@{host.ssh.host}")
+        raise HostError(last, "login", known)
+    raise HostError(f"python3 does not run there: {last}", "Python", "apt-get install python3, there")
+
+
+def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[Finding]:
+    """One line for each thing that was looked at."""
+    for what, state, text, remedy in (
+        *_system(host, seen),
+        *_memory(host, seen),
+        *_nics(host, seen),
+        *_cpus(host, seen),
+    ):
+        yield Finding(role, what, state, text, "" if state == "yes" else remedy)
+
+
+_Row = tuple[str, State, str, str]
+
+
+def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
+    yield "login", "yes", str(host.ssh), ""
+    user = str(seen["user"])
+    if seen["root"]:
+        yield "sudo", "yes", "is root", ""
+    elif not host.ssh.becomes_root:
+        yield "sudo", "no", f"{user} is not root, and the testbed's file says sudo: false", "ssh: {sudo: true}"
+    else:
+        line = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/pollscope, there as root"
+        yield "sudo", _yes(seen["sudo"]), f"{user}, {'without' if seen['sudo'] else 'not without'} a password", line
+    version = tuple(int(part) for part in str(seen["python"]).split(".")[:2])
+    yield (
+        "Python",
+        _yes(version >= OLDEST_PYTHON),
+        str(seen["python"]),
+        "3.11 or later: a distribution below that has it",
+    )
+    known = seen["distribution"] in DISTRIBUTIONS
+    by_hand = f"the plays know {', '.join(DISTRIBUTIONS)}; by hand: docs/playbooks.md"
+    yield "distribution", "yes" if known else "note", str(seen["distribution"]), by_hand
+    in_step = {True: "the network's", False: "on its own", None: "nobody says"}[seen["time_synchronised"]]
+    yield "time", "yes" if seen["time_synchronised"] else "note", in_step, "timedatectl set-ntp true, there"
+    yield "node program", _yes(seen["programs"][host.program]), host.program, PROVISION
+    if host.pollscope:
+        yield _own_version(host.pollscope, seen["versions"][host.pollscope])
+    for tool in ("perf", "pcm"):
+        path = seen["tools"][tool]
+        yield tool, "yes" if path else "note", path or "not installed", f"{PROVISION} (role {tool})"
+    pmu = "there" if seen["pmu"] else "the kernel shows none"
+    yield "PMU", "yes" if seen["pmu"] else "note", pmu, "a bare machine, or a hypervisor that passes it on"
+
+
+def _own_version(program: str, version: str | None) -> _Row:
+    own = f"pollscope {__version__}"
+    if version is None:
+        return "agent", "note", f"{program} is not there: no collectors, no knobs", PROVISION
+    same = __version__ in version.split()
+    return "agent", "yes" if same else "note", f"{version.splitlines()[0]}, here is {own}", PROVISION
+
+
+def _yes(there: object) -> State:
+    return "yes" if there else "no"
+
+
+def _memory(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
+    if host.memory_mib is not None:
+        yield "hugepages", "note", "the testbed's file says to do without (memory_mib)", "take memory_mib out"
+        return
+    nodes = _nodes(seen)
+    free = dict.fromkeys(nodes, 0)
+    for each in seen["hugepages"]:
+        free[each["node"]] = free.get(each["node"], 0) + each["size_kib"] * each["free"] // 1024
+    text = ", ".join(f"node {node}: {mib} MiB free" for node, mib in sorted(free.items())) or "the kernel shows none"
+    lacking = [node for node in nodes if not free[node]]
+    node = lacking[0] if lacking else 0
+    wanted = f"hugepages_per_node: [{{node: {node}, size: 2M, count: 1024}}] in the inventory, then {PROVISION}"
+    yield "hugepages", _yes(free and not lacking), text, wanted
+
+
+def _nodes(seen: Mapping[str, Any]) -> list[int]:
+    """The NUMA nodes of the NICs; of a machine that says of none, the first."""
+    found = {int(nic["node"]) for nic in seen["nics"].values() if nic and nic["node"] and int(nic["node"]) >= 0}
+    return sorted(found) or [0]
+
+
+def _nics(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
+    if not seen["nics"]:
+        yield "NIC", "note", f"{host.ports.rx} is no PCI address", "a virtual device: nothing to check"
+    for address, nic in seen["nics"].items():
+        if nic is None:
+            others = ", ".join(seen["all_nics"]) or "none"
+            yield f"NIC {address}", "no", "there is no such device", f"NICs there: {others}"
+            continue
+        vendor, device = str(nic["vendor"]), str(nic["device"])
+        text = f"{vendor[2:]}:{device[2:]}, node {nic['node']}, {', '.join(nic['interfaces']) or 'no interface'}"
+        yield f"NIC {address}", "yes", text, ""
+        driver = nic["driver"] or "none"
+        right = driver == "mlx5_core" if vendor == MELLANOX else driver in DPDK_DRIVERS
+        yield "driver", _yes(right), driver, f"{PROVISION} (role vfio)"
+        if vendor == INTEL and device in E800:
+            files = seen["ddp_packages"]
+            remedy = "the distribution's firmware package: /lib/firmware/intel/ice/ddp/ice.pkg"
+            yield "DDP package", "yes" if files else "note", files[0] if files else "none: one queue, no RSS", remedy
+        shown = nic["firmware"] or "not shown while DPDK has the NIC"
+        yield "firmware", "yes", shown, ""
+        group = nic["iommu_group"]
+        off = "no IOMMU group: DMA is not checked" if seen["iommu_groups"] else "off"
+        yield "IOMMU", "yes" if group else "note", group or off, "playbooks/play iommu -i INVENTORY -e mode=pt"
+
+
+def _cpus(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
+    polling, online = set(host.cpus), cpus_of(seen["online_cpus"])
+    missing = sorted({host.main_cpu, *polling} - online)
+    if missing:
+        yield "cpus", "no", f"there is no CPU {missing[0]}", f"online are {seen['online_cpus']}"
+        return
+    if host.main_cpu in polling:
+        yield "cpus", "no", f"main_cpu {host.main_cpu} is one of cpus", "main_cpu: another one"
+        return
+    nodes = _nodes(seen)
+    near = {cpu for node in nodes for cpu in cpus_of(seen["node_cpus"].get(str(node)))} or online
+    far = sorted(polling - near)
+    where = " and ".join(str(node) for node in nodes)
+    if far:
+        text = f"CPU {far[0]} is not on node {where}, where the NIC is"
+        yield "cpus", "note", text, f"cpus of {_shown(near - {host.main_cpu})}"
+    else:
+        yield "cpus", "yes", f"{_shown(polling)}, on node {where}", ""
+    isolated = cpus_of(seen["isolated_cpus"])
+    open_cpus = polling - isolated
+    text = f"{_shown(isolated) or 'none'}" + (f"; not {_shown(open_cpus)}" if open_cpus and isolated else "")
+    wanted = f'cpu_isolation_cpus: "{_shown(polling)}" in the inventory, then {PROVISION}'
+    yield "isolated CPUs", "note" if open_cpus else "yes", text, wanted
+
+
+def cpus_of(text: str | None) -> set[int]:
+    """The CPUs of a list of the kernel (`0-3,8`); empty for none."""
+    return set(parse_list(text or ""))
+
+
+def _shown(cpus: Sequence[int] | set[int]) -> str:
+    """CPUs as the kernel lists them."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and parts[-1][-1] == cpu - 1:
+            parts[-1].append(cpu)
+        else:
+            parts.append([cpu])
+    return ",".join(f"{each[0]}-{each[-1]}" if len(each) > 1 else str(each[0]) for each in parts)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every row of the papers on one page: measured, modelled, a paper's table, or absent with the reason."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run as synthetic
+from chromium import Chromium, chromium_or_skip
+from command_line import pollscope
+from test_figures import poll_trials, tax_trials
+from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_PX
+
+from pollscope.analysis.gallery import NO_SPEC, gallery_html, paper_gallery, paper_rows
+from pollscope.analysis.papers import load_paper
+from pollscope.base.names import FIGURES, papers
+from pollscope.cli import modelled
+from pollscope.cli.modelled import NOT_MODELLED, measured_runs, modelled_runs
+from pollscope.spec import Overrides
+from pollscope.store.run_folder import RunFolder, read_run
+
+REASONS = {"S-F12": "The model cannot compute it: `tx` has no <costs>."}
+
+
+def run_of(folder: Path, row: str, trials: list[dict[str, Any]], **meta: Any) -> RunFolder:
+    return read_run(synthetic.write_run(folder, trials, run_id=f"run-{folder.name}", row=row, rows=[row], **meta))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
+    folder = tmp_path_factory.mktemp("runs")
+    computed = [trial | {"modelled": True} for trial in poll_trials()]
+    left_out = [{"point": "p", "reason": "no room for 16 cores", "factors": {}}]
+    return [
+        run_of(folder / "model", "S-F8", computed),
+        run_of(folder / "poll", "S-F8", poll_trials()),
+        run_of(folder / "tax", "S-F5", tax_trials()),
+        run_of(folder / "wrong", "S-F9", [synthetic.trial("t", factors={"burst": 1})]),
+        run_of(folder / "none", "S-F13", [], left_out=left_out),
+    ]
+
+
+@pytest.fixture(scope="module")
+def page(runs: list[RunFolder]) -> str:
+    return gallery_html([paper_gallery(paper, runs, REASONS) for paper in papers()])
+
+
+def test_every_row_of_every_paper_has_a_place() -> None:
+    rows = [row for paper in papers() for row in paper_rows(paper)]
+    assert len(rows) == len(set(rows))
+    assert set(FIGURES) <= set(rows)
+    assert all(set(load_paper(paper).stated) <= set(paper_rows(paper)) for paper in papers())
+
+
+def test_rows_are_measured_modelled_or_absent_with_the_reason(runs: list[RunFolder]) -> None:
+    rows = {row.row: row for paper in papers() for row in paper_gallery(paper, runs, REASONS).rows}
+    badges = {name: [badge.kind for badge in row.badges] for name, row in rows.items()}
+    assert badges["S-F8"] == ["measured", "modelled"]
+    assert [figure.heading.rpartition("(")[2] for figure in rows["S-F8"].figures][1] == "modelled)"
+    assert badges["S-F5"] == badges["I-LL"] == ["measured"]
+    assert rows["I-LL"].badges[0].text == "the paper's table"
+    assert rows["S-F9"].reason.startswith("The run run-wrong does not show it: it shows queues")
+    assert "no room for 16 cores" in rows["S-F13"].reason
+    assert rows["S-F12"].reason == REASONS["S-F12"]
+    assert rows["C-T2"].reason.endswith("`pollscope run C-T2` measures it.")
+    assert rows["H-F8"].reason == NO_SPEC
+    assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated
+    for name, row in rows.items():
+        assert bool(row.figures) != bool(row.reason), name
+        assert (badges[name] == ["absent"]) == (not row.figures), name
+
+
+def test_the_page_stands_alone_and_is_escaped(page: str) -> None:
+    outside = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"', page)
+    assert [link for link in outside if not link.startswith("http://www.w3.org/")] == []
+    assert "<script" not in page
+    assert "<code>tx</code> has no &lt;costs&gt;." in page
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(identifiers)
+
+
+def test_recorded_runs_stand_in_for_rows_that_were_not_measured_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recorded = {str(run.meta["row"]) for run in measured_runs(None)}
+    assert recorded == {"S-F5", "S-F8", "S-F10a"}
+    synthetic.write_run(tmp_path / "results" / "s" / "r", poll_trials(), row="S-F8", rows=["S-F8"], run_id="own")
+    ids = {str(run.meta["row"]): run.run_id for run in measured_runs(None)}
+    assert set(ids) == recorded
+    assert ids["S-F8"] == "own"
+
+
+def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = ("factors.queues=[1]", "factors.shape=[FB]", "trial.window=2 ms", "trial.warmup=1 ms")
+    monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True, (*small, "repeats={count: 1}")))
+    said: list[str] = []
+    found, reasons = modelled_runs(["S-F9", "H-F8"], tmp_path, said.append)
+    assert [run.modelled for run in found] == [True]
+    assert reasons == {}  # of a row without a spec the page says so itself
+    again, _ = modelled_runs(["S-F9"], tmp_path, said.append)
+    assert [run.run_id for run in again] == [run.run_id for run in found]
+    assert len(said) == 1
+    monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True))
+    found, reasons = modelled_runs(["C-T2"], tmp_path, said.append)
+    assert found == []
+    assert reasons["C-T2"] == f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model'."
+
+
+def test_the_command_writes_one_page(tmp_path: Path) -> None:
+    done = pollscope("gallery", "--no-model", "--out", "page.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", ["page.html"])
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<p class="tally">' in text
+    assert all(f'id="row-{row}"' in text for paper in papers() for row in paper_rows(paper))
+    assert "3 emulated NIC" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    refused = pollscope("gallery", "--out", "page.pdf", cwd=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_a_paper_without_a_run_is_drawn_row_by_row(tmp_path: Path) -> None:
+    done = pollscope("figures", "--paper", "socc19", "--no-model", "--out", "drawn", cwd=tmp_path)
+    assert done.returncode == 0
+    assert {"S-F5.svg", "S-F8.png", "S-F10a.csv"} <= {Path(line).name for line in done.stdout.split()}
+    absent = dict(line.split(": ", 1) for line in done.stderr.splitlines())
+    assert set(absent) == set(paper_rows("socc19")) - {"S-F5", "S-F8", "S-F10a"}
+    assert all(reason.startswith("absent. ") for reason in absent.values())
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
+    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
+
+
+@pytest.mark.parametrize("width_px", WIDTHS_PX)
+def test_the_page_fits_its_window(chromium: Chromium, page: str, width_px: int) -> None:
+    assert chromium.measured(page, width_px, UNFOLD + CUT % ".wide, pre, .skip") == []
+
+
+def test_the_page_can_be_read_in_the_dark_and_heard(chromium: Chromium, page: str) -> None:
+    dark = page.replace("(prefers-color-scheme: dark)", "all")
+    found = chromium.measured(dark, WIDTHS_PX[2], UNFOLD + CONTRASTS)
+    assert [(ratio, what) for ratio, what in found if ratio < LEAST_CONTRAST] == []
+    script = """return [...document.querySelectorAll('figure svg')].map(svg =>
+      [svg.getAttribute('aria-label'), document.getElementById(svg.getAttribute('aria-describedby')).textContent,
+       svg.getBoundingClientRect().height]);"""
+    figures = chromium.measured(page, WIDTHS_PX[2], script)
+    assert len(figures) == len(re.findall(r"<figure ", page)) >= 5
+    assert all(label and words and height > 100 for label, words, height in figures)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope testbed check`: what hosts lack, over a real sshd and of hosts that are told."""
+
+import ast
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pair_hosts import SPEC, pair_config, written
+from run_helpers import Cli
+from ssh_host import SshHost, free_port, running_sshd
+
+from pollscope import __version__
+from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.pair.config import PairHost
+from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings
+
+NIC = "0000:17:00.0"
+NODE, AGENT = "/opt/pollscope/current/bin/pollscope-node", "/opt/pollscope/current/bin/pollscope"
+
+
+def host(**other: Any) -> PairHost:
+    whole = {"ssh": {"host": "dut1"}, "ports": {"rx": NIC, "tx": NIC}, "main_cpu": 0, "cpus": [2, 4, 6]}
+    return PairHost.model_validate({**whole, **other})
+
+
+def seen(**other: Any) -> dict[str, Any]:
+    """A host that lacks nothing."""
+    nic: dict[str, Any] = {
+        "vendor": "0x8086",
+        "device": "0x1592",
+        "driver": "vfio-pci",
+        "node": "1",
+        "near_cpus": "0,2,4,6",
+    }
+    nic |= {"interfaces": [], "firmware": None, "iommu_group": "DMA"}
+    whole = {
+        "python": "3.13.5",
+        "user": "root",
+        "root": True,
+        "sudo": True,
+        "distribution": "debian 13",
+        "time_synchronised": True,
+        "hugepages": [{"node": node, "size_kib": 2048, "total": 1024, "free": 1024} for node in (0, 1)],
+        "nics": {NIC: nic | other.pop("nic", {})},
+        "all_nics": ["0000:01:00.0", NIC],
+        "ddp_packages": ["/lib/firmware/intel/ice/ddp/ice.pkg"],
+        "iommu_groups": 40,
+        "online_cpus": "0-7",
+        "isolated_cpus": "2,4,6",
+        "node_cpus": {"0": "1,3,5,7", "1": "0,2,4,6"},
+        "pmu": True,
+        "tools": {"perf": "/usr/bin/perf", "pcm": "/usr/sbin/pcm"},
+        "programs": {NODE: True, AGENT: True},
+        "versions": {AGENT: f"pollscope {__version__}"},
+    }
+    return {**whole, **other}
+
+
+def found(config: PairHost | None = None, **other: Any) -> dict[str, Finding]:
+    return {each.what: each for each in findings("dut", config or host(), seen(**other))}
+
+
+def test_a_host_that_lacks_nothing() -> None:
+    rows = found()
+    assert {each.state for each in rows.values()} == {"yes"}
+    assert not any(each.remedy for each in rows.values())
+    asked = ["login", "sudo", "Python", "time", "hugepages", f"NIC {NIC}", "driver", "DDP package", "firmware"]
+    assert {*asked, "IOMMU", "isolated CPUs", "pcm", "PMU", "cpus", "agent", "node program"} <= rows.keys()
+
+
+@pytest.mark.parametrize(
+    ("what", "state", "other", "text", "remedy"),
+    [
+        ("Python", "no", {"python": "3.9.2"}, "3.9.2", "3.11 or later"),
+        ("distribution", "note", {"distribution": "rocky 9.4"}, "rocky 9.4", "by hand"),
+        ("time", "note", {"time_synchronised": False}, "on its own", "timedatectl set-ntp true"),
+        ("time", "note", {"time_synchronised": None}, "nobody says", "timedatectl"),
+        ("hugepages", "no", {"hugepages": []}, "node 1: 0 MiB free", "hugepages_per_node: [{node: 1"),
+        (
+            "hugepages",
+            "no",
+            {"hugepages": [{"node": 0, "size_kib": 2048, "total": 9, "free": 9}]},
+            "node 0: 18 MiB free, node 1: 0 MiB free",
+            "node: 1",
+        ),
+        (f"NIC {NIC}", "no", {"nics": {NIC: None}}, "there is no such device", "NICs there: 0000:01:00.0"),
+        ("driver", "no", {"nic": {"driver": "ice"}}, "ice", "role vfio"),
+        ("driver", "no", {"nic": {"driver": None}}, "none", "role vfio"),
+        ("driver", "no", {"nic": {"vendor": "0x15b3", "driver": "vfio-pci"}}, "vfio-pci", "role vfio"),
+        ("driver", "yes", {"nic": {"vendor": "0x15b3", "driver": "mlx5_core"}}, "mlx5_core", ""),
+        ("DDP package", "note", {"ddp_packages": []}, "one queue, no RSS", "ice.pkg"),
+        ("IOMMU", "note", {"nic": {"iommu_group": None}, "iommu_groups": 0}, "off", "mode=pt"),
+        ("cpus", "no", {"online_cpus": "0-3"}, "there is no CPU 4", "online are 0-3"),
+        ("cpus", "note", {"nic": {"node": "0"}}, "CPU 2 is not on node 0, where the NIC is", "cpus of 1,3,5,7"),
+        ("isolated CPUs", "note", {"isolated_cpus": ""}, "none", 'cpu_isolation_cpus: "2,4,6"'),
+        ("isolated CPUs", "note", {"isolated_cpus": "2-5"}, "2-5; not 6", 'cpu_isolation_cpus: "2,4,6"'),
+        ("node program", "no", {"programs": {NODE: False, AGENT: True}}, NODE, "provision"),
+        ("agent", "note", {"versions": {AGENT: None}}, "no collectors, no knobs", "provision"),
+        ("agent", "note", {"versions": {AGENT: "pollscope 0.0.1"}}, "pollscope 0.0.1, here is", "provision"),
+        ("pcm", "note", {"tools": {"perf": None, "pcm": None}}, "not installed", "role pcm"),
+        ("PMU", "note", {"pmu": False}, "the kernel shows none", "a bare machine"),
+    ],
+)
+def test_what_a_host_lacks_is_said_with_what_to_do(
+    what: str, state: str, other: dict[str, Any], text: str, remedy: str
+) -> None:
+    row = found(**other)[what]
+    assert row.state == state
+    assert text in row.text
+    assert remedy in row.remedy
+
+
+def test_a_user_who_is_not_root_needs_sudo() -> None:
+    ada = host(ssh={"host": "dut1", "user": "ada"})
+    given = found(ada, user="ada", root=False, sudo=True)["sudo"]
+    assert (given.state, given.text) == ("yes", "ada, without a password")
+    lacking = found(ada, user="ada", root=False, sudo=False)["sudo"]
+    assert (lacking.state, lacking.text) == ("no", "ada, not without a password")
+    assert "ada ALL=(ALL) NOPASSWD: ALL" in lacking.remedy
+
+
+def test_the_file_itself_is_checked() -> None:
+    assert found(host(main_cpu=2))["cpus"].text == "main_cpu 2 is one of cpus"
+    assert found(host(memory_mib=1024))["hugepages"].state == "note"
+    assert "says sudo: false" in found(host(ssh={"host": "x", "user": "ada", "sudo": False}), root=False)["sudo"].text
+    assert "DDP package" not in found(nic={"vendor": "0x15b3"})
+    assert cpus_of(None) == cpus_of("") == set()
+
+
+def test_what_looks_runs_on_old_pythons() -> None:
+    ast.parse(SCRIPT.read_text(), feature_version=(3, 6))
+
+
+def test_this_host_is_looked_at(tmp_path: Path) -> None:
+    script = [sys.executable, "-", "0000:ff:1f.7", "--", "/bin/sh", "/nowhere/pollscope"]
+    shown = subprocess.run(script, input=SCRIPT.read_text(), capture_output=True, text=True, check=True).stdout
+    answer = json.loads(shown)
+    assert answer["nics"] == {"0000:ff:1f.7": None}
+    assert answer["programs"] == {"/bin/sh": True, "/nowhere/pollscope": False}
+    assert answer["versions"] == {"/nowhere/pollscope": None}
+    assert answer["root"] == (os.geteuid() == 0)
+    assert cpus_of(answer["online_cpus"]) >= os.sched_getaffinity(0)
+    assert answer.keys() == seen().keys()
+
+
+def test_a_pair_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    config = pair_config(sshd, tmp_path)
+    Path(config["generator"]["program"]).unlink()
+    testbed = written(tmp_path / "two.yaml", config)
+    done = cli("testbed", "check", testbed)
+    assert done.returncode == 3, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("not ready: ")
+    assert any(line.split()[:3] == ["dut", "yes", "login"] for line in lines)
+    assert any(line.split()[:3] == ["generator", "no", "node"] for line in lines)
+    rows = json.loads(cli("testbed", "check", testbed, "--json").stdout)
+    assert {row["what"] for row in rows if row["host"] == "dut"} >= {"login", "sudo", "Python", "NIC", "cpus", "PMU"}
+    agent = next(row for row in rows if row["host"] == "dut" and row["what"] == "agent")
+    assert agent["state"] == "yes"
+
+
+def test_a_login_that_fails_is_one_row(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    config = pair_config(sshd, tmp_path)
+    config["dut"]["ssh"]["key"] = str(sshd.folder / "host")
+    config["generator"]["ssh"]["port"] = free_port()
+    config["generator"]["ssh"]["known_hosts"] = "/dev/null"
+    done = cli("testbed", "check", written(tmp_path / "two.yaml", config), "--json")
+    assert done.returncode == 3
+    rows = [(row["host"], row["what"], row["state"]) for row in json.loads(done.stdout)]
+    assert rows == [("dut", "login", "no"), ("generator", "login", "no")]
+    assert "Permission denied" in done.stdout
+    assert "ssh-copy-id" in done.stdout
+
+
+def test_a_host_without_python_is_one_row(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "sshd").mkdir()
+    with running_sshd(tmp_path / "sshd", {"PATH": str(tmp_path / "nothing")}) as bare:
+        done = cli("testbed", "check", written(tmp_path / "two.yaml", pair_config(bare, tmp_path)), "--json")
+    rows = json.loads(done.stdout)
+    assert [(row["what"], row["state"]) for row in rows] == [("Python", "no")] * 2
+    assert rows[0]["remedy"] == "apt-get install python3, there"
+
+
+def test_a_testbed_of_one_machine_has_a_row(cli: Cli) -> None:
+    done = cli("testbed", "check", "model")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "ready"
+
+
+def test_another_user_starts_node_and_agent_through_sudo(cli: Cli, tmp_path: Path) -> None:
+    """With a stand-in for sudo, which notes what it is given and starts it."""
+    tools, log = tmp_path / "tools", tmp_path / "sudo.log"
+    tools.mkdir()
+    note = f'printf "%s\\n" "$*" >>{shlex.quote(str(log))}'
+    (tools / "sudo").write_text(f'#!/bin/sh\n{note}\n[ "$1 $2" = "-n --" ] && shift 2\nexec "$@"\n')
+    (tools / "sudo").chmod(0o755)
+    (tmp_path / "sshd").mkdir()
+    with running_sshd(tmp_path / "sshd", {"PATH": f"{tools}:{os.environ['PATH']}"}) as far:
+        config = pair_config(far, tmp_path)
+        for role in ("dut", "generator"):
+            config[role]["ssh"]["sudo"] = True
+        done = cli("run", cli.spec(SPEC), "--testbed", written(tmp_path / "two.yaml", config))
+    assert done.returncode == 0, done.stderr
+    said = log.read_text()
+    for role in ("dut", "generator"):
+        assert f"-n -- {config[role]['program']} --lcores" in said
+        assert f"-n -- {config[role]['pollscope']} agent" in said
