@@ -40,6 +40,7 @@ def test_values_of_a_healthy_trial() -> None:
         "interaction_share": 0.06,
         "accounting_misfit_share": 0,
         "wire_share": 0,
+        "waiting_share": 0,
         "tax_share_ovs": 0.28,
         "tax_share_testpmd": 0.4,
         "poll_rate_hz": 2e7,
@@ -120,6 +121,47 @@ def test_the_wire_is_neither_useful_nor_tax() -> None:
     assert metrics["useful_share"] == pytest.approx(0.5)
     assert metrics["transmit_share"] == pytest.approx(0.02)
     assert metrics["tax_share"] == pytest.approx(0.4)
+
+
+def told_trial(waiting: float, samples: int, cycles: float) -> dict[str, Any]:
+    """A window that waits for a share of it, and in which being told took `cycles` a visit."""
+    record = synthetic.trial(useful_share=0.6)
+    (lcore,) = record["result"]["dut"]["lcores"]
+    visits = lcore["polls"]["partial"] + lcore["polls"]["full"]
+    lcore["polls"]["empty"] = 0
+    lcore["polls"]["refill_failed"] = 0
+    lcore["waiting"] = {"count": 10, "cycles": waiting * synthetic.WINDOW_CYCLES, "sleeps": 0}
+    sums = {"samples": samples, "cycles": samples * cycles / visits, "squared_cycles": samples * (cycles / visits) ** 2}
+    lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "visits": sums}
+    return record
+
+
+def test_waiting_is_neither_useful_nor_tax() -> None:
+    """A tenth of the window went into being told; all turns that were timed took the same."""
+    record = told_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)
+    looks = record["result"]["dut"]["lcores"][0]["event_cycles"] / synthetic.WINDOW_CYCLES
+    metrics, absences = derive_trial(record)
+    assert metrics["waiting_share"] == pytest.approx(0.5)
+    assert metrics["loop_share"] == pytest.approx(0.1 + looks)
+    assert metrics["tax_share"] == pytest.approx(0.1 + looks + metrics["instrumentation_share"])
+    assert metrics["useful_share"] + metrics["tax_share"] + metrics["waiting_share"] == pytest.approx(1)
+    assert metrics["tax_share_error"] < 1e-6
+    assert "told" in absences["interaction_share"]
+
+
+def test_a_loop_that_sweeps_never_waits() -> None:
+    metrics, _ = derive_trial(synthetic.trial(useful_share=0.6))
+    assert metrics["waiting_share"] == 0
+
+
+def test_too_few_timed_turns_are_a_reason() -> None:
+    _, absences = derive_trial(told_trial(0.5, 29, 0.1 * synthetic.WINDOW_CYCLES))
+    assert "only 29 of" in absences["tax_share"]
+
+
+def test_more_than_the_window_is_a_reason() -> None:
+    _, absences = derive_trial(told_trial(0.5, 1000, 0.8 * synthetic.WINDOW_CYCLES))
+    assert "exceeds the window by" in absences["tax_share"]
 
 
 def test_mode_full_has_latencies_and_no_classes() -> None:

@@ -48,7 +48,7 @@ uint64_t account_busy_visits(const struct account *a)
 
 uint64_t account_empty_polls(const struct account *a, uint32_t queues)
 {
-	const uint64_t polls = a->sweeps * queues, busy = account_busy_visits(a);
+	const uint64_t polls = a->polls + a->sweeps * queues, busy = account_busy_visits(a);
 
 	return polls > busy ? polls - busy : 0;
 }
@@ -96,6 +96,15 @@ void account_add_visit(struct account *a, uint16_t n, uint32_t gap, const uint64
 	s->process_cycles += weight * (double)(stamp[2] - stamp[1]);
 	s->transmit_cycles += weight * (double)(stamp[3] - stamp[2]);
 	a->sampled_cycles += stamp[3] - stamp[0];
+}
+
+void account_add_notice(struct account *a, bool visit, double cycles)
+{
+	struct account_notice *notice = &a->notices[visit];
+
+	notice->samples++;
+	notice->cycles += cycles;
+	notice->squared_cycles += cycles * cycles;
 }
 
 /* Mean at size n between the nearest sampled sizes below (0: none) and above (0: none). */

@@ -22,6 +22,10 @@
  * purpose (waited_cycles) and waits for a lock (lock_cycles). The stamps of slices come from a clock that stands still
  * meanwhile.
  *
+ *   counted, told  a loop that is told which queue is next (notification qwait) makes no sweeps. Its polls are counted one by one, its
+ *             time with nothing to do is measured whole (idle_cycles), and of random turns it is timed what being told costs
+ *             (notices[]), as a latency.
+ *
  * An interruption is an interval between two looks at the TSC that lasted ACCOUNT_INTERRUPTION_NS and one part in
  * ACCOUNT_INTERRUPTION_PART longer than its polls and packets explain, by their mean cost so far: the host or another thread
  * had the CPU. One rule in every mode and at every load. An interrupted slice or visit is left out and counted.
@@ -96,6 +100,13 @@ struct account_stratum {
 	        [ACCOUNT_COUNTERS]; /* less the counters' own reading; ACCOUNT_COUNTERS of the same visits */
 };
 
+/* Timed turns of a loop that is told which queue is next: being told, and asking to be told again. */
+struct account_notice {
+	uint64_t samples;
+	double cycles;         /* sum, with stamps taken off */
+	double squared_cycles; /* sum of squares */
+};
+
 /* What one lcore records in one stage of a trial (warm-up, window, drain). */
 struct account {
 	uint64_t first_tsc;
@@ -139,6 +150,12 @@ struct account {
 	struct longest longest;
 	struct histogram iteration_cycles;
 	struct histogram visit_gap_cycles;
+	/* of loops that are told which queue is next; 0 in those that sweep */
+	uint64_t polls;
+	uint64_t idle_waits; /* with nothing to do */
+	uint64_t idle_cycles;
+	struct account_notice
+	        notices[2]; /* [0]: of polls that found nothing, with that poll; [1]: of visits, without it */
 };
 
 /* Allocate the histograms of `a` (zeroed before). Returns 0 or -ENOMEM. */
@@ -163,8 +180,11 @@ void account_add_slice(struct account *a, unsigned int block, const struct accou
  */
 void account_add_visit(struct account *a, uint16_t n, uint32_t gap, const uint64_t stamp[4]);
 
-/* Polls of the stage that returned nothing: empty and lost ones. */
+/* Polls of the stage that returned nothing: empty and lost ones. `queues`: of a sweep; 0 where polls are counted one by one. */
 uint64_t account_empty_polls(const struct account *a, uint32_t queues);
+
+/* A timed turn. */
+void account_add_notice(struct account *a, bool visit, double cycles);
 
 uint64_t account_busy_visits(const struct account *a);
 

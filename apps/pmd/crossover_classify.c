@@ -69,8 +69,9 @@ static enum crossover_gate open_gate(const struct crossover_port *port)
 {
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return CROSSOVER_GATE_VOID;
-	return port->promiscuous && !port->hashing && !port->described ? CROSSOVER_GATE_DIRECT
-	                                                               : CROSSOVER_GATE_CLASSIFY;
+	if (port->promiscuous && !port->hashing && !port->described)
+		return port->notifies ? CROSSOVER_GATE_NOTIFY_DIRECT : CROSSOVER_GATE_DIRECT;
+	return port->notifies ? CROSSOVER_GATE_NOTIFY : CROSSOVER_GATE_CLASSIFY;
 }
 
 void crossover_gate_update(struct crossover_port *port, bool carrier)

@@ -62,10 +62,12 @@ struct crossover_options {
 
 /* How frames find their RX queue. Stored in crossover_port.gate; senders load it once a burst. */
 enum crossover_gate {
-	CROSSOVER_GATE_DOWN,     /* no carrier: nothing is sent */
-	CROSSOVER_GATE_DIRECT,   /* everything goes to queue 0, no look into the frame */
-	CROSSOVER_GATE_CLASSIFY, /* MAC filter, RSS, types and checksums */
-	CROSSOVER_GATE_VOID,     /* feed=infinite: sent frames are counted and dropped */
+	CROSSOVER_GATE_DOWN,          /* no carrier: nothing is sent */
+	CROSSOVER_GATE_DIRECT,        /* everything goes to queue 0, no look into the frame */
+	CROSSOVER_GATE_CLASSIFY,      /* MAC filter, RSS, types and checksums */
+	CROSSOVER_GATE_VOID,          /* feed=infinite: sent frames are counted and dropped */
+	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then the doorbells of their queues are rung */
+	CROSSOVER_GATE_NOTIFY_DIRECT, /* as DIRECT, then the doorbell of queue 0 is rung */
 };
 
 /* Counters of an RX queue, collected from their owners. */
@@ -96,6 +98,7 @@ struct crossover_tx_counts {
 
 struct crossover_port;
 struct crossover_corec;
+struct qwait_doorbell;
 
 struct crossover_rx_queue {
 	struct crossover_rx_ring ring;
@@ -184,6 +187,8 @@ struct crossover_port {
 	uint32_t described; /* frames' types or checksums are wanted in the mbuf, see crossover_describe.h */
 	uint32_t types;     /* RTE_PTYPE_* bits that the program wants, layers 2 to 4 */
 	uint32_t checks;    /* RTE_ETH_RX_OFFLOAD_*_CKSUM that are on */
+	uint32_t notifies;  /* 1: senders ring */
+	struct qwait_doorbell *bells; /* by RX queue; stays until no sender can use it */
 	struct crossover_rx_queue *rx_queues[CROSSOVER_MAX_QUEUES]; /* NULL: frames for it are missed */
 	uint16_t reta[CROSSOVER_RETA_SIZE_MAX];
 	struct crossover_hash hash[2];        /* the idle one is rewritten, then the two change places */

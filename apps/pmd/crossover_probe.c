@@ -265,6 +265,33 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return ret;
 }
 
+int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells)
+{
+	struct crossover_port *port;
+	int ret;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	port = rte_eth_devices[port_id].data->dev_private;
+	if (bells != NULL && port->pair->options.feed == CROSSOVER_FEED_INFINITE)
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	port->notifies = 0;
+	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
+	/* a sender that came through the gate of before may still ring the bells of before */
+	if (port->bells != NULL)
+		ret = crossover_quiesce(port);
+	if (ret == 0) {
+		port->bells = bells;
+		port->notifies = bells != NULL;
+		crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
+	}
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
 {
 	struct crossover_rx_queue *rxq;

@@ -11,6 +11,7 @@
 #include "crossover_sent.h"
 #include "crossover_tx.h"
 #include "crossover_wire.h"
+#include "qwait.h"
 
 /* Frames that reach no RX ring: counted as sent. */
 static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count,
@@ -48,24 +49,64 @@ static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t f
 	return end - first;
 }
 
+static __rte_always_inline void send_runs(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
+                                          uint32_t count, const struct crossover_verdicts *verdicts,
+                                          struct crossover_leftovers *left)
+{
+	uint32_t first = 0;
+
+	while (first < count) {
+		uint32_t run = run_length(verdicts, first, count);
+
+		if (verdicts->queue[first] == CROSSOVER_FILTERED) {
+			txq->counts.peer_filtered += run;
+			send_nowhere(txq, pkts + first, run, left);
+		} else {
+			send_run(txq, verdicts->queue[first], pkts + first, verdicts->tag + first, run, left);
+		}
+		first += run;
+	}
+}
+
 static __rte_noinline void send_classified(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
                                            uint32_t count, struct crossover_leftovers *left)
 {
 	struct crossover_verdicts verdicts;
-	uint32_t first = 0;
 
 	crossover_classify(txq->peer, pkts, count, &verdicts);
-	while (first < count) {
-		uint32_t run = run_length(&verdicts, first, count);
+	send_runs(txq, pkts, count, &verdicts, left);
+}
 
-		if (verdicts.queue[first] == CROSSOVER_FILTERED) {
-			txq->counts.peer_filtered += run;
-			send_nowhere(txq, pkts + first, run, left);
-		} else {
-			send_run(txq, verdicts.queue[first], pkts + first, verdicts.tag + first, run, left);
-		}
-		first += run;
+/*
+ * DD of a whole chunk is set: rings for its queues, behind the one full barrier that qwait_notify() asks for. A NIC would write
+ * an event or completion queue entry here; this belongs to the wire.
+ */
+static void ring(const struct crossover_port *peer, const uint16_t *queues, uint32_t count)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < count; i++)
+		if (queues[i] != CROSSOVER_FILTERED && (i == 0 || queues[i] != queues[i - 1]))
+			qwait_notify(&peer->bells[queues[i]]);
+}
+
+static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_t gate,
+                                         struct rte_mbuf *const *pkts, uint32_t count,
+                                         struct crossover_leftovers *left)
+{
+	static const uint16_t only_queue = 0;
+	struct crossover_verdicts verdicts;
+
+	if (gate == CROSSOVER_GATE_NOTIFY_DIRECT) {
+		send_run(txq, only_queue, pkts, NULL, count, left);
+		ring(txq->peer, &only_queue, 1);
+		return;
 	}
+	crossover_classify(txq->peer, pkts, count, &verdicts);
+	for (uint32_t i = 0; i < count; i++)
+		if (likely(verdicts.queue[i] != CROSSOVER_FILTERED))
+			rte_prefetch0(&txq->peer->bells[verdicts.queue[i]]);
+	send_runs(txq, pkts, count, &verdicts, left);
+	ring(txq->peer, verdicts.queue, count);
 }
 
 /* What a NIC does is the wire's part and sometimes timed; freeing is the driver's. */
@@ -80,8 +121,10 @@ static __rte_always_inline void send_chunk(struct crossover_tx_queue *txq, uint3
 	left.pool = NULL;
 	if (gate == CROSSOVER_GATE_DIRECT)
 		send_run(txq, 0, pkts, NULL, count, &left);
-	else
+	else if (gate < CROSSOVER_GATE_VOID)
 		send_classified(txq, pkts, count, &left);
+	else
+		send_and_ring(txq, gate, pkts, count, &left);
 	if (unlikely(timed))
 		crossover_wire_end(txq, begin, count, bytes);
 	if (txq->swap)
@@ -91,11 +134,20 @@ static __rte_always_inline void send_chunk(struct crossover_tx_queue *txq, uint3
 }
 
 /* feed=infinite: there is no wire. */
-static __rte_noinline void send_void(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
-                                     uint32_t count)
+static void send_void(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
 	crossover_count_sent(txq, pkts, count);
 	crossover_sent_push(txq, pkts, count);
+}
+
+/* Gates that are no path of a sender nobody waits for: that pays one comparison for all of them. */
+static __rte_noinline void send_specially(struct crossover_tx_queue *txq, uint32_t gate,
+                                          struct rte_mbuf *const *pkts, uint32_t count)
+{
+	if (gate == CROSSOVER_GATE_VOID)
+		send_void(txq, pkts, count);
+	else
+		send_chunk(txq, gate, pkts, count);
 }
 
 static inline uint32_t send_all(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
@@ -107,8 +159,8 @@ static inline uint32_t send_all(struct crossover_tx_queue *txq, struct rte_mbuf 
 	for (uint32_t sent = 0; sent < count; sent += CROSSOVER_CHUNK) {
 		uint32_t chunk = RTE_MIN(count - sent, (uint32_t)CROSSOVER_CHUNK);
 
-		if (gate == CROSSOVER_GATE_VOID)
-			send_void(txq, pkts + sent, chunk);
+		if (gate >= CROSSOVER_GATE_VOID)
+			send_specially(txq, gate, pkts + sent, chunk);
 		else
 			send_chunk(txq, gate, pkts + sent, chunk);
 	}

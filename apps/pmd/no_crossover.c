@@ -28,6 +28,13 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return -ENODEV;
 }
 
+int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells)
+{
+	(void)port_id;
+	(void)bells;
+	return -ENODEV;
+}
+
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
 {
 	(void)port_id;

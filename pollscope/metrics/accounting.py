@@ -29,6 +29,8 @@ MIN_SLICES, MIN_BLOCKS = 64, 6
 MOST_LOST_POLL_CYCLES = 20_000.0
 # Fewer slices of a block than these have no slope of their own.
 MIN_BLOCK_SLICES = 16
+# Fewer timed turns of a loop that is told give no interval.
+MIN_TURNS = 30
 # By weight, so about; fewer say nothing of what a visit costs.
 MIN_VISITS = 30
 # A class whose error is above this share of the window is not told apart from the others.
@@ -81,6 +83,7 @@ class Classes:
             is known better (the slices at light load).
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
         by_slices: whether packets is what the slices say.
+        waiting: time in which nothing was ready, of a loop that is told which queue is next.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
         switch_cycles: what a visit behind an empty poll takes beyond one behind a visit.
@@ -96,6 +99,7 @@ class Classes:
     empty_poll_cycles: float
     switch_cycles: MeasuredCycles | str
     by_slices: bool = False
+    waiting: float = 0.0
 
     @property
     def interaction(self) -> MeasuredCycles | str:
@@ -110,6 +114,11 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
     if "slices" not in lcore:
         return f"accounting mode {lcore.get('accounting')} takes no slices"
+    return _told(lcore) if "notices" in lcore else _swept(lcore)
+
+
+def _swept(lcore: Mapping[str, Any]) -> Classes | str:
+    """Of a loop that polls all its queues in turn."""
     counts = _counts(lcore)
     total = float(lcore["cycles"]["total"])
     cost = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
@@ -151,6 +160,53 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     if isinstance(useful, MeasuredCycles):
         useful = MeasuredCycles(useful.value + waited, useful.error)
     return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, visits.switch, by_slices)
+
+
+def _told(lcore: Mapping[str, Any]) -> Classes | str:
+    """Of a loop that is told which queue is next: nothing is estimated from slices.
+
+    Waiting is measured whole. What being told costs is timed in random turns, as a latency; packets are all that is
+    left.
+    """
+    counts = _counts(lcore)
+    total, waiting = float(lcore["cycles"]["total"]), float(lcore["waiting"]["cycles"])
+    empty = _of_turns(lcore["notices"]["empty"], float(counts[EMPTY]), total)
+    told = _of_turns(lcore["notices"]["visits"], float(counts[VISITS]), total)
+    if isinstance(empty, str):
+        return f"polls that found nothing: {empty}"
+    if isinstance(told, str):
+        return f"being told which queue is next: {told}"
+    instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
+    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + told.value
+    left = total - waiting - empty.value - loop - instrumentation
+    error = math.hypot(empty.error, told.error)
+    none = MeasuredCycles(0.0, 0.0)
+    polls = max(1.0, float(counts[EMPTY]))
+    if counts[VISITS] == 0:
+        return Classes(
+            total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, none, False, waiting
+        )
+    if left < -max(error, SEPARABLE_SHARE * total):
+        return f"being told which queue is next, timed turn by turn, exceeds the window by {-100 * left / total:.1f} %"
+    if error > MOST_ERROR_SHARE * total:
+        return f"what being told which queue is next costs is known to +-{100 * error / total:.1f} % of the window only"
+    alone = "a loop that is told has no empty polls between visits whose interaction could be told"
+    packets = MeasuredCycles(left, error)
+    return Classes(
+        total, empty, loop, instrumentation, packets, alone, alone, empty.value / polls, alone, False, waiting
+    )
+
+
+def _of_turns(notice: Mapping[str, Any], turns: float, total: float) -> MeasuredCycles | str:
+    """Cycles of `turns` turns from those that were timed."""
+    if turns * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
+        return MeasuredCycles(turns * MOST_POLL_CYCLES / 2, turns * MOST_POLL_CYCLES / 2)
+    n = float(notice["samples"])
+    if n < MIN_TURNS:
+        return f"only {n:.0f} of {turns:.0f} were timed: the window is too short"
+    mean = float(notice["cycles"]) / n
+    variance = max(0.0, float(notice["squared_cycles"]) / n - mean**2)
+    return MeasuredCycles(turns * mean, turns * float(special.stdtrit(n - 1, 0.975)) * math.sqrt(variance / (n - 1)))
 
 
 def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:

@@ -22,7 +22,7 @@ MOST = 2**63 - 1
 CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 USEFUL_PARTS = ("receive", "process", "transmit")
-CYCLE_CLASSES = ("total", "useful", "wire", *TAX_CLASSES)
+CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
 # Latencies of visits are the parts of useful cycles where they add up to these within this share of the window.
 PARTS_TOLERANCE = 0.02
 POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
@@ -363,7 +363,7 @@ def _cycles(trial: TrialFacts) -> dict[str, float]:
     share = sum(cycles[name] for name in ("useful", *TAX_CLASSES)) / cycles["total"]
     if abs(share - 1) > CYCLE_SUM_TOLERANCE:
         raise NotMeasured(f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted")
-    return cycles | {"wire": 0.0}
+    return cycles | {"wire": 0.0, "waiting": 0.0}
 
 
 def _accounts(trial: TrialFacts) -> list["Account"]:
@@ -385,7 +385,7 @@ class Account:
             raise NotMeasured(found)
         self.lcore, self.classes = lcore, found
         self.total, self.loop, self.instrumentation = found.total, found.loop, found.instrumentation
-        self.empty_poll = found.empty_poll.value
+        self.empty_poll, self.waiting = found.empty_poll.value, found.waiting
         self.wire = _optional(lcore, "tx_packets") * wire_cycles_per_frame
         self.useful = found.packets.value - self.wire
         if self.wire > max(0.0, found.packets.value) + found.packets.error:
@@ -437,25 +437,38 @@ def _recorded(lcore: Part) -> dict[str, object]:
         return {"accounting": lcore["accounting"].text()}
     counts = ("switches", "rx_packets", "waited_cycles", "event_cycles", "sampling_cycles", "stamps", "stamp_cycles")
     numbers: dict[str, object] = {name: lcore[name].number() for name in counts}
-    return numbers | {
-        "packets": lcore["packets" if "packets" in keys_of(lcore) else "rx_packets"].number(),
-        "series": _series(lcore),
-        "cycles": {"total": nonzero(lcore["cycles"]["total"].number(), "the DUT's window has no cycles")},
-        "interruptions": {"cycles": lcore["interruptions"]["cycles"].number()},
-        "polls": {
-            "empty": lcore["polls"]["empty"].number(),
-            "partial": lcore["polls"]["partial"].number(),
-            "full": lcore["polls"]["full"].number(),
-            "race_lost": lcore["polls"]["race_lost"].number(),
-            "refill_failed": _or_absent(lcore["polls"], "refill_failed"),
-        },
-        "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
-        "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
-        "slices": {
-            "blocks": _sums(lcore["slices"]["blocks"], VARIABLES, VARIABLES_OF_BEFORE),
-            "quiet": _sums(lcore["slices"]["quiet"], QUIET_VARIABLES),
-        },
-    }
+    return (
+        numbers
+        | _notices(lcore)
+        | {
+            "packets": lcore["packets" if "packets" in keys_of(lcore) else "rx_packets"].number(),
+            "series": _series(lcore),
+            "cycles": {"total": nonzero(lcore["cycles"]["total"].number(), "the DUT's window has no cycles")},
+            "interruptions": {"cycles": lcore["interruptions"]["cycles"].number()},
+            "polls": {
+                "empty": lcore["polls"]["empty"].number(),
+                "partial": lcore["polls"]["partial"].number(),
+                "full": lcore["polls"]["full"].number(),
+                "race_lost": lcore["polls"]["race_lost"].number(),
+                "refill_failed": _or_absent(lcore["polls"], "refill_failed"),
+            },
+            "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
+            "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
+            "slices": {
+                "blocks": _sums(lcore["slices"]["blocks"], VARIABLES, VARIABLES_OF_BEFORE),
+                "quiet": _sums(lcore["slices"]["quiet"], QUIET_VARIABLES),
+            },
+        }
+    )
+
+
+def _notices(lcore: Part) -> dict[str, object]:
+    """Of an lcore that is told which queue is next; nothing of others."""
+    if "notices" not in keys_of(lcore):
+        return {}
+    sums = ("samples", "cycles", "squared_cycles")
+    notices = {kind: {name: lcore["notices"][kind][name].number() for name in sums} for kind in ("empty", "visits")}
+    return {"notices": notices, "waiting": {"cycles": lcore["waiting"]["cycles"].number()}}
 
 
 def _or_absent(part: Part, key: str) -> object:

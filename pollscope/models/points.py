@@ -26,6 +26,8 @@ def _not_modelled(params: Parameters) -> str | None:
         return (
             f"the model knows scale-out and scale-up, not how cores get in each other's way with {params.organisation}"
         )
+    if params.notification != "spin":
+        return f"the model's cores poll all their queues; it does not know notification {params.notification}"
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
         return "the model has nothing that runs beside the DUT"
     if params.trace is not None:

@@ -13,6 +13,7 @@ from pollscope.spec.model import Parameters
 
 # What is drawn by chance in the DUT has these seeds.
 DUT_SEEDS = ("service_seed", "hiccup_seed")
+QWAIT = ("service_order", "ready_set", "idle")
 SHAPE = ("shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability")
 
 
@@ -69,6 +70,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "lcores": list(wiring.dut_lcores[: params.cores]),
         **_dut_ports(params, wiring),
         **params.only(same),
+        **(params.only(QWAIT) if params.notification == "qwait" else {}),
         **_rings(params, wiring),
         **_service(params),
         **_hiccup(params),

@@ -66,7 +66,19 @@ class Parameters(Model):
     )
     ring_sync: Literal["default", "rts", "hts"] = Field(default="default", description="synchronisation of the rings")
     ring_size: RingSize = Field(default=1024, description="entries of a ring between dispatchers and cores")
-    notification: Literal["spin"] = Field(default="spin", description="how the DUT learns of packets")
+    notification: Literal["spin", "qwait"] = Field(
+        default="spin",
+        description="how the DUT learns of packets: it polls all queues, or doorbells tell it which",
+    )
+    service_order: Literal["round-robin", "strict"] = Field(
+        default="round-robin", description="qwait: which ready queue is next"
+    )
+    ready_set: Literal["hierarchical", "linear"] = Field(
+        default="hierarchical", description="qwait: words of bits with a summary, or a list that is searched"
+    )
+    idle: Literal["pause", "sleep", "umwait"] = Field(
+        default="pause", description="qwait: what a core does while no queue is ready"
+    )
     workload: Annotated[str, OneOf(lambda: WORKLOADS)] = Field(
         default="l3fwd-lpm", description="what is done with a packet"
     )

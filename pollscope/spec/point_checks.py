@@ -15,6 +15,8 @@ Contradiction = tuple[str, str]
 
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MOST_HICCUP_NS = 10**9
+# What qwait has and spin has not.
+QWAIT_DEFAULTS = {name: Parameters.model_fields[name].default for name in ("service_order", "ready_set", "idle")}
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 IPSEC_ROUTES = 3
 # A frame that holds the generator's stamp and nothing behind it (apps/lib/packets.h), with FCS.
@@ -73,6 +75,22 @@ def _corec(params: Parameters, _spec: Spec) -> Contradiction | None:
         return "feed", f"corec: cores share what the wire brings, not {params.feed}"
     if params.rx_desc & (params.rx_desc - 1):
         return "rx_desc", f"corec: an RX queue has a power of two of descriptors, not {params.rx_desc}"
+    return None
+
+
+def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
+    """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
+    if params.notification == "spin":
+        for name, default in QWAIT_DEFAULTS.items():
+            if getattr(params, name) != default and (name in spec.levels or "notification" not in spec.levels):
+                return name, f"spin polls all queues in turn: {name} is for notification qwait"
+        return None
+    if params.feed != "wire":
+        return "feed", f"qwait: who sends rings the doorbells, and with feed {params.feed} nobody sends"
+    if params.organisation != "scale-out" or lcores.dispatchers(params):
+        return "notification", "qwait is for cores that read RX queues of their own: scale-out without dispatchers"
+    if params.accounting != "sampled":
+        return "accounting", f"{params.accounting} does not go with notification qwait; use sampled"
     return None
 
 
@@ -206,6 +224,7 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _dispatchers,
     _rings,
     _corec,
+    _notification,
     _accounting,
     _workload_keys,
     _task_keys,

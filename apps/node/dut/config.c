@@ -26,7 +26,10 @@ const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NUL
 
 static const char *const organisations[] = {"scale-out", "scale-up", "locked", "trylock", "corec", NULL};
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL}; /* as in enum handoff_sync */
-static const char *const notifications[] = {"spin", NULL};
+static const char *const notifications[] = {"spin", "qwait", NULL};
+static const char *const service_orders[] = {"round-robin", "strict", NULL};
+static const char *const ready_sets[] = {"hierarchical", "linear", NULL}; /* as in enum qwait_ready_set */
+static const char *const idles[] = {"pause", "sleep", "umwait", NULL};    /* as in enum qwait_idle */
 static const char *const encapsulations[] = {"gre-ipv6", "ipip", NULL};
 static const char *const transforms[] = {"aes-cbc-sha1", "aes-gcm", NULL}; /* as in enum esp_transform */
 static const char *const tx_pools[] = {"per-core", "shared", NULL};
@@ -83,11 +86,14 @@ static int read_roles(json_t *object, struct dut_config *config, struct node_err
 static int read_composition(json_t *object, struct dut_config *config, struct node_error *err)
 {
 	unsigned int organisation = config->organisation, accounting = config->accounting,
-	             sync = config->ring_sync, notification = 0; /* there is one only: nothing to remember */
+	             sync = config->ring_sync, notification = 0, order = 0;
 
 	if (fields_choice(object, "dut", "organisation", organisations, &organisation, err) ||
 	    fields_choice(object, "dut", "ring_sync", ring_syncs, &sync, err) ||
 	    fields_choice(object, "dut", "notification", notifications, &notification, err) ||
+	    fields_choice(object, "dut", "service_order", service_orders, &order, err) ||
+	    fields_choice(object, "dut", "ready_set", ready_sets, &config->ready_set, err) ||
+	    fields_choice(object, "dut", "idle", idles, &config->idle, err) ||
 	    fields_choice(object, "dut", "workload", workload_names, &config->workload, err) ||
 	    fields_choice(object, "dut", "accounting", accounting_names, &accounting, err) ||
 	    fields_choice(object, "dut", "encapsulation", encapsulations, &config->encapsulation, err) ||
@@ -97,6 +103,8 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	config->organisation = (enum organisation)organisation;
 	config->accounting = (enum accounting)accounting;
 	config->ring_sync = (enum handoff_sync)sync;
+	config->notified = notification != 0;
+	config->service_order = order == 0 ? QWAIT_ROUND_ROBIN : QWAIT_STRICT;
 	return 0;
 }
 
@@ -227,6 +235,33 @@ static int check_own_keys(const json_t *object, const struct dut_config *config,
 	return 0;
 }
 
+/* Who is told which queue is next reads RX queues of its own; and what the telling is like means nothing to who spins. */
+static int check_notification(const json_t *object, const struct dut_config *config, struct node_error *err)
+{
+	static const struct {
+		const char *key, *where;
+	} of_qwait[] = {
+	        {"service_order", "dut.service_order"}, {"ready_set", "dut.ready_set"}, {"idle", "dut.idle"}};
+
+	for (unsigned int i = 0; !config->notified && i < RTE_DIM(of_qwait); i++)
+		if (json_object_get(object, of_qwait[i].key))
+			return node_fail(err, of_qwait[i].where,
+			                 "is for notification qwait; leave it out with spin");
+	if (!config->notified)
+		return 0;
+	if (config->source != SOURCE_NOTIFIED)
+		return node_fail(err, "dut.notification",
+		                 "qwait is for lcores that read RX queues of their own: scale-out without "
+		                 "dispatchers");
+	if (config->accounting != ACCOUNTING_SAMPLED)
+		return node_fail(err, "dut.accounting", "%s does not go with notification qwait; use sampled",
+		                 accounting_names[config->accounting]);
+	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
+		return node_fail(err, "dut.idle",
+		                 "this processor has no UMWAIT (WAITPKG); use pause or sleep");
+	return 0;
+}
+
 static int check_workload(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	const struct workload *workload = workloads[config->workload];
@@ -263,7 +298,9 @@ static enum poller_source source_of(const struct dut_config *config)
 		return SOURCE_MADE;
 	if (shares_queues(config))
 		return shared_sources[config->organisation];
-	return config->dispatchers.n ? SOURCE_RING : SOURCE_RX_QUEUES;
+	if (config->dispatchers.n)
+		return SOURCE_RING;
+	return config->notified ? SOURCE_NOTIFIED : SOURCE_RX_QUEUES;
 }
 
 bool dut_config_delays(const struct dut_config *config)
@@ -332,7 +369,8 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	                                   "burst",         "notification",   "service",    "extra_cycles",
 	                                   "hiccup",        "longest",        "accounting", "sample_every",
 	                                   "lookups",       "tx_pool",        "transform",  "sessions",
-	                                   "task_buffers",  "parity_buffers", "task_data",  NULL};
+	                                   "task_buffers",  "parity_buffers", "task_data",  "service_order",
+	                                   "ready_set",     "idle",           NULL};
 
 	*config = (struct dut_config){
 	        .accounting = ACCOUNTING_SAMPLED,
@@ -355,7 +393,7 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 		return -1;
 	config->source = source_of(config);
 	return check_organisation(config, err) || check_workload(object, config, err) ||
-	       check_loop(config, err);
+	       check_notification(object, config, err) || check_loop(config, err);
 }
 
 /* By the RSS hash of a packet its queue is known (workload/queue_data.h). */

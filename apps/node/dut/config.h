@@ -34,6 +34,10 @@ struct dut_config {
 	uint16_t tx_port;
 	enum organisation organisation;
 	enum handoff_sync ring_sync;
+	bool notified;              /* notification qwait */
+	unsigned int service_order; /* enum qwait_policy, without weights */
+	unsigned int ready_set;     /* enum qwait_ready_set */
+	unsigned int idle;          /* enum qwait_idle */
 	uint32_t ring_slots;
 	unsigned int workload; /* index of workloads[] */
 	enum accounting accounting;

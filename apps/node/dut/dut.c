@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "dispatcher.h"
+#include "notify.h"
 #include "rings.h"
 #include "net_crossover.h"
 #include "loop/event.h"
@@ -45,6 +46,7 @@ static void drop_pollers(void)
 
 void dut_close(void)
 {
+	dut_notify_free();
 	drop_pollers();
 	dut_rings_free();
 	rte_free(dut.locks);
@@ -116,8 +118,9 @@ static void find_refill_counters(struct poller *p)
 {
 	uint16_t found = 0;
 
-	for (uint32_t q = p->first_queue; p->source == SOURCE_RX_QUEUES && q < p->end_queue;
-	     q += p->queue_step)
+	const bool alone = p->source == SOURCE_RX_QUEUES || p->source == SOURCE_NOTIFIED;
+
+	for (uint32_t q = p->first_queue; alone && q < p->end_queue; q += p->queue_step)
 		found += net_crossover_refill_failures(p->rx_port, (uint16_t)q, &p->refill_counters[found]) ==
 		         0;
 	p->refill_counted = found == p->queues;
@@ -164,6 +167,7 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	p->task = NULL;
 	switch (p->source) {
 	case SOURCE_RX_QUEUES:
+	case SOURCE_NOTIFIED:
 		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
 		break;
 	case SOURCE_LOCKED:
@@ -224,7 +228,7 @@ static int set_up(const struct dut_config *config, struct node_error *err)
 	}
 	for (unsigned int i = 0; i < config->dispatchers.n; i++)
 		assign_dispatcher(dut.pollers[config->workers.n + i], i, config);
-	return 0;
+	return dut_notify_make(config, dut.pollers, config->workers.n, err);
 }
 
 int dut_apply(const struct dut_config *config, struct node_error *err)

@@ -93,7 +93,7 @@ static json_t *refill_absent(const struct poller *p)
  */
 static json_t *polls_json(const struct poller *p, const struct account *a)
 {
-	const uint64_t nothing = account_empty_polls(a, p->queues), full = a->visits[p->burst];
+	const uint64_t nothing = poller_empty_polls(p, a), full = a->visits[p->burst];
 	const uint64_t lost = RTE_MIN(p->edges[1].lost_polls - p->edges[0].lost_polls, nothing),
 	               empty = nothing - lost;
 	const uint64_t refills = p->edges[1].refill_failures - p->edges[0].refill_failures;
@@ -116,7 +116,7 @@ static json_t *burst_json(const struct poller *p, const struct account *a)
 	uint64_t polls[ACCOUNT_BURST_MAX + 1];
 
 	memcpy(polls, a->visits, sizeof(polls));
-	polls[0] = account_empty_polls(a, p->queues);
+	polls[0] = poller_empty_polls(p, a);
 	return value_counts_to_json(polls, p->burst + 1u, "packets");
 }
 
@@ -270,9 +270,13 @@ static bool is_dispatcher(const struct poller *p)
 
 static json_t *traffic_json(const struct poller *p, const struct account *a)
 {
-	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues", [SOURCE_LOCKED] = "rx-queues",
-	                                      [SOURCE_TRYLOCK] = "rx-queues",   [SOURCE_COREC] = "rx-queues",
-	                                      [SOURCE_RING] = "ring",           [SOURCE_MADE] = "made"};
+	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues",
+	                                      [SOURCE_LOCKED] = "rx-queues",
+	                                      [SOURCE_TRYLOCK] = "rx-queues",
+	                                      [SOURCE_COREC] = "rx-queues",
+	                                      [SOURCE_NOTIFIED] = "rx-queues",
+	                                      [SOURCE_RING] = "ring",
+	                                      [SOURCE_MADE] = "made"};
 	const bool receives = p->source != SOURCE_MADE; /* what is made counts as received inside */
 	json_t *object = json_pack(
 	        "{s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
@@ -290,6 +294,27 @@ static json_t *traffic_json(const struct poller *p, const struct account *a)
 	if (p->source == SOURCE_MADE)
 		json_object_set_new(object, "no_mbuf", integer(a->no_mbuf));
 	return object;
+}
+
+/* Sums over timed turns. */
+static json_t *notice_json(const struct account_notice *notice)
+{
+	return json_pack("{s:I,s:f,s:f}", "samples", (json_int_t)notice->samples, "cycles", notice->cycles,
+	                 "squared_cycles", notice->squared_cycles);
+}
+
+/* What a loop that is told which queue is next did beside its polls. */
+static void add_notification(json_t *object, const struct poller *p, const struct account *a)
+{
+	if (p->source != SOURCE_NOTIFIED)
+		return;
+	json_object_set_new(object, "waiting",
+	                    json_pack("{s:I,s:I,s:I}", "count", (json_int_t)a->idle_waits, "cycles",
+	                              (json_int_t)a->idle_cycles, "sleeps",
+	                              (json_int_t)(p->edges[1].sleeps - p->edges[0].sleeps)));
+	json_object_set_new(object, "notices",
+	                    json_pack("{s:o,s:o}", "empty", notice_json(&a->notices[0]), "visits",
+	                              notice_json(&a->notices[1])));
 }
 
 /* The seed of a stream from which something is drawn. */
@@ -357,6 +382,7 @@ json_t *dut_window(const struct poller *p)
 		json_object_set_new(object, "lock",
 		                    json_pack("{s:I,s:I}", "waits", (json_int_t)a->lock_waits, "cycles",
 		                              (json_int_t)a->lock_cycles));
+	add_notification(object, p, a);
 	add_delays(object, p, a);
 	json_t *task = task_report(p->task);
 

@@ -18,13 +18,15 @@ static bool polls(const struct poller *p, uint16_t port)
 	return source_reads_rx_queues(p->source) && p->rx_port == port;
 }
 
-static uint64_t sweeps_of(const struct poller *p)
+static uint64_t polls_of(const struct poller *p)
 {
-	uint64_t sweeps = 0;
+	uint64_t sweeps = 0, counted = 0;
 
-	for (int s = 0; s < STAGES; s++)
+	for (int s = 0; s < STAGES; s++) {
 		sweeps += __atomic_load_n(&p->accounts[s].sweeps, __ATOMIC_RELAXED);
-	return sweeps;
+		counted += __atomic_load_n(&p->accounts[s].polls, __ATOMIC_RELAXED);
+	}
+	return p->source == SOURCE_NOTIFIED ? counted : sweeps * p->queues;
 }
 
 /* Visits of the port's queues by the DUT lcores of this node since the trial began; the mean of a queue. */
@@ -36,7 +38,7 @@ static double count_here(uint16_t port)
 
 	for (unsigned int i = 0; i < n; i++)
 		if (polls(pollers[i], port))
-			visits += (double)sweeps_of(pollers[i]) * pollers[i]->queues;
+			visits += (double)polls_of(pollers[i]);
 	return visits / ports_rx_queues(port);
 }
 

@@ -228,7 +228,9 @@ static void keep_costs(const struct job *job)
 	struct poller *p = job->poller;
 
 	p->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
-	p->empty_poll_cycles = job->costs.idle_iteration.median / job->queues;
+	/* a turn of a loop that is told, with nothing to do, is a wait */
+	p->empty_poll_cycles = p->source == SOURCE_NOTIFIED ? job->costs.empty_poll_overlapped.median
+	                                                    : job->costs.idle_iteration.median / job->queues;
 	p->overlapped_poll_cycles = job->costs.empty_poll_overlapped.median;
 }
 

@@ -22,10 +22,11 @@ static void read_edge(struct poller *p, struct poller_edge *edge)
 	for (uint16_t i = 0; p->refill_counted && i < p->queues; i++)
 		edge->refill_failures += *p->refill_counters[i];
 	edge->lost_polls = poller_lost_polls(p);
+	edge->sleeps = p->waiter.sleeps;
 	pmu_read(&p->pmu, &edge->pmu);
 }
 
-static uint64_t boundary_of(const struct poller *p)
+uint64_t poll_boundary(const struct poller *p)
 {
 	switch (p->stage) {
 	case STAGE_WARMUP:
@@ -159,7 +160,7 @@ static void plan_sampling(struct poller *p, uint32_t sweeps)
 /* Sweeps until the next event; fewer when the window's edge is nearer than that. */
 static void plan(struct poller *p, uint32_t sweeps, uint64_t elapsed, uint64_t now)
 {
-	const uint64_t boundary = boundary_of(p);
+	const uint64_t boundary = poll_boundary(p);
 	uint64_t next = p->steady_sweeps;
 
 	if (samples(p))
@@ -217,11 +218,11 @@ uint32_t poll_event(struct poller *p)
 
 	p->account->sweeps += sweeps;
 	longest_offer(&p->account->longest, now, elapsed, sweeps);
-	judge_interval(p, (uint64_t)sweeps * p->queues, own);
+	judge_interval(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
 	adapt(p, sweeps, own);
 	if (unlikely(now >= p->series.next_tsc))
 		series_mark(&p->series, p->account, now);
-	if (now >= boundary_of(p) || (phase != TRIAL_RUN && p->stage != STAGE_DRAIN))
+	if (now >= poll_boundary(p) || (phase != TRIAL_RUN && p->stage != STAGE_DRAIN))
 		next_stage(p, now);
 	if (p->stage == STAGE_DRAIN && (phase == TRIAL_OVER || p->no_drain)) {
 		p->account->last_tsc = now;
@@ -229,7 +230,7 @@ uint32_t poll_event(struct poller *p)
 	}
 	plan_sampling(p, sweeps);
 	if (p->sample_due)
-		plan_slices(p, (uint64_t)sweeps * p->queues, own);
+		plan_slices(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
 	plan(p, sweeps, elapsed, now);
 	note_event(p);
 	p->account->event_cycles += p->event_tsc - now;
@@ -240,7 +241,7 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 {
 	struct account *a = p->account;
 
-	book_interruption(p, (uint64_t)sweeps * p->queues, a->rx_packets - p->event_packets,
+	book_interruption(p, (uint64_t)sweeps * poller_polls_at_once(p), a->rx_packets - p->event_packets,
 	                  now - p->event_tsc - (p->aside_cycles - p->event_aside));
 	a->sweeps += sweeps;
 	a->sampled_sweeps += sweeps;
@@ -283,6 +284,23 @@ void poll_timed_visit(struct poller *p, uint16_t n, uint32_t number, const uint6
 	p->account->stamps += 3;
 	if (!left_out(p, 1, n, stamp[3] - stamp[0]))
 		account_add_visit(p->account, n, (number - p->next_number) / p->queue_step, stamp);
+}
+
+void poll_timed_turn(struct poller *p, uint16_t n, const uint64_t stamp[6])
+{
+	const uint64_t now = cycles_stamp();
+	struct account *a = p->account;
+	/* of a visit, two intervals lie round its parts */
+	const uint64_t notice = n ? stamp[1] - stamp[0] + stamp[5] - stamp[4] : stamp[5] - stamp[0];
+	const double stamps = n ? 2 : 1;
+
+	a->stamps += n ? 6 : 4;
+	if (!left_out(p, 1, n, stamp[5] - stamp[0])) {
+		if (n)
+			account_add_visit(a, n, 0, stamp + 1);
+		account_add_notice(a, n != 0, RTE_MAX((double)notice - stamps * p->stamp_cycles, 0));
+	}
+	a->sampling_cycles += cycles_stamp() - now;
 }
 
 void poll_reset(struct poller *p, const struct trial *trial)

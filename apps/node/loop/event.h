@@ -34,6 +34,15 @@ void poll_slice(struct poller *p, const struct account_slice *slice);
 /* Book a visit of n packets by poll `number` (see poll_count()) that was timed by itself. */
 void poll_timed_visit(struct poller *p, uint16_t n, uint32_t number, const uint64_t stamp[4]);
 
+/*
+ * Book a turn of a loop that is told which queue is next, which found n packets: stamped before it was told, before and after receiving,
+ * after processing, after sending, and when it had asked to be told again. n = 0: the third and fourth are not read.
+ */
+void poll_timed_turn(struct poller *p, uint16_t n, const uint64_t stamp[6]);
+
+/* Where the present stage ends; never, in the last one. */
+uint64_t poll_boundary(const struct poller *p);
+
 /* Clear the accounts for `trial`. */
 void poll_reset(struct poller *p, const struct trial *trial);
 

@@ -4,8 +4,8 @@
  * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's, and loops
  * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload.
  *
- * A new way to receive (an organisation) is a receive function, a new workload a process function, a new way to wait for
- * packets (a notification) is called where a sweep ends.
+ * A new way to receive (an organisation) is a receive function, a new workload a process function. Which queue is next is
+ * queue_after() in the loops that sweep, and qwait_next() in take_turns() of those that are told (notified.h).
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -15,6 +15,7 @@
 
 #include "receive_send.h"
 #include "event.h"
+#include "notified.h"
 #include "wait.h"
 
 /* Fill up to p->burst packets from `queue`. */
@@ -82,6 +83,12 @@ static __rte_always_inline uint16_t poll_process(struct poller *p, const struct 
 	return kept;
 }
 
+/* Which queue is next, in a sweep. */
+static __rte_always_inline uint32_t queue_after(const struct poller *p, uint32_t queue)
+{
+	return queue + p->queue_step;
+}
+
 /*
  * Polls have ascending numbers from one sweep to the next: a visit whose number is not the one after the last visit's came
  * behind an empty poll.
@@ -117,7 +124,7 @@ static __rte_always_inline void plain_range(struct poller *p, const struct loop_
                                             struct rte_mbuf **packets, uint32_t from, uint32_t to,
                                             uint32_t sweep)
 {
-	for (uint32_t q = from; q < to; q += p->queue_step) {
+	for (uint32_t q = from; q < to; q = queue_after(p, q)) {
 		const uint16_t n = poll_receive(p, kind, q, packets);
 
 		if (n == 0)
@@ -185,7 +192,7 @@ static __rte_always_inline void full_sweep(struct poller *p, const struct loop_k
 	histogram_record(&p->account->iteration_cycles, now - p->last_stamp);
 	p->account->stamps++;
 	p->last_stamp = now;
-	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step, index++) {
+	for (uint32_t q = p->first_queue; q < p->end_queue; q = queue_after(p, q), index++) {
 		const uint16_t n = full_visit(p, kind, packets, (uint16_t)q, index);
 
 		if (n == 0)
@@ -225,6 +232,16 @@ struct sweep_place {
 	uint32_t queue;
 	uint32_t sweep; /* counts down from SAMPLED_SWEEP */
 };
+
+/* The next place, maybe in the next sweep. */
+static __rte_always_inline void place_after(const struct poller *p, struct sweep_place *at)
+{
+	at->queue = queue_after(p, at->queue);
+	if (at->queue == p->end_queue) {
+		at->queue = p->first_queue;
+		at->sweep--;
+	}
+}
 
 /* At least `polls` polls from `at` on: whole sweeps where sweeps are short. Returns how many. */
 static __rte_always_inline uint32_t poll_on(struct poller *p, const struct loop_kind kind,
@@ -322,11 +339,7 @@ static __rte_always_inline void sample_visit(struct poller *p, const struct loop
 		const uint32_t q = at->queue, sweep = at->sweep;
 		const uint16_t n = poll_receive(p, kind, q, packets);
 
-		at->queue += p->queue_step;
-		if (at->queue == p->end_queue) {
-			at->queue = p->first_queue;
-			at->sweep--;
-		}
+		place_after(p, at);
 		p->account->stamps++;
 		if (n == 0)
 			continue;
@@ -391,11 +404,7 @@ static __rte_always_inline void sample_counters(struct poller *p, const struct l
 		}
 		poll_count(p, kind, n, queue, at->sweep);
 	}
-	at->queue += p->queue_step;
-	if (at->queue == p->end_queue) {
-		at->queue = p->first_queue;
-		at->sweep--;
-	}
+	place_after(p, at);
 }
 
 /*
@@ -452,6 +461,99 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 		}
 	}
 }
+
+/* What a loop that is told has instead of polls in ascending order. */
+static __rte_always_inline void turn_count(struct poller *p, uint16_t n)
+{
+	struct account *a = p->account;
+
+	a->polls++;
+	if (n == 0)
+		return;
+	a->visits[n]++;
+	a->busy_sweeps++;
+	p->packets_left -= n;
+}
+
+static __rte_always_inline uint16_t queue_of(const struct poller *p, uint32_t qid)
+{
+	return (uint16_t)(p->first_queue + qid * p->queue_step);
+}
+
+/* Up to `turns` turns, less where packets_left are used up or there was nothing to do. Returns how many are left. */
+static __rte_always_inline uint32_t take_turns(struct poller *p, const struct loop_kind kind,
+                                               struct rte_mbuf **packets, uint32_t turns)
+{
+	do {
+		const uint32_t qid = qwait_next(&p->waiter);
+
+		if (unlikely(qid == QWAIT_NONE)) {
+			if (!wait_for_ring(p))
+				return turns - 1;
+			continue;
+		}
+		const uint16_t queue = queue_of(p, qid), n = poll_receive(p, kind, queue, packets);
+
+		if (likely(n))
+			poll_forward(p, kind, packets, n);
+		arm_or_activate(p, qid, queue, n);
+		turn_count(p, n);
+	} while (--turns > 0 && p->packets_left > 0);
+	return turns;
+}
+
+/* The same once, with stamps in between, if a queue is ready. */
+static __rte_always_inline void sample_turn(struct poller *p, const struct loop_kind kind,
+                                            struct rte_mbuf **packets)
+{
+	uint64_t stamp[6] = {own_stamp(p, kind)}, bytes;
+	const uint32_t qid = qwait_next(&p->waiter);
+
+	if (qid == QWAIT_NONE)
+		return;
+	stamp[1] = own_stamp(p, kind);
+	const uint16_t queue = queue_of(p, qid), n = poll_receive(p, kind, queue, packets);
+
+	if (n) {
+		stamp[2] = own_stamp(p, kind);
+		const uint16_t kept = poll_process(p, kind, packets, n, &bytes);
+
+		stamp[3] = own_stamp(p, kind);
+		kind.send(p, packets, kept, bytes);
+		stamp[4] = own_stamp(p, kind);
+	}
+	arm_or_activate(p, qid, queue, n);
+	stamp[5] = own_stamp(p, kind);
+	turn_count(p, n);
+	poll_timed_turn(p, n, stamp);
+	poll_sampled(p, 1, cycles_stamp());
+}
+
+static __rte_always_inline void notified_loop(struct poller *p, const struct loop_kind kind)
+{
+	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
+	uint32_t turns = poll_begin(p);
+
+	notify_all(p);
+	while (turns) {
+		p->planned_sweeps = turns - take_turns(p, kind, packets, turns);
+		turns = poll_event(p);
+		if (turns && p->sample_due)
+			sample_turn(p, kind, packets);
+	}
+}
+
+#define NOTIFIED_LOOP(name, delays, ...)                                                                     \
+	static __rte_noinline void name##_sampled(struct poller *p)                                          \
+	{                                                                                                    \
+		const struct loop_kind kind = {                                                              \
+		        ACCOUNTING_SAMPLED, SOURCE_NOTIFIED, delays, __VA_ARGS__, NULL, NULL};               \
+                                                                                                             \
+		notified_loop(p, kind);                                                                      \
+	}
+#define NOTIFIED_LOOPS(name, ...)                                                                            \
+	NOTIFIED_LOOP(name, false, __VA_ARGS__)                                                              \
+	NOTIFIED_LOOP(name##_delays, true, __VA_ARGS__)
 
 #define POLL_LOOP(name, ...)                                                                                 \
 	static __rte_noinline void name(struct poller *p)                                                    \
@@ -526,11 +628,12 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 	SAMPLED_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes, send_port)             \
 	SAMPLED_LOOPS(name##_trylock, SOURCE_TRYLOCK, receive_trylock, process, resizes, send_port)          \
 	SAMPLED_LOOPS(name##_corec, SOURCE_COREC, receive_corec, process, resizes, send_port)                \
+	NOTIFIED_LOOPS(name##_notified, receive_alone, process, resizes, send_port)                          \
 	SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process, resizes, send_port)                   \
 	static const loop_table name = {                                                                     \
 		alone##_OF(name##_alone, SOURCE_RX_QUEUES), SAMPLED_OF(name##_locked, SOURCE_LOCKED),        \
 		SAMPLED_OF(name##_trylock, SOURCE_TRYLOCK), SAMPLED_OF(name##_corec, SOURCE_COREC),          \
-		SAMPLED_OF(name##_ring, SOURCE_RING)}
+		SAMPLED_OF(name##_notified, SOURCE_NOTIFIED), SAMPLED_OF(name##_ring, SOURCE_RING)}
 /* clang-format on */
 
 #define WORKLOAD_LOOPS(...)         LOOPS_OF_WORKLOAD(ALL, __VA_ARGS__)

@@ -16,6 +16,7 @@
 #include "accounting.h"
 #include "delays.h"
 #include "pmu.h"
+#include "qwait.h"
 #include "rng.h"
 #include "series.h"
 #include "trial.h"
@@ -27,6 +28,7 @@ struct poller_edge {
 	struct pmu_reading pmu;
 	uint64_t refill_failures;
 	uint64_t lost_polls;
+	uint64_t sleeps; /* SOURCE_NOTIFIED */
 	long voluntary_switches;
 	long involuntary_switches;
 	long minor_faults;
@@ -40,6 +42,7 @@ enum poller_source {
 	SOURCE_LOCKED,    /* RX queues that others read too, one at a time */
 	SOURCE_TRYLOCK,   /* the same, but nobody waits */
 	SOURCE_COREC,     /* RX queues that others read at the same time */
+	SOURCE_NOTIFIED,  /* RX queues that it alone reads, and of which it is told which have packets */
 	SOURCE_RING,      /* a ring that dispatchers fill */
 	SOURCE_MADE,      /* nowhere: it makes them */
 	POLLER_SOURCES
@@ -139,6 +142,9 @@ struct poller {
 	const uint64_t **refill_counters; /* by queue of this poller */
 	bool refill_counted;              /* the driver has these counters */
 	const uint64_t **race_counters;   /* SOURCE_COREC: polls that lost their claim, by queue */
+
+	struct qwait_waiter
+	        waiter; /* SOURCE_NOTIFIED; queue q of the set is RX queue first_queue + q * queue_step */
 } __rte_cache_aligned;
 
 /*
@@ -159,13 +165,25 @@ static inline bool source_is_shared(enum poller_source source)
 
 static inline bool source_reads_rx_queues(enum poller_source source)
 {
-	return source == SOURCE_RX_QUEUES || source_is_shared(source);
+	return source == SOURCE_RX_QUEUES || source == SOURCE_NOTIFIED || source_is_shared(source);
 }
 
 /* A poll of it may return nothing because another lcore was there. */
 static inline bool source_loses_polls(enum poller_source source)
 {
 	return source == SOURCE_TRYLOCK || source == SOURCE_COREC;
+}
+
+/* Polls that a sweep makes, or a turn of a loop that makes no sweeps. */
+static inline uint32_t poller_polls_at_once(const struct poller *p)
+{
+	return p->source == SOURCE_NOTIFIED ? 1 : p->queues;
+}
+
+/* Polls that returned nothing, by `a`, one of its accounts. */
+static inline uint64_t poller_empty_polls(const struct poller *p, const struct account *a)
+{
+	return account_empty_polls(a, p->source == SOURCE_NOTIFIED ? 0 : p->queues);
 }
 
 /* Polls that were lost so far. Other lcores write none of what is read. */

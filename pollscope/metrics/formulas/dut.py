@@ -172,6 +172,7 @@ DUT: dict[str, Compute] = {
     "empty_poll_share_error": _empty_poll_share_error,
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
+    "waiting_share": _cycle_share("waiting"),
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),
     "process_share": _useful_part("process"),

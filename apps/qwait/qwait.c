@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "qwait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAUSES_PER_LOOK 32 /* at the clock */
+
+static inline void pause_once(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+size_t qwait_bytes(uint32_t queues)
+{
+	const size_t bytes = sizeof(struct qwait) + queues * (sizeof(struct qwait_queue) + sizeof(uint32_t));
+
+	return (bytes + QWAIT_LINE_BYTES - 1) / QWAIT_LINE_BYTES * QWAIT_LINE_BYTES;
+}
+
+int qwait_init(struct qwait *set, const struct qwait_config *config)
+{
+	if (config->queues == 0 || config->queues > QWAIT_QUEUES_MAX || config->policy >= QWAIT_POLICIES ||
+	    config->ready_set >= QWAIT_READY_SETS || config->idle >= QWAIT_IDLES)
+		return -EINVAL;
+	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
+		return -ENOTSUP;
+	memset(set, 0, qwait_bytes(config->queues));
+	set->config = *config;
+	set->list.qids = (uint32_t *)&set->queues[config->queues];
+	for (uint32_t qid = 0; qid < config->queues; qid++)
+		set->queues[qid].disabled = 1;
+	set->process = getpid();
+	set->event_fd = config->idle == QWAIT_SLEEP ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
+	return config->idle == QWAIT_SLEEP && set->event_fd < 0 ? -errno : 0;
+}
+
+void qwait_close(struct qwait *set)
+{
+	if (set->event_fd >= 0)
+		close(set->event_fd);
+	set->event_fd = -1;
+}
+
+static bool is_added(const struct qwait *set, uint32_t qid)
+{
+	return qid < set->config.queues && set->queues[qid].bell != NULL;
+}
+
+/* Not by bell->set alone: a producer that rings late finds it unchanged after a removal. */
+static bool is_in_use(const struct qwait_doorbell *bell)
+{
+	return bell->set != NULL && bell->set->queues[bell->qid].bell == bell;
+}
+
+int qwait_add(struct qwait *set, uint32_t qid, struct qwait_doorbell *bell, uint32_t weight)
+{
+	if (qid >= set->config.queues || weight == 0)
+		return -EINVAL;
+	if (is_added(set, qid))
+		return -EEXIST;
+	if (is_in_use(bell))
+		return -EBUSY;
+	bell->set = set;
+	bell->qid = qid;
+	qwait_store(&bell->rung, 0);
+	set->queues[qid] = (struct qwait_queue){.bell = bell, .weight = weight};
+	qwait_activate(set, qid);
+	return 0;
+}
+
+int qwait_remove(struct qwait *set, uint32_t qid)
+{
+	if (!is_added(set, qid))
+		return -ENOENT;
+	qwait_store(&set->queues[qid].disabled, 1);
+	qwait_exchange(&set->queues[qid].bell->armed, 0);
+	set->queues[qid].bell = NULL;
+	return 0;
+}
+
+int qwait_disable(struct qwait *set, uint32_t qid)
+{
+	if (!is_added(set, qid))
+		return -ENOENT;
+	qwait_store(&set->queues[qid].disabled, 1);
+	return 0;
+}
+
+int qwait_enable(struct qwait *set, uint32_t qid)
+{
+	if (!is_added(set, qid))
+		return -ENOENT;
+	qwait_store(&set->queues[qid].disabled, 0);
+	if (qwait_exchange(&set->queues[qid].parked, 0))
+		qwait_activate(set, qid);
+	return 0;
+}
+
+/*
+ * A queue that was taken is disabled: keep it for qwait_enable(). Returns false if it was enabled meanwhile and nobody else has it:
+ * then it is the caller's. The stores and loads of `parked` and `disabled` here and there are SC: one of the two sees the other.
+ */
+bool qwait_park(struct qwait *set, uint32_t qid)
+{
+	struct qwait_queue *queue = &set->queues[qid];
+
+	if (queue->bell == NULL)
+		return true;
+	qwait_store(&queue->parked, 1);
+	return qwait_load(&queue->disabled) || !qwait_exchange(&queue->parked, 0);
+}
+
+static void list_lock(struct qwait_list *list)
+{
+	while (qwait_exchange(&list->lock, 1))
+		while (qwait_peek(&list->lock))
+			pause_once();
+}
+
+static void list_unlock(struct qwait_list *list)
+{
+	qwait_store(&list->lock, 0);
+}
+
+void qwait_list_set(struct qwait *set, uint32_t qid)
+{
+	struct qwait_list *list = &set->list;
+	uint32_t i = 0;
+
+	list_lock(list);
+	while (i < list->count && list->qids[i] != qid)
+		i++;
+	if (i == list->count) {
+		list->qids[i] = qid;
+		qwait_store(&list->count, i + 1);
+	}
+	list_unlock(list);
+}
+
+/* The list is not sorted: the next one in circular order is found by looking at all. */
+uint32_t qwait_list_take(struct qwait *set, uint32_t from)
+{
+	struct qwait_list *list = &set->list;
+	uint32_t best = QWAIT_NONE, nearest = UINT32_MAX, at = 0;
+
+	if (qwait_load(&list->count) == 0)
+		return QWAIT_NONE;
+	list_lock(list);
+	const uint32_t count = list->count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t qid = list->qids[i];
+		const uint32_t distance = qid >= from ? qid - from : qid + set->config.queues - from;
+
+		if (distance < nearest) {
+			nearest = distance;
+			best = qid;
+			at = i;
+		}
+	}
+	if (best != QWAIT_NONE) {
+		list->qids[at] = list->qids[count - 1];
+		qwait_store(&list->count, count - 1);
+	}
+	list_unlock(list);
+	return best;
+}
+
+void qwait_wake(const struct qwait *set)
+{
+	const uint64_t one = 1;
+
+	if (set->event_fd < 0 || set->process != getpid())
+		return;
+	/* the counter is full only if the sleeper has 2^64 - 2 wake-ups to read: it is awake */
+	if (write(set->event_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static bool look_for(struct qwait *set, uint64_t deadline_ns, uint64_t pauses)
+{
+	for (uint64_t i = 0; i < pauses; i++) {
+		if (qwait_any(set))
+			return true;
+		pause_once();
+		if (i % PAUSES_PER_LOOK == PAUSES_PER_LOOK - 1 && monotonic_ns() >= deadline_ns)
+			return false;
+	}
+	return qwait_any(set);
+}
+
+static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
+{
+	struct qwait *set = waiter->set;
+	struct pollfd event = {.fd = set->event_fd, .events = POLLIN};
+	const uint64_t now_ns = monotonic_ns();
+	uint64_t wake_ups;
+
+	if (now_ns >= deadline_ns)
+		return qwait_any(set);
+	qwait_fetch_add(&set->ready.sleepers, 1);
+	/* behind the increment, see qwait_protocol.h: activation against sleep */
+	if (!qwait_any(set)) {
+		const struct timespec left = {.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000u),
+		                              .tv_nsec = (long)((deadline_ns - now_ns) % 1000000000u)};
+
+		waiter->sleeps++;
+		if (ppoll(&event, 1, &left, NULL) > 0 && read(set->event_fd, &wake_ups, sizeof(wake_ups)) < 0)
+			wake_ups = 0; /* another waiter of the set has read it */
+	}
+	qwait_fetch_add(&set->ready.sleepers, (uint32_t)-1);
+	return qwait_any(set);
+}
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+
+#define CPUID_7_ECX_WAITPKG (1u << 5)
+#define UMWAIT_C01          1 /* the lighter of its two states */
+
+bool qwait_has_umwait(void)
+{
+	unsigned int a, b, c = 0, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & CPUID_7_ECX_WAITPKG);
+}
+
+__attribute__((target("waitpkg"))) static void halt_until(struct qwait *set, uint64_t tsc)
+{
+	_umonitor(set->config.ready_set == QWAIT_LINEAR ? (void *)&set->list.count
+	                                                : (void *)&set->ready.summary);
+	if (!qwait_any(set))
+		_umwait(UMWAIT_C01, tsc);
+}
+
+#define HALT_CYCLES 100000 /* the kernel's own limit, umwait_control/max_time */
+
+static bool halt(struct qwait *set, uint64_t deadline_ns)
+{
+	while (!qwait_any(set) && monotonic_ns() < deadline_ns)
+		halt_until(set, __rdtsc() + HALT_CYCLES);
+	return qwait_any(set);
+}
+#else
+bool qwait_has_umwait(void)
+{
+	return false;
+}
+
+static bool halt(struct qwait *set, uint64_t deadline_ns)
+{
+	return look_for(set, deadline_ns, UINT64_MAX);
+}
+#endif
+
+bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns)
+{
+	struct qwait *set = waiter->set;
+	const uint64_t deadline_ns = monotonic_ns() + max_ns;
+
+	switch (set->config.idle) {
+	case QWAIT_SLEEP:
+		return look_for(set, deadline_ns, set->config.pauses) || sleep_until(waiter, deadline_ns);
+	case QWAIT_UMWAIT:
+		return halt(set, deadline_ns);
+	default:
+		return look_for(set, deadline_ns, UINT64_MAX);
+	}
+}
+
+uint32_t qwait(struct qwait_waiter *waiter, uint64_t max_ns)
+{
+	const uint64_t deadline_ns = monotonic_ns() + max_ns;
+	uint32_t qid = qwait_next(waiter);
+
+	while (qid == QWAIT_NONE) {
+		const uint64_t now_ns = monotonic_ns();
+
+		if (now_ns >= deadline_ns)
+			return QWAIT_NONE;
+		qwait_idle(waiter, deadline_ns - now_ns);
+		qid = qwait_next(waiter);
+	}
+	return qid;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NAME
+ *   qwait - wait for the next of many queues, in software
+ *
+ * SYNOPSIS
+ *   control:   size_t qwait_bytes(queues);              int qwait_init(set, config);   void qwait_close(set);
+ *              int qwait_add(set, qid, bell, weight);   int qwait_remove(set, qid);
+ *              int qwait_enable(set, qid);              int qwait_disable(set, qid);
+ *   producer:  void qwait_ring(bell, items);
+ *   consumer:  uint32_t qwait_next(waiter);             uint32_t qwait(waiter, max_ns);
+ *              bool qwait_verify(waiter, qid);          void qwait_took(waiter, qid, items);
+ *              void qwait_reconsider(waiter, qid);
+ *
+ * DESCRIPTION
+ *   The programming model of HyperPlane (MICRO'20, algorithm 1) without its hardware. Each queue has a doorbell in memory.
+ *   A producer rings it behind what it enqueued. A consumer asks for the next queue that has something, and never looks
+ *   at the empty ones:
+ *
+ *       qid = qwait(&waiter, max_ns);             the next ready queue, in the order of the policy
+ *       if (qid == QWAIT_NONE) continue;          time is up
+ *       if (!qwait_verify(&waiter, qid)) continue;   it was empty after all; it is armed again
+ *       n = dequeue a batch of queue qid;
+ *       qwait_took(&waiter, qid, n);              the matching decrement of the doorbell's counter
+ *       qwait_reconsider(&waiter, qid);           arms the queue, or makes it ready again if there is more
+ *       process the batch;
+ *
+ *   Leave out verify or reconsider and arrivals are lost: a queue that was returned is neither armed nor ready until one of
+ *   the two made it so. The order above lets another consumer of the set have the queue's next batch while this one is processed.
+ *   To keep the order of flows (ordered mode) call qwait_reconsider() behind the processing: until then nobody else
+ *   is given the queue.
+ *
+ *   A queue whose emptiness can be seen otherwise (the DD bit of a NIC's descriptor) needs no counter: the producer calls
+ *   qwait_notify() behind a full barrier, the consumer qwait_rearm(), looks, and takes it back by qwait_take_back().
+ *
+ * FUNCTIONS
+ *   qwait_bytes()   Size of a set for this many queues. The caller provides the memory, aligned to QWAIT_LINE_BYTES; shared
+ *                   memory will do if all processes have it at one address.
+ *   qwait_init()    0, or -EINVAL: no queue, more than QWAIT_QUEUES_MAX, or no such policy, ready set or idle state; -ENOTSUP:
+ *                   this processor has no UMWAIT; or -errno of eventfd(2).
+ *   qwait_close()   Gives back what init took from the system. Nobody may use the set any more.
+ *   qwait_add()     Joins queue and doorbell, and makes the queue ready once, so that what waits already is seen. `weight`: visits in
+ *                   a row under QWAIT_WEIGHTED, at least 1. 0, or -EINVAL: no such queue, or weight 0; -EEXIST: the queue has
+ *                   a doorbell already; -EBUSY: the doorbell is another queue's: try another one.
+ *   qwait_remove()  The queue is not returned any more, and its doorbell is free. 0, or -ENOENT. A producer that still rings does
+ *                   no harm while the doorbell's memory is there.
+ *   qwait_disable() The queue is not returned although it is ready, until qwait_enable(): to slow a queue down, for instance. What is
+ *                   rung meanwhile is not forgotten. A waiter that is being given it at this moment still is. 0, or -ENOENT.
+ *   qwait_enable()  0, or -ENOENT. By any thread.
+ *   qwait_ring()    `items` more are in the queue. By any thread; orders what was written before it.
+ *   qwait_next()    Non-blocking: a ready queue's number, or QWAIT_NONE.
+ *   qwait()         The same, but waits up to max_ns as config.idle says.
+ *   qwait_verify()  True: there are items. False: there are none (counted in waiter.spurious), and the queue is armed.
+ *   qwait_took()    `items` were dequeued.
+ *   qwait_reconsider()  Arms the queue if it is empty, else makes it ready; atomic against arrivals.
+ *
+ * POLICIES
+ *   QWAIT_ROUND_ROBIN  the first ready queue behind the one returned last.
+ *   QWAIT_WEIGHTED     the same, but a queue is returned up to its weight in a row while it stays ready.
+ *   QWAIT_STRICT       the ready queue with the lowest number. Queues behind a busy one starve.
+ *   The place in the order belongs to the waiter: with several waiters on a set each goes round by itself.
+ *
+ * READY SETS
+ *   QWAIT_HIERARCHICAL  words of bits and a summary of them (qwait_protocol.h): O(1).
+ *   QWAIT_LINEAR        an unsorted list that the iterator searches, under a lock: O(ready queues). It is the software ready set
+ *                       that the paper compares with (section V-E).
+ *
+ * IDLE STATES, when nothing is ready
+ *   QWAIT_PAUSE   looks at one line, with pauses.
+ *   QWAIT_SLEEP   the same for config.pauses pauses, then sleeps on an eventfd(2). The producer that finds it asleep pays a system
+ *                 call. A producer in another process cannot wake it: it then sleeps up to max_ns.
+ *   QWAIT_UMWAIT  halts in UMONITOR and UMWAIT on that line (C0.1), for processors with WAITPKG.
+ *
+ * THREADS
+ *   Any number of producers and of waiters; a waiter belongs to one thread. Control functions are called by one thread at a
+ *   time, beside running producers and waiters.
+ */
+#ifndef QWAIT_H
+#define QWAIT_H
+
+#include <stddef.h>
+
+#include "qwait_protocol.h"
+
+enum qwait_policy { QWAIT_ROUND_ROBIN, QWAIT_WEIGHTED, QWAIT_STRICT, QWAIT_POLICIES };
+enum qwait_ready_set { QWAIT_HIERARCHICAL, QWAIT_LINEAR, QWAIT_READY_SETS };
+enum qwait_idle { QWAIT_PAUSE, QWAIT_SLEEP, QWAIT_UMWAIT, QWAIT_IDLES };
+
+struct qwait_config {
+	uint32_t queues; /* they have the numbers 0 to queues - 1 */
+	enum qwait_policy policy;
+	enum qwait_ready_set ready_set;
+	enum qwait_idle idle;
+	uint32_t pauses; /* QWAIT_SLEEP: before it sleeps */
+};
+
+struct qwait_queue {
+	struct qwait_doorbell *bell; /* NULL: not added */
+	uint32_t weight;
+	uint32_t taken; /* items; by who serves the queue */
+	qwait_u32 disabled;
+	qwait_u32 parked; /* it was ready while it was disabled */
+};
+
+struct qwait_list {
+	alignas(QWAIT_LINE_BYTES) qwait_u32 lock;
+	qwait_u32 count;
+	uint32_t *qids;
+};
+
+struct qwait {
+	struct qwait_bitmap ready; /* QWAIT_LINEAR: `sleepers` only */
+	struct qwait_list list;
+	alignas(QWAIT_LINE_BYTES) struct qwait_config config;
+	int event_fd; /* -1: nobody sleeps */
+	int process;  /* whose number event_fd is */
+	struct qwait_queue queues[];
+};
+
+/* A consumer's place in the order, and what it has seen. */
+struct qwait_waiter {
+	struct qwait *set;
+	uint32_t from;     /* where to look next */
+	uint32_t credit;   /* QWAIT_WEIGHTED: visits of queue `from` that are left */
+	uint64_t returned; /* queues, spurious ones among them */
+	uint64_t spurious; /* of these, empty ones */
+	uint64_t sleeps;   /* QWAIT_SLEEP: system calls that waited */
+};
+
+size_t qwait_bytes(uint32_t queues);
+int qwait_init(struct qwait *set, const struct qwait_config *config);
+void qwait_close(struct qwait *set);
+int qwait_add(struct qwait *set, uint32_t qid, struct qwait_doorbell *bell, uint32_t weight);
+int qwait_remove(struct qwait *set, uint32_t qid);
+int qwait_enable(struct qwait *set, uint32_t qid);
+int qwait_disable(struct qwait *set, uint32_t qid);
+uint32_t qwait(struct qwait_waiter *waiter, uint64_t max_ns);
+
+/* This processor has UMONITOR, UMWAIT and TPAUSE. */
+bool qwait_has_umwait(void);
+
+/* Wait up to max_ns for something to be ready, as config.idle says. True: something may be. */
+bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns);
+
+/* Slow paths of what is inline below. */
+void qwait_list_set(struct qwait *set, uint32_t qid);
+uint32_t qwait_list_take(struct qwait *set, uint32_t from);
+bool qwait_park(struct qwait *set, uint32_t qid);
+
+/* Wakes a sleeper. Here, because a driver that rings is a library of its own. */
+void qwait_wake(const struct qwait *set);
+
+static inline void qwait_waiter_init(struct qwait_waiter *waiter, struct qwait *set)
+{
+	*waiter = (struct qwait_waiter){.set = set};
+}
+
+/* Something may be ready. */
+static inline bool qwait_any(struct qwait *set)
+{
+	return set->config.ready_set == QWAIT_LINEAR ? qwait_load(&set->list.count) != 0
+	                                             : qwait_bitmap_any(&set->ready);
+}
+
+/* Makes the queue ready; a queue that is so already stays so. */
+static inline void qwait_activate(struct qwait *set, uint32_t qid)
+{
+	if (__builtin_expect(set->config.ready_set == QWAIT_LINEAR, 0))
+		qwait_list_set(set, qid);
+	else
+		qwait_bitmap_set(&set->ready, qid);
+	if (__builtin_expect(qwait_load(&set->ready.sleepers) != 0, 0))
+		qwait_wake(set);
+}
+
+/* Rings without counting. What says that the queue is not empty must be visible: a full barrier lies in between. */
+static inline void qwait_notify(struct qwait_doorbell *bell)
+{
+	if (qwait_disarm(bell))
+		qwait_activate(bell->set, bell->qid);
+}
+
+static inline void qwait_ring(struct qwait_doorbell *bell, uint32_t items)
+{
+	qwait_fetch_add(&bell->rung, items);
+	qwait_notify(bell);
+}
+
+static inline uint32_t qwait_take(struct qwait *set, uint32_t from)
+{
+	if (__builtin_expect(set->config.ready_set == QWAIT_LINEAR, 0))
+		return qwait_list_take(set, from);
+	return qwait_bitmap_take(&set->ready, from);
+}
+
+/* Where the waiter looks next, after queue qid. */
+static inline void qwait_pass(struct qwait_waiter *waiter, uint32_t qid)
+{
+	const struct qwait_config *config = &waiter->set->config;
+
+	if (config->policy == QWAIT_STRICT)
+		return;
+	if (config->policy == QWAIT_WEIGHTED) {
+		if (qid != waiter->from || waiter->credit == 0)
+			waiter->credit = waiter->set->queues[qid].weight;
+		waiter->from = qid;
+		if (--waiter->credit > 0)
+			return;
+	}
+	waiter->from = qid + 1 == config->queues ? 0 : qid + 1;
+}
+
+static inline uint32_t qwait_next(struct qwait_waiter *waiter)
+{
+	struct qwait *set = waiter->set;
+	uint32_t qid;
+
+	do {
+		qid = qwait_take(set, waiter->from);
+		if (qid == QWAIT_NONE)
+			return QWAIT_NONE;
+	} while (__builtin_expect(qwait_load(&set->queues[qid].disabled), 0) && qwait_park(set, qid));
+	qwait_pass(waiter, qid);
+	waiter->returned++;
+	return qid;
+}
+
+/* The queue seemed empty: arms it. The caller looks at it once more. */
+static inline void qwait_rearm(struct qwait *set, uint32_t qid)
+{
+	qwait_arm(set->queues[qid].bell);
+}
+
+/* That look found something. True: the queue is the caller's again; false: it was made ready meanwhile. */
+static inline bool qwait_take_back(struct qwait *set, uint32_t qid)
+{
+	return qwait_disarm(set->queues[qid].bell);
+}
+
+/* Items in the queue, by its doorbell. */
+static inline uint32_t qwait_items(struct qwait *set, uint32_t qid)
+{
+	const struct qwait_queue *queue = &set->queues[qid];
+
+	return qwait_load(&queue->bell->rung) - queue->taken;
+}
+
+/* An empty queue. True: something came meanwhile, and the queue is the caller's; false: it is armed, or ready. */
+static inline bool qwait_arm_and_look(struct qwait *set, uint32_t qid)
+{
+	const struct qwait_queue *queue = &set->queues[qid];
+	const uint32_t taken = queue->taken; /* once armed, another waiter may serve the queue */
+
+	qwait_rearm(set, qid);
+	return qwait_load(&queue->bell->rung) != taken && qwait_take_back(set, qid);
+}
+
+static inline bool qwait_verify(struct qwait_waiter *waiter, uint32_t qid)
+{
+	if (qwait_items(waiter->set, qid) != 0)
+		return true;
+	waiter->spurious++;
+	return qwait_arm_and_look(waiter->set, qid);
+}
+
+static inline void qwait_took(struct qwait_waiter *waiter, uint32_t qid, uint32_t items)
+{
+	waiter->set->queues[qid].taken += items;
+}
+
+static inline void qwait_reconsider(struct qwait_waiter *waiter, uint32_t qid)
+{
+	if (qwait_items(waiter->set, qid) != 0 || qwait_arm_and_look(waiter->set, qid))
+		qwait_activate(waiter->set, qid);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Doorbells and ready sets in memory: what producers and consumers of many queues share (HyperPlane, MICRO'20, sections III and
+ * IV). qwait.h is the interface; this is how it works, and why no arrival is lost.
+ *
+ * A queue is in one of three states.
+ *   armed   its doorbell's `armed` is 1. The next producer to see that takes the arming and activates the queue.
+ *   ready   its bit in the ready set is 1. Whoever takes the bit serves the queue.
+ *   served  neither. A producer only counts; whoever serves the queue looks again before it arms it.
+ *
+ * Ready set: a bit for each queue in words (leaves), and a summary word with a bit for each leaf. To find the next queue from
+ * any place on takes at most two counts of trailing zeros and looks at two leaves. A leaf bit of the summary may be
+ * stale: it is cleared when a look finds its leaf empty, not when the leaf becomes so, because a queue that is served is
+ * mostly activated again soon.
+ *
+ * Why nothing is lost. All accesses below are sequentially consistent (SC), so there is one order of them all; "<" is
+ * before in it. On x86 only the stores and the read-modify-writes cost something by that, and each of these is needed as
+ * a store-load barrier somewhere:
+ * - Arrival against arming. Producer: count (or DD), then load `armed`. Consumer: store `armed`, then look whether the queue is
+ *   empty. Without a full barrier between store and load both could pass each other: the consumer would sleep on a
+ *   queue that has an item and nobody would say so. By SC, either the producer sees the arming, or the consumer sees the
+ *   item. If both, the exchange of `armed` decides which of them activates the queue; the other one does nothing.
+ * - Leaf against summary. Producer: set the bit in the leaf, then load the summary and set its bit if that is 0. Consumer, when it
+ *   found a leaf empty: clear the bit of the summary, then load the leaf again, and set the bit if the leaf is not empty.
+ *   If the producer saw the summary's bit set: leaf set < summary loaded < summary cleared < leaf loaded again, so the
+ *   consumer sees the queue. If it did not, it sets the bit itself.
+ * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the summary. Producer: the bits, then load
+ *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it.
+ * apps/tests/qwait_relacy.cc checks these in all schedules of a small world.
+ *
+ * There is no false sharing in the paper's sense, a write beside a doorbell that makes its queue ready: an activation names a
+ * queue. A queue may still be returned empty, when its items went with an earlier batch while the producer
+ * was about to ring: such wake-ups are filtered by verify, and counted (qwait_waiter.spurious).
+ */
+#ifndef QWAIT_PROTOCOL_H
+#define QWAIT_PROTOCOL_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "qwait_atomics.h"
+
+#ifndef QWAIT_LEAF_LOG2 /* for a test: smaller words */
+#define QWAIT_LEAF_LOG2 6
+#endif
+#define QWAIT_LEAF_QUEUES (1u << QWAIT_LEAF_LOG2)
+#define QWAIT_LEAVES      QWAIT_LEAF_QUEUES
+#define QWAIT_QUEUES_MAX  (QWAIT_LEAVES * QWAIT_LEAF_QUEUES) /* 4096 */
+#define QWAIT_NONE        UINT32_MAX
+#define QWAIT_LINE_BYTES  64
+
+struct qwait_bitmap {
+	alignas(QWAIT_LINE_BYTES) qwait_u64 summary;
+	qwait_u32 sleepers; /* waiters that look at nothing; in the line that an activation touches anyway */
+	alignas(QWAIT_LINE_BYTES) qwait_u64 leaves[QWAIT_LEAVES];
+};
+
+/* Of one queue; a line of its own, or one queue's arming would take the line from another's producer. */
+struct qwait_doorbell {
+	alignas(QWAIT_LINE_BYTES) qwait_u32 armed;
+	qwait_u32 rung; /* items since it was added; only with qwait_ring() */
+	uint32_t qid;
+	struct qwait *set; /* NULL: free */
+};
+
+static inline uint64_t qwait_bit(uint32_t at)
+{
+	return UINT64_C(1) << (at & (QWAIT_LEAF_QUEUES - 1));
+}
+
+static inline uint32_t qwait_first(uint64_t bits)
+{
+	return (uint32_t)__builtin_ctzll(bits);
+}
+
+/* Some queue may be ready: take() says which, or that it was a stale bit. */
+static inline bool qwait_bitmap_any(struct qwait_bitmap *ready)
+{
+	return qwait_load(&ready->summary) != 0;
+}
+
+static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid)
+{
+	const uint32_t leaf = qid >> QWAIT_LEAF_LOG2;
+
+	qwait_fetch_or(&ready->leaves[leaf], qwait_bit(qid));
+	if (!(qwait_load(&ready->summary) & qwait_bit(leaf)))
+		qwait_fetch_or(&ready->summary, qwait_bit(leaf));
+}
+
+/* A look found this leaf empty. */
+static inline void qwait_bitmap_lower(struct qwait_bitmap *ready, uint32_t leaf)
+{
+	qwait_fetch_and(&ready->summary, ~qwait_bit(leaf));
+#ifndef QWAIT_NO_SECOND_LOOK /* for a test: the arrival between look and clearing is lost */
+	if (qwait_load(&ready->leaves[leaf]) != 0)
+		qwait_fetch_or(&ready->summary, qwait_bit(leaf));
+#endif
+}
+
+/*
+ * Takes the first ready queue at or behind `from`, going round; QWAIT_NONE: none is ready. Several may take at once: each bit
+ * goes to one of them.
+ */
+static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from)
+{
+	for (;;) {
+		uint32_t leaf = from >> QWAIT_LEAF_LOG2;
+		uint64_t bits =
+		        qwait_load(&ready->leaves[leaf]) & (~UINT64_C(0) << (from & (QWAIT_LEAF_QUEUES - 1)));
+
+		if (bits == 0) {
+			const uint64_t summary = qwait_load(&ready->summary);
+			/* two shifts: one by all bits of a word is not defined */
+			const uint64_t behind = summary & (~UINT64_C(0) << leaf << 1);
+
+			if (summary == 0)
+				return QWAIT_NONE;
+			leaf = qwait_first(behind ? behind : summary);
+			bits = qwait_load(&ready->leaves[leaf]);
+			if (bits == 0) {
+				qwait_bitmap_lower(ready, leaf);
+				continue;
+			}
+		}
+		const uint32_t at = qwait_first(bits);
+
+		if (qwait_fetch_and(&ready->leaves[leaf], ~qwait_bit(at)) & qwait_bit(at))
+			return (leaf << QWAIT_LEAF_LOG2) + at;
+	}
+}
+
+/* The consumer waits for the next ring. It must look at the queue after this, see above. */
+static inline void qwait_arm(struct qwait_doorbell *bell)
+{
+	qwait_store(&bell->armed, 1);
+}
+
+/* True: the bell was armed, and whoever called this activates the queue. */
+static inline bool qwait_disarm(struct qwait_doorbell *bell)
+{
+	return qwait_load(&bell->armed) && qwait_exchange(&bell->armed, 0);
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Doorbells behind DD (net_crossover_notify()). */
+#include <errno.h>
+#include <string.h>
+
+#include "driver_suite.h"
+#include "net_crossover.h"
+#include "qwait.h"
+
+#define QUEUES 8
+
+static union {
+	struct qwait set;
+	uint8_t bytes[65536];
+} memory;
+static struct qwait_doorbell bells[QUEUES];
+static struct qwait_waiter waiter;
+
+/* A set of the port's queues, all of them armed. */
+static void wait_for(uint16_t port)
+{
+	const struct qwait_config config = {.queues = QUEUES};
+
+	memset(bells, 0, sizeof(bells));
+	CHECK(qwait_bytes(QUEUES) <= sizeof(memory), "too small");
+	CHECK_EQUAL(qwait_init(&memory.set, &config), 0);
+	qwait_waiter_init(&waiter, &memory.set);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		CHECK_EQUAL(qwait_add(&memory.set, q, &bells[q], 1), 0);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		qwait_rearm(&memory.set, qwait_next(&waiter));
+	CHECK_EQUAL(qwait_next(&waiter), QWAIT_NONE);
+	CHECK_EQUAL(net_crossover_notify(port, bells), 0);
+}
+
+/* Serves what is ready, once; the queues' bits, and how many frames were received. */
+static uint32_t serve(uint16_t port, unsigned int *frames)
+{
+	uint32_t served = 0;
+
+	*frames = 0;
+	for (uint32_t q = qwait_next(&waiter); q != QWAIT_NONE; q = qwait_next(&waiter)) {
+		*frames += receive_all(port, (uint16_t)q);
+		served |= 1u << q;
+		qwait_rearm(&memory.set, q);
+	}
+	return served;
+}
+
+static void every_queue_with_frames_is_rung(void)
+{
+	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, one = {0};
+	unsigned int frames;
+
+	pair_up(&many, &one);
+	CHECK_SO_FAR();
+	wait_for(port_a);
+	CHECK_SO_FAR();
+	for (int i = 0; i < 3; i++) {
+		CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
+		CHECK_EQUAL(frames, 256);
+		CHECK_EQUAL(serve(port_a, &frames), 0);
+	}
+	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(__builtin_popcount(serve(port_a, &frames)), 1);
+	CHECK_EQUAL(frames, 1);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL), 0);
+}
+
+/* No look into the frame: the other gate. */
+static void the_only_queue_is_rung(void)
+{
+	unsigned int frames;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	wait_for(port_b);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(serve(port_b, &frames), 1);
+	CHECK_EQUAL(frames, 100);
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL), 0);
+}
+
+static void nobody_rings_who_was_not_asked(void)
+{
+	unsigned int frames;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	wait_for(port_b);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL), 0);
+	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(serve(port_b, &frames), 0);
+	CHECK_EQUAL(receive_all(port_b, 0), 100);
+	/* the other direction was never asked */
+	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_a, 0), 1);
+}
+
+static void a_ring_outlives_a_change_of_the_filter(void)
+{
+	unsigned int frames;
+
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	wait_for(port_b);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
+	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
+	CHECK_EQUAL(rte_eth_dev_set_link_down(port_a), 0);
+	CHECK_EQUAL(rte_eth_dev_set_link_up(port_a), 0);
+	CHECK(send_frames(port_a, 0, 3, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(serve(port_b, &frames), 1);
+	CHECK_EQUAL(frames, 3);
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL), 0);
+}
+
+static void without_a_sender_nobody_rings(void)
+{
+	pair_up(NULL, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_notify(port_a, bells), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL), 0);
+	CHECK_EQUAL(net_crossover_notify(UINT16_MAX, bells), -ENODEV);
+}
+
+const struct driver_case driver_notify_cases[] = {
+        {"notify: every queue with frames is rung", "", every_queue_with_frames_is_rung},
+        {"notify: every queue with frames is rung, swap", "dma=swap", every_queue_with_frames_is_rung},
+        {"notify: the only queue is rung", "", the_only_queue_is_rung},
+        {"notify: nobody rings who was not asked", "", nobody_rings_who_was_not_asked},
+        {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
+        {"notify: without a sender nobody rings", "feed=infinite", without_a_sender_nobody_rings},
+        {NULL, NULL, NULL},
+};

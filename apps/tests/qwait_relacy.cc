@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qwait_protocol.h under Relacy (Debian's relacy-dev), C11 memory orders: see qwait_model.h for what is checked and
+ * corec_relacy.cc for the tool. With -DQWAIT_WEAK atomics are acquire and release only, as if x86 had no barrier: stores may then
+ * be passed by the loads behind them.
+ *
+ * usage: tests-qwait-relacy preemptions N     all schedules with at most N preemptions
+ *        tests-qwait-relacy random N          N schedules
+ * exit codes: 0 nothing found, 1 found; what, on standard output
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <relacy/relacy.hpp>
+
+#define QWAIT_ATOMICS_H
+typedef rl::atomic<uint64_t> qwait_u64;
+typedef rl::atomic<uint32_t> qwait_u32;
+typedef rl::var<int> plain_int;
+
+#ifndef QWAIT_WEAK
+#define TO_LOAD   rl::mo_seq_cst
+#define TO_STORE  rl::mo_seq_cst
+#define TO_CHANGE rl::mo_seq_cst
+#else
+#define TO_LOAD   rl::mo_acquire
+#define TO_STORE  rl::mo_release
+#define TO_CHANGE rl::mo_acq_rel
+#endif
+
+#define qwait_load(at)            ((*(at))($).load(TO_LOAD))
+#define qwait_store(at, value)    ((*(at))($).store(value, TO_STORE))
+#define qwait_exchange(at, value) ((*(at))($).exchange(value, TO_CHANGE))
+#define qwait_fetch_add(at, n)    ((*(at))($).fetch_add(n, TO_CHANGE))
+#define plain_get(x)              ((int)VAR(x))
+#define plain_set(x, value)       (VAR(x) = (value))
+#define WRONG(text)               RL_ASSERT(!text)
+
+/* Relacy has no atomic bits. */
+static inline uint64_t qwait_fetch_or(qwait_u64 *at, uint64_t bits)
+{
+	uint64_t was = qwait_load(at);
+
+	while (!(*at)($).compare_exchange_strong(was, was | bits, TO_CHANGE))
+		;
+	return was;
+}
+
+static inline uint64_t qwait_fetch_and(qwait_u64 *at, uint64_t bits)
+{
+	uint64_t was = qwait_load(at);
+
+	while (!(*at)($).compare_exchange_strong(was, was & bits, TO_CHANGE))
+		;
+	return was;
+}
+
+#include "qwait_model.h"
+
+struct suite : rl::test_suite<suite, PRODUCERS + CONSUMERS> {
+	model world;
+
+	void before()
+	{
+		model_begin(&world);
+	}
+
+	void thread(unsigned int index)
+	{
+		if (index < PRODUCERS)
+			for (int i = 0; i < ARRIVALS; i++)
+				model_arrive(&world, (int)index, i);
+		else
+			for (int i = 0; i < TURNS && model_serve(&world, (int)index - PRODUCERS); i++)
+				;
+	}
+
+	void after()
+	{
+		model_end(&world);
+	}
+};
+
+int main(int argc, char **argv)
+{
+	rl::test_params params;
+	const bool bound = argc == 3 && strcmp(argv[1], "preemptions") == 0;
+
+	if (!bound && (argc != 3 || strcmp(argv[1], "random") != 0)) {
+		fprintf(stderr, "usage: %s preemptions N|random N\n", argv[0]);
+		return 2;
+	}
+	params.search_type = bound ? rl::sched_bound : rl::sched_random;
+	if (bound)
+		params.context_bound = (unsigned int)strtoul(argv[2], NULL, 10);
+	else
+		params.iteration_count = strtoull(argv[2], NULL, 10);
+	params.execution_depth_limit = 100000;
+	return !rl::simulate<suite>(params);
+}

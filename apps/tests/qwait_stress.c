@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qwait.h with threads: some ring, others wait and serve, one disables and enables queues. They are more than the processors, so
+ * they are preempted anywhere; besides, any atomic access may be preceded by a stall. Items of a queue have ascending numbers;
+ * each must come once and in order, because waiters reconsider behind the processing, and no queue is ever served by two.
+ *
+ * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED]]]]]]      IDLE: 0 pause, 1 sleep; READY SET: SEED's parity
+ * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps`. Exit codes: 0 right, 1 wrong (what, on
+ * standard error), 2 bad usage.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define THREADS_MAX 32
+#define STALL_ODDS  (UINT32_C(1) << 16) /* one access in so many sleeps ... */
+#define STALL_NS    300000
+#define YIELD_ODDS  (UINT32_C(1) << 10) /* ... one in so many gives its processor away */
+#define PLACES      256                 /* of a queue; a power of two */
+#define BATCH       8
+#define WAIT_NS     UINT64_C(1000000000)
+#define TIMEOUTS    10 /* waits in vain beside undelivered items, in a row: that is a lost wake-up */
+
+static _Thread_local uint32_t draws = 1;
+
+/* xorshift32 (Marsaglia, 2003) */
+static uint32_t draw(void)
+{
+	draws ^= draws << 13;
+	draws ^= draws >> 17;
+	draws ^= draws << 5;
+	return draws;
+}
+
+/* Between any two steps. */
+static void maybe_stall(void)
+{
+	const uint32_t drawn = draw();
+
+	if (drawn % STALL_ODDS == 0)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(draw() % STALL_NS)}, NULL);
+	else if (drawn % YIELD_ODDS == 0)
+		sched_yield();
+}
+
+#define QWAIT_ATOMICS_H
+typedef uint64_t qwait_u64;
+typedef uint32_t qwait_u32;
+
+#define qwait_peek(at)            (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
+#define qwait_load(at)            (maybe_stall(), __atomic_load_n(at, __ATOMIC_SEQ_CST))
+#define qwait_store(at, value)    (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_SEQ_CST))
+#define qwait_exchange(at, value) (maybe_stall(), __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST))
+#define qwait_fetch_add(at, n)    (maybe_stall(), __atomic_fetch_add(at, n, __ATOMIC_SEQ_CST))
+#define qwait_fetch_or(at, bits)  (maybe_stall(), __atomic_fetch_or(at, bits, __ATOMIC_SEQ_CST))
+#define qwait_fetch_and(at, bits) (maybe_stall(), __atomic_fetch_and(at, bits, __ATOMIC_SEQ_CST))
+
+#include "../qwait/qwait.c"
+
+/* Filled by one producer, emptied by whoever serves it. */
+struct queue {
+	uint64_t head; /* items that came */
+	uint64_t tail; /* items that were taken */
+	uint64_t serving;
+	uint64_t items[PLACES]; /* not atomic: a sanitizer sees who is not ordered */
+};
+
+static struct {
+	uint64_t items;
+	uint32_t producers, waiters, queues, seed;
+	uint64_t delivered;
+	struct queue *queue;
+	struct qwait_doorbell *bells;
+	struct qwait *set;
+} world;
+
+static void wrong(const char *what, uint64_t number)
+{
+	fprintf(stderr, "qwait-stress: %s (%" PRIu64 ", seed %" PRIu32 ")\n", what, number, world.seed);
+	_Exit(EXIT_FAILURE);
+}
+
+static void *aligned(size_t bytes)
+{
+	void *memory = aligned_alloc(QWAIT_LINE_BYTES,
+	                             (bytes + QWAIT_LINE_BYTES - 1) & ~(size_t)(QWAIT_LINE_BYTES - 1));
+
+	if (memory == NULL)
+		wrong("no memory", bytes);
+	memset(memory, 0, bytes);
+	return memory;
+}
+
+/* Producer i has the queues i, i + producers ... and its share of the items. */
+static void *produce(void *argument)
+{
+	const uint32_t me = (uint32_t)(uintptr_t)argument,
+	               owned = (world.queues - me - 1) / world.producers + 1;
+	const uint64_t share = world.items / world.producers + (me < world.items % world.producers);
+
+	draws = (world.seed + me * 2654435761u) | 1;
+	for (uint64_t i = 0; i < share; i++) {
+		const uint32_t q = me + draw() % owned * world.producers;
+		struct queue *queue = &world.queue[q];
+
+		while (queue->head - __atomic_load_n(&queue->tail, __ATOMIC_ACQUIRE) == PLACES)
+			sched_yield();
+		queue->items[queue->head % PLACES] = queue->head;
+		queue->head++;
+		qwait_ring(&world.bells[q], 1);
+	}
+	return NULL;
+}
+
+static uint32_t serve(struct qwait_waiter *waiter, uint32_t q)
+{
+	struct queue *queue = &world.queue[q];
+	const uint32_t waiting = qwait_items(world.set, q), n = 1 + draw() % BATCH;
+	const uint32_t batch = n < waiting ? n : waiting;
+
+	if (__atomic_exchange_n(&queue->serving, 1, __ATOMIC_RELAXED))
+		wrong("two serve one queue", q);
+	for (uint32_t i = 0; i < batch; i++)
+		if (queue->items[(queue->tail + i) % PLACES] != queue->tail + i)
+			wrong("an item is lost, or out of order", queue->tail + i);
+	__atomic_store_n(&queue->tail, queue->tail + batch, __ATOMIC_RELEASE);
+	qwait_took(waiter, q, batch);
+	__atomic_store_n(&queue->serving, 0, __ATOMIC_RELAXED);
+	return batch;
+}
+
+static void *wait_and_serve(void *argument)
+{
+	struct qwait_waiter *waiter = argument;
+	uint32_t in_vain = 0;
+
+	draws = (world.seed + (uint32_t)(uintptr_t)argument) | 1;
+	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
+		const uint32_t q = qwait(waiter, WAIT_NS);
+
+		if (q == QWAIT_NONE) {
+			if (++in_vain == TIMEOUTS)
+				wrong("waited in vain beside undelivered items",
+				      __atomic_load_n(&world.delivered, __ATOMIC_RELAXED));
+			continue;
+		}
+		in_vain = 0;
+		if (!qwait_verify(waiter, q))
+			continue;
+		const uint32_t n = serve(waiter, q);
+
+		qwait_reconsider(waiter, q);
+		if (__atomic_add_fetch(&world.delivered, n, __ATOMIC_RELAXED) == world.items)
+			qwait_wake(world.set);
+	}
+	qwait_wake(world.set); /* the next sleeper */
+	return NULL;
+}
+
+static void *control(void *argument)
+{
+	draws = world.seed ^ 0x5bd1e995u;
+	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
+		const uint32_t q = draw() % world.queues;
+
+		if (qwait_disable(world.set, q) != 0)
+			wrong("a queue cannot be disabled", q);
+		nanosleep(&(struct timespec){.tv_nsec = draw() % 50000}, NULL);
+		if (qwait_enable(world.set, q) != 0)
+			wrong("a queue cannot be enabled", q);
+	}
+	return argument;
+}
+
+static void begin(enum qwait_idle idle)
+{
+	const struct qwait_config config = {
+	        .queues = world.queues, .idle = idle, .pauses = 100, .ready_set = world.seed % 2};
+
+	world.queue = aligned(world.queues * sizeof(*world.queue));
+	world.bells = aligned(world.queues * sizeof(*world.bells));
+	world.set = aligned(qwait_bytes(world.queues));
+	if (qwait_init(world.set, &config) != 0)
+		wrong("no set", world.queues);
+	for (uint32_t q = 0; q < world.queues; q++)
+		if (qwait_add(world.set, q, &world.bells[q], 1) != 0)
+			wrong("a queue cannot be added", q);
+}
+
+static void start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+	if (pthread_create(thread, NULL, run, argument) != 0)
+		wrong("no thread", 0);
+}
+
+static void run(void)
+{
+	static struct qwait_waiter waiters[THREADS_MAX];
+	pthread_t threads[2 * THREADS_MAX + 1];
+	uint64_t returned = 0, spurious = 0, sleeps = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < world.waiters; i++) {
+		qwait_waiter_init(&waiters[i], world.set);
+		start(&threads[n++], wait_and_serve, &waiters[i]);
+	}
+	for (uint32_t i = 0; i < world.producers; i++)
+		start(&threads[n++], produce, (void *)(uintptr_t)i);
+	start(&threads[n++], control, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	for (uint32_t i = 0; i < world.waiters; i++) {
+		returned += waiters[i].returned;
+		spurious += waiters[i].spurious;
+		sleeps += waiters[i].sleeps;
+	}
+	for (uint32_t q = 0; q < world.queues; q++)
+		if (world.queue[q].head != world.queue[q].tail)
+			wrong("items are left in a queue", q);
+	printf("%" PRIu64 " items, %" PRIu64 " returned, %" PRIu64 " spurious, %" PRIu64 " sleeps\n",
+	       world.items, returned, spurious, sleeps);
+}
+
+static bool number(int argc, char **argv, int i, uint64_t low, uint64_t high, uint64_t *value)
+{
+	char *rest = NULL;
+
+	if (i >= argc)
+		return true;
+	errno = 0;
+	*value = strtoull(argv[i], &rest, 10);
+	return argv[i][0] >= '0' && argv[i][0] <= '9' && *rest == '\0' && errno == 0 && *value >= low &&
+	       *value <= high;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t items = 300000, producers = 2, waiters = 2, queues = 100, idle = 0, seed = 2;
+
+	if (argc > 7 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &items) ||
+	    !number(argc, argv, 2, 1, THREADS_MAX, &producers) ||
+	    !number(argc, argv, 3, 1, THREADS_MAX, &waiters) ||
+	    !number(argc, argv, 4, producers, QWAIT_QUEUES_MAX, &queues) ||
+	    !number(argc, argv, 5, 0, 1, &idle) || !number(argc, argv, 6, 0, UINT32_MAX, &seed)) {
+		fprintf(stderr,
+		        "usage: %s [ITEMS [PRODUCERS (1..%d) [WAITERS (1..%d) [QUEUES (PRODUCERS..%u) [IDLE "
+		        "(0, "
+		        "1) [SEED]]]]]]\n",
+		        argv[0], THREADS_MAX, THREADS_MAX, QWAIT_QUEUES_MAX);
+		return 2;
+	}
+	world.items = items;
+	world.producers = (uint32_t)producers;
+	world.waiters = (uint32_t)waiters;
+	world.queues = (uint32_t)queues;
+	world.seed = (uint32_t)seed;
+	begin(idle ? QWAIT_SLEEP : QWAIT_PAUSE);
+	run();
+	qwait_close(world.set);
+	free(world.set);
+	free(world.bells);
+	free(world.queue);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "qwait.h"
+
+#define QUEUES     1024
+#define BACKLOG    1000000 /* more than a case serves */
+#define NS_PER_MS  UINT64_C(1000000)
+#define LONG_NS    (10000 * NS_PER_MS)
+#define NO_TIME_NS UINT64_C(0)
+
+static struct fixture {
+	struct qwait *set;
+	struct qwait_doorbell *bells;
+	struct qwait_waiter waiter;
+	uint32_t served[QWAIT_QUEUES_MAX];
+} f;
+
+static void *lines(size_t bytes)
+{
+	void *memory = aligned_alloc(QWAIT_LINE_BYTES, bytes);
+
+	if (memory == NULL)
+		abort();
+	memset(memory, 0, bytes);
+	return memory;
+}
+
+static void open_set(struct qwait_config config)
+{
+	memset(&f, 0, sizeof(f));
+	f.set = lines(qwait_bytes(config.queues));
+	f.bells = lines(config.queues * sizeof(*f.bells));
+	UNIT_EQUAL(qwait_init(f.set, &config), 0);
+	qwait_waiter_init(&f.waiter, f.set);
+}
+
+/* All queues; queue q has the weight 1 + q % weights. What adding made ready is filtered by verify. */
+static void open_full_set(uint32_t queues, enum qwait_policy policy, enum qwait_ready_set ready_set,
+                          uint32_t weights)
+{
+	open_set((struct qwait_config){.queues = queues, .policy = policy, .ready_set = ready_set});
+	for (uint32_t q = 0; q < queues; q++)
+		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1 + q % weights), 0);
+	for (uint32_t q = qwait_next(&f.waiter); q != QWAIT_NONE; q = qwait_next(&f.waiter))
+		UNIT_CHECK(!qwait_verify(&f.waiter, q));
+	qwait_waiter_init(&f.waiter, f.set);
+}
+
+static void close_set(void)
+{
+	qwait_close(f.set);
+	free(f.set);
+	free(f.bells);
+}
+
+/* The next one, an item of which is served. */
+static uint32_t serve_one(void)
+{
+	const uint32_t q = qwait_next(&f.waiter);
+
+	if (q == QWAIT_NONE || !qwait_verify(&f.waiter, q))
+		return QWAIT_NONE;
+	qwait_took(&f.waiter, q, 1);
+	qwait_reconsider(&f.waiter, q);
+	f.served[q]++;
+	return q;
+}
+
+static void serve(uint32_t times)
+{
+	for (uint32_t i = 0; i < times; i++)
+		serve_one();
+}
+
+static void only_what_was_rung_is_returned(void)
+{
+	static const uint32_t rung[] = {0, 1, 63, 64, 500, 1023};
+
+	for (int kind = 0; kind < QWAIT_READY_SETS; kind++) {
+		open_full_set(QUEUES, QWAIT_ROUND_ROBIN, (enum qwait_ready_set)kind, 1);
+		UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+		for (int i = 5; i >= 0; i--)
+			qwait_ring(&f.bells[rung[i]], 2);
+		for (int i = 0; i < 12; i++)
+			UNIT_EQUAL(serve_one(), rung[i % 6]);
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+		UNIT_EQUAL(f.waiter.spurious, 0);
+		close_set();
+	}
+}
+
+/* Both ready sets return the same queues in the same order, whatever is rung in between. */
+static void both_ready_sets_have_one_order(void)
+{
+	uint32_t orders[QWAIT_READY_SETS][500];
+
+	for (int kind = 0; kind < QWAIT_READY_SETS; kind++) {
+		uint32_t x = 12345;
+
+		open_full_set(200, QWAIT_ROUND_ROBIN, (enum qwait_ready_set)kind, 1);
+		for (int i = 0; i < 500; i++) {
+			x = x * 1664525u + 1013904223u;
+			qwait_ring(&f.bells[(x >> 8) % 200], 1 + (x >> 30));
+			orders[kind][i] = serve_one();
+		}
+		close_set();
+	}
+	UNIT_CHECK(memcmp(orders[0], orders[1], sizeof(orders[0])) == 0);
+}
+
+static void round_robin_is_fair(void)
+{
+	open_full_set(QUEUES, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		qwait_ring(&f.bells[q], BACKLOG);
+	serve(10 * QUEUES + 7);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		UNIT_EQUAL(f.served[q], 10 + (q < 7));
+	close_set();
+}
+
+static void weights_are_kept(void)
+{
+	const uint32_t weights = 4, round = QUEUES / 4 * (1 + 2 + 3 + 4);
+
+	open_full_set(QUEUES, QWAIT_WEIGHTED, QWAIT_HIERARCHICAL, weights);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		qwait_ring(&f.bells[q], BACKLOG);
+	serve(10 * round);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		UNIT_EQUAL(f.served[q], 10 * (1 + q % weights));
+	close_set();
+}
+
+/* A queue that runs out of items passes its turn on, and does not carry the rest over. */
+static void a_weight_is_lost_when_its_queue_runs_empty(void)
+{
+	open_full_set(4, QWAIT_WEIGHTED, QWAIT_HIERARCHICAL, 4);
+	qwait_ring(&f.bells[3], 2); /* of weight 4 */
+	qwait_ring(&f.bells[1], 3); /* of weight 2 */
+	UNIT_EQUAL(serve_one(), 1);
+	UNIT_EQUAL(serve_one(), 1);
+	UNIT_EQUAL(serve_one(), 3);
+	UNIT_EQUAL(serve_one(), 3);
+	UNIT_EQUAL(serve_one(), 1);
+	UNIT_EQUAL(serve_one(), QWAIT_NONE);
+	close_set();
+}
+
+static void strict_priority_starves(void)
+{
+	open_full_set(QUEUES, QWAIT_STRICT, QWAIT_HIERARCHICAL, 1);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		qwait_ring(&f.bells[q], q == 0 ? 500 : BACKLOG);
+	serve(1500);
+	UNIT_EQUAL(f.served[0], 500);
+	UNIT_EQUAL(f.served[1], 1000);
+	for (uint32_t q = 2; q < QUEUES; q++)
+		UNIT_EQUAL(f.served[q], 0);
+	qwait_ring(&f.bells[0], 1);
+	UNIT_EQUAL(serve_one(), 0); /* at once */
+	close_set();
+}
+
+/* A queue's items went with an earlier batch, and then its producer, which was held up, rings. */
+static void spurious_wake_ups_are_filtered_and_counted(void)
+{
+	open_full_set(QUEUES, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
+	qwait_notify(&f.bells[77]);
+	UNIT_EQUAL(qwait_next(&f.waiter), 77);
+	UNIT_CHECK(!qwait_verify(&f.waiter, 77));
+	UNIT_EQUAL(f.waiter.spurious, 1);
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+	qwait_ring(&f.bells[77], 1); /* armed again */
+	UNIT_EQUAL(serve_one(), 77);
+	UNIT_EQUAL(f.waiter.returned, 2);
+	close_set();
+}
+
+static void a_disabled_queue_is_kept_for_later(void)
+{
+	open_full_set(100, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
+	UNIT_EQUAL(qwait_disable(f.set, 5), 0);
+	qwait_ring(&f.bells[5], 3);
+	qwait_ring(&f.bells[6], 1);
+	UNIT_EQUAL(serve_one(), 6);
+	UNIT_EQUAL(serve_one(), QWAIT_NONE);
+	UNIT_EQUAL(qwait_enable(f.set, 5), 0);
+	UNIT_EQUAL(serve_one(), 5);
+	UNIT_EQUAL(qwait_items(f.set, 5), 2);
+	UNIT_EQUAL(qwait_disable(f.set, 100), -ENOENT);
+	UNIT_EQUAL(qwait_enable(f.set, 100), -ENOENT);
+	close_set();
+}
+
+static void a_doorbell_in_use_is_refused(void)
+{
+	open_set((struct qwait_config){.queues = 10});
+	UNIT_EQUAL(qwait_add(f.set, 3, &f.bells[0], 1), 0);
+	UNIT_EQUAL(qwait_add(f.set, 4, &f.bells[0], 1), -EBUSY);
+	UNIT_EQUAL(qwait_add(f.set, 4, &f.bells[1], 1), 0); /* another one is tried */
+	UNIT_EQUAL(qwait_add(f.set, 3, &f.bells[2], 1), -EEXIST);
+	UNIT_EQUAL(qwait_add(f.set, 10, &f.bells[2], 1), -EINVAL);
+	UNIT_EQUAL(qwait_add(f.set, 5, &f.bells[2], 0), -EINVAL);
+	UNIT_EQUAL(qwait_remove(f.set, 5), -ENOENT);
+	UNIT_EQUAL(qwait_remove(f.set, 3), 0);
+	qwait_ring(&f.bells[0], 1); /* a late producer */
+	UNIT_EQUAL(qwait_next(&f.waiter), 4);
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+	UNIT_EQUAL(qwait_add(f.set, 6, &f.bells[0], 1), 0);
+	UNIT_EQUAL(qwait_next(&f.waiter), 6);
+	close_set();
+}
+
+static void what_makes_no_sense_is_refused(void)
+{
+	static const struct qwait_config wrong[] = {
+	        {.queues = 0},
+	        {.queues = QWAIT_QUEUES_MAX + 1},
+	        {.queues = 1, .policy = QWAIT_POLICIES},
+	        {.queues = 1, .ready_set = QWAIT_READY_SETS},
+	        {.queues = 1, .idle = QWAIT_IDLES},
+	};
+	const struct qwait_config umwait = {.queues = 1, .idle = QWAIT_UMWAIT};
+	struct qwait *set = lines(qwait_bytes(QWAIT_QUEUES_MAX + 1));
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		UNIT_EQUAL(qwait_init(set, &wrong[i]), -EINVAL);
+	UNIT_EQUAL(qwait_init(set, &umwait), qwait_has_umwait() ? 0 : -ENOTSUP);
+	free(set);
+}
+
+static void *ring_later(void *bell)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 20 * (long)NS_PER_MS}, NULL);
+	qwait_ring(bell, 1);
+	return NULL;
+}
+
+static void a_waiter_is_woken_in_every_idle_state(void)
+{
+	for (int idle = 0; idle < QWAIT_IDLES; idle++) {
+		pthread_t thread;
+
+		if (idle == QWAIT_UMWAIT && !qwait_has_umwait())
+			continue;
+		open_set((struct qwait_config){.queues = 70, .idle = (enum qwait_idle)idle, .pauses = 10});
+		UNIT_EQUAL(qwait_add(f.set, 69, &f.bells[0], 1), 0);
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+		UNIT_EQUAL(qwait(&f.waiter, NO_TIME_NS), QWAIT_NONE);
+		UNIT_EQUAL(qwait(&f.waiter, NS_PER_MS), QWAIT_NONE);
+		pthread_create(&thread, NULL, ring_later, &f.bells[0]);
+		UNIT_EQUAL(qwait(&f.waiter, LONG_NS), 69);
+		pthread_join(thread, NULL);
+		UNIT_CHECK((f.waiter.sleeps > 0) == (idle == QWAIT_SLEEP));
+		close_set();
+	}
+}
+
+static const struct unit_case cases[] = {
+        {"only_what_was_rung_is_returned", only_what_was_rung_is_returned},
+        {"both_ready_sets_have_one_order", both_ready_sets_have_one_order},
+        {"round_robin_is_fair", round_robin_is_fair},
+        {"weights_are_kept", weights_are_kept},
+        {"a_weight_is_lost_when_its_queue_runs_empty", a_weight_is_lost_when_its_queue_runs_empty},
+        {"strict_priority_starves", strict_priority_starves},
+        {"spurious_wake_ups_are_filtered_and_counted", spurious_wake_ups_are_filtered_and_counted},
+        {"a_disabled_queue_is_kept_for_later", a_disabled_queue_is_kept_for_later},
+        {"a_doorbell_in_use_is_refused", a_doorbell_in_use_is_refused},
+        {"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
+        {"a_waiter_is_woken_in_every_idle_state", a_waiter_is_woken_in_every_idle_state},
+        {NULL, NULL},
+};
+
+const struct unit_suite unit_qwait = {"qwait", cases};

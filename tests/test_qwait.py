@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""QWAIT in software (apps/qwait) by itself: a model checker, preempted threads, the example.
+
+Its policies are tested in apps/tests/unit_qwait.c.
+
+POLLSCOPE_QWAIT_ITEMS=100000000 in the environment is the long form of the stress test, with more schedules.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+APPS = Path(__file__).parent.parent / "apps"
+SHORT_ITEMS = 200_000
+ITEMS = int(os.environ.get("POLLSCOPE_QWAIT_ITEMS", SHORT_ITEMS))
+LONG = ITEMS > SHORT_ITEMS
+LIMIT_S = 100_000 if LONG else 300
+RELACY = Path("/usr/include/relacy/relacy.hpp")
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+def relacy(folder: Path, *defines: str) -> Path:
+    """The model check of a variant, compiled."""
+    compiler = shutil.which("c++")
+    if compiler is None or not RELACY.is_file():
+        pytest.skip(f"needs a C++ compiler and {RELACY} (Debian: g++ and relacy-dev)")
+    program, source = folder / "qwait-relacy", APPS / "tests/qwait_relacy.cc"
+    done = run(compiler, "-std=gnu++11", "-O1", "-w", *defines, "-o", program, source)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return program
+
+
+def test_no_schedule_loses_an_arrival(tmp_path: Path) -> None:
+    """Two producers and a consumer: all schedules with two preemptions, and many at random."""
+    program = relacy(tmp_path)
+    for search in (["preemptions", "4" if LONG else "2"], ["random", "1000000" if LONG else "50000"]):
+        done = run(program, *search)
+        assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+def test_no_schedule_gives_a_queue_to_two_consumers(tmp_path: Path) -> None:
+    """Two would race for what is no atomic."""
+    program = relacy(tmp_path, "-DCONSUMERS=2", *(() if LONG else ("-DARRIVALS=2", "-DTURNS=4")))
+    done = run(program, "preemptions", "2")
+    assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("define", "found"),
+    [
+        ("QWAIT_NO_VERIFY", "its arrival is lost"),
+        ("QWAIT_NO_RECONSIDER", "its arrival is lost"),
+        ("QWAIT_NO_LOOK", "its arrival is lost"),
+        ("QWAIT_NO_SECOND_LOOK", "its arrival is lost"),
+        ("QWAIT_SLEEP_BLINDLY", "sleep beside a queue with items"),
+        ("QWAIT_WEAK", "its arrival is lost"),
+    ],
+)
+def test_each_step_of_the_protocol_is_needed(tmp_path: Path, define: str, found: str) -> None:
+    """Verify, reconsider, the looks behind arming, behind clearing the summary and before sleep, and the barriers."""
+    done = run(relacy(tmp_path, f"-D{define}"), "preemptions", "2")
+    assert done.returncode == 1 and re.search(found, done.stdout), done.stdout[-3000:]
+
+
+@pytest.mark.parametrize("seed", [2, 3], ids=["hierarchical", "linear"])
+@pytest.mark.parametrize("idle", [0, 1], ids=["pause", "sleep"])
+@pytest.mark.parametrize("build", ["stress", "stress-tsan", "stress-asan"])
+def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str, idle: int, seed: int) -> None:
+    """Beside threads that ring, serve, disable and enable: none lost, twice, or served by two."""
+    items = ITEMS if build == "stress" else ITEMS // 4
+    done = run(build_dir / f"tests-qwait-{build}", items, 3, 2, 100, idle, seed)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps\n", done.stdout)
+    assert done.stderr == ""
+
+
+def test_arrivals_on_all_queues(build_dir: Path) -> None:
+    """As many queues as a port can have, one waiter."""
+    done = run(build_dir / "tests-qwait-stress", ITEMS, 2, 1, 1024, 1, 2)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("arguments", [["0"], ["10", "0"], ["10", "2", "2", "1"], ["10", "1", "1", "1", "2"], ["-1"]])
+def test_the_stress_test_refuses_what_it_cannot(build_dir: Path, arguments: list[str]) -> None:
+    done = run(build_dir / "tests-qwait-stress", *arguments)
+    assert done.returncode == 2 and done.stderr.startswith("usage: "), done
+
+
+def test_the_example_runs_and_is_short(build_dir: Path) -> None:
+    done = run(build_dir / "qwait-example")
+    assert (done.returncode, done.stdout) == (0, "1000 items from 100 queues\n")
+    lines = (APPS / "qwait/example.c").read_text().splitlines()
+    assert sum(bool(line.strip()) and not line.startswith("/*") for line in lines) <= 40
