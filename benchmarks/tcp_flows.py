@@ -20,6 +20,7 @@ A flow's time runs from before connect() to after close(), which waits until the
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -173,6 +174,7 @@ def _print_turns(label: str, flows: Sequence[dict[str, float]]) -> None:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the namespaces go in any case
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--rate", default=RATE)

@@ -102,6 +102,13 @@ def relacy(folder: Path, *defines: str) -> Path:
     return program
 
 
+@pytest.mark.parametrize("variant", ["", "-no-look", "-standard"])
+def test_the_cost_of_a_burst_is_told(build_dir: Path, variant: str) -> None:
+    told = subprocess.run([build_dir / f"corec-cost{variant}"], capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(r"\d+\.\d cycles a burst of 32\n", told)
+    assert float(told.split()[0]) > 0
+
+
 def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path) -> None:
     """C11 orders: all schedules with two preemptions of a NIC and two pollers, and many at random."""
     program = relacy(tmp_path)

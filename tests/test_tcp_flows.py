@@ -70,14 +70,15 @@ def test_all_flows_arrive_in_segments_of_one_mtu(tcp_path: Path, name: str) -> N
 
 
 @needs_namespaces
-def test_an_interrupt_leaves_nothing_behind(tcp_path: Path, checkout: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_behind(tcp_path: Path, checkout: Path, number: signal.Signals) -> None:
     before = namespaces()
     command = [sys.executable, str(checkout / PROGRAM), "--rounds", "1", "--huge", "2000000000", "--only", "huge"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
         while len(namespaces() - before) < 3:
             assert running.poll() is None, running.stderr
             time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and "Traceback" not in said
     assert namespaces() == before
