@@ -175,7 +175,7 @@ def test_bad_workers_are_refused_by_place(corunner: Corunner, workers: Any, wher
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(
-        st.binary(max_size=80).filter(lambda line: b"\n" not in line),
+        st.binary(min_size=1, max_size=80).filter(lambda line: b"\n" not in line),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
             lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -107,7 +107,8 @@ def test_a_corunner_alone_is_measured_over_its_own_window(cli: Cli) -> None:
 
 
 def test_a_lost_corunner_fails_its_trial_in_one_line_and_the_next_gets_another(cli: Cli) -> None:
-    process = cli.start("run", cli.spec(ALONE.replace("window: 30 ms", "window: 1 s")))
+    spec = cli.spec(ALONE.replace("window: 30 ms", "window: 1 s"))
+    process = cli.start("run", spec, "--set", "failures.tries=1")
     first = corunner_of(process.pid)
     time.sleep(0.3)
     os.kill(first, signal.SIGKILL)

@@ -151,7 +151,7 @@ def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
     assert re.search(r"10(\.0)? Mpps", run), "one core takes 2 GHz / 200 cycles"
     assert "modelled" in (walk.tree / "page.html").read_text()
     assert "knobs could be turned" in walk.shell(
-        "pollscope plan SANITY-PAIR --testbed fluid --set factors.knob.governor='[performance]' || true"
+        "pollscope plan SANITY-PAIR --testbed fluid --set testbeds='[fluid]' --set must=null --set factors.knob.governor='[performance]' || true"
     )
     assert "| `fluid` |" in walk.docs("testbeds.md")
 

@@ -104,9 +104,9 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     assert [run.run_id for run in again] == [run.run_id for run in found]
     assert len(said) == 1
     monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True))
-    found, reasons = modelled_runs(["C-T2"], tmp_path, said.append)
+    found, reasons = modelled_runs(["C-F7"], tmp_path, said.append)
     assert found == []
-    assert reasons["C-T2"] == (
+    assert reasons["C-F7"] == (
         f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model' (it names loopback, vm-pair, pair)."
     )
 

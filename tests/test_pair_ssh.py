@@ -91,7 +91,7 @@ def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd:
 
 def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
-    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed)
+    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "failures.tries=1")
     trials = wait_for_trials(cli, 1)
     time.sleep(0.3)  # between two trials a run connects again, and loses nothing
     for pid in sshd.connections():

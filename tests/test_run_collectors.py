@@ -213,7 +213,7 @@ def test_an_interval_beyond_the_window_is_said_to_give_nothing(cli: Cli) -> None
 
 def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     cli.faults = {"t1": "die"}
-    done = cli("run", cli.spec(SPEC + HOST))
+    done = cli("run", cli.spec(SPEC + HOST), "--set", "failures.tries=1")
     assert done.returncode == 1
     lost, good = trials_of(cli)
     assert (lost["status"], good["status"]) == ("failed", "ok")

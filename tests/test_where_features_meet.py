@@ -74,7 +74,7 @@ def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
 )
 def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, told: str) -> None:
     hosts.faults = {"1": "refuse"}
-    assert hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback()).code == 1
+    assert hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1").code == 1
     file = hosts.run_folder() / "run.json"
     before = file.read_text()
     meta = json.loads(before)
@@ -141,7 +141,7 @@ def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHos
 
 def test_what_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
     hosts.faults = {"1": "nan"}
-    done = hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback())
+    done = hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1")
     assert done.code == 1, done.err
     (trial,) = hosts.run().trials
     assert "wrote something that is not JSON" in trial["reason"]

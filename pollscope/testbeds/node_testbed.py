@@ -108,7 +108,7 @@ class NodeTestbed(Testbed):
         except HostAway:
             raise
         except HostError as error:
-            return self.begun(trial, attempt).failed(f"its knobs could not be set: {error}")
+            return self.begun(trial, attempt).failed(f"its knobs could not be set: {error}", final=True)
         ground = self._ground.before(trial, settings)
         floor = self._floor(trial.point)
         session = self._suitable_session(trial.point.params)
