@@ -150,9 +150,8 @@ def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
     assert re.search(r"\b6 trials ok, 0 flagged, 0 failed\b", run), run
     assert re.search(r"10(\.0)? Mpps", run), "one core takes 2 GHz / 200 cycles"
     assert "modelled" in (walk.tree / "page.html").read_text()
-    assert "knobs could be turned" in walk.shell(
-        "pollscope plan SANITY-PAIR --testbed fluid --set testbeds='[fluid]' --set must=null --set factors.knob.governor='[performance]' || true"
-    )
+    knob = "--set testbeds='[fluid]' --set must=null --set factors.knob.governor='[performance]'"
+    assert "knobs could be turned" in walk.shell(f"pollscope plan SANITY-PAIR --testbed fluid {knob} || true")
     assert "| `fluid` |" in walk.docs("testbeds.md")
 
 
