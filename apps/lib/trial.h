@@ -16,7 +16,7 @@ enum trial_rate_kind {
 	TRIAL_RATE_PPS,        /* value: packets per second, 0 = silent */
 	TRIAL_RATE_LINE_SHARE, /* value: 0..1 of the TX port's line rate, framing as RFC 2544 (frame + 20 bytes) */
 	TRIAL_RATE_TRACE_SHARE, /* value: of the rate at which the generator's trace was recorded */
-	TRIAL_RATE_SATURATE, /* as fast as the core can; value unused */
+	TRIAL_RATE_SATURATE,    /* as fast as the core can; value unused */
 };
 
 struct trial_rate {

@@ -59,7 +59,7 @@ typedef uint32_t qwait_u32;
 #define qwait_fetch_or(at, bits)  (maybe_stall(), __atomic_fetch_or(at, bits, __ATOMIC_SEQ_CST))
 #define qwait_fetch_and(at, bits) (maybe_stall(), __atomic_fetch_and(at, bits, __ATOMIC_SEQ_CST))
 
-#include "../qwait/qwait.c"
+#include "../qwait/qwait.c" /* with the atomics above. NOLINT(bugprone-suspicious-include) */
 
 /* Filled by one producer, emptied by whoever serves it. */
 struct queue {

@@ -59,10 +59,12 @@ static void recorded_gaps_come_again_and_again(void)
 
 	pacer_gaps(&pacer, BEGIN, gaps_ns, 3, HZ / 1e9, LATE_MAX);
 	for (uint64_t i = 0; i < 3000000; i++, pacer_advance(&pacer)) {
+		const uint64_t rounds = i / 3;
+
 		if (i % 100000 > 2)
 			continue;
-		UNIT_NEAR((double)(pacer_next(&pacer) - BEGIN),
-		          2.6 * ((double)(i / 3) * 6000 + places[i % 3]), 3);
+		UNIT_NEAR((double)(pacer_next(&pacer) - BEGIN), 2.6 * ((double)rounds * 6000 + places[i % 3]),
+		          3);
 	}
 }
 
