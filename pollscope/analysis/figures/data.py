@@ -130,7 +130,8 @@ class FigureData:
     def caption(self) -> str:
         """Testbed, machine, trials, run: what a reader needs beside the picture."""
         facts = HostFacts(self.run.meta)
-        where = f"Testbed {facts.testbed_name}: {self.mark}. {facts.processor}; {facts.machine}; {facts.software}."
+        machine = "" if facts.modelled else f" {facts.processor}; {facts.machine}; {facts.software}."
+        where = f"Testbed {facts.testbed_name}: {self.mark}.{machine}"
         said = [
             where,
             self.pairs,
