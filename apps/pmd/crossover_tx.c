@@ -140,7 +140,7 @@ static void send_void(struct crossover_tx_queue *txq, struct rte_mbuf *const *pk
 	crossover_sent_push(txq, pkts, count);
 }
 
-/* Gates that are no path of a sender nobody waits for: that pays one comparison for all of them. */
+/* The rarer gates, behind one comparison: all that they cost the other two. */
 static __rte_noinline void send_specially(struct crossover_tx_queue *txq, uint32_t gate,
                                           struct rte_mbuf *const *pkts, uint32_t count)
 {

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,27 +25,7 @@
 #define STANDSTILL_NS UINT64_C(2000000000) /* of CPU time without a frame */
 #define SHORT_ODDS    64                   /* one supply in so many fails, or serves but one */
 
-static _Thread_local uint32_t draws;
-
-/* xorshift32 (Marsaglia, 2003) */
-static uint32_t draw(void)
-{
-	draws ^= draws << 13;
-	draws ^= draws >> 17;
-	draws ^= draws << 5;
-	return draws;
-}
-
-/* Between any two steps. */
-static void maybe_stall(void)
-{
-	const uint32_t drawn = draw();
-
-	if (drawn % STALL_ODDS == 0)
-		nanosleep(&(struct timespec){.tv_nsec = (long)(draw() % STALL_NS)}, NULL);
-	else if (drawn % YIELD_ODDS == 0)
-		sched_yield();
-}
+#include "stall.h"
 
 #define COREC_ATOMICS_H
 #include <stdalign.h>

@@ -9,10 +9,8 @@
  * exit codes: 0 nothing found, 1 found; what, on standard output
  */
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <relacy/relacy.hpp>
+#include "relacy_explore.hpp"
 
 #define QWAIT_ATOMICS_H
 typedef rl::atomic<uint64_t> qwait_u64;
@@ -84,18 +82,5 @@ struct suite : rl::test_suite<suite, PRODUCERS + CONSUMERS> {
 
 int main(int argc, char **argv)
 {
-	rl::test_params params;
-	const bool bound = argc == 3 && strcmp(argv[1], "preemptions") == 0;
-
-	if (!bound && (argc != 3 || strcmp(argv[1], "random") != 0)) {
-		fprintf(stderr, "usage: %s preemptions N|random N\n", argv[0]);
-		return 2;
-	}
-	params.search_type = bound ? rl::sched_bound : rl::sched_random;
-	if (bound)
-		params.context_bound = (unsigned int)strtoul(argv[2], NULL, 10);
-	else
-		params.iteration_count = strtoull(argv[2], NULL, 10);
-	params.execution_depth_limit = 100000;
-	return !rl::simulate<suite>(params);
+	return explore<suite>(argc, argv);
 }

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -25,27 +24,7 @@
 #define WAIT_NS     UINT64_C(1000000000)
 #define TIMEOUTS    10 /* waits in vain beside undelivered items, in a row: that is a lost wake-up */
 
-static _Thread_local uint32_t draws = 1;
-
-/* xorshift32 (Marsaglia, 2003) */
-static uint32_t draw(void)
-{
-	draws ^= draws << 13;
-	draws ^= draws >> 17;
-	draws ^= draws << 5;
-	return draws;
-}
-
-/* Between any two steps. */
-static void maybe_stall(void)
-{
-	const uint32_t drawn = draw();
-
-	if (drawn % STALL_ODDS == 0)
-		nanosleep(&(struct timespec){.tv_nsec = (long)(draw() % STALL_NS)}, NULL);
-	else if (drawn % YIELD_ODDS == 0)
-		sched_yield();
-}
+#include "stall.h"
 
 #define QWAIT_ATOMICS_H
 typedef uint64_t qwait_u64;

@@ -22,13 +22,12 @@ static struct {
 
 void dut_notify_free(void)
 {
-	/* the port may be gone; if a sender is stuck in a burst its doorbells have to stay */
+	/* the port may be gone; what a sender that is stuck in a burst may still ring has to stay, the eventfd too */
 	const bool stuck = notify.bells != NULL && net_crossover_notify(notify.port, NULL) == -EBUSY;
 
-	for (unsigned int i = 0; i < notify.n; i++) {
+	for (unsigned int i = 0; i < notify.n && !stuck; i++) {
 		qwait_close(notify.sets[i]);
-		if (!stuck)
-			rte_free(notify.sets[i]);
+		rte_free(notify.sets[i]);
 	}
 	if (!stuck)
 		rte_free(notify.bells);

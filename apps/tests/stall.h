@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * For stress tests that stop their threads between any two steps: maybe_stall() before each atomic access. Define before it, as one access
+ * in so many, STALL_ODDS (it sleeps, up to STALL_NS) and YIELD_ODDS (it gives its processor away).
+ */
+#ifndef STALL_H
+#define STALL_H
+
+#include <sched.h>
+#include <stdint.h>
+#include <time.h>
+
+static _Thread_local uint32_t draws = 1; /* never 0; each thread sets its own */
+
+/* xorshift32 (Marsaglia, 2003) */
+static uint32_t draw(void)
+{
+	draws ^= draws << 13;
+	draws ^= draws >> 17;
+	draws ^= draws << 5;
+	return draws;
+}
+
+static void maybe_stall(void)
+{
+	const uint32_t drawn = draw();
+
+	if (drawn % STALL_ODDS == 0)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(draw() % STALL_NS)}, NULL);
+	else if (drawn % YIELD_ODDS == 0)
+		sched_yield();
+}
+
+#endif
