@@ -122,6 +122,19 @@ def test_waits_for_a_lock_are_no_work(tmp_path: Path) -> None:
     assert "50 %" in of(found, "shared queue").evidence[0]
 
 
+def test_the_core_that_an_unfair_lock_favours_is_not_said_to_limit(tmp_path: Path) -> None:
+    shared = {"organisation": "locked", "cores": 2}
+    records = [record(f"t{repeat}", shared, missed=0.3, busy=0.98) for repeat in range(3)]
+    for each in records:
+        favoured = each["result"]["dut"]["lcores"][0]
+        starved = {**favoured, "cpu": favoured["cpu"] + 1}
+        starved["lock"] = {"waits": 1000, "cycles": synthetic.WINDOW_CYCLES // 4}
+        each["result"]["dut"]["lcores"].append(starved)
+    [found] = explained(tmp_path / "run", records)
+    assert limits(found) == ["shared queue"]
+    assert of(found, "core cycles").kind is Kind.OPEN
+
+
 def test_few_mbufs_and_a_full_tx_queue_are_named(tmp_path: Path) -> None:
     records = [record(f"t{repeat}", {}, missed=0.0, busy=0.3) for repeat in range(3)]
     for each in records:

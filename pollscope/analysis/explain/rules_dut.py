@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
-from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, PointFacts
+from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, CoreLoad, PointFacts
 from pollscope.analysis.explain.finding import Kind, Rule, Told, told
 from pollscope.analysis.saturation import SATURATED_MISSED_SHARE
 from pollscope.base.names import SHARED_QUEUES
@@ -28,6 +28,10 @@ def _core_cycles(point: PointFacts) -> Told:
         return told(Kind.OPEN, f"{busy}, and misses nothing: larger bursts may carry more", _cycles_text(point))
     if not point.core_bound:
         return told(Kind.CLEAR, f"{busy}, the busiest of {len(point.cores)}")
+    waiting = _waits_most(point)
+    if waiting.waiting >= LOCK_SHARE:
+        # An unfair lock keeps one core busy and starves the others: with less work a packet it would be held as long.
+        return told(Kind.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
     return told(
         Kind.LIMITS, busy, _cycles_text(point), *(point.text_if_known(name) for name in ("wire_share", "ipc_useful"))
     )
@@ -120,9 +124,14 @@ def _shared_queue(point: PointFacts) -> Told:
     if point.param("organisation") != "locked":
         claims = point.text("claim_lost_fraction")
         return told(Kind.OPEN if point.mean("claim_lost_fraction") > LOST_CLAIMS_SHARE else Kind.CLEAR, claims)
-    core = max(point.cores, key=lambda each: each.waiting)
+    core = _waits_most(point)
     said = f"{core.name} waits for the queue's lock for {human_share(core.waiting)} of the time in which it runs"
     return told(Kind.LIMITS if core.waiting >= LOCK_SHARE and point.backlogged else Kind.CLEAR, said)
+
+
+def _waits_most(point: PointFacts) -> CoreLoad:
+    """The lcore that waits for locks for the largest share of its time."""
+    return max(point.cores, key=lambda core: core.waiting)
 
 
 def _mbufs(point: PointFacts) -> Told:
@@ -142,7 +151,8 @@ def _tx_queue(point: PointFacts) -> Told:
 DUT_RULES = (
     Rule(
         "core cycles",
-        "the busiest core works for 90 % of its time and packets are missed, or for 95 % at 100 % load; may without",
+        "the busiest core works for 90 % of its time and packets are missed, or for 95 % at 100 % load; may without, or"
+        " where a lock limits",
         _core_cycles,
         "SoCC'19 section 4.1 (useful cycles and polling tax); docs/accounting.md",
         "the same point with less work on a packet, or with more cores, is no faster",
