@@ -120,7 +120,8 @@ def _rose_from_zero(each: Difference) -> bool:
 
 
 def _level(each: Difference) -> str:
-    value, low, high = map(metric_dictionary()[each.metric].text, (each.second.value, each.second.low, each.second.high))
+    ends = (each.second.value, each.second.low, each.second.high)
+    value, low, high = map(metric_dictionary()[each.metric].text, ends)
     return f"{value} ({low} to {high})"
 
 
