@@ -152,6 +152,7 @@ struct crossover_tx_queue {
 	uint32_t free_batch;
 	uint32_t busy;     /* 1 inside a burst; crossover_quiesce() waits for 0 */
 	uint32_t wire_due; /* chunks until one is timed */
+	uint32_t chained;  /* not 0: a frame of several segments was sent since mbufs were last freed */
 	uint8_t started;
 	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
 	uint8_t shared;    /* other TX queues of the port are started: claim descriptors */
