@@ -49,41 +49,42 @@ static inline uint64_t tag_of(const uint64_t *tags, uint32_t i)
 
 void crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
+	uint32_t chained = 0;
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		bytes += pkts[i]->pkt_len;
-		txq->chained |= pkts[i]->nb_segs > 1;
+		chained |= pkts[i]->nb_segs > 1;
 	}
+	txq->chained |= chained;
 	txq->counts.packets += count;
 	txq->counts.bytes += bytes;
 }
 
-/* Counts the frame as sent, unless no NIC would send it. True: the peer does not take it, its length is wrong. */
-static inline bool refuse(struct crossover_tx_queue *txq, const struct rte_mbuf *m)
+/*
+ * Counts frames as sent, but for those that no NIC would send. Returns how many of them the peer would take: their length is
+ * right for it.
+ */
+static uint32_t count_and_judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
-	txq->chained |= m->nb_segs > 1;
-	if (unlikely(m->pkt_len < CROSSOVER_MIN_FRAME ||
-	             m->pkt_len > CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES)) {
-		txq->counts.errors++;
-		return true;
+	uint32_t longest = txq->peer->max_frame_bytes, sent = 0, oversize = 0, chained = 0;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t length = pkts[i]->pkt_len;
+		bool good = length >= CROSSOVER_MIN_FRAME && length <= CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES;
+
+		chained |= pkts[i]->nb_segs > 1;
+		sent += good;
+		bytes += good ? length : 0;
+		oversize += good && length > longest;
 	}
-	txq->counts.packets++;
-	txq->counts.bytes += m->pkt_len;
-	if (likely(m->pkt_len <= txq->peer->max_frame_bytes))
-		return false;
-	txq->counts.peer_oversize++;
-	return true;
-}
-
-/* Frames that found no descriptor: counts them as sent. Returns how many of them the peer missed. */
-static uint32_t miss(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
-{
-	uint32_t missed = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		missed += !refuse(txq, pkts[i]);
-	return missed;
+	txq->chained |= chained;
+	txq->counts.errors += count - sent;
+	txq->counts.packets += sent;
+	txq->counts.bytes += bytes;
+	txq->counts.peer_oversize += oversize;
+	return sent - oversize;
 }
 
 /* One segment, and neither runt nor too long for one buffer and the MTU. */
@@ -350,7 +351,7 @@ static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct c
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes, position;
 
-	if (refuse(txq, m))
+	if (count_and_judge(txq, &m, 1) == 0)
 		return 0;
 	if (!claim_all(ring, descriptors, txq->shared, &position))
 		return 1;
@@ -372,14 +373,14 @@ static __rte_always_inline uint32_t copy_frames(struct crossover_tx_queue *txq,
 	uint32_t done = 0, missed = 0;
 
 	if (unlikely(!is_running(nic)))
-		return miss(txq, pkts, count);
+		return count_and_judge(txq, pkts, count);
 	while (done < count) {
 		struct span span = find_span(ring, pkts + done, count - done, false, shared);
 		const uint64_t *rest = tags == NULL ? NULL : tags + done;
 		uint32_t copied;
 
 		if (unlikely(span.count == 0 && !span.odd))
-			return missed + miss(txq, pkts + done, count - done);
+			return missed + count_and_judge(txq, pkts + done, count - done);
 		copied = span.odd ? 0 : copy_plain(txq, nic, pkts + done, rest, &span, shared);
 		if (unlikely(shared ? span.odd : copied < span.count)) {
 			missed += copy_any(txq, ring, pkts[done + copied], tag_of(rest, copied));
@@ -463,7 +464,7 @@ static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
 			span = find_span(ring, pkts + done, count - done, true, shared);
 		if (unlikely(span.count == 0 && !span.odd)) {
 			crossover_leftovers_keep(left, pkts + done, count - done);
-			return missed + miss(txq, pkts + done, count - done);
+			return missed + count_and_judge(txq, pkts + done, count - done);
 		}
 		swapped = span.odd ? 0 : swap_plain(txq, nic, pkts + done, rest, &span, left, shared);
 		if (unlikely(shared ? span.odd : swapped < span.count)) {
