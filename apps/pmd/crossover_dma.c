@@ -250,7 +250,7 @@ static uint32_t copy_run(const struct copy *copy)
 		prefetch_to_write(buffer_data(copy->buffer_offset, copy->desc[first].buffer));
 	for (;; i++) {
 		i = copy->tags == NULL ? copy_short_untagged(copy, i) : copy_short_tagged(copy, i);
-		if (i == copy->count || !is_plain(copy->pkts[i], copy->plain_bytes))
+		if (i >= copy->count || !is_plain(copy->pkts[i], copy->plain_bytes))
 			return i;
 		copy_one(copy, i);
 	}
