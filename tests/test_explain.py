@@ -58,6 +58,21 @@ def alone(folder: Path, params: Mapping[str, Any], **changes: Any) -> Diagnosis:
     return found
 
 
+@pytest.mark.parametrize("lcores", [1, 2])
+def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores: int) -> None:
+    records = [record(f"t{repeat}", {"notification": "qwait", "load_of_max": 1.0}, missed=0.1) for repeat in range(3)]
+    for each in records:
+        (lcore,) = each["result"]["dut"]["lcores"]
+        told = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
+        lcore["waiting"] = {"count": 10, "cycles": 0.9 * synthetic.WINDOW_CYCLES, "sleeps": 0}
+        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "visits": told}
+        lcore["polls"] |= {"empty": 0, "refill_failed": 0}
+        lcore["event_cycles"] = 0
+        each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
+    found = explained(tmp_path / "run", records)[0]
+    assert of(found, "core cycles").kind is Kind.CLEAR
+
+
 # What is wrong with a healthy trial, and the one stage that must be named for it.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "a busy core": ({}, {"missed": 0.3, "busy": 0.98}, ["core cycles"]),

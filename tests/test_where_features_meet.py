@@ -146,3 +146,12 @@ def test_what_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
     (trial,) = hosts.run().trials
     assert "wrote something that is not JSON" in trial["reason"]
     assert hosts("run", "--resume", hosts.run_folder()).code == 0
+
+
+def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> None:
+    turns = "collectors: {rotate: [{name: kernel-load, interval: 10 ms}, cpu-settings]}\n"
+    text = SPEC.replace("count: 1", "count: 4") + turns
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
+    assert done.code == 0, done.err
+    told = {(trial["pair"], key.partition("/")[2]) for trial in hosts.run().trials for key in trial["collectors"]}
+    assert told == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
