@@ -67,7 +67,7 @@ def compare(
     folders = [read_run(place) for place in places]
     lines = _differences(folders, by, metrics)
     wanted = list(dict.fromkeys(each.metric for each in conditions))
-    missing = missing_in_second(*folders, wanted) if by is None else []
+    missing = missing_in_second(folders[0], folders[1], wanted) if by is None else []
     judged = judge(conditions, _differences(folders, by, wanted), missing) if wanted else []
     for line in _sides(folders):
         typer.echo(line)

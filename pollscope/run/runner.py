@@ -12,7 +12,7 @@ from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
-from pollscope.plan.search import Counts
+from pollscope.plan.search import SearchCounts
 from pollscope.run.progress import Progress
 from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
@@ -37,7 +37,7 @@ class Kept:
     repeat: int
     metrics: Mapping[str, float]
     reason: str
-    counts: Counts | None
+    counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
     ground: int | None
 
@@ -155,7 +155,7 @@ class Runner:
     def _search(self, maximum: Trial) -> None:
         """A search; its trials are made, or taken from what an interrupted run has left."""
 
-        def count(step: Trial) -> Counts:
+        def count(step: Trial) -> SearchCounts:
             counts = self._step(step)
             self._progress.spent(step.seconds, maximum.seconds)
             return counts
@@ -171,7 +171,7 @@ class Runner:
         self._writer.append(record.to_json())
         self._keep(record, self._metrics_of(record))
 
-    def _step(self, step: Trial) -> Counts:
+    def _step(self, step: Trial) -> SearchCounts:
         stored = self._stored_steps.pop(step.id, None)
         if stored is not None:
             # Another load than this search asks for (another version of the package): the trial is made again.

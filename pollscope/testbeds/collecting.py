@@ -22,7 +22,7 @@ from pollscope.collectors.registry import create
 from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, SourceSample, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
-from pollscope.collectors.window import LcoreCounts, Series, Window
+from pollscope.collectors.window import LcoreCounts, Series, WindowSeries
 from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
@@ -141,7 +141,7 @@ class Collection:
         for host in self._hosts:
             # What the node counted belongs to the host of the DUT.
             counts = node_counts(result) if host.name in ("", "dut") else ()
-            window = Window(host.tally.judged, host.session.outcomes.values(), counts)
+            window = WindowSeries(host.tally.judged, host.session.outcomes.values(), counts)
             host.fail_silent()
             collectors |= host.outcomes(means(window))
             findings += host.findings(window)
@@ -203,7 +203,7 @@ class _OneHost:
             for name in self._collectors
         }
 
-    def findings(self, window: Window) -> list[dict[str, Any]]:
+    def findings(self, window: WindowSeries) -> list[dict[str, Any]]:
         """Whether the numbers of this host fit each other."""
         host = f"{self.name}: " if self.name else ""
         return [
@@ -273,7 +273,7 @@ def _node_counts(record: Part) -> Iterator[LcoreCounts]:
             continue
 
 
-def means(window: Window) -> dict[str, dict[str, dict[str, Any]]]:
+def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
     """Source -> metric -> `{value, unit, units}` over a window.
 
     Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:

@@ -17,8 +17,8 @@ from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import Assignment, Opening, State
-from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.base import Assignment, Opening, TestbedState
+from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
@@ -205,7 +205,7 @@ class PairTestbed(NodeTestbed):
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: the last try neither returned nor raised")
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[HostFinding]:
         """What each host has and lacks."""
         return [each for role in ("dut", "generator") for each in check_host(role, getattr(self.config, role))]
 
@@ -216,14 +216,14 @@ class PairTestbed(NodeTestbed):
             return OPEN_TRIES
         return max(OPEN_TRIES, round((remote.lease_s + AFTER_LEASE_S) / OPEN_PAUSE_S))
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Whether both hosts answer and have the node program."""
         pktgen, generator = self.config.pktgen, self.config.generator
         program = generator.program if pktgen is None else pktgen.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
         asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
         facts = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
-        return State(not any(answer for _, _, answer in asked), facts)
+        return TestbedState(not any(answer for _, _, answer in asked), facts)
 
 
 def _facts_of(host: RemoteHost) -> dict[str, Any]:
