@@ -96,7 +96,7 @@ def test_sizes_are_kept_and_bounded(generator: Generator, tmp_path: Path) -> Non
     lcore = replayed(generator, trace, {"pps": 10_000.0})
     assert lcore["trace"] | {"turns": 0} == {
         "packets": 4, "flows": 1, "duration_ns": 4000, "mean_bytes": (64 + 604 + 1518 + 64) / 4, "crowded": 0,
-        "padded": 1, "cut": 1, "backward": 0, "turns": 0,
+        "padded": 1, "cut": 1, "shortened": 0, "backward": 0, "turns": 0,
     }  # fmt: skip
     # The window begins and ends anywhere in a turn; in it the sizes follow each other.
     whole, rest = divmod(lcore["sent"], 4)
