@@ -144,7 +144,7 @@ def _load_of(account: Account) -> CoreLoad:
 def _load(lcore: Part, empty_polls: float, waiting: float) -> CoreLoad:
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
     busy = min(1.0, max(0.0, 1 - empty_polls - waiting))
-    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():g}", role, busy, waiting)
+    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():.0f}", role, busy, waiting)
 
 
 def _visits_filled(record: Record) -> float | None:
