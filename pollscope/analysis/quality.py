@@ -16,6 +16,7 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import by_point, measured
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
+from pollscope.base.units import human_ns, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Flag
 from pollscope.metrics.rules import RULES
@@ -145,7 +146,7 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         yield Caution(
             "generator",
             f"At {_counted(bound, 'point')} the generator did not send what was due "
-            f"(worst: {100 * bound[worst]:.2g} % unsent at {worst}); they show the generator, not the DUT.",
+            f"(worst: {human_share(bound[worst], 2)} unsent at {worst}); they show the generator, not the DUT.",
         )
 
 
@@ -239,7 +240,7 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         rate = entry.get("over_100us", 0) / seconds if seconds else 0.0
         if rate > NOISY_GAPS_PER_S:
             limit = f"; the spec allows {allowed:g}" if allowed is not None and rate > allowed else ""
-            longest = f"longest {entry.get('longest_ns', 0) / 1e6:.2g} ms{limit}"
+            longest = f"longest {human_ns(entry.get('longest_ns', 0))}{limit}"
             host = f"{entry['role']} " if "role" in entry else ""  # of two hosts, each with a CPU of that number
             noisy.append(f"{host}CPU {entry.get('cpu')} {rate:.0f} times a second ({longest})")
     if noisy:
@@ -261,10 +262,10 @@ def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 def _interrupted(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     shares = measured(table)["metric.interrupted_share"].dropna()
     if not shares.empty and shares.median() > INTERRUPTED_LIMIT:
-        middle, worst = 100 * shares.median(), 100 * shares.max()
+        middle, worst = human_share(shares.median(), 2), human_share(shares.max(), 2)
         yield Caution(
             "core taken away",
-            f"Other work had the DUT's CPU for {middle:.2g} % of the time (up to {worst:.2g} %). Metrics called "
+            f"Other work had the DUT's CPU for {middle} of the time (up to {worst}). Metrics called "
             "`..._running` leave that time out; loads and latencies suffer from it. Stop what else runs here.",
         )
 
@@ -354,7 +355,7 @@ def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
             direction = "rose" if found.move > 0 else "fell"
             yield Caution(
                 "drift",
-                f"{metric_dictionary()[name].title} {direction} by {100 * abs(found.move):.2g} % over the "
+                f"{metric_dictionary()[name].title} {direction} by {human_share(abs(found.move), 2)} over the "
                 f"{found.minutes:.1f} minutes of the run (repeats of {found.points} points, Mann-Kendall "
                 f"p = {found.p:.1g}): the host changed, and intervals of means contain that.",
             )

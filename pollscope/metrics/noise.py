@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pollscope.base.units import human_share
 from pollscope.metrics.accounting import MISFIT_SHARE
 from pollscope.metrics.record import Flag, NotMeasured, Part, at, keys_of
 
@@ -103,7 +104,7 @@ def _waiting(limits: Limits, record: Part) -> list[Flag]:
         wait_ns = waits[lcore].number()
         if wait_ns > limits.max_waiting * duration_ns:
             text = (
-                f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.3g} % of the trial, because "
+                f"lcore {lcore} waited for its CPU for {human_share(wait_ns / duration_ns)} of the trial, because "
                 f"something else ran there (limit {100 * limits.max_waiting:g} %): this looks like polling or like loss"
             )
             flags.append({"name": "noise:waiting", "text": text})
@@ -125,7 +126,7 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
         if waited_ns > limits.max_waiting * window_ns:
             text = (
                 f"{worker['name'].text()} waited for CPU {worker['cpu'].number():.0f} for "
-                f"{100 * waited_ns / window_ns:.2g} % of the window, because something else ran there (limit "
+                f"{human_share(waited_ns / window_ns, 2)} of the window, because something else ran there (limit "
                 f"{100 * limits.max_waiting:g} %)"
             )
             flags.append({"name": "noise:corunner-waiting", "text": text})

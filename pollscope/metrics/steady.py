@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_share
 from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
 from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_change
 from pollscope.stats.estimates import bimodality_warning
@@ -97,7 +98,7 @@ def _changes(trial: TrialFacts) -> tuple[list[Columns], npt.NDArray[np.bool_], l
 def _text(name: str, change: ChangePoint, cut_s: float) -> str:
     return (
         f"the warm-up had not ended: in the first {1000 * cut_s:.3g} ms of the window {RATES[name]} were "
-        f"{100 * abs(change.change):.3g} % {'above' if change.change > 0 else 'below'} the rest (rank test, "
+        f"{human_share(abs(change.change))} {'above' if change.change > 0 else 'below'} the rest (rank test, "
         f"z = {change.z:.1f}); rates leave that part out, cycle shares and latency still contain it"
     )
 
@@ -152,7 +153,7 @@ def two_levels(trial: TrialFacts) -> str:
         if change.count > LONGEST_WARM_UP * quiet.sum():
             return (
                 f"{RATES[name]} changed their level within the window, too late for a warm-up: before, they were "
-                f"{100 * abs(change.change):.3g} % {'above' if change.change > 0 else 'below'} what they were after"
+                f"{human_share(abs(change.change))} {'above' if change.change > 0 else 'below'} what they were after"
             )
     return ""
 

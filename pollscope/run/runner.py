@@ -8,6 +8,7 @@ from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
+from pollscope.base.units import human_share
 from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
@@ -315,7 +316,7 @@ class Runner:
             if width > until.within:
                 self.warnings.append(
                     f"'{point.id}': after {until.at_most} trials the 95 % interval of {until.metric} is still "
-                    f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
+                    f"+-{human_share(width, 2)} wide (asked for {100 * until.within:g} %)"
                 )
 
 
