@@ -481,7 +481,7 @@ def test_a_dut_that_only_sends_is_not_calibrated() -> None:
 
 
 def test_a_step_that_the_test_of_machines_does_not_know_is_refused(checkout: Path) -> None:
-    command = [sys.executable, checkout / "tests/vm/vm_test.py", "--steps", "sanity,plugs"]
+    command: list[str | Path] = [sys.executable, checkout / "tests/vm/vm_test.py", "--steps", "sanity,plugs"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "no step: plugs; there are sanity, iommu, ddio, plug" in done.stderr
