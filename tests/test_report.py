@@ -227,9 +227,9 @@ def test_what_a_guest_does_not_show_is_said_with_the_reason(tmp_path: Path) -> N
 
 def test_noise_of_a_pair_says_on_which_host(tmp_path: Path) -> None:
     """Both hosts have a CPU 1."""
-    gaps = {"lcore": 1, "cpu": 1, "duration_ns": 500_000_000, "over_100us": 30, "longest_ns": 32_000_000}
+    gaps = {"lcore": 1, "cpu": 1, "duration_ns": 500_000_000, "over_100us": 30, "longest_ns": 100_400_000}
     topics = _topics(tmp_path, tax_trials(), noise=[{"role": role, **gaps} for role in ("generator", "DUT")])
-    each = "CPU 1 60 times a second (longest 32 ms)"
+    each = "CPU 1 60 times a second (longest 100 ms)"
     assert f"generator {each}, DUT {each}." in topics["host noise"]
 
 
