@@ -72,6 +72,11 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "H-F11b": {"corunner_place": ["smt-sibling", "other-core"], "load_of_max": [0.0, 0.5, 1.0]},
     "H-F12": {"load_of_max": [0.0, 1.0]},
     "H-F13": {"workload": TASKS, "shape": ["FB", "PC"], "ready_set": ["hierarchical", "linear"]},
+    "H-FRONTIER": {
+        "notification": ["spin", "sleep-ramp", "adaptive", "interrupt", "qwait"],
+        "queues": [1, 100, 1000],
+        "load_pps": [1e3, 1e5, 1e6],
+    },
     "I-F4": SENDING,
     "I-F5": SENDING,
     "I-F6": SENDING,
