@@ -146,6 +146,14 @@ def test_both_units_of_time_and_packets_without_a_link_header(
     assert found["duration_ns"] == 20 * scale + 20 * scale // 3
 
 
+def test_a_gap_that_does_not_fit_is_counted(generator: Generator, tmp_path: Path) -> None:
+    frame = ethernet(ipv4("10.1.0.1", 1), 0x0800)
+    trace = write(tmp_path / "t.pcap", [(at * 10**6, 100, frame) for at in (0, 1, 10_000, 10_001)])
+    found = replayed(generator, trace, {"pps": 1000.0})["trace"]
+    assert (found["shortened"], found["backward"]) == (1, 0)
+    assert found["duration_ns"] == (2_000_000 + 2**32 - 1) * 4 // 3
+
+
 def test_several_queues_and_saturation(generator: Generator, tmp_path: Path) -> None:
     frames = [ethernet(ipv4("10.1.0.1", port), 0x0800) for port in range(8)]
     trace = write(tmp_path / "t.pcap", [(at, 60, frame) for at, frame in enumerate(frames)])
@@ -179,6 +187,11 @@ BAD = {
         "packet 1",
     ),
     "no packet": (struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1), "too few"),
+    "times that go back": (
+        struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1)
+        + b"".join(struct.pack("<IIII", at, 0, 0, 60) for at in (3, 2, 1)),
+        "no packet with a later time",
+    ),
     "another link": (struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 105), "IEEE802_11"),
 }
 
@@ -195,6 +208,7 @@ def test_a_bad_trace_is_refused_and_the_node_goes_on(generator: Generator, tmp_p
         configure(generator, path)
     assert refused.value.where == "gen.trace"
     assert said in str(refused.value)
+    assert str(path) in str(refused.value)
     generator.configure()
 
 

@@ -12,8 +12,9 @@ from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
-from pollscope.plan.search import Counts
+from pollscope.plan.search import SearchCounts
 from pollscope.run.progress import Progress
+from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
 from pollscope.spec.points import Point
 from pollscope.stats.estimates import relative_half_width
@@ -36,7 +37,7 @@ class Kept:
     repeat: int
     metrics: Mapping[str, float]
     reason: str
-    counts: Counts | None
+    counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
     ground: int | None
 
@@ -60,6 +61,7 @@ class Runner:
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
         self._lost_in_a_row = self._failed_tries = 0
+        self._traces = SameTraces()
         self._pair = next((trial.pair for trial in plan.trials), None)
         self.warnings: list[str] = []
 
@@ -69,8 +71,10 @@ class Runner:
         for record in records:
             trial = planned.get(record.trial)
             if record.kind == "search":
+                self._traces.check(record)
                 self._stored_steps[record.trial] = record
             elif trial is not None and _same_params(record, trial):
+                self._traces.check(record)
                 self._keep(record, self._metrics_of(record))
         for kept in list(self._kept.values()):
             for step in kept.steps:
@@ -136,6 +140,7 @@ class Runner:
                 raise KeyboardInterrupt
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
+            self._traces.check(record)
             self._watch_losses(record)
             metrics = self._metrics_of(record)
             if trial.kind == "search":
@@ -150,7 +155,7 @@ class Runner:
     def _search(self, maximum: Trial) -> None:
         """A search; its trials are made, or taken from what an interrupted run has left."""
 
-        def count(step: Trial) -> Counts:
+        def count(step: Trial) -> SearchCounts:
             counts = self._step(step)
             self._progress.spent(step.seconds, maximum.seconds)
             return counts
@@ -166,7 +171,7 @@ class Runner:
         self._writer.append(record.to_json())
         self._keep(record, self._metrics_of(record))
 
-    def _step(self, step: Trial) -> Counts:
+    def _step(self, step: Trial) -> SearchCounts:
         stored = self._stored_steps.pop(step.id, None)
         if stored is not None:
             # Another load than this search asks for (another version of the package): the trial is made again.
