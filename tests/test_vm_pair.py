@@ -440,11 +440,13 @@ class _LostAgent(_Slow):
 @pytest.mark.parametrize("holds_knobs", [True, False])
 def test_a_trial_whose_knobs_were_restored_meanwhile_has_failed(with_generator: bool, holds_knobs: bool) -> None:
     host: Any = _Agent(holds_knobs)
-    nodes: Any = [_LostAgent(host), _Slow([0])]
+    # Whoever is waited for: the generator, where there is one.
+    dut: Any = _Slow([0]) if with_generator else _LostAgent(host)
+    generator: Any = _LostAgent(host)
     end = SimpleNamespace(ssh="h", emulated=False)
     config: Any = SimpleNamespace(dut=end, generator=end)
     corunners: Any = None
-    session = PairSession(config, *(nodes if not with_generator else nodes[::-1]), [host], corunners, {}, AtStart())
+    session = PairSession(config, dut, generator, [host], corunners, {}, AtStart())
     session._configured = {"gen": {"shape": "FB"}} if with_generator else {}
     request = TrialRequest("t", warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10})
     with pytest.raises(NodeFailed, match="its knobs were restored") if holds_knobs else nullcontext():
