@@ -10,7 +10,7 @@ jackknife over blocks of the window, because neighbouring slices are not indepen
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Classes:
             is known better (the slices at light load).
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
         by_slices: whether packets is what the slices say.
-        waiting: time in which nothing was ready, of a loop that is told which queue is next.
+        waiting: time in which nothing was ready, of a loop that waits then.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
         switch_cycles: what a visit behind an empty poll takes beyond one behind a visit.
@@ -116,7 +116,19 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
     if "slices" not in lcore:
         return f"accounting mode {lcore.get('accounting')} takes no slices"
-    return _told(lcore) if "notices" in lcore else _swept(lcore)
+    if "notices" in lcore:
+        return _told(lcore)
+    return _swept_and_waited(lcore) if "waiting" in lcore else _swept(lcore)
+
+
+def _swept_and_waited(lcore: Mapping[str, Any]) -> Classes | str:
+    """Of a loop that polls all its queues in turn and waits when nothing comes: what it did not wait is as ever."""
+    waiting = float(lcore["waiting"]["cycles"])
+    total = float(lcore["cycles"]["total"])
+    if waiting >= total:
+        return "the lcore waited for all of the window"
+    found = _swept({**lcore, "cycles": {"total": total - waiting}})
+    return found if isinstance(found, str) else replace(found, total=total, waiting=waiting)
 
 
 def _swept(lcore: Mapping[str, Any]) -> Classes | str:

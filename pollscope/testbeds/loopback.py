@@ -18,7 +18,7 @@ from pollscope.host.activity import read_activity
 from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
-from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.facts import build_facts, cpu_flags, host_facts
 from pollscope.host.limits import queues_refusal
 from pollscope.host.lock import default_lock_path
 from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
@@ -32,7 +32,7 @@ from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import State, TestbedConfig
+from pollscope.testbeds.base import TestbedConfig, TestbedState
 from pollscope.testbeds.corunner import corunner_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
@@ -57,6 +57,8 @@ REQUEST_LIMIT_S = 5.0
 # A trial may end this much later than planned before the node counts as hung; within 6 s it says which lcore hangs.
 GRACE_S = 8.0
 
+# Processors with one of these can halt on a line (rte_power_monitor()).
+HALTS = ("waitpkg", "mwaitx")
 # Parameters that are fixed when the ports are made, so that another value needs another process.
 _AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
@@ -160,6 +162,8 @@ class LoopbackTestbed(NodeTestbed):
             return alone
         if (too_many := _queues_refusal(params)) is not None:
             return too_many
+        if params.notification == "monitor" and not any(cpu_flags()[flag] for flag in HALTS):
+            return "notification monitor needs a processor that can halt on a line (WAITPKG or MWAITX)"
         if params.tx_inline != "default":
             return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
         try:
@@ -199,16 +203,16 @@ class LoopbackTestbed(NodeTestbed):
             raise
         return LoopbackSession(client, prefix, places, self._roles, memory, params)
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Whether a node could be started now, with which CPUs and memory."""
         try:
             self.check()
             roles = self._place(Wanted(1))
         except HostError as error:
-            return State(False, [str(error)])
+            return TestbedState(False, [str(error)])
         memory = self._own_memory()
         cpus = f"CPU {roles.generator} generator, CPU {roles.dut[0]} DUT, main lcore on CPU {roles.main}"
-        return State(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
+        return TestbedState(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
 
     @cached_property
     def _cpus(self) -> list[Cpu]:
