@@ -151,6 +151,13 @@ pollscope.cli.main(["schema"])
     assert done.stderr.strip() == "pollscope: interrupted"
 
 
+def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from pollscope.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
+
+
 def test_colour_only_on_a_terminal(cli: Cli) -> None:
     import pty
 

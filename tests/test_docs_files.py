@@ -59,3 +59,16 @@ def test_links_between_documents_lead_somewhere(checkout: Path) -> None:
             if "://" not in target and not (page.parent / target).exists():
                 dead.append(f"{page.relative_to(checkout)}: {target}")
     assert dead == []
+
+
+def test_every_page_says_first_who_needs_it(checkout: Path) -> None:
+    for page in sorted((checkout / "docs").glob("*.md")):
+        lines = page.read_text(encoding="utf-8").splitlines()
+        first = next(line for line in lines if line and not line.startswith(("#", "<!--")))
+        assert re.match(r"For (who|a reader who) ", first), f"{page.name}: {first}"
+
+
+def test_the_readme_is_one_screen_with_one_picture(checkout: Path) -> None:
+    text = (checkout / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 50
+    assert text.count("![") == 1

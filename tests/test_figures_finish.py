@@ -153,6 +153,22 @@ def _check_values(axes: Axes) -> None:
         assert turn(max(values)) >= (turn(top) - turn(bottom)) / 3 or max(values) == 0
 
 
+def test_intervals_of_several_lines_stand_side_by_side(tmp_path: Path) -> None:
+    figure, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "run", "S-F8", "whole"))
+    compared = 0
+    for axes in figure.axes:
+        places: dict[float, list[float]] = {}
+        for line in axes.lines:
+            if line.get_label() == WHISKER:
+                x, y = (float(np.asarray(data)[0]) for data in (line.get_xdata(), line.get_ydata()))
+                places.setdefault(x, []).append(float(line.get_transform().transform((x, y))[0]))
+        for shown in places.values():
+            apart = np.diff(sorted(shown))
+            assert (apart * 72 / figure.dpi >= 2).all()
+            compared += len(apart)
+    assert compared > 0
+
+
 def test_one_wild_interval_is_cut_and_marked(tmp_path: Path) -> None:
     figure, _ = finished(paper_figure("I-F5"), gallery_run(tmp_path / "run", "I-F5", "wild"))
     assert NAMES_OF_MARKS.keys() & set(legend_names(figure)) == {MARKS[CUT][1]}

@@ -75,6 +75,12 @@ def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> No
     assert "lcore 2 waited for its CPU for 25 % of the trial" in table["reason"].tolist()[1]
 
 
+def test_no_core_waits_for_more_than_the_whole_trial(tmp_path: Path) -> None:
+    table = derive_table(run_of(tmp_path, [synthetic.disturbed(synthetic.trial("noisy"), waited=1.1)]))
+    said = "lcore 2 waited for its CPU for 550 ms, longer than its warm-up and window of 500 ms, because"
+    assert said in table["reason"].tolist()[0]
+
+
 def test_that_a_trial_failed_is_a_fact(tmp_path: Path) -> None:
     trial = synthetic.disturbed(synthetic.trial("t0")) | {"status": "failed", "reason": "the node hung"}
     table = derive_table(run_of(tmp_path, [trial]))

@@ -361,6 +361,14 @@ def test_levels_are_compared_with_the_first(tmp_path: Path) -> None:
         compare_levels(run, "queues", ["nonsense"])
 
 
+def test_the_first_level_is_compared_with_all_others_and_its_trials_count_once(tmp_path: Path) -> None:
+    trials = [synthetic.disturbed(record) for record in tax_trials() if record["factors"]["queues"] == 1]
+    measured = [record for record in trials if record["kind"] == "measure"]
+    run = read_run(synthetic.write_run(tmp_path / "run", trials))
+    text = comparison_text(compare_levels(run, "load_of_max", ["tax_share"]))
+    assert f"{len(measured)} of {len(measured)} trials (tax_share) are flagged as disturbed." in text
+
+
 def test_pairs_are_compared_by_baselines_with_the_trials_own_errors(tmp_path: Path) -> None:
     """The second pair has half the tax of the first, by its own measure: what a trial does not know is scaled alike."""
     trials = []

@@ -312,17 +312,21 @@ def _chance(differences: Sequence[Difference]) -> list[str]:
 
 
 def _flagged(differences: Sequence[Difference]) -> list[str]:
-    """How many trials are flagged, of the metric and point with the most on both sides."""
-    sides = [
-        (each, n, of.n) for each in differences for n, of in zip(each.flagged, (each.first, each.second), strict=True)
-    ]
-    if not any(flagged for _, flagged, _ in sides):
+    """How many trials are flagged, of the first metric."""
+    metric = differences[0].metric if differences else ""
+    if not any(sum(each.flagged) for each in differences):
         return []
-    metric = differences[0].metric
-    own = [(flagged, n) for each, flagged, n in sides if each.metric == metric]
-    return [
-        f"{sum(flagged for flagged, _ in own)} of {sum(n for _, n in own)} trials ({metric}) are flagged as disturbed."
-    ]
+    # The first level is compared with every other one: its trials count once.
+    own = {
+        (each.point, name): (flagged, of.n)
+        for each in differences
+        if each.metric == metric
+        for name, flagged, of in zip(
+            (each.first_name, each.second_name), each.flagged, (each.first, each.second), strict=True
+        )
+    }
+    disturbed, trials = (sum(counts) for counts in zip(*own.values(), strict=True))
+    return [f"{disturbed} of {trials} trials ({metric}) are flagged as disturbed."]
 
 
 def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:

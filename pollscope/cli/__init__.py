@@ -16,10 +16,14 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Annotated
 
-import typer
-
 from pollscope import __version__
 from pollscope.base.errors import ExitCode, PollscopeError, reason_of
+
+try:
+    import typer
+except KeyboardInterrupt:  # of the start this takes longest, on a busy host a second
+    sys.stderr.write("pollscope: interrupted\n")
+    raise SystemExit(ExitCode.INTERRUPTED) from None
 
 # name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
 COMMANDS = {

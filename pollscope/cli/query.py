@@ -140,4 +140,4 @@ def _text(value: Any) -> str:
     """A value for a human; what is not there is a dash. CSV and parquet have all digits."""
     if value is None:
         return "-"
-    return human_number(value, 6) if isinstance(value, float) else " ".join(str(value).split())
+    return human_number(value, 6).replace(",", "") if isinstance(value, float) else " ".join(str(value).split())

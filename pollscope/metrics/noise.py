@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pollscope.base.units import human_number, human_share
+from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.accounting import MISFIT_SHARE
 from pollscope.metrics.record import Flag, NotMeasured, Part, at, keys_of
 
@@ -103,8 +103,15 @@ def _waiting(limits: Limits, record: Part) -> list[Flag]:
     for lcore in keys_of(waits):
         wait_ns = waits[lcore].number()
         if wait_ns > limits.max_waiting * duration_ns:
+            share = wait_ns / duration_ns
+            # Waits are those of the whole trial, set-up and drain included.
+            how_long = (
+                f"{human_share(share)} of the trial"
+                if share <= 1
+                else f"{human_ns(wait_ns)}, longer than its warm-up and window of {human_ns(duration_ns)}"
+            )
             text = (
-                f"lcore {lcore} waited for its CPU for {human_share(wait_ns / duration_ns)} of the trial, because "
+                f"lcore {lcore} waited for its CPU for {how_long}, because "
                 f"something else ran there (limit {human_share(limits.max_waiting)}): "
                 "this looks like polling or like loss"
             )

@@ -99,7 +99,7 @@ def percent(value: float) -> str:
 
 def times(value: float) -> str:
     """A ratio."""
-    return f"{value:.3f}" if math.isfinite(value) else human_number(value)
+    return f"{value:.3f}" if abs(value) < 1000 else human_number(value)
 
 
 def placed(label: str, place: str) -> str:

@@ -11,6 +11,7 @@ from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.transforms import ScaledTranslation
 
 from pollscope.analysis.figures.style import (
     CUT,
@@ -35,6 +36,8 @@ ROOM = 1.0
 LEAST_FACTOR = 4.0
 # Of an interval that ends inside the axes, the room behind it.
 BEHIND = 0.04
+# Between intervals at one place: two of them stay behind the marker.
+APART_POINTS, POINTS_PER_INCH = 2.4, 72
 # Nearer to the edge of the axes than this share, a line is not seen.
 SEEN = 0.02
 # So many times above what was measured, what a paper states would press that to the ground.
@@ -119,6 +122,7 @@ def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_befor
 def _hold(axes: Axes) -> None:
     """Sets limits between which values are told apart; intervals end inside, or are cut with a mark that says so."""
     whiskers = [line for line in axes.lines if line.get_label() == WHISKER]
+    _side_by_side(axes, whiskers)
     scale = _Log() if axes.get_yscale() == "log" else _Linear()
     values = [scale.of(value) for value in _heights(axes) if scale.has(value)]
     if not whiskers or not values:
@@ -142,10 +146,24 @@ def _hold(axes: Axes) -> None:
         _cut(axes, line, x, scale.back(bottom) if lower < bottom - BEHIND * span else None, "v")
 
 
+def _side_by_side(axes: Axes, whiskers: Sequence[Line2D]) -> None:
+    """Moves intervals at one place apart, in the order of their lines: the last one would hide the others."""
+    places: dict[float, list[Line2D]] = {}
+    for line in whiskers:
+        places.setdefault(_numbers(line.get_xdata())[0], []).append(line)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    for lines in places.values():
+        for rank, line in enumerate(lines):
+            inches = (rank - (len(lines) - 1) / 2) * APART_POINTS / POINTS_PER_INCH
+            line.set_transform(axes.transData + ScaledTranslation(inches, 0, figure.dpi_scale_trans))
+
+
 def _cut(axes: Axes, line: Line2D, x: float, y: float | None, marker: str) -> None:
     """A mark where an interval leaves the axes; none where it does not."""
     if y is not None:
-        axes.plot(x, y, marker, ms=5, color=line.get_color(), clip_on=False, zorder=6, label=CUT)
+        (mark,) = axes.plot(x, y, marker, ms=5, color=line.get_color(), clip_on=False, zorder=6, label=CUT)
+        mark.set_transform(line.get_transform())
 
 
 class _Linear:
