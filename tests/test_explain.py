@@ -58,6 +58,21 @@ def alone(folder: Path, params: Mapping[str, Any], **changes: Any) -> Diagnosis:
     return found
 
 
+@pytest.mark.parametrize("lcores", [1, 2])
+def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores: int) -> None:
+    records = [record(f"t{repeat}", {"notification": "qwait", "load_of_max": 1.0}, missed=0.1) for repeat in range(3)]
+    for each in records:
+        (lcore,) = each["result"]["dut"]["lcores"]
+        told = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
+        lcore["waiting"] = {"count": 10, "cycles": 0.9 * synthetic.WINDOW_CYCLES, "sleeps": 0}
+        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "visits": told}
+        lcore["polls"] |= {"empty": 0, "refill_failed": 0}
+        lcore["event_cycles"] = 0
+        each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
+    found = explained(tmp_path / "run", records)[0]
+    assert of(found, "core cycles").kind is RuleOutcome.CLEAR
+
+
 # What is wrong with a healthy trial, and the one stage that must be named for it.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "a busy core": ({}, {"missed": 0.3, "busy": 0.98}, ["core cycles"]),
@@ -172,6 +187,15 @@ def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, li
     found = diagnose(PointFacts("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
     assert ("generator" in limits(found)) == (not told)
     assert told in " ".join(of(found, "generator").evidence)
+
+
+@pytest.mark.parametrize(("away", "limit"), [(0.9, ["core cycles", "host takes the core"]), (0.1, ["core cycles"])])
+def test_a_core_that_only_sends_is_limited_by_a_host_that_mostly_has_it(away: float, limit: list[str]) -> None:
+    """Seen on emulated machines of a busy host: 88 % away, and the host was said not to limit."""
+    busy = [CoreLoad("worker on CPU 1", "worker", 1.0, 0.0)]
+    known = {"interrupted_share": [away], "tx_pps": [1e5], "tx_dropped_share": [0.0], "rx_nombuf_share": [0.0]}
+    found = diagnose(PointFacts("p", {**PARAMS, "workload": "tx"}, known, loads=[busy]))
+    assert limits(found) == limit
 
 
 @pytest.mark.parametrize("queues", [1, 2])

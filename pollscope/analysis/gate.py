@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pollscope.analysis.compare import Difference
+from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
 
@@ -34,7 +35,8 @@ class Condition:
     bound: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {'<' if self.below else '>'} {100 * self.bound:+g} %"
+        sign = "+" if self.bound >= 0 else ""
+        return f"{self.metric} {'<' if self.below else '>'} {sign}{human_share(self.bound, 6)}"
 
     def holds(self, ratio: Estimate) -> bool:
         """Whether the whole interval of second over first lies beyond the bound."""
@@ -72,28 +74,36 @@ def condition(text: str) -> Condition:
     return Condition(metric, found["sign"] == "<", bound)
 
 
-def judge(conditions: Sequence[Condition], differences: Sequence[Difference]) -> list[Judged]:
+def judge(
+    conditions: Sequence[Condition], differences: Sequence[Difference], missing: Sequence[Missing] = ()
+) -> list[Judged]:
     """Each condition at the points of its metric.
 
     Args:
         conditions: of metrics among the differences.
         differences: what was compared; more metrics make no difference.
+        missing: what only the first side has: there a condition cannot be told.
 
     Raises:
         UsageError: a condition can be told at no point, so that a gate would let everything pass.
     """
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
     confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
-    return [_judged(each, found, confidence) for each, found in looked_at]
+    lost = [[each for each in missing if each.metric == wanted.metric] for wanted in conditions]
+    return [_judged(each, found, left, confidence) for (each, found), left in zip(looked_at, lost, strict=True)]
 
 
-def _judged(wanted: Condition, differences: Sequence[Difference], confidence: float) -> Judged:
+def _judged(
+    wanted: Condition, differences: Sequence[Difference], missing: Sequence[Missing], confidence: float
+) -> Judged:
     holds: list[str] = []
     not_so: list[str] = []
-    unknown: list[str] = []
+    unknown = [f"{each.point}: cannot be told: {each.reason}" for each in missing]
     for each in differences:
         ratio = each.ratio_at(confidence)
-        if reason := _untold(each, ratio):
+        if _rose_from_zero(each):
+            (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
+        elif reason := _untold(each, ratio):
             unknown.append(f"{each.point}: cannot be told: {reason}")
         else:
             (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
@@ -105,6 +115,18 @@ def _judged(wanted: Condition, differences: Sequence[Difference], confidence: fl
     return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
 
 
+def _rose_from_zero(each: Difference) -> bool:
+    """Whether the first side is 0 in every trial and the second is surely not: more than any share of it."""
+    zero = each.first.n > 1 and each.first.low == each.first.value == each.first.high == 0
+    return zero and each.second.has_interval and each.second.low > 0
+
+
+def _level(each: Difference) -> str:
+    ends = (each.second.value, each.second.low, each.second.high)
+    value, low, high = map(metric_dictionary()[each.metric].text, ends)
+    return f"{value} ({low} to {high})"
+
+
 def _untold(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
@@ -114,5 +136,9 @@ def _untold(each: Difference, ratio: Estimate) -> str:
 
 
 def _change(ratio: Estimate) -> str:
-    value, low, high = (f"{100 * (end - 1):+.3g}" for end in (ratio.value, ratio.low, ratio.high))
+    value, low, high = (_percent(end - 1) for end in (ratio.value, ratio.low, ratio.high))
     return f"{value} % ({low} to {high})"
+
+
+def _percent(change: float) -> str:
+    return f"{'+' if change >= 0 else ''}{human_number(100 * change)}"

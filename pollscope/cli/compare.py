@@ -92,10 +92,14 @@ def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] 
 
 def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str | None) -> "list[Judged]":
     """What the gate says of each condition; its metrics are compared by themselves, shown or not."""
+    from pollscope.analysis.compare import missing_in_second
     from pollscope.analysis.gate import judge
 
     metrics = list(dict.fromkeys(each.metric for each in conditions))
-    return judge(conditions, _differences(folders, by, metrics)) if metrics else []
+    if not metrics:
+        return []
+    missing = missing_in_second(folders[0], folders[1], metrics) if by is None else []
+    return judge(conditions, _differences(folders, by, metrics), missing)
 
 
 def _show(folders: "list[RunFolder]", differences: "list[Difference]") -> None:

@@ -2,18 +2,21 @@
 """Executes a plan: block after block, further rounds until intervals are narrow enough, blocks on the same ground."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
+from pollscope.base.units import human_share
 from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
 from pollscope.plan.search import SearchCounts
 from pollscope.run.progress import Progress
+from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
 from pollscope.spec.points import Point
 from pollscope.stats.estimates import relative_half_width
@@ -60,6 +63,7 @@ class Runner:
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
         self._lost_in_a_row = self._failed_tries = 0
+        self._traces = SameTraces()
         self._pair = next((trial.pair for trial in plan.trials), None)
         self.warnings: list[str] = []
 
@@ -69,8 +73,10 @@ class Runner:
         for record in records:
             trial = planned.get(record.trial)
             if record.kind == "search":
+                self._traces.check(record)
                 self._stored_steps[record.trial] = record
             elif trial is not None and _same_params(record, trial):
+                self._traces.check(record)
                 self._keep(record, self._metrics_of(record))
         for kept in list(self._kept.values()):
             for step in kept.steps:
@@ -136,6 +142,7 @@ class Runner:
                 raise KeyboardInterrupt
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
+            self._traces.check(record)
             self._watch_losses(record)
             metrics = self._metrics_of(record)
             if trial.kind == "search":
@@ -304,19 +311,24 @@ class Runner:
         return [point for point in self.plan.points if point.id in found.short]
 
     def _width(self, point: Point, metric: str) -> float:
+        return relative_half_width(self._values(point, metric))
+
+    def _values(self, point: Point, metric: str) -> list[float]:
         here = (each for each in self._kept.values() if each.kind == "measure" and each.point == point.id)
-        return relative_half_width([each.metrics[metric] for each in here if metric in each.metrics])
+        return [each.metrics[metric] for each in here if metric in each.metrics]
 
     def _warn_of_width(self) -> None:
         until = self.plan.spec.repeats.until
         assert until is not None
         for point in self.plan.points:
-            width = self._width(point, until.metric)
-            if width > until.within:
-                self.warnings.append(
-                    f"'{point.id}': after {until.at_most} trials the 95 % interval of {until.metric} is still "
-                    f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
-                )
+            values = self._values(point, until.metric)
+            width = relative_half_width(values)
+            after = f"'{point.id}': after {until.at_most} trials, {len(values)} of which gave {until.metric},"
+            if math.isinf(width):
+                self.warnings.append(f"{after} it has no 95 % interval (asked for +-{human_share(until.within)})")
+            elif width > until.within:
+                wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
+                self.warnings.append(f"{after} its 95 % interval is still {wide}")
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

@@ -37,6 +37,8 @@ from pollscope.testbeds.pair.vfio_note import one_treatment
 # silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 AFTER_LEASE_S = 10.0
+# The virtual NIC's driver, whose ports begin with its name.
+VIRTUAL_NIC = "net_crossover"
 OTHER_VERSION = "provision it again: playbooks/play provision; a vm-pair: testbed down, then up"
 
 
@@ -122,6 +124,10 @@ class PairTestbed(NodeTestbed):
             return "feed=infinite: behind a real NIC somebody has to send; only the virtual one fills its rings itself"
         if params.dma != "copy":
             return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
+        virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
+        for name, level in (("organisation", "corec"), ("notification", "qwait")):
+            if getattr(params, name) == level and not virtual:
+                return f"{name}={level} is a feature of the virtual NIC {VIRTUAL_NIC}; a real one's driver has none"
         if reason := self.config.dut.start_refusal(point):
             return reason
         if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
