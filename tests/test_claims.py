@@ -363,7 +363,7 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
 
 def test_only_trials_that_a_verdict_rests_on_are_counted(tmp_path: Path) -> None:
     """A ratio of two levels is not made firm by clean trials of the levels between them."""
-    trials = poll_trials({1: 10_000_000, 8: 9e6, 64: 8e6, 128: 7e6, 512: 6_700_000})
+    trials = poll_trials({1: 10_000_000, 8: 9_000_000, 64: 8_000_000, 128: 7_000_000, 512: 6_700_000})
     ends = [
         synthetic.disturbed(record) if record["factors"]["queues"] in (1, 512) and record["repeat"] < 4 else record
         for record in trials
