@@ -44,6 +44,16 @@ def test_it_is_measured_once_for_each_kind_of_frame() -> None:
     assert session.asked == 3
 
 
+def test_frames_of_a_trace_have_a_floor_of_their_own() -> None:
+    session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
+    floors = PathFloors()
+    assert floors.of(session, params())["frame"] == 64
+    for trace in ("one.pcap", "two.pcap", "one.pcap"):
+        found = floors.of(session, params(trace=trace))
+        assert found["trace"] == trace and "frame" not in found
+    assert session.asked == 3
+
+
 @pytest.mark.parametrize(
     ("answer", "changes", "reason"),
     [
@@ -75,3 +85,5 @@ def test_no_dut_takes_part() -> None:
     assert "dut" not in request
     assert [port["name"] for port in request["ports"]] == ["a", "b"]
     assert (request["gen"]["tx_port"], request["gen"]["rx_port"], request["gen"]["lcore"]) == ("a", "b", 1)
+    replayed = floor_request(params(trace="/tmp/one.pcap"), Wiring(1, (2,), "a", "b", "c", "d"))
+    assert replayed["gen"]["trace"] == "/tmp/one.pcap" and "frame" not in replayed["gen"]

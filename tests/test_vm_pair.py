@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from run_helpers import Cli
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import start_ticks
+from pollscope.node.client import NodeFailed
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
 from pollscope.spec.load import load_file
@@ -413,6 +415,42 @@ class _Slow:
 
     def wait_trial(self, _trial: str, _limit_s: float) -> dict[str, Any]:
         return {"event": "done"}
+
+
+class _Agent:
+    """SYNTHETIC: the agent of a host."""
+
+    def __init__(self, holds_knobs: bool) -> None:
+        self.connection, self.holds_knobs = 1, holds_knobs
+
+
+class _LostAgent(_Slow):
+    """SYNTHETIC: while a trial runs on this node, the host's agent is lost and comes back."""
+
+    def __init__(self, host: _Agent) -> None:
+        super().__init__([0])
+        self._host = host
+
+    def wait_trial(self, trial: str, limit_s: float) -> dict[str, Any]:
+        self._host.connection += 1
+        return super().wait_trial(trial, limit_s)
+
+
+@pytest.mark.parametrize("with_generator", [True, False])
+@pytest.mark.parametrize("holds_knobs", [True, False])
+def test_a_trial_whose_knobs_were_restored_meanwhile_has_failed(with_generator: bool, holds_knobs: bool) -> None:
+    host: Any = _Agent(holds_knobs)
+    # Whoever is waited for: the generator, where there is one.
+    dut: Any = _Slow([0]) if with_generator else _LostAgent(host)
+    generator: Any = _LostAgent(host)
+    end = SimpleNamespace(ssh="h", emulated=False)
+    config: Any = SimpleNamespace(dut=end, generator=end)
+    corunners: Any = None
+    session = PairSession(config, dut, generator, [host], corunners, {}, AtStart())
+    session._configured = {"gen": {"shape": "FB"}} if with_generator else {}
+    request = TrialRequest("t", warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10})
+    with pytest.raises(NodeFailed, match="its knobs were restored") if holds_knobs else nullcontext():
+        session.measure(request)
 
 
 @pytest.mark.parametrize(("emulated", "trials"), [(True, ["t1", *["left"] * 4, "t2"]), (False, ["t1", "t2"])])

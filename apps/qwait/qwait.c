@@ -53,6 +53,10 @@ int qwait_init(struct qwait *set, const struct qwait_config *config)
 
 void qwait_close(struct qwait *set)
 {
+	for (uint32_t qid = 0; qid < set->config.queues; qid++)
+		if (set->queues[qid].bell != NULL)
+			set->queues[qid].bell->set =
+			        NULL; /* the set may be freed: the doorbell may join another one */
 	if (set->event_fd >= 0)
 		close(set->event_fd);
 	set->event_fd = -1;

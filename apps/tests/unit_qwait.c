@@ -219,6 +219,22 @@ static void a_doorbell_in_use_is_refused(void)
 	close_set();
 }
 
+static void a_doorbell_outlives_its_set(void)
+{
+	const struct qwait_config config = {.queues = 10};
+	struct qwait *other = lines(qwait_bytes(config.queues));
+
+	open_set(config);
+	UNIT_EQUAL(qwait_init(other, &config), 0);
+	UNIT_EQUAL(qwait_add(f.set, 3, &f.bells[0], 1), 0);
+	qwait_close(f.set);
+	UNIT_EQUAL(qwait_add(other, 5, &f.bells[0], 1), 0);
+	qwait_close(other);
+	free(other);
+	free(f.set);
+	free(f.bells);
+}
+
 static void what_makes_no_sense_is_refused(void)
 {
 	static const struct qwait_config wrong[] = {
@@ -274,6 +290,7 @@ static const struct unit_case cases[] = {
         {"spurious_wake_ups_are_filtered_and_counted", spurious_wake_ups_are_filtered_and_counted},
         {"a_disabled_queue_is_kept_for_later", a_disabled_queue_is_kept_for_later},
         {"a_doorbell_in_use_is_refused", a_doorbell_in_use_is_refused},
+        {"a_doorbell_outlives_its_set", a_doorbell_outlives_its_set},
         {"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
         {"a_waiter_is_woken_in_every_idle_state", a_waiter_is_woken_in_every_idle_state},
         {NULL, NULL},

@@ -154,7 +154,8 @@ def floor_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     same = params.only(("rx_desc", "tx_desc", "mtu"))
     ports = [{"name": name, "rx_queues": 1, "tx_queues": 1, **same} for name in (wiring.gen_tx, wiring.dut_rx)]
     ends = {"tx_port": wiring.gen_tx, "rx_port": wiring.dut_rx, "target_port": wiring.dut_rx}
-    return {"ports": ports, "gen": {"lcore": wiring.generator_lcore, **ends, "frame": frame_mix(params.frame)}}
+    frames = {"frame": frame_mix(params.frame)} if params.trace is None else _packets(params)
+    return {"ports": ports, "gen": {"lcore": wiring.generator_lcore, **ends, **frames}}
 
 
 def rate_request(params: Parameters, maximum_pps: float | None) -> dict[str, Any]:

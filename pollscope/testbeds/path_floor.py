@@ -19,7 +19,7 @@ from pollscope.testbeds.session import Session, TrialRequest
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
 REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # What the floor depends on beside the knobs; the generator's CPU follows from the number of cores and their placement.
-PARAMETERS = ("frame", "mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size")
+PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size")
 
 
 class PathFloors:
@@ -43,7 +43,7 @@ class PathFloors:
         """
         if not (has_generator(params) and params.generator_receives):
             return {"absent": "the generator does not receive in this set-up"}
-        where = params.only(PARAMETERS) | ({"knobs": dict(knobs)} if knobs else {})
+        where = _frames(params) | params.only(PARAMETERS) | ({"knobs": dict(knobs)} if knobs else {})
         key = json.dumps(where)
         if key not in self._found:
             try:
@@ -52,6 +52,11 @@ class PathFloors:
                 self._found[key] = {"absent": not_measured(error)}
                 raise
         return self._found[key]
+
+
+def _frames(params: Parameters) -> dict[str, Any]:
+    """Which frames are sent: those of a trace take the place of the parameter's."""
+    return params.only(("frame",) if params.trace is None else ("trace",))
 
 
 def not_measured(error: TrialError) -> str:

@@ -58,6 +58,8 @@ def _cycles_text(point: PointFacts) -> str:
 
 
 def _sweep(point: PointFacts) -> Told:
+    if point.param("notification") == "qwait":
+        return told(RuleOutcome.CLEAR, "doorbells tell which queue is next, so none is visited in vain")
     filled = point.filled
     said = f"the fullest queue gives {human_share(filled)} of what its visits can take ({point.param('burst')} each)"
     if not point.backlogged or filled < FULL_VISITS_SHARE:

@@ -314,15 +314,17 @@ class PairSession:
 
     def _measure_alone(self, request: TrialRequest) -> dict[str, Any]:
         """A trial without a generator."""
+        held = self._held()
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **request.to_dut())
             self._dut.wait_trial(request.trial, request.planned_s + GRACE_S)
             dut = self._dut.request("read", REQUEST_LIMIT_S)
+        self._require_hosts(held)
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
     def _run(self, request: TrialRequest) -> int:
         """Runs the trial on both; returns how much later the generator can have started, in ns."""
-        held = {host: host.connection for host in self.hosts if host.holds_knobs}
+        held = self._held()
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, hold=True, **request.to_dut())
@@ -370,6 +372,10 @@ class PairSession:
     def _rx_queues(self) -> int:
         name = self._configured["dut"]["rx_port"]
         return next(int(port["rx_queues"]) for port in self._configured["ports"] if port["name"] == name)
+
+    def _held(self) -> Mapping[RemoteHost, int]:
+        """The hosts whose knobs are turned, with the number of the connection that holds them."""
+        return {host: host.connection for host in self.hosts if host.holds_knobs}
 
     def _require_hosts(self, held: Mapping[RemoteHost, int]) -> None:
         """An agent that went away has given knobs back in mid-trial."""
