@@ -50,7 +50,7 @@ def test_a_recorded_output_replays(tmp_path: Path, capsys: pytest.CaptureFixture
     recorded = tmp_path / "iio.csv"
     recorded.write_text(IIO * 3, encoding="utf-8")
     assert collect("pcm-iio", "--replay", recorded, "--seconds", 0.5, "--interval", 0.1, "--raw", tmp_path / "raw") == 0
-    assert "3.0965e+09 B/s" in capsys.readouterr().out
+    assert "3,096,500,000 B/s" in capsys.readouterr().out
     assert (tmp_path / "raw" / "pcm-iio.raw").read_text(encoding="utf-8") == IIO * 3
 
 

@@ -12,7 +12,7 @@ from command_line import pollscope
 from test_figures import poll_trials, tax_trials
 from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_PX
 
-from pollscope.analysis.gallery import NO_SPEC, gallery_html, paper_gallery, paper_rows
+from pollscope.analysis.gallery import NO_SPEC, PaperGallery, gallery_html, paper_gallery, paper_rows
 from pollscope.analysis.papers import load_paper
 from pollscope.base.names import FIGURES, papers
 from pollscope.cli import modelled
@@ -42,8 +42,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
 
 
 @pytest.fixture(scope="module")
-def page(runs: list[RunFolder]) -> str:
-    return gallery_html([paper_gallery(paper, runs, REASONS) for paper in papers()])
+def galleries(runs: list[RunFolder]) -> list[PaperGallery]:
+    return [paper_gallery(paper, runs, REASONS) for paper in papers()]
+
+
+@pytest.fixture(scope="module")
+def page(galleries: list[PaperGallery]) -> str:
+    return gallery_html(galleries)
 
 
 def test_every_row_of_every_paper_has_a_place() -> None:
@@ -53,8 +58,8 @@ def test_every_row_of_every_paper_has_a_place() -> None:
     assert all(set(load_paper(paper).stated) <= set(paper_rows(paper)) for paper in papers())
 
 
-def test_rows_are_measured_modelled_or_absent_with_the_reason(runs: list[RunFolder]) -> None:
-    rows = {row.row: row for paper in papers() for row in paper_gallery(paper, runs, REASONS).rows}
+def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[PaperGallery]) -> None:
+    rows = {row.row: row for gallery in galleries for row in gallery.rows}
     badges = {name: [badge.kind for badge in row.badges] for name, row in rows.items()}
     assert badges["S-F8"] == ["measured", "modelled"]
     assert [figure.heading.rpartition("(")[2] for figure in rows["S-F8"].figures][1] == "modelled)"

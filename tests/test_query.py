@@ -63,7 +63,7 @@ def test_a_query_answers_over_all_runs(cwd: Path) -> None:
     assert head == ["run_id", "q", "n", "pps"]
     assert [line[:3] for line in lines] == [[IDS[0], "1", "2"], [IDS[1], "2", "3"]]
     means = [current_table(read_run(cwd / "results" / "synthetic" / each))["metric.rx_pps"].mean() for each in IDS]
-    assert [float(line[3]) for line in lines] == pytest.approx(means, rel=1e-4)
+    assert [float(line[3].replace(",", "")) for line in lines] == pytest.approx(means, rel=1e-4)
 
 
 def test_runs_are_a_table_too(kept: Path) -> None:

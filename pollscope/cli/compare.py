@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope compare`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from pollscope.cli.words import MetricNames
 
 if TYPE_CHECKING:
     from pollscope.analysis.compare import Difference
+    from pollscope.analysis.gate import Condition, Judged
+    from pollscope.cli.outputs import Out
     from pollscope.store.run_folder import RunFolder
 
 EXAMPLES = (
@@ -50,36 +53,33 @@ def compare(
     for itself. The same is drawn as SVG, PDF and PNG; the files' paths follow. With --fail-if the conditions come last:
     one that holds at any point ends the command with 1, one that can be told at no point with 2.
     """
-    from pollscope.analysis.compare import comparison_text, missing_in_second
-    from pollscope.analysis.figures import save_comparison
-    from pollscope.analysis.gate import condition, judge
+    from pollscope.analysis.gate import condition
     from pollscope.cli.outputs import figure_out
-    from pollscope.store.find import find_run
-    from pollscope.store.run_folder import read_run
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
     conditions = [condition(text) for text in fail_if or []]
     target = figure_out(out)
-    places = [find_run(word) for word in runs]
-    if by is None and places[0].resolve() == places[1].resolve():
-        raise UsageError("is both sides", str(places[0]), "give two runs, or --by FACTOR to compare levels inside one")
-    folders = [read_run(place) for place in places]
-    lines = _differences(folders, by, metrics)
-    wanted = list(dict.fromkeys(each.metric for each in conditions))
-    missing = missing_in_second(folders[0], folders[1], wanted) if by is None else []
-    judged = judge(conditions, _differences(folders, by, wanted), missing) if wanted else []
-    for line in _sides(folders):
-        typer.echo(line)
-    typer.echo(comparison_text(lines))
-    title, name = _names([folder.run_id for folder in folders], by)
-    for path in save_comparison(lines, folders, title, target.target(name)):
-        typer.echo(path)
+    folders = _compared(runs)
+    differences = _differences(folders, by, metrics)
+    judged = _judged(conditions, folders, by)
+    _show(folders, differences)
+    _draw(folders, by, differences, target)
     for verdict in judged:
-        for line in verdict.lines():
-            typer.echo(line)
+        _echo(verdict.lines())
     if any(verdict.holds for verdict in judged):
         raise typer.Exit(ExitCode.TRIALS_FAILED)
+
+
+def _compared(runs: list[str]) -> "list[RunFolder]":
+    """The run, or the two runs, which must not be the same one."""
+    from pollscope.store.find import find_run
+    from pollscope.store.run_folder import read_run
+
+    places = [find_run(word) for word in runs]
+    if len({place.resolve() for place in places}) < len(places):
+        raise UsageError("is both sides", str(places[0]), "give two runs, or --by FACTOR to compare levels inside one")
+    return [read_run(place) for place in places]
 
 
 def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] | None) -> "list[Difference]":
@@ -88,6 +88,37 @@ def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] 
     if by is None:
         return compare_runs(folders[0], folders[1], metrics)
     return compare_pairs(folders[0], metrics) if by == "pair" else compare_levels(folders[0], by, metrics)
+
+
+def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str | None) -> "list[Judged]":
+    """What the gate says of each condition; its metrics are compared by themselves, shown or not."""
+    from pollscope.analysis.compare import missing_in_second
+    from pollscope.analysis.gate import judge
+
+    metrics = list(dict.fromkeys(each.metric for each in conditions))
+    if not metrics:
+        return []
+    missing = missing_in_second(folders[0], folders[1], metrics) if by is None else []
+    return judge(conditions, _differences(folders, by, metrics), missing)
+
+
+def _show(folders: "list[RunFolder]", differences: "list[Difference]") -> None:
+    from pollscope.analysis.compare import comparison_text
+
+    _echo(_sides(folders))
+    typer.echo(comparison_text(differences))
+
+
+def _draw(folders: "list[RunFolder]", by: str | None, differences: "list[Difference]", target: "Out") -> None:
+    from pollscope.analysis.figures import save_comparison
+
+    title, name = _names([folder.run_id for folder in folders], by)
+    _echo(save_comparison(differences, folders, title, target.target(name)))
+
+
+def _echo(lines: Iterable[object]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 def _sides(runs: "list[RunFolder]") -> list[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope figures`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ from pollscope.base.errors import UsageError
 from pollscope.cli.words import ModelFlag, PaperName, RunWords
 
 if TYPE_CHECKING:
-    from pollscope.analysis.figures.figure import PaperFigure
+    from pollscope.analysis.figures.figure import PaperFigure, TableFigure
     from pollscope.cli.outputs import Out
     from pollscope.store.run_folder import RunFolder
 
@@ -64,7 +65,7 @@ def figures(
     --paper without a run draws every row of the paper as `pollscope gallery` does: from `results` and the recorded
     runs, else computed by the testbed `model`, and says of each other row why it is absent.
     """
-    from pollscope.analysis.figures import save_figure, save_table_figure, table_figures
+    from pollscope.analysis.figures import table_figures
     from pollscope.cli.outputs import figure_out
     from pollscope.store.find import RESULTS, find_runs
     from pollscope.store.run_folder import read_run
@@ -87,6 +88,13 @@ def figures(
     if not wanted and not tables:
         raise UsageError("none of these runs has anything to draw", remedy="--x and --y say what to draw")
     _only_one(target, [*tables, *wanted])
+    _draw(tables, wanted, target)
+
+
+def _draw(tables: "Sequence[TableFigure]", wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> None:
+    """Writes the figures; where two runs have the same one, its name ends with the run's."""
+    from pollscope.analysis.figures import save_figure, save_table_figure
+
     for table in tables:
         _echo(save_table_figure(table, target.target(table.row)))
     names = [figure.row for figure, _ in wanted]

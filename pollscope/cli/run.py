@@ -62,11 +62,7 @@ def run(
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
         _leave([_resume(find_run(resume), restore_first)])
         return
-    # All specs are checked before the first one starts.
-    overrides, paths = Overrides(quick, tuple(settings or ())), specs_of(specs or [])
-    loaded = {path: load_file(path, overrides) for path in paths}
-    for each in loaded.values():
-        say_of(each)
+    loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
     place = testbed or DEFAULT
     make_testbed(place)  # a name that means none ends it here
 
@@ -83,6 +79,14 @@ def run(
     else:
         options = _options(testbed, quick, out, settings or (), restore_first)
         _leave(run_several(loaded, out, run_one, options))
+
+
+def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
+    """All specs, read and checked before the first one starts, with what is to be said of each."""
+    loaded = {path: load_file(path, overrides) for path in specs_of(specs)}
+    for each in loaded.values():
+        say_of(each)
+    return loaded
 
 
 def _resume(folder: Path, restore_first: bool) -> Ended:
