@@ -5,7 +5,7 @@ from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, Core
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.saturation import SATURATED_MISSED_SHARE
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
-from pollscope.base.units import human_ns, human_share
+from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
 
 # Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
@@ -52,8 +52,8 @@ def _core_by_polls(point: PointFacts) -> Told:
 def _cycles_text(point: PointFacts) -> str:
     extra = point.param("extra_cycles") or 0
     if point.ring_is_full or point.known("cycles_per_packet_useful") is None:
-        return f"the spec adds {extra:g} cycles to the work on a packet (extra_cycles)" if extra else ""
-    added = f", of which the spec adds {extra:g} (extra_cycles)" if extra else ""
+        return f"the spec adds {human_number(extra)} cycles to the work on a packet (extra_cycles)" if extra else ""
+    added = f", of which the spec adds {human_number(extra)} (extra_cycles)" if extra else ""
     return f"{point.text('cycles_per_packet_useful')}{added}"
 
 
