@@ -2,6 +2,8 @@
 """Replay of packet traces: order, sizes, flows and timing of what is sent, in constant memory; bad files."""
 
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,12 @@ from pollscope.node.made_trace import GAP_SIGMA, SIZES, write_trace
 
 NANOSECOND, MICROSECOND = 0xA1B23C4D, 0xA1B2C3D4
 ETHERNET, RAW = 1, 101
+LIMITED = """\
+import signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from pollscope.cli import main
+main(sys.argv[1:])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +104,7 @@ def test_sizes_are_kept_and_bounded(generator: Generator, tmp_path: Path) -> Non
     lcore = replayed(generator, trace, {"pps": 10_000.0})
     assert lcore["trace"] | {"turns": 0} == {
         "packets": 4, "flows": 1, "duration_ns": 4000, "mean_bytes": (64 + 604 + 1518 + 64) / 4, "crowded": 0,
-        "padded": 1, "cut": 1, "backward": 0, "turns": 0,
+        "padded": 1, "cut": 1, "shortened": 0, "backward": 0, "turns": 0,
     }  # fmt: skip
     # The window begins and ends anywhere in a turn; in it the sizes follow each other.
     whole, rest = divmod(lcore["sent"], 4)
@@ -260,3 +268,13 @@ def test_made_traces_have_the_stated_statistics(tmp_path: Path) -> None:
     words = data[:, 16 + 14 : 16 + 34].astype(np.uint32)
     sums = (words[:, ::2] * 256 + words[:, 1::2]).sum(axis=1)
     assert np.all((sums & 0xFFFF) + (sums >> 16) == 0xFFFF), "checksum of the IPv4 header"
+
+
+def test_a_trace_that_finds_no_room_leaves_no_part_of_it(tmp_path: Path) -> None:
+    """The disk takes the first part of two."""
+    words = ["trace", str(tmp_path / "t.pcap"), "--packets", "100000"]
+    limited = ["prlimit", f"--fsize={5 << 20}", sys.executable, "-c", LIMITED, *words]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written: File too large" in done.stderr
+    assert not (tmp_path / "t.pcap").exists()

@@ -17,6 +17,7 @@ from run_helpers import Cli, assert_complete
 from pollscope.models import points
 from pollscope.models.costs import Cost, Costs
 from pollscope.spec.model import Parameters
+from pollscope.store.run_folder import read_run
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 GIVEN: dict[str, Any] = {"origin": "assumed", "source": "a test"}
@@ -152,6 +153,18 @@ def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
     most_pps = 32 / (40 + 32 * 20) * 1e9
     assert rates.to_dict() == pytest.approx({0.0: 0.0, 0.5: most_pps / 2, 1.0: most_pps}, rel=0.01)
     assert cli.only_run().meta["maxima"]["queues=1"]["generator_bound"] is False
+
+
+def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
+    """A core takes bursts of 32 in 40 + 32 x 20 ns, 47.06 Mpps; just below that its queue may fill for a while."""
+    spec = SPEC.replace("load_pps: 1 Mpps, ", "load_of_max: 50 %, ").replace("queues: [1, 8, 64]", "queues: [1]")
+    search = "maximum: {method: mlrsearch, repeats: 1, loss_ratios: [0.5 %], width: 5 %, duration_sum: 60 ms}\n"
+    table = cli.table(spec=spec + search)
+    (found,) = [each for each in read_run(cli.run_folders()[0]).trials if each["kind"] == "maximum"]
+    assert found["search"]["outcome"] == "found"
+    assert found["search"]["goals"][0]["throughput_pps"] == pytest.approx(46e6, rel=0.06)
+    measured = table[table["kind"] == "measure"]["metric.offered_pps"]
+    assert measured.mean() == pytest.approx(found["search"]["goals"][0]["throughput_pps"] / 2, rel=0.02)
 
 
 def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:

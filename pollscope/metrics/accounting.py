@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special  # not scipy.stats, which takes a second to load
 
+from pollscope.base.units import human_number, human_share
+
 # Order of the sums in the node's report (apps/lib/accounting.h).
 ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES, LOST = range(7)
 VARIABLES, QUIET_VARIABLES = 7, 3
@@ -151,8 +153,9 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
     packets = MeasuredCycles(total - empty.value - loop - instrumentation, float(np.hypot(empty.error, lost.error)))
     if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
         return (
-            f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
-            f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
+            f"{human_number(counts[EMPTY])} empty polls at {human_number(cost.value)} cycles, with loop and "
+            f"instrumentation, exceed the window by {-100 * packets.value / total:.1f} %: "
+            "an empty poll cost something else when that was found"
         )
     visits = _visits(lcore, counts, cost.value, packets.value - waited, total)
     by_slices = False
@@ -164,9 +167,9 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
             packets, loop = MeasuredCycles(visits.all.value + waited, visits.all.error), left
     if packets.error > MOST_ERROR_SHARE * total:
         return (
-            f"the cost of an empty poll is known to {cost.value:.3g} +-{cost.error:.2g} cycles only, which is "
-            f"{100 * packets.error / total:.1f} % of the window (limit {100 * MOST_ERROR_SHARE:g} %): "
-            "a longer window or a quieter machine would tell"
+            f"the cost of an empty poll is known to {human_number(cost.value)} +-{human_number(cost.error, 2)} cycles "
+            f"only, which is {human_share(packets.error / total)} of the window "
+            f"(limit {human_share(MOST_ERROR_SHARE)}): a longer window or a quieter machine would tell"
         )
     useful = visits.alone
     if isinstance(useful, MeasuredCycles):

@@ -2,12 +2,14 @@
 """Executes a plan: block after block, further rounds until intervals are narrow enough, blocks on the same ground."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
+from pollscope.base.units import human_share
 from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
@@ -309,19 +311,24 @@ class Runner:
         return [point for point in self.plan.points if point.id in found.short]
 
     def _width(self, point: Point, metric: str) -> float:
+        return relative_half_width(self._values(point, metric))
+
+    def _values(self, point: Point, metric: str) -> list[float]:
         here = (each for each in self._kept.values() if each.kind == "measure" and each.point == point.id)
-        return relative_half_width([each.metrics[metric] for each in here if metric in each.metrics])
+        return [each.metrics[metric] for each in here if metric in each.metrics]
 
     def _warn_of_width(self) -> None:
         until = self.plan.spec.repeats.until
         assert until is not None
         for point in self.plan.points:
-            width = self._width(point, until.metric)
-            if width > until.within:
-                self.warnings.append(
-                    f"'{point.id}': after {until.at_most} trials the 95 % interval of {until.metric} is still "
-                    f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
-                )
+            values = self._values(point, until.metric)
+            width = relative_half_width(values)
+            after = f"'{point.id}': after {until.at_most} trials, {len(values)} of which gave {until.metric},"
+            if math.isinf(width):
+                self.warnings.append(f"{after} it has no 95 % interval (asked for +-{human_share(until.within)})")
+            elif width > until.within:
+                wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
+                self.warnings.append(f"{after} its 95 % interval is still {wide}")
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from pollscope.base.units import human_share
 from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
 from pollscope.plan.plan import Trial, search_trial
 from pollscope.plan.search import Found, SearchCounts, Settings, search, settings_of
@@ -59,7 +60,8 @@ def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts
     back = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
     # Negative where duplicates are no longer told apart (the node's `too_old`): then nothing was lost.
     lost = max(0, sent - int(back + _missed_by_generator(trial)))
-    gaps_ns = trial.gen_sum("host_gaps", "in_over_100us_ns") / len(trial.generators)
+    # What a host takes away; a model has none.
+    gaps_ns = 0.0 if record.modelled else trial.gen_sum("host_gaps", "in_over_100us_ns") / len(trial.generators)
     return SearchCounts(
         sent=sent,
         lost=lost,
@@ -89,8 +91,8 @@ def hidden_overload(params: Parameters, settings: Settings, found: Found) -> str
     if share <= settings.width:
         return None
     return (
-        f"the RX rings hold {held} packets, {100 * share:.2g} % of what arrives in a window at the rate found: so much "
-        f"overload shows no loss, but the search is to be precise to {100 * settings.width:g} % "
+        f"the RX rings hold {held} packets, {human_share(share, 2)} of what arrives in a window at the rate found: so "
+        f"much overload shows no loss, but the search is to be precise to {human_share(settings.width)} "
         "(longer maximum.window, smaller rx_desc)"
     )
 

@@ -4,6 +4,7 @@
 import math
 
 from pollscope.base.names import DROP_ON_PURPOSE
+from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, keys_of, nonzero, timed_parts
 from pollscope.metrics.steady import warm_up
@@ -48,7 +49,9 @@ def _stamp_cycles(trial: TrialFacts) -> float:
     """A difference of two loops: on a host that is busy with something else it may come out below zero."""
     cycles = trial.part("calibration", "stamp_cycles", "median").estimate()
     if cycles < 0:
-        raise NotMeasured(f"calibrated as {cycles:.3g} cycles, less than this host's noise: the trial counts them as 0")
+        raise NotMeasured(
+            f"calibrated as {human_number(cycles)} cycles, less than this host's noise: the trial counts them as 0"
+        )
     return cycles
 
 
