@@ -17,6 +17,7 @@ from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_facts import firmware_of
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
+from pollscope.run.doctor import user_mode_wait
 
 
 @pytest.fixture
@@ -244,3 +245,16 @@ def test_make_targets_in_messages_are_there(checkout: Path) -> None:
                 told |= dict.fromkeys(re.findall(r"(?:^|[(`])make ([a-z][a-z-]*)", node.value), path)
     assert "build" in told
     assert {word: path for word, path in told.items() if word not in targets} == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "state", "words"),
+    [
+        ({"waitpkg": True, "mwaitx": False}, "yes", "umwait"),
+        ({"waitpkg": False, "mwaitx": True}, "note", "before 25.11 ignores"),
+        ({"waitpkg": False, "mwaitx": False}, "no", "notification monitor"),
+    ],
+)
+def test_what_halts_a_core_is_said(flags: dict[str, bool], state: str, words: str) -> None:
+    found = user_mode_wait(flags)
+    assert (found.state, words in found.text) == (state, True)

@@ -4,7 +4,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -126,9 +126,18 @@ def _processor() -> Iterator[Check]:
     yield Check(topic, "NUMA", "yes", f"{facts['numa_nodes']} node(s), {facts['packages']} package(s)")
     caches = ", ".join(f"{name} {human_size(size)}" for name, size in cache_bytes().items())
     yield Check(topic, "caches", "yes" if caches else "no", caches or "sysfs shows none")
-    waitpkg = facts["cpu_flags"]["waitpkg"]
-    text = "umwait and tpause can be used" if waitpkg else "no waitpkg: waiting with umwait is absent"
-    yield Check(topic, "user-mode wait", "yes" if waitpkg else "no", text)
+    yield user_mode_wait(facts["cpu_flags"])
+
+
+def user_mode_wait(flags: Mapping[str, bool]) -> Check:
+    """What lets a core halt until a line is written: `idle: umwait`, and `notification: monitor`."""
+    topic, name = "processor", "user-mode wait"
+    if flags["waitpkg"]:
+        return Check(topic, name, "yes", "umwait and tpause can be used")
+    if flags["mwaitx"]:
+        text = "no waitpkg: idle umwait is absent; mwaitx: monitor works, but DPDK before 25.11 ignores its time-out"
+        return Check(topic, name, "note", text)
+    return Check(topic, name, "no", "no waitpkg: waiting with umwait is absent, and so is notification monitor")
 
 
 def _smt_text(facts: dict[str, Any]) -> str:
