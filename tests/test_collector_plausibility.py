@@ -8,7 +8,7 @@ import pytest
 from pollscope.collectors.interface import CollectorOutcome, Status
 from pollscope.collectors.plausibility import judge
 from pollscope.collectors.sample import Kind, SourceSample
-from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Window
+from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, WindowSeries
 
 SECOND = 10**9
 
@@ -31,7 +31,7 @@ def interval(source: str, path: str, metric: str, value: float) -> list[SourceSa
 
 
 def verdicts(samples: Sequence[SourceSample], outcomes: Sequence[CollectorOutcome] = ()) -> dict[str, Plausibility]:
-    return {finding.rule: finding.verdict for finding in judge(Window(samples, outcomes))}
+    return {finding.rule: finding.verdict for finding in judge(WindowSeries(samples, outcomes))}
 
 
 NIC = counter("ethtool", "port:eth0", "nic.rx_bytes", 1e9, "B")
@@ -50,7 +50,7 @@ NIC = counter("ethtool", "port:eth0", "nic.rx_bytes", 1e9, "B")
 def test_nic_bytes_against_iio_bytes(write: float, dropped: float, verdict: Plausibility) -> None:
     samples = [*NIC, *rate("pcm-iio", "socket0/stack1:PCIe1/part0", "dma_write", write, "B/s")]
     samples += counter("ethtool", "port:eth0", "nic.rx_port_discards", dropped)
-    finding = next(f for f in judge(Window(samples)) if f.rule == "nic_iio")
+    finding = next(f for f in judge(WindowSeries(samples)) if f.rule == "nic_iio")
     assert finding.verdict is verdict
     assert finding.numbers["nic_rx_bytes_per_s"] == pytest.approx(1e9)
     assert "1000.0 MB/s" in finding.text
@@ -154,7 +154,7 @@ def node_ipc(
         *interval(source, "cpu6", "instructions", 1),
     ]
     lcores = [LcoreCounts(2, 5, own_instructions * 2, own_cycles * 2, 2.0)]
-    return [finding for finding in judge(Window(samples, (), lcores)) if finding.rule == "node_ipc"]
+    return [finding for finding in judge(WindowSeries(samples, (), lcores)) if finding.rule == "node_ipc"]
 
 
 @pytest.mark.parametrize(
@@ -188,5 +188,5 @@ def test_a_gauge_of_turbostat_is_enough_for_the_ipc() -> None:
         SourceSample(t * SECOND, "turbostat", "cpu5", "instructions_per_cycle", 0.5, "1", Kind.GAUGE, "")
         for t in (1, 2)
     ]
-    findings = judge(Window(gauge, (), [LcoreCounts(2, 5, 3e9, 2e9, 2.0)]))
+    findings = judge(WindowSeries(gauge, (), [LcoreCounts(2, 5, 3e9, 2e9, 2.0)]))
     assert [finding.verdict for finding in findings if finding.rule == "node_ipc"] == [Plausibility.SUSPICIOUS]

@@ -34,7 +34,9 @@ def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "str
 
 def drawn(run: RunFolder, out: Path) -> str:
     found = compare_levels(run, "iommu", ["rx_pps", "loss_share"])
-    return words(save_comparison(found, [run], "Levels of iommu", Target(out, "sides"))[0].read_text(encoding="utf-8"))
+    return words(
+        save_comparison(found, [run], "Levels of iommu", Target(out, "sides", ("svg",)))[0].read_text(encoding="utf-8")
+    )
 
 
 def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_two_runs_are_drawn(tmp_path: Path) -> None:
     one = iommu_run(tmp_path / "one", run_id="first")
     two = iommu_run(tmp_path / "two", run_id="second")
     text = words(
-        save_comparison(compare_runs(one, two, ["rx_pps"]), [one, two], "t", Target(tmp_path / "out", "x"))[
+        save_comparison(compare_runs(one, two, ["rx_pps"]), [one, two], "t", Target(tmp_path / "out", "x", ("svg",)))[
             0
         ].read_text()
     )

@@ -318,6 +318,15 @@ def test_order_within_flows() -> None:
     assert {name: metrics[name] for name in expected} == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("far", [-256, 256])
+def test_a_mean_of_displacements_that_are_not_told_apart_is_absent(far: int) -> None:
+    record = synthetic.trial()
+    record["result"]["gen"]["lcores"][0]["sequence"]["displaced"] = [[far, 1], [1, 300]]
+    metrics, absences = derive_trial(record)
+    assert metrics["displaced_share"] > 0
+    assert "1 packets arrived 256 places or more from theirs" in absences["displacement_mean"]
+
+
 def test_order_that_was_kept_has_no_extent() -> None:
     metrics, absences = derive_trial(synthetic.trial())
     assert metrics["reordered_share"] == metrics["reordered_by_3_share"] == metrics["worst_flow_loss_share"] == 0

@@ -11,7 +11,7 @@ import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
 
-from pollscope.analysis.explain import Diagnosis, Finding, Kind, explain_paper, explain_run
+from pollscope.analysis.explain import Diagnosis, RuleOutcome, StageFinding, explain_paper, explain_run
 from pollscope.analysis.explain.diagnosis import RULES, diagnose
 from pollscope.analysis.explain.facts import CoreLoad, PointFacts
 from pollscope.store.results_table import derive_table
@@ -25,10 +25,10 @@ PARAMS |= {"organisation": "scale-out", "saturate": True, "extra_cycles": 0, "di
 
 
 def limits(found: Diagnosis) -> list[str]:
-    return [finding.stage for finding in found.of(Kind.LIMITS)]
+    return [finding.stage for finding in found.of(RuleOutcome.LIMITS)]
 
 
-def of(found: Diagnosis, stage: str) -> Finding:
+def of(found: Diagnosis, stage: str) -> StageFinding:
     return next(finding for finding in found.findings if finding.stage == stage)
 
 
@@ -58,6 +58,21 @@ def alone(folder: Path, params: Mapping[str, Any], **changes: Any) -> Diagnosis:
     return found
 
 
+@pytest.mark.parametrize("lcores", [1, 2])
+def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores: int) -> None:
+    records = [record(f"t{repeat}", {"notification": "qwait", "load_of_max": 1.0}, missed=0.1) for repeat in range(3)]
+    for each in records:
+        (lcore,) = each["result"]["dut"]["lcores"]
+        told = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
+        lcore["waiting"] = {"count": 10, "cycles": 0.9 * synthetic.WINDOW_CYCLES, "sleeps": 0}
+        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "visits": told}
+        lcore["polls"] |= {"empty": 0, "refill_failed": 0}
+        lcore["event_cycles"] = 0
+        each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
+    found = explained(tmp_path / "run", records)[0]
+    assert of(found, "core cycles").kind is RuleOutcome.CLEAR
+
+
 # What is wrong with a healthy trial, and the one stage that must be named for it.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "a busy core": ({}, {"missed": 0.3, "busy": 0.98}, ["core cycles"]),
@@ -83,7 +98,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 def test_constructed_records_have_the_limit_that_they_were_made_with(tmp_path: Path, case: str) -> None:
     params, changes, expected = CASES[case]
     found = alone(tmp_path / "run", params, **changes)
-    assert limits(found) == expected, [finding for finding in found.findings if finding.kind is not Kind.CLEAR]
+    assert limits(found) == expected, [finding for finding in found.findings if finding.kind is not RuleOutcome.CLEAR]
     assert found.trials == 3
 
 
@@ -91,7 +106,7 @@ def test_a_busy_core_that_misses_nothing_may_carry_more_in_larger_bursts(tmp_pat
     load = {"saturate": None, "load_of_max": 0.5}
     found = alone(tmp_path / "half", load, busy=0.98)
     assert limits(found) == ["offered load"]
-    assert of(found, "core cycles").kind is Kind.OPEN
+    assert of(found, "core cycles").kind is RuleOutcome.OPEN
     assert limits(alone(tmp_path / "whole", {**load, "load_of_max": 1.0}, busy=0.98)) == ["core cycles"]
 
 
@@ -132,7 +147,7 @@ def test_the_core_that_an_unfair_lock_favours_is_not_said_to_limit(tmp_path: Pat
         each["result"]["dut"]["lcores"].append(starved)
     [found] = explained(tmp_path / "run", records)
     assert limits(found) == ["shared queue"]
-    assert of(found, "core cycles").kind is Kind.OPEN
+    assert of(found, "core cycles").kind is RuleOutcome.OPEN
 
 
 def test_few_mbufs_and_a_full_tx_queue_are_named(tmp_path: Path) -> None:
@@ -208,7 +223,7 @@ def test_what_is_lost_outside_the_dut_is_not_taken_for_received() -> None:
     for params, stage in ((load, "offered load"), ({}, "generator")):
         found = diagnose(PointFacts("p", {**PARAMS, **params}, values, loads=busy))
         assert limits(found) == []
-        assert of(found, stage).kind is Kind.OPEN
+        assert of(found, stage).kind is RuleOutcome.OPEN
         assert "Loss, end to end 20 %, which no counter of the DUT knows of" in of(found, stage).evidence[0]
     drops = diagnose(PointFacts("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
     assert limits(drops) == ["offered load"]
@@ -240,7 +255,7 @@ def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
 
 def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None:
     found = alone(tmp_path / "run", {}, missed=0.3, busy=0.98)
-    absent = {finding.stage: finding.evidence for finding in found.of(Kind.ABSENT)}
+    absent = {finding.stage: finding.evidence for finding in found.of(RuleOutcome.ABSENT)}
     assert set(absent) >= HOST_NETWORK
     assert {absent[stage] for stage in HOST_NETWORK} == {("the virtual NIC has none",)}
     assert "counts it (the spec may name pcm-memory" in absent["DRAM"][0]
@@ -262,23 +277,23 @@ def test_the_papers_own_numbers_lead_to_its_four_findings() -> None:
         of(two, stage) for stage in ("PCIe tags", "IOTLB walks", "IIO queueing", "NIC's MTT cache")
     )
     # 1: not the tags.
-    assert (of(one, "PCIe tags").kind, tags.kind) == (Kind.CLEAR, Kind.CLEAR)
+    assert (of(one, "PCIe tags").kind, tags.kind) == (RuleOutcome.CLEAR, RuleOutcome.CLEAR)
     assert "96.4 reads, 37.6 % of 256 tags" in tags.evidence[0]
     assert tags.evidence[1] == "NIC reads without a completion buffer 0 clocks"
     # 2: latency grows by 52 %; with the rate that is 1.9 times the reads, an identity and no cause.
-    assert iio.kind is Kind.OPEN
+    assert iio.kind is RuleOutcome.OPEN
     assert "1.63 us -> 2.47 us, x1.52" in iio.evidence[0]
     assert iio.evidence[1] == "rate x1.25 and latency x1.52 imply x1.9 reads under way"
     # 3: the share of misses stays, their number rises.
-    assert walks.kind is Kind.OPEN
+    assert walks.kind is RuleOutcome.OPEN
     assert walks.evidence[1] == "no read meets more walks than before"
     assert "x1.26" in walks.evidence[2]
     # 4: MTT misses rise by 47 %.
-    assert mtt.kind is Kind.OPEN
+    assert mtt.kind is RuleOutcome.OPEN
     assert "x1.47" in mtt.evidence[0]
     # Nothing in the table tells these apart, so none is said to limit.
     assert limits(one) == limits(two) == []
-    assert of(two, "work requests").kind is Kind.OPEN
+    assert of(two, "work requests").kind is RuleOutcome.OPEN
 
 
 def host_network(label: str = "2", before: PointFacts | None = None, **values: float) -> PointFacts:
@@ -290,12 +305,12 @@ def test_tags_limit_where_reads_wait_for_a_completion_buffer() -> None:
     assert "PCIe tags" in limits(diagnose(host_network(nic_pcie_no_completion_clocks=5.0, outstanding_reads_nic=40.0)))
     assert "PCIe tags" in limits(diagnose(host_network(nic_pcie_no_completion_clocks=0.0, outstanding_reads_nic=250.0)))
     half = host_network(nic_pcie_no_completion_clocks=0.0, outstanding_reads_nic=160.0)
-    assert of(diagnose(half), "PCIe tags").kind is Kind.OPEN
+    assert of(diagnose(half), "PCIe tags").kind is RuleOutcome.OPEN
 
 
 def test_a_point_without_iommu_decides_about_walks() -> None:
     numbers = {"iotlb_miss_share": 0.3, "iotlb_misses_per_s": 1e7, "nic_pcie_latency_ns": 2000.0}
-    for rate, kind in ((3e7, Kind.LIMITS), (2.02e7, Kind.CLEAR)):
+    for rate, kind in ((3e7, RuleOutcome.LIMITS), (2.02e7, RuleOutcome.CLEAR)):
         off = host_network("off", tx_pps=rate, nic_pcie_latency_ns=1500.0)
         strict = PointFacts(
             "strict", {}, {name: [value] for name, value in {**numbers, "tx_pps": 2e7}.items()}, without_iommu=off
@@ -308,8 +323,8 @@ def test_a_point_without_iommu_decides_about_walks() -> None:
 def test_latency_that_stays_is_no_queueing() -> None:
     before = host_network("1", nic_pcie_latency_ns=1000.0, tx_pps=1e7, nic_mtt_l0_miss_share=0.05)
     now = host_network("2", before, nic_pcie_latency_ns=1020.0, tx_pps=2e7, nic_mtt_l0_miss_share=0.05)
-    assert of(diagnose(now), "IIO queueing").kind is Kind.CLEAR
-    assert of(diagnose(now), "NIC's MTT cache").kind is Kind.CLEAR
+    assert of(diagnose(now), "IIO queueing").kind is RuleOutcome.CLEAR
+    assert of(diagnose(now), "NIC's MTT cache").kind is RuleOutcome.CLEAR
 
 
 def test_every_rule_says_where_it_is_from_and_what_refutes_it() -> None:

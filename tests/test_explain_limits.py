@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import pollscope
 
-from pollscope.analysis.explain import Kind, explain_run
+from pollscope.analysis.explain import RuleOutcome, explain_run
 from pollscope.store.results_table import derive_table
 from pollscope.store.run_folder import read_run
 
@@ -66,10 +66,10 @@ def test_a_run_that_is_limited_on_purpose_names_its_limit(
     [folder] = (tmp_path / "results" / "limited").iterdir()
     run = read_run(folder)
     [found] = explain_run(run, derive_table(run))
-    limits = {finding.stage for finding in found.of(Kind.LIMITS)}
-    print(found.label, found.summary, found.of(Kind.LIMITS, Kind.OPEN))
+    limits = {finding.stage for finding in found.of(RuleOutcome.LIMITS)}
+    print(found.label, found.summary, found.of(RuleOutcome.LIMITS, RuleOutcome.OPEN))
     if found.flagged > found.trials / 3:
         pytest.skip(f"the host took cores from {found.flagged} of {found.trials} trials: {found.summary}")
     # A wrong limit is never named. Where the host makes trials disagree, the right one is named as a possible one.
     assert limits - {HOST} <= {expected}
-    assert expected in {finding.stage for finding in found.of(Kind.LIMITS, Kind.OPEN)}
+    assert expected in {finding.stage for finding in found.of(RuleOutcome.LIMITS, RuleOutcome.OPEN)}

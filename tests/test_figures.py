@@ -58,7 +58,29 @@ def drawn(row: str) -> PaperFigure:
 
 
 def svg_of(run: RunFolder, row: str, out: Path) -> str:
-    return save_figure(drawn(row), run, Target(out, row))[0].read_text(encoding="utf-8")
+    return save_figure(drawn(row), run, Target(out, row, ("svg",)))[0].read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tax_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """To be read only."""
+    return run_of(tmp_path_factory.mktemp("tax"), "S-F5", tax_trials())
+
+
+@pytest.fixture(scope="module")
+def tax_svg(tax_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return svg_of(tax_run, "S-F5", tmp_path_factory.mktemp("tax-figure"))
+
+
+@pytest.fixture(scope="module")
+def poll_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """To be read only."""
+    return run_of(tmp_path_factory.mktemp("polls"), "S-F8", poll_trials())
+
+
+@pytest.fixture(scope="module")
+def poll_svg(poll_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return svg_of(poll_run, "S-F8", tmp_path_factory.mktemp("polls-figure"))
 
 
 def words(svg: str) -> str:
@@ -67,9 +89,8 @@ def words(svg: str) -> str:
     return " ".join(" ".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
 
 
-def test_a_figure_is_svg_pdf_and_png_with_its_numbers(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", "S-F5", tax_trials())
-    paths = save_figure(drawn("S-F5"), run, Target(tmp_path / "out", "S-F5"))
+def test_a_figure_is_svg_pdf_and_png_with_its_numbers(tax_run: RunFolder, tmp_path: Path) -> None:
+    paths = save_figure(drawn("S-F5"), tax_run, Target(tmp_path / "out", "S-F5"))
     heads = [path.read_bytes()[:8] for path in paths]
     assert [path.name for path in paths] == ["S-F5.svg", "S-F5.pdf", "S-F5.png", "S-F5.csv"]
     assert heads[0].startswith(b"<?xml")
@@ -77,12 +98,11 @@ def test_a_figure_is_svg_pdf_and_png_with_its_numbers(tmp_path: Path) -> None:
     assert heads[2] == b"\x89PNG\r\n\x1a\n"
 
 
-def test_an_svg_is_self_contained_and_its_text_is_text(tmp_path: Path) -> None:
-    svg = svg_of(run_of(tmp_path / "run", "S-F5", tax_trials()), "S-F5", tmp_path / "out")
-    assert "@font-face" in svg
-    assert not re.search(r'(href|src)="(?!#)', svg), "no reference leaves the file"
-    assert not re.search(r"url\((?!#|data:)", svg)
-    text = words(svg)
+def test_an_svg_is_self_contained_and_its_text_is_text(tax_svg: str) -> None:
+    assert "@font-face" in tax_svg
+    assert not re.search(r'(href|src)="(?!#)', tax_svg), "no reference leaves the file"
+    assert not re.search(r"url\((?!#|data:)", tax_svg)
+    text = words(tax_svg)
     for word in (
         "1 queue",
         "2 queues",
@@ -95,14 +115,14 @@ def test_an_svg_is_self_contained_and_its_text_is_text(tmp_path: Path) -> None:
         assert word in text
 
 
-def test_the_caption_names_testbed_nic_machine_trials_and_run(tmp_path: Path) -> None:
-    text = words(svg_of(run_of(tmp_path / "run", "S-F5", tax_trials()), "S-F5", tmp_path / "out"))
+def test_the_caption_names_testbed_nic_machine_trials_and_run(tax_svg: str) -> None:
+    text = words(tax_svg)
     for word in ("loopback", "net_crossover", "SYNTHETIC CPU", "3 trials", "95 %", RUN_ID):
         assert word in text
 
 
-def test_time_taken_away_does_not_move_the_bars(tmp_path: Path) -> None:
-    quiet = figure_data("S-F5", run_of(tmp_path / "quiet", "S-F5", tax_trials()))
+def test_time_taken_away_does_not_move_the_bars(tax_run: RunFolder, tmp_path: Path) -> None:
+    quiet = figure_data("S-F5", tax_run)
     trials = tax_trials()
     for record in trials:
         # The same work in a window that is half as long again, all of it taken away.
@@ -118,7 +138,7 @@ def test_time_taken_away_does_not_move_the_bars(tmp_path: Path) -> None:
     assert "Other work" not in quiet.caption
 
 
-def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tmp_path: Path) -> None:
+def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tax_svg: str, tmp_path: Path) -> None:
     trials = [
         record
         | {"trial": f"{record['trial']}-{lookups}", "point": f"{record['point']}-{lookups}"}
@@ -130,9 +150,7 @@ def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
     assert "Full load, by work" in text
     assert "Look-ups of a packet" in text
-    assert "Full load, by work" not in words(
-        svg_of(run_of(tmp_path / "o", "S-F5", tax_trials()), "S-F5", tmp_path / "p")
-    )
+    assert "Full load, by work" not in words(tax_svg)
 
 
 def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
@@ -169,15 +187,14 @@ def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
     assert "MODELLED" in words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
 
 
-def test_the_papers_value_is_drawn_where_it_is_stated_and_no_other(tmp_path: Path) -> None:
-    text = words(svg_of(run_of(tmp_path / "run", "S-F8", poll_trials()), "S-F8", tmp_path / "out"))
+def test_the_papers_value_is_drawn_where_it_is_stated_and_no_other(poll_svg: str) -> None:
+    text = words(poll_svg)
     assert "SoCC'19: 0.67 of the poll rate at 512 queues" in text
     assert text.count("SoCC'19") == 1, "nothing is stated for the panels of absolute values"
 
 
-def test_absent_data_is_a_panel_with_the_reason(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", "S-F8", poll_trials())
-    assert synthetic.NO_PMU in words(svg_of(run, "S-F8", tmp_path / "out"))
+def test_absent_data_is_a_panel_with_the_reason(poll_svg: str, tmp_path: Path) -> None:
+    assert synthetic.NO_PMU in words(poll_svg)
     ipc = run_of(tmp_path / "ipc", "S-F6", tax_trials())
     assert f"absent, because {synthetic.NO_PMU}" in words(svg_of(ipc, "S-F6", tmp_path / "out"))
 
@@ -199,14 +216,13 @@ def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: P
 
 
 def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
-    trials = [record for record in poll_trials() if record["repeat"] == 0]
-    svg_of(run_of(tmp_path / "run", "S-F8", trials), "S-F8", tmp_path / "out")
-    assert "Means of 1 trials" not in figure_data("S-F8", run_of(tmp_path / "run", "S-F8", trials)).caption
+    run = run_of(tmp_path / "run", "S-F8", [record for record in poll_trials() if record["repeat"] == 0])
+    svg_of(run, "S-F8", tmp_path / "out")
+    assert "Means of 1 trials" not in figure_data("S-F8", run).caption
 
 
-def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", "S-F8", poll_trials())
-    first, second = (save_figure(drawn("S-F8"), run, Target(tmp_path / name, "f")) for name in ("a", "b"))
+def test_the_same_data_give_the_same_file(poll_run: RunFolder, tmp_path: Path) -> None:
+    first, second = (save_figure(drawn("S-F8"), poll_run, Target(tmp_path / name, "f")) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 

@@ -253,7 +253,9 @@ def test_what_a_paper_states_does_not_press_the_data_down(tmp_path: Path) -> Non
 
 
 def test_files_say_the_same_as_the_figure(tmp_path: Path) -> None:
-    paths = save_figure(paper_figure("S-F5"), gallery_run(tmp_path / "run", "S-F5", "whole"), Target(tmp_path, "f"))
+    paths = save_figure(
+        paper_figure("S-F5"), gallery_run(tmp_path / "run", "S-F5", "whole"), Target(tmp_path, "f", ("svg",))
+    )
     text = paths[0].read_text(encoding="utf-8")
     assert "Useful, parts overlap" not in text and "Wire (virtual NIC)" not in text
     assert "Empty polls" in text

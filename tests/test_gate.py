@@ -118,3 +118,33 @@ def test_a_gate_that_cannot_tell_is_one_line_and_2(tmp_path: Path, text: str, co
     done = pollscope("compare", one, two, "--fail-if", text, cwd=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert complaint in done.stderr
+
+
+def test_a_point_that_only_the_first_run_has_is_said_not_to_be_told(tmp_path: Path) -> None:
+    before, after = a_run(tmp_path / "before", 1e6), tmp_path / "after"
+    lost = {"status": "failed", "reason": "the node was lost", "result": None}
+    trials = [synthetic.trial(f"64:{r}", "64", r, {"frame": 64}, pps=1e6) for r in range(3)]
+    trials += [synthetic.trial(f"256:{r}", "256", r, {"frame": 256}) | lost for r in range(3)]
+    synthetic.write_run(after, trials)
+    done = pollscope("compare", before, after, "--fail-if", "rx_pps < -2 %", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    *_, head, where = done.stdout.splitlines()
+    assert head == "fail if rx_pps < -2 %: so at 0 of 2 points"
+    assert where == "  frame 256: cannot be told: run B has no rx_pps there"
+
+
+def with_missed(folder: Path, missed: int) -> Path:
+    trials = [synthetic.trial(f"{r}", "p", r) for r in range(3)]
+    for number, each in enumerate(trials):
+        each["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = missed and missed + number
+    return synthetic.write_run(folder, trials)
+
+
+def test_what_surely_rises_from_zero_rises_by_more_than_any_share(tmp_path: Path) -> None:
+    before, after = with_missed(tmp_path / "before", 0), with_missed(tmp_path / "after", 50_000)
+    done = pollscope("compare", before, after, "--fail-if", "imissed_share > 10 %", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "so at 1 of 1 points" in done.stdout
+    assert "from 0 in every trial to 4.76 % (4.7" in done.stdout
+    fell = pollscope("compare", before, after, "--fail-if", "imissed_share < -10 %", cwd=tmp_path)
+    assert (fell.returncode, fell.stderr) == (0, "")

@@ -2,6 +2,8 @@
 """Replay of packet traces: order, sizes, flows and timing of what is sent, in constant memory; bad files."""
 
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,12 @@ from pollscope.node.made_trace import GAP_SIGMA, SIZES, write_trace
 
 NANOSECOND, MICROSECOND = 0xA1B23C4D, 0xA1B2C3D4
 ETHERNET, RAW = 1, 101
+LIMITED = """\
+import signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from pollscope.cli import main
+main(sys.argv[1:])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +104,7 @@ def test_sizes_are_kept_and_bounded(generator: Generator, tmp_path: Path) -> Non
     lcore = replayed(generator, trace, {"pps": 10_000.0})
     assert lcore["trace"] | {"turns": 0} == {
         "packets": 4, "flows": 1, "duration_ns": 4000, "mean_bytes": (64 + 604 + 1518 + 64) / 4, "crowded": 0,
-        "padded": 1, "cut": 1, "backward": 0, "turns": 0,
+        "padded": 1, "cut": 1, "shortened": 0, "backward": 0, "turns": 0,
     }  # fmt: skip
     # The window begins and ends anywhere in a turn; in it the sizes follow each other.
     whole, rest = divmod(lcore["sent"], 4)
@@ -146,6 +154,14 @@ def test_both_units_of_time_and_packets_without_a_link_header(
     assert found["duration_ns"] == 20 * scale + 20 * scale // 3
 
 
+def test_a_gap_that_does_not_fit_is_counted(generator: Generator, tmp_path: Path) -> None:
+    frame = ethernet(ipv4("10.1.0.1", 1), 0x0800)
+    trace = write(tmp_path / "t.pcap", [(at * 10**6, 100, frame) for at in (0, 1, 10_000, 10_001)])
+    found = replayed(generator, trace, {"pps": 1000.0})["trace"]
+    assert (found["shortened"], found["backward"]) == (1, 0)
+    assert found["duration_ns"] == (2_000_000 + 2**32 - 1) * 4 // 3
+
+
 def test_several_queues_and_saturation(generator: Generator, tmp_path: Path) -> None:
     frames = [ethernet(ipv4("10.1.0.1", port), 0x0800) for port in range(8)]
     trace = write(tmp_path / "t.pcap", [(at, 60, frame) for at, frame in enumerate(frames)])
@@ -179,6 +195,11 @@ BAD = {
         "packet 1",
     ),
     "no packet": (struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1), "too few"),
+    "times that go back": (
+        struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1)
+        + b"".join(struct.pack("<IIII", at, 0, 0, 60) for at in (3, 2, 1)),
+        "no packet with a later time",
+    ),
     "another link": (struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 105), "IEEE802_11"),
 }
 
@@ -195,6 +216,7 @@ def test_a_bad_trace_is_refused_and_the_node_goes_on(generator: Generator, tmp_p
         configure(generator, path)
     assert refused.value.where == "gen.trace"
     assert said in str(refused.value)
+    assert str(path) in str(refused.value)
     generator.configure()
 
 
@@ -246,3 +268,13 @@ def test_made_traces_have_the_stated_statistics(tmp_path: Path) -> None:
     words = data[:, 16 + 14 : 16 + 34].astype(np.uint32)
     sums = (words[:, ::2] * 256 + words[:, 1::2]).sum(axis=1)
     assert np.all((sums & 0xFFFF) + (sums >> 16) == 0xFFFF), "checksum of the IPv4 header"
+
+
+def test_a_trace_that_finds_no_room_leaves_no_part_of_it(tmp_path: Path) -> None:
+    """The disk takes the first part of two."""
+    words = ["trace", str(tmp_path / "t.pcap"), "--packets", "100000"]
+    limited = ["prlimit", f"--fsize={5 << 20}", sys.executable, "-c", LIMITED, *words]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written: File too large" in done.stderr
+    assert not (tmp_path / "t.pcap").exists()

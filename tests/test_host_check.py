@@ -16,7 +16,7 @@ from run_helpers import Cli
 from ssh_host import SshHost, free_port, running_sshd
 
 from pollscope import __version__
-from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings
 from pollscope.testbeds.pair.vfio_note import one_treatment
@@ -63,7 +63,7 @@ def seen(**other: Any) -> dict[str, Any]:
     return {**whole, **other}
 
 
-def found(config: PairHost | None = None, **other: Any) -> dict[str, Finding]:
+def found(config: PairHost | None = None, **other: Any) -> dict[str, HostFinding]:
     return {each.what: each for each in findings("dut", config or host(), seen(**other))}
 
 

@@ -4,7 +4,9 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,3 +118,31 @@ def test_what_has_no_answer_is_refused_by_name(name: str) -> None:
     with pytest.raises(UsageError) as refused:
         ask()
     assert said in str(refused.value)
+
+
+def exact_mdc_wait(servers: int, load: float) -> float:
+    """Mean wait in services, from the number in the system at times a service apart: max(n - c, 0) + Poisson."""
+    most, due = 400, load * servers
+    arrivals = scipy.stats.poisson.pmf(np.arange(most), due)
+    moves = np.zeros((most, most))
+    for number in range(most):
+        left = max(number - servers, 0)
+        moves[number, left:] = arrivals[: most - left]
+        moves[number, -1] += 1 - moves[number].sum()
+    balance = moves.T - np.eye(most)
+    balance[-1] = 1
+    shares = np.linalg.solve(balance, np.eye(most)[-1])
+    return float(np.maximum(np.arange(most) - servers, 0) @ shares / due)
+
+
+@pytest.mark.parametrize("servers", [2, 4, 8, 16])
+@pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
+def test_the_approximation_of_constant_service_is_as_good_as_it_says(servers: int, load: float) -> None:
+    found = queues.mdc_wait_ns(rate(load, servers), US, servers) / US
+    assert found == pytest.approx(exact_mdc_wait(servers, load), rel=0.013)
+
+
+@pytest.mark.parametrize(("servers", "above"), [(2, 0.05), (16, 0.51)])
+def test_the_approximation_of_constant_service_is_too_high_at_low_load(servers: int, above: float) -> None:
+    found = queues.mdc_wait_ns(rate(0.2, servers), US, servers) / US
+    assert found / exact_mdc_wait(servers, 0.2) - 1 == pytest.approx(above, abs=0.01)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one list of what can be registered."""
 
+import ast
 import subprocess
 import sys
+from collections import defaultdict
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -46,3 +49,12 @@ def test_specs_and_claims_are_read_without_the_implementations() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_no_two_classes_share_a_name(checkout: Path) -> None:
+    places = defaultdict(list)
+    for path in sorted((checkout / "pollscope").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(checkout)}:{node.lineno}")
+    assert places and {name: found for name, found in places.items() if len(found) > 1} == {}

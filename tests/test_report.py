@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
@@ -27,10 +28,12 @@ from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
 from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.metrics.derive import COMPUTE
+from pollscope.metrics.record import TrialFacts
 from pollscope.run.execution import RunOutcome
 from pollscope.stats.estimates import difference_p
 from pollscope.store.results_table import current_table, derive_table
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 
@@ -74,6 +77,11 @@ def checked(html: str) -> Checker:
 
 def page(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> str:
     return report_html([read_run(synthetic.write_run(tmp_path / "run", trials, **meta))])
+
+
+@pytest.fixture(scope="module")
+def tax_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return page(tmp_path_factory.mktemp("tax"), tax_trials())
 
 
 def test_the_page_says_what_limits_each_point(tmp_path: Path) -> None:
@@ -123,13 +131,12 @@ def test_points_are_sorted_by_level_with_a_column_for_each_factor(tmp_path: Path
     assert points == [(queues, load) for queues in "12" for load in ("0 %", "50 %", "100 %")]
 
 
-def test_metric_names_lead_to_their_definition(tmp_path: Path) -> None:
-    html = page(tmp_path, tax_trials())
-    checker = checked(html)
+def test_metric_names_lead_to_their_definition(tax_page: str) -> None:
+    checker = checked(tax_page)
     targets = {reference[1:] for reference in checker.references}
     assert "metric-tax_share" in targets
     assert targets <= set(checker.ids)
-    assert html.count("(empty_poll + loop + instrumentation) / total") == 1
+    assert tax_page.count("(empty_poll + loop + instrumentation) / total") == 1
 
 
 def test_warnings_come_before_anything_else(tmp_path: Path) -> None:
@@ -164,8 +171,7 @@ def test_everything_from_a_run_is_escaped(tmp_path: Path) -> None:
     assert evil in "".join(checker.text), "but it is shown as text"
 
 
-def test_numbers_verdicts_and_absences_are_there(tmp_path: Path) -> None:
-    html = page(tmp_path, tax_trials())
+def test_numbers_verdicts_and_absences_are_there(tax_page: str) -> None:
     for word in (
         "S-F5.tax-at-full-load",
         "Cycles by point (6 points)",
@@ -174,7 +180,7 @@ def test_numbers_verdicts_and_absences_are_there(tmp_path: Path) -> None:
         "absent, because " + synthetic.NO_PMU,
         "SYNTHETIC CPU",
     ):
-        assert word in html
+        assert word in tax_page
 
 
 def test_a_run_without_data_gives_a_page_that_says_so(tmp_path: Path) -> None:
@@ -219,6 +225,14 @@ def test_what_a_guest_does_not_show_is_said_with_the_reason(tmp_path: Path) -> N
     assert topics["SMT"].startswith("The guest sees no SMT")
 
 
+def test_noise_of_a_pair_says_on_which_host(tmp_path: Path) -> None:
+    """Both hosts have a CPU 1."""
+    gaps = {"lcore": 1, "cpu": 1, "duration_ns": 500_000_000, "over_100us": 30, "longest_ns": 32_000_000}
+    topics = _topics(tmp_path, tax_trials(), noise=[{"role": role, **gaps} for role in ("generator", "DUT")])
+    each = "CPU 1 60 times a second (longest 32 ms)"
+    assert f"generator {each}, DUT {each}." in topics["host noise"]
+
+
 def test_warnings_begin_with_the_disturbed_and_end_with_the_host(tmp_path: Path) -> None:
     trials = tax_trials()
     trials[0] = synthetic.disturbed(trials[0])
@@ -252,9 +266,16 @@ def test_a_drift_over_the_run_is_told_with_its_size(tmp_path: Path) -> None:
     )
 
 
+def _with_rates_of(run: RunFolder, table: pd.DataFrame) -> pd.DataFrame:
+    """The table of a run that differs from the table's own in its rates only."""
+    rates = {record["trial"]: COMPUTE["rx_pps"](TrialFacts(record)) for record in run.trials}
+    return table.assign(**{"metric.rx_pps": table["trial"].map(rates)})
+
+
 def test_a_run_without_drift_is_not_warned_of(tmp_path: Path) -> None:
-    runs = [synthetic.write_run(tmp_path / f"{seed}", _timed(0.0, 0.05, seed, 2, 5)) for seed in range(30)]
-    found = [drift(run, derive_table(run), "rx_pps") for run in map(read_run, runs)]
+    runs = [read_run(synthetic.write_run(tmp_path / f"{seed}", _timed(0.0, 0.05, seed, 2, 5))) for seed in range(30)]
+    table = derive_table(runs[0])
+    found = [drift(run, _with_rates_of(run, table), "rx_pps") for run in runs]
     assert sum(each is not None for each in found) <= 3  # 1 % of 30; more than 3 once in 4000 such tests
 
 

@@ -221,7 +221,17 @@ def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
     jittery = max(cli.run_folders(), key=lambda path: path.stat().st_mtime)
     meta = read_run(jittery).meta
     assert len(meta["plan"]) == 8
-    assert any("after 4 trials the 95 % interval of rx_pps is still" in warning for warning in meta["warnings"])
+    said = "after 4 trials, 4 of which gave rx_pps, its 95 % interval is still +-"
+    assert any(said in warning for warning in meta["warnings"])
+
+
+def test_repeats_until_a_metric_that_no_trial_has_say_so(cli: Cli) -> None:
+    until = "repeats: {until: {metric: package_power_w, within: 1 %, at_least: 2, at_most: 3}}"
+    text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
+    done = cli("run", cli.spec(text))
+    assert done.returncode == 0, done.stderr
+    said = "after 3 trials, 0 of which gave package_power_w, it has no 95 % interval (asked for +-1 %)"
+    assert any(said in warning for warning in cli.only_run().meta["warnings"])
 
 
 def test_drift_of_the_baseline_is_a_warning(cli: Cli) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pollscope.plan.search import TRIES, Counts, Found, Settings, expected_trials, search
+from pollscope.plan.search import TRIES, Found, SearchCounts, Settings, expected_trials, search
 
 SECOND = 1_000_000_000
 
@@ -42,14 +42,16 @@ class MadeUp:
         self.capacity, self.generator, self.shortfall = capacity, generator, shortfall
         self.loads: list[float | None] = []
 
-    def __call__(self, load: float | None, window_ns: int) -> Counts:
+    def __call__(self, load: float | None, window_ns: int) -> SearchCounts:
         self.loads.append(load)
         due = self.generator if load is None else load
         offered = min(due, self.generator)
         sent = round(offered * window_ns / SECOND)
         taken = min(sent, int(self.capacity * (1 - self.shortfall()) * window_ns / SECOND))
         unsent = 1 - offered / due
-        return Counts(sent, sent - taken, unsent, offered, taken * SECOND / window_ns, (sent - taken) / max(1, sent))
+        return SearchCounts(
+            sent, sent - taken, unsent, offered, taken * SECOND / window_ns, (sent - taken) / max(1, sent)
+        )
 
 
 def throughputs(found: Found) -> list[float]:
@@ -92,10 +94,10 @@ def test_a_dut_that_loses_at_any_load_has_no_rate_without_loss(seed: int, at_eac
     """A constant small loss: nothing at loss ratio 0, nearly all of the capacity at 0.5 %."""
     dut = MadeUp(1e7, 3e7)
 
-    def leaky(load: float | None, window_ns: int) -> Counts:
+    def leaky(load: float | None, window_ns: int) -> SearchCounts:
         counts = dut(load, window_ns)
         extra = max(1, int(counts.sent * at_each))
-        return Counts(**{**vars(counts), "lost": min(counts.sent, counts.lost + extra)})
+        return SearchCounts(**{**vars(counts), "lost": min(counts.sent, counts.lost + extra)})
 
     found = search(settings(), leaky)
     none, half_percent = found.goals
@@ -108,9 +110,9 @@ def test_unsent_packets_are_not_lost_ones() -> None:
     """A generator that leaves 0.5 % unsent in every trial does not make the DUT look lossy, nor faster than it is."""
     dut = MadeUp(1e6, 1e7)
 
-    def sloppy(load: float | None, window_ns: int) -> Counts:
+    def sloppy(load: float | None, window_ns: int) -> SearchCounts:
         counts = dut(None if load is None else 0.995 * load, window_ns)
-        return counts if load is None else Counts(**{**vars(counts), "unsent_share": 0.005})
+        return counts if load is None else SearchCounts(**{**vars(counts), "unsent_share": 0.005})
 
     none, half_percent = throughputs(search(settings(), sloppy))
     # In packets that were sent: the DUT's limit, not half a per cent above it.
@@ -127,9 +129,9 @@ def test_a_generator_slower_than_the_dut_is_no_result() -> None:
 def test_a_generator_that_cannot_pace_what_it_can_blast_is_no_result() -> None:
     dut = MadeUp(1e6, 5e6)
 
-    def slow_pacing(load: float | None, window_ns: int) -> Counts:
+    def slow_pacing(load: float | None, window_ns: int) -> SearchCounts:
         if load is not None:
-            return Counts(990_000, 0, unsent_share=1 - 0.99e6 / load, offered_pps=0.99e6, gap_share=0.0)
+            return SearchCounts(990_000, 0, unsent_share=1 - 0.99e6 / load, offered_pps=0.99e6, gap_share=0.0)
         return dut(load, window_ns)
 
     found = search(settings(), slow_pacing)
@@ -140,7 +142,7 @@ def test_a_generator_that_cannot_pace_what_it_can_blast_is_no_result() -> None:
 def test_a_generator_that_can_pace_a_little_more_than_the_dut_takes_suffices() -> None:
     dut = MadeUp(1e6, 5e6)
 
-    def slow_pacing(load: float | None, window_ns: int) -> Counts:
+    def slow_pacing(load: float | None, window_ns: int) -> SearchCounts:
         dut.generator = 5e6 if load is None else 1.1e6
         return dut(load, window_ns)
 
@@ -151,10 +153,12 @@ def test_a_generator_that_can_pace_a_little_more_than_the_dut_takes_suffices() -
 def test_a_generator_that_falls_short_now_and_then_is_asked_again() -> None:
     chance, dut = random.Random(1), MadeUp(1e6, 5e6)
 
-    def interrupted(load: float | None, window_ns: int) -> Counts:
+    def interrupted(load: float | None, window_ns: int) -> SearchCounts:
         counts = dut(load, window_ns)
         if load is not None and chance.random() < 0.3:
-            return Counts(counts.sent, counts.sent, unsent_share=0.2, offered_pps=counts.offered_pps, gap_share=0.2)
+            return SearchCounts(
+                counts.sent, counts.sent, unsent_share=0.2, offered_pps=counts.offered_pps, gap_share=0.2
+            )
         return counts
 
     none, _ = throughputs(search(settings(), interrupted))
@@ -164,10 +168,10 @@ def test_a_generator_that_falls_short_now_and_then_is_asked_again() -> None:
 def test_falling_short_again_and_again_ends_the_search_and_names_the_gaps() -> None:
     dut = MadeUp(1e6, 5e6)
 
-    def noisy_below(load: float | None, window_ns: int) -> Counts:
+    def noisy_below(load: float | None, window_ns: int) -> SearchCounts:
         counts = dut(load, window_ns)
         far_down = load is not None and load < 1.2e6
-        return Counts(**{**vars(counts), "unsent_share": 0.05, "gap_share": 0.05}) if far_down else counts
+        return SearchCounts(**{**vars(counts), "unsent_share": 0.05, "gap_share": 0.05}) if far_down else counts
 
     found = search(settings(), noisy_below)
     assert found.outcome == "generator-bound"

@@ -3,6 +3,7 @@
 
 import copy
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from run_helpers import Cli, assert_complete
 from pollscope.models import points
 from pollscope.models.costs import Cost, Costs
 from pollscope.spec.model import Parameters
+from pollscope.store.run_folder import read_run
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 GIVEN: dict[str, Any] = {"origin": "assumed", "source": "a test"}
@@ -151,6 +153,18 @@ def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
     most_pps = 32 / (40 + 32 * 20) * 1e9
     assert rates.to_dict() == pytest.approx({0.0: 0.0, 0.5: most_pps / 2, 1.0: most_pps}, rel=0.01)
     assert cli.only_run().meta["maxima"]["queues=1"]["generator_bound"] is False
+
+
+def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
+    """A core takes bursts of 32 in 40 + 32 x 20 ns, 47.06 Mpps; just below that its queue may fill for a while."""
+    spec = SPEC.replace("load_pps: 1 Mpps, ", "load_of_max: 50 %, ").replace("queues: [1, 8, 64]", "queues: [1]")
+    search = "maximum: {method: mlrsearch, repeats: 1, loss_ratios: [0.5 %], width: 5 %, duration_sum: 60 ms}\n"
+    table = cli.table(spec=spec + search)
+    (found,) = [each for each in read_run(cli.run_folders()[0]).trials if each["kind"] == "maximum"]
+    assert found["search"]["outcome"] == "found"
+    assert found["search"]["goals"][0]["throughput_pps"] == pytest.approx(46e6, rel=0.06)
+    measured = table[table["kind"] == "measure"]["metric.offered_pps"]
+    assert measured.mean() == pytest.approx(found["search"]["goals"][0]["throughput_pps"] / 2, rel=0.02)
 
 
 def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
@@ -303,9 +317,7 @@ def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) ->
     )
     cli.table(spec=spec)
     (folder,) = cli.run_folders()
-    lines = (folder / "trials.jsonl").read_text().replace('"modelled":true', '"modelled":false')
-    (folder / "trials.jsonl").write_text(lines)
-    (folder / "results.parquet").unlink()
+    _pass_for_measured(folder)
     done = cli("calibrate", folder, "--out", "again.yaml")
     assert done.returncode == 0, done.stderr
     costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
@@ -321,6 +333,58 @@ def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) ->
             assert low - 0.02 * true <= true <= high + 0.02 * true, name
     low, high = costs["path_ns"]["interval"]
     assert low - 3 <= 500 <= high + 3
+
+
+def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
+    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]").replace(
+        "load_pps: 1 Mpps, ", "hiccup_probability: 1 %, hiccup_delay: 1 us, "
+    )
+    cli.table(spec=spec)
+    (folder,) = cli.run_folders()
+    _pass_for_measured(folder)
+    done = cli("calibrate", folder, "--out", "again.yaml")
+    assert done.returncode == 0, done.stderr
+    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    assert costs["packet_ns"]["by_queues"][1] == pytest.approx(20, rel=0.1)
+
+
+def _pass_for_measured(folder: Path) -> None:
+    lines = (folder / "trials.jsonl").read_text().replace('"modelled":true', '"modelled":false')
+    (folder / "trials.jsonl").write_text(lines)
+    (folder / "results.parquet").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"organisation": "corec", "cores": 2}, "what cores pay for sharing a queue is not told"),
+        ({"notification": "qwait"}, "costs depend on notification, and the trials have"),
+    ],
+)
+def test_costs_of_unlike_cores_are_not_put_together(cli: ModelCli, change: dict[str, Any], said: str) -> None:
+    cli.table()
+    (folder,) = cli.run_folders()
+    lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+    lines[0]["params"] |= change
+    if "organisation" in change:
+        for line in lines:
+            line["params"] |= change
+    (folder / "trials.jsonl").write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
+    _pass_for_measured(folder)
+    done = cli("calibrate", folder, "--out", "here.yaml")
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
+    first, other = CHECKOUT / "data/runs/s-f5-polling-tax", cli.folder / "other"
+    shutil.copytree(first, other)
+    meta = json.loads((other / "run.json").read_text())
+    meta["host"]["cpu_model"], meta["run_id"] = "another processor", "20261123T000000Z-000000"
+    (other / "run.json").write_text(json.dumps(meta))
+    done = cli("calibrate", first, other, "--out", "here.yaml")
+    assert done.returncode == 2
+    assert "20261123T000000Z-000000: was measured on another machine than " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -146,3 +146,28 @@ def test_what_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
     (trial,) = hosts.run().trials
     assert "wrote something that is not JSON" in trial["reason"]
     assert hosts("run", "--resume", hosts.run_folder()).code == 0
+
+
+def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> None:
+    turns = "collectors: {rotate: [{name: kernel-load, interval: 10 ms}, cpu-settings]}\n"
+    text = SPEC.replace("count: 1", "count: 4") + turns
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
+    assert done.code == 0, done.err
+    told = {(trial["pair"], key.partition("/")[2]) for trial in hosts.run().trials for key in trial["collectors"]}
+    assert told == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
+
+
+def test_a_run_does_not_go_on_with_another_trace(hosts: PlayedHosts) -> None:
+    (hosts.folder / "day.pcap").touch()
+    text = with_parameters("{load_pps: 1 Mpps, trace: day.pcap}").replace("count: 1", "count: 3")
+    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())
+    assert done.code == 0, done.err
+    run = hosts.run()
+    lines = [json.loads(line) for line in (run.path / "trials.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines[:2]):
+        line["result"]["gen"]["lcores"][0]["trace"] = {"packets": 10 + number, "flows": 2, "duration_ns": 100}
+    (run.path / "trials.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines[:2]))
+    done = hosts("run", "--resume", run.path)
+    assert done.code == 3, done.err
+    assert "trace day.pcap: had 11 packets of 2 flows in 100 ns at trial measure:" in done.err
+    assert ", and had 10 packets of 2 flows in 100 ns at trial measure:" in done.err

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
 #include <rte_branch_prediction.h>
 #include <rte_memcpy.h>
 #include <rte_prefetch.h>
@@ -19,11 +21,14 @@ static inline struct rte_mbuf *handle_mbuf(uint64_t handle)
 	return (struct rte_mbuf *)(uintptr_t)handle;
 }
 
-/* Where the receiver wants the data. The mbuf itself is not touched if the place is fixed, as a NIC would not. */
-static inline void *buffer_data(const struct crossover_rx_nic *nic, uint64_t handle)
+/*
+ * Where the receiver wants the data. The mbuf itself is not touched if the place is fixed ('offset', nic->buffer_offset), as a
+ * NIC would not.
+ */
+static inline void *buffer_data(uint32_t offset, uint64_t handle)
 {
-	if (likely(nic->buffer_offset != 0))
-		return (void *)(uintptr_t)(handle + nic->buffer_offset);
+	if (likely(offset != 0))
+		return (void *)(uintptr_t)(handle + offset);
 	return (uint8_t *)handle_mbuf(handle)->buf_addr + RTE_PKTMBUF_HEADROOM;
 }
 
@@ -44,38 +49,42 @@ static inline uint64_t tag_of(const uint64_t *tags, uint32_t i)
 
 void crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
+	uint32_t chained = 0;
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		bytes += pkts[i]->pkt_len;
+		chained |= pkts[i]->nb_segs > 1;
+	}
+	txq->chained |= chained;
 	txq->counts.packets += count;
 	txq->counts.bytes += bytes;
 }
 
-/* Counts the frame as sent, unless no NIC would send it. True: the peer does not take it, its length is wrong. */
-static inline bool refuse(struct crossover_tx_queue *txq, const struct rte_mbuf *m)
+/*
+ * Counts frames as sent, but for those that no NIC would send. Returns how many of them the peer would take: their length is
+ * right for it.
+ */
+static uint32_t count_and_judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
-	if (unlikely(m->pkt_len < CROSSOVER_MIN_FRAME ||
-	             m->pkt_len > CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES)) {
-		txq->counts.errors++;
-		return true;
+	uint32_t longest = txq->peer->max_frame_bytes, sent = 0, oversize = 0, chained = 0;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t length = pkts[i]->pkt_len;
+		bool good = length >= CROSSOVER_MIN_FRAME && length <= CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES;
+
+		chained |= pkts[i]->nb_segs > 1;
+		sent += good;
+		bytes += good ? length : 0;
+		oversize += good && length > longest;
 	}
-	txq->counts.packets++;
-	txq->counts.bytes += m->pkt_len;
-	if (likely(m->pkt_len <= txq->peer->max_frame_bytes))
-		return false;
-	txq->counts.peer_oversize++;
-	return true;
-}
-
-/* Frames that found no descriptor: counts them as sent. Returns how many of them the peer missed. */
-static uint32_t miss(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
-{
-	uint32_t missed = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		missed += !refuse(txq, pkts[i]);
-	return missed;
+	txq->chained |= chained;
+	txq->counts.errors += count - sent;
+	txq->counts.packets += sent;
+	txq->counts.bytes += bytes;
+	txq->counts.peer_oversize += oversize;
+	return sent - oversize;
 }
 
 /* One segment, and neither runt nor too long for one buffer and the MTU. */
@@ -156,28 +165,95 @@ static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct 
 	txq->counts.bytes += bytes;
 }
 
-/*
- * Copies frames into the buffers of 'count' descriptors, up to the first frame that is not plain. Returns how many. Not
- * inlined: this loop needs the registers.
- */
-static __rte_noinline uint32_t copy_run(const struct crossover_rx_nic *nic,
-                                        const struct crossover_rx_desc *desc, struct rte_mbuf *const *pkts,
-                                        const uint64_t *tags, uint32_t count, uint32_t plain_bytes,
-                                        uint64_t *writebacks)
+/* Frames to be copied into descriptors that lie side by side, and what is written into these. */
+struct copy {
+	const struct crossover_rx_desc *desc;
+	struct rte_mbuf *const *pkts;
+	const uint64_t *tags;
+	uint64_t *writebacks;
+	uint32_t count, plain_bytes, buffer_offset;
+};
+
+static inline void prefetch_later(const struct crossover_rx_desc *desc, uint32_t i, uint32_t count,
+                                  uint32_t buffer_offset)
 {
-	uint32_t i;
+	if (likely(i + PREFETCH_AHEAD < count))
+		prefetch_to_write(buffer_data(buffer_offset, desc[i + PREFETCH_AHEAD].buffer));
+}
 
-	for (i = 0; i < count && i < PREFETCH_AHEAD; i++)
-		prefetch_to_write(buffer_data(nic, desc[i].buffer));
-	for (i = 0; i < count && is_plain(pkts[i], plain_bytes); i++) {
-		uint32_t length = pkts[i]->data_len;
+static inline uint64_t whole_frame(uint32_t length, const uint64_t *tags, uint32_t i)
+{
+	return length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
+}
 
-		if (likely(i + PREFETCH_AHEAD < count))
-			prefetch_to_write(buffer_data(nic, desc[i + PREFETCH_AHEAD].buffer));
-		rte_memcpy(buffer_data(nic, desc[i].buffer), rte_pktmbuf_mtod(pkts[i], const void *), length);
-		writebacks[i] = length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
+/*
+ * Copies frames of HALF + 1 to 2 x HALF bytes, the shortest that there are, from frame i on as two halves that overlap. Returns the
+ * first frame that is not one of them. Longer ones would cost this loop its registers.
+ */
+#define HALF 32
+
+static __rte_always_inline uint32_t copy_short(const struct copy *copy, uint32_t i, const uint64_t *tags)
+{
+	const struct crossover_rx_desc *desc = copy->desc;
+	struct rte_mbuf *const *pkts = copy->pkts;
+	uint64_t *writebacks = copy->writebacks;
+	uint32_t count = copy->count, buffer_offset = copy->buffer_offset;
+	uint32_t lengths = RTE_MIN(copy->plain_bytes, 2u * HALF) - HALF;
+
+	if (unlikely(copy->plain_bytes <= HALF))
+		return i;
+	for (; i < count; i++) {
+		const struct rte_mbuf *m = pkts[i];
+		uint32_t length = m->data_len;
+		uint8_t *to = buffer_data(buffer_offset, desc[i].buffer);
+		const uint8_t *from = rte_pktmbuf_mtod(m, const uint8_t *);
+		uint8_t first[HALF], last[HALF];
+
+		if (unlikely(m->nb_segs != 1 || length - HALF - 1 >= lengths))
+			break;
+		prefetch_later(desc, i, count, buffer_offset);
+		memcpy(first, from, HALF);
+		memcpy(last, from + length - HALF, HALF);
+		memcpy(to, first, HALF);
+		memcpy(to + length - HALF, last, HALF);
+		writebacks[i] = whole_frame(length, tags, i);
 	}
 	return i;
+}
+
+static __rte_noinline uint32_t copy_short_untagged(const struct copy *copy, uint32_t i)
+{
+	return copy_short(copy, i, NULL);
+}
+
+static __rte_noinline uint32_t copy_short_tagged(const struct copy *copy, uint32_t i)
+{
+	return copy_short(copy, i, copy->tags);
+}
+
+static __rte_noinline void copy_one(const struct copy *copy, uint32_t i)
+{
+	const struct rte_mbuf *m = copy->pkts[i];
+
+	prefetch_later(copy->desc, i, copy->count, copy->buffer_offset);
+	rte_memcpy(buffer_data(copy->buffer_offset, copy->desc[i].buffer), rte_pktmbuf_mtod(m, const void *),
+	           m->data_len);
+	copy->writebacks[i] = whole_frame(m->data_len, copy->tags, i);
+}
+
+/* Copies frames, up to the first that is not plain. Returns how many. */
+static uint32_t copy_run(const struct copy *copy)
+{
+	uint32_t i = 0;
+
+	for (uint32_t first = 0; first < copy->count && first < PREFETCH_AHEAD; first++)
+		prefetch_to_write(buffer_data(copy->buffer_offset, copy->desc[first].buffer));
+	for (;; i++) {
+		i = copy->tags == NULL ? copy_short_untagged(copy, i) : copy_short_tagged(copy, i);
+		if (i >= copy->count || !is_plain(copy->pkts[i], copy->plain_bytes))
+			return i;
+		copy_one(copy, i);
+	}
 }
 
 /* Copies plain frames into the span. Claimed ones were looked at already, and the MTU may have changed since. */
@@ -186,8 +262,14 @@ static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, s
                                                const struct span *span, bool shared)
 {
 	uint64_t writebacks[CROSSOVER_CHUNK];
-	uint32_t copied = copy_run(nic, &nic->desc[crossover_head_position(span->head)], pkts, tags,
-	                           span->count, shared ? UINT32_MAX : nic->plain_bytes, writebacks);
+	struct copy copy = {.desc = &nic->desc[crossover_head_position(span->head)],
+	                    .pkts = pkts,
+	                    .tags = tags,
+	                    .writebacks = writebacks,
+	                    .count = span->count,
+	                    .plain_bytes = shared ? UINT32_MAX : nic->plain_bytes,
+	                    .buffer_offset = nic->buffer_offset};
+	uint32_t copied = copy_run(&copy);
 
 	complete(txq, nic, span, writebacks, copied, shared);
 	return copied;
@@ -220,7 +302,7 @@ static void fill_buffer(struct crossover_tx_queue *txq, const struct crossover_r
 {
 	if (txq->swap)
 		handle_mbuf(handle)->data_off = RTE_PKTMBUF_HEADROOM;
-	gather_copy(from, buffer_data(nic, handle), bytes);
+	gather_copy(from, buffer_data(nic->buffer_offset, handle), bytes);
 }
 
 static void copy_scattered(struct crossover_tx_queue *txq, const struct crossover_rx_nic *nic,
@@ -269,7 +351,7 @@ static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct c
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes, position;
 
-	if (refuse(txq, m))
+	if (count_and_judge(txq, &m, 1) == 0)
 		return 0;
 	if (!claim_all(ring, descriptors, txq->shared, &position))
 		return 1;
@@ -291,14 +373,14 @@ static __rte_always_inline uint32_t copy_frames(struct crossover_tx_queue *txq,
 	uint32_t done = 0, missed = 0;
 
 	if (unlikely(!is_running(nic)))
-		return miss(txq, pkts, count);
+		return count_and_judge(txq, pkts, count);
 	while (done < count) {
 		struct span span = find_span(ring, pkts + done, count - done, false, shared);
 		const uint64_t *rest = tags == NULL ? NULL : tags + done;
 		uint32_t copied;
 
 		if (unlikely(span.count == 0 && !span.odd))
-			return missed + miss(txq, pkts + done, count - done);
+			return missed + count_and_judge(txq, pkts + done, count - done);
 		copied = span.odd ? 0 : copy_plain(txq, nic, pkts + done, rest, &span, shared);
 		if (unlikely(shared ? span.odd : copied < span.count)) {
 			missed += copy_any(txq, ring, pkts[done + copied], tag_of(rest, copied));
@@ -382,7 +464,7 @@ static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
 			span = find_span(ring, pkts + done, count - done, true, shared);
 		if (unlikely(span.count == 0 && !span.odd)) {
 			crossover_leftovers_keep(left, pkts + done, count - done);
-			return missed + miss(txq, pkts + done, count - done);
+			return missed + count_and_judge(txq, pkts + done, count - done);
 		}
 		swapped = span.odd ? 0 : swap_plain(txq, nic, pkts + done, rest, &span, left, shared);
 		if (unlikely(shared ? span.odd : swapped < span.count)) {

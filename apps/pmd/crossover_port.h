@@ -117,6 +117,7 @@ struct crossover_rx_queue {
 	uint8_t infinite;
 	uint8_t started;
 	uint8_t cold;         /* feed=infinite: a visit finds a packet by chance, see crossover_feed.h */
+	uint16_t data_offset; /* bytes from an mbuf to its data; 0: not the same for all */
 	uint32_t visits_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
@@ -151,6 +152,7 @@ struct crossover_tx_queue {
 	uint32_t free_batch;
 	uint32_t busy;     /* 1 inside a burst; crossover_quiesce() waits for 0 */
 	uint32_t wire_due; /* chunks until one is timed */
+	uint32_t chained;  /* not 0: a frame of several segments was sent since mbufs were last freed */
 	uint8_t started;
 	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
 	uint8_t shared;    /* other TX queues of the port are started: claim descriptors */
@@ -169,6 +171,9 @@ struct crossover_tx_queue {
 
 _Static_assert(offsetof(struct crossover_tx_queue, counts) == CROSSOVER_LINE_BYTES,
                "a burst's state is one line");
+_Static_assert(offsetof(struct crossover_rx_queue, port) - offsetof(struct crossover_rx_queue, desc) ==
+                       CROSSOVER_LINE_BYTES,
+               "a poll's state is one line");
 _Static_assert(offsetof(struct crossover_rx_queue, ring) == 0, "the ring can be found from the queue");
 
 struct crossover_pair;

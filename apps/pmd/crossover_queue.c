@@ -131,7 +131,7 @@ static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_d
 	txq->size = nb_desc;
 	/* Never fewer than a chunk, so that a chunk always fits. */
 	txq->free_thresh = conf->tx_free_thresh == 0
-	                           ? (uint32_t)(nb_desc - CROSSOVER_CHUNK)
+	                           ? nb_desc
 	                           : RTE_MAX(conf->tx_free_thresh, (uint16_t)CROSSOVER_CHUNK);
 	txq->free_batch = conf->tx_rs_thresh == 0 ? CROSSOVER_CHUNK : conf->tx_rs_thresh;
 	txq->fast_free = (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0;
@@ -150,8 +150,7 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	int ret;
 
 	if (check_size(port, "TX", queue_id, nb_desc) != 0 ||
-	    check_threshold(port, "tx_free_thresh", queue_id, conf->tx_free_thresh,
-	                    nb_desc - CROSSOVER_CHUNK) != 0 ||
+	    check_threshold(port, "tx_free_thresh", queue_id, conf->tx_free_thresh, nb_desc) != 0 ||
 	    check_threshold(port, "tx_rs_thresh", queue_id, conf->tx_rs_thresh, nb_desc - CROSSOVER_CHUNK) !=
 	            0)
 		return -EINVAL;

@@ -12,8 +12,6 @@
 #include "crossover_rx.h"
 #include "crossover_take.h"
 
-#define PREFETCH_AHEAD 4
-
 /* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
 static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first,
                                 uint32_t count)
@@ -96,29 +94,59 @@ static inline void take_descriptors(struct crossover_rx_queue *rxq, uint32_t use
 	rxq->unposted += used;
 }
 
+/*
+ * Frames of one buffer each that can be taken from 'position' on: at most 'limit', and not beyond the ring's end. Nothing
+ * else is done between the looks, so the ways to the sender's core, which holds the descriptors' lines, overlap.
+ */
+static __rte_always_inline uint32_t whole_frames(const struct crossover_rx_queue *rxq, uint32_t position,
+                                                 uint32_t limit)
+{
+	const struct crossover_rx_desc *desc = &rxq->desc[position];
+	uint32_t count = 0;
+
+	limit = RTE_MIN(limit, rxq->size - position);
+	while (count < limit && (~read_writeback(&desc[count]) & (CROSSOVER_WB_DD | CROSSOVER_WB_EOP)) == 0)
+		count++;
+	return count;
+}
+
+/*
+ * Fetches all mbufs and the beginnings of their data before the first is written: the data come from the sender's core, and the
+ * program will read them.
+ */
+static __rte_always_inline void take_whole(const struct crossover_rx_queue *rxq, uint32_t position,
+                                           struct rte_mbuf **pkts, uint32_t count, const bool described)
+{
+	const struct crossover_rx_desc *desc = &rxq->desc[position];
+
+	for (uint32_t i = 0; i < count; i++) {
+		pkts[i] = posted_mbuf(&desc[i]);
+		rte_prefetch0(pkts[i]);
+		rte_prefetch0((const uint8_t *)pkts[i] + rxq->data_offset);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		take_mbuf(rxq, pkts[i], desc[i].writeback, described);
+}
+
 static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts,
                                             uint16_t nb_pkts, const bool fed, const bool described)
 {
 	uint32_t position = rxq->position, used = 0;
 	uint16_t received = 0;
 
-	while (received < nb_pkts) {
-		struct crossover_rx_desc *desc = &rxq->desc[position];
-		uint64_t writeback = read_writeback(desc);
-		uint32_t step = 1;
-
+	while (received < nb_pkts && (read_writeback(&rxq->desc[position]) & CROSSOVER_WB_DD)) {
 		/* A taken descriptor keeps its DD until it is posted again: never go round to it. */
-		if (!(writeback & CROSSOVER_WB_DD) || unlikely(used == rxq->size - rxq->unposted))
+		uint32_t posted = rxq->size - rxq->unposted - used, step;
+
+		if (unlikely(posted == 0))
 			break;
-		if (likely(position + PREFETCH_AHEAD < rxq->size))
-			rte_prefetch0(posted_mbuf(desc + PREFETCH_AHEAD));
-		if (likely(writeback & CROSSOVER_WB_EOP)) {
-			pkts[received] = posted_mbuf(desc);
-			take_mbuf(rxq, pkts[received], writeback, described);
+		step = whole_frames(rxq, position, RTE_MIN(posted, (uint32_t)(nb_pkts - received)));
+		if (likely(step > 0)) {
+			take_whole(rxq, position, pkts + received, step, described);
+			received += step;
 		} else {
-			step = take_scattered(rxq, position, &pkts[received], described);
+			step = take_scattered(rxq, position, &pkts[received++], described);
 		}
-		received++;
 		used += step;
 		position = crossover_ring_advance(position, step, rxq->size);
 	}
@@ -256,6 +284,7 @@ int crossover_rx_fill(struct crossover_rx_queue *rxq)
 		return -ENOMEM;
 	}
 	rxq->ring.nic.buffer_offset = fixed_buffer_offset(posted_mbuf(&rxq->desc[0]));
+	rxq->data_offset = (uint16_t)rxq->ring.nic.buffer_offset;
 	crossover_ring_post(&rxq->ring, rxq->tail);
 	return 0;
 }

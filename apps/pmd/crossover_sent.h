@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The TX ring: frames that were sent and whose mbufs are not freed yet. An entry is a frame; its segments hang off it.
- * As ethdev defines tx_free_thresh, mbufs are freed once fewer entries than that are free. The default is 32 below the
- * ring's size, so that a burst's mbufs go back to the mempool cache while they are still in L1; an application that sets
- * a small threshold gets the footprint of a NIC that holds a ring full of sent mbufs.
+ * As ethdev defines tx_free_thresh, mbufs are freed once fewer entries than that are free. The default is the ring's
+ * size: the burst that sends mbufs gives them back while they are still in L1, and nothing waits in the ring. An
+ * application that sets a small threshold gets the footprint of a NIC that holds a ring full of sent mbufs.
  */
 #ifndef CROSSOVER_SENT_H
 #define CROSSOVER_SENT_H
@@ -15,6 +15,10 @@
 /* Frees the 'count' (at most pending) oldest frames. */
 void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count);
 
+/* Frees frames as the offloads say; under FAST_FREE those that stand alone. */
+void crossover_sent_give_back(const struct crossover_tx_queue *txq, struct rte_mbuf *const *frames,
+                              uint32_t count);
+
 /* Gives back the segments behind the first. */
 void crossover_sent_cut(struct rte_mbuf *head);
 
@@ -22,7 +26,7 @@ void crossover_sent_cut(struct rte_mbuf *head);
 static inline void crossover_sent_detach(struct rte_mbuf *const *frames, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (__builtin_expect(frames[i]->nb_segs != 1, 0))
+		if (frames[i]->nb_segs != 1)
 			crossover_sent_cut(frames[i]);
 }
 
@@ -44,8 +48,15 @@ static inline void crossover_sent_store(struct crossover_tx_queue *txq, struct r
 static inline void crossover_sent_push(struct crossover_tx_queue *txq, struct rte_mbuf *const *frames,
                                        uint32_t count)
 {
-	if (txq->fast_free)
-		crossover_sent_detach(frames, count);
+	if (__builtin_expect(txq->chained != 0, 0)) {
+		if (txq->fast_free)
+			crossover_sent_detach(frames, count);
+		txq->chained = 0;
+	}
+	if (txq->free_thresh == txq->size) {
+		crossover_sent_give_back(txq, frames, count);
+		return;
+	}
 	crossover_sent_store(txq, frames, count);
 	while (txq->size - txq->pending < txq->free_thresh)
 		crossover_sent_free(txq, txq->pending < txq->free_batch ? txq->pending : txq->free_batch);

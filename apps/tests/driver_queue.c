@@ -31,7 +31,7 @@ static void sizes_are_checked(void)
 static void thresholds_are_checked(void)
 {
 	struct rte_eth_rxconf rx = {.rx_free_thresh = 33};
-	struct rte_eth_txconf tx = {.tx_free_thresh = 33};
+	struct rte_eth_txconf tx = {.tx_free_thresh = 65};
 
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &(struct rte_eth_conf){0}), 0);
 	CHECK_EQUAL(rte_eth_rx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, &rx, pool), -EINVAL);
@@ -60,7 +60,7 @@ static void tells_about_queues(void)
 	CHECK(rx.mp == pool && !rx.scattered_rx, "wrong pool or scattering");
 	CHECK_EQUAL(rte_eth_tx_queue_info_get(port_a, 0, &tx), 0);
 	CHECK_EQUAL(tx.nb_desc, 256);
-	CHECK_EQUAL(tx.conf.tx_free_thresh, 256 - 32);
+	CHECK_EQUAL(tx.conf.tx_free_thresh, 256);
 	CHECK_EQUAL(rte_eth_rx_burst_mode_get(port_a, 0, &mode), 0);
 	CHECK(strstr(mode.info, "dma=swap") != NULL, "burst mode is %s", mode.info);
 	CHECK(rte_eth_rx_queue_info_get(port_a, 1, &rx) < 0, "tells about a queue that is not there");

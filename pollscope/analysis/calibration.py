@@ -6,7 +6,7 @@ out; nothing is assumed.
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ import scipy
 from numpy.typing import NDArray
 
 from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import factors, level_text
 from pollscope.base.errors import UsageError
+from pollscope.base.names import SHARED_QUEUES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.models import points
 from pollscope.models.costs import Costs
@@ -27,7 +29,26 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # What the cost of a poll, a visit or a packet depends on, beside the number of queues: one value in all trials.
-HOLDS_FOR = ("workload", "frame", "rx_desc", "organisation", "feed", "dma", "lookups", "page_size")
+HOLDS_FOR = (
+    "workload",
+    "frame",
+    "rx_desc",
+    "organisation",
+    "notification",
+    "feed",
+    "dma",
+    "lookups",
+    "routes",
+    "encapsulation",
+    "transform",
+    "sessions",
+    "task_buffers",
+    "parity_buffers",
+    "task_data",
+    "page_size",
+    "trace",
+    "corunner",
+)
 # Where fewer polls than this come back empty, their cost is not what the window shows.
 LEAST_EMPTY = 0.5
 # Visits must differ by this factor in their packets, or a visit's cost cannot be told from that of its packets.
@@ -54,13 +75,14 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
     Raises:
         UsageError: a run is modelled, is of another machine than the first, or the trials do not tell a cost.
     """
+    _same_machine(runs)
     tables = [_table(run, only) for run in runs]
     trials = [trial for table in tables for trial in table]
     where = ", ".join(run.run_id for run in runs)
     if not trials:
         raise UsageError("no trial is data", where, "give runs that ended, and levels that they have")
     holds_for = {name: _one(trials, name, where) for name in HOLDS_FOR}
-    found = _costs(trials, where)
+    found = _costs(trials, where, HostFacts(runs[0].meta).testbed_name)
     rows: dict[str, list[str]] = {}
     for run in runs:
         for row in rows_of(run):
@@ -75,6 +97,17 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
             "rows": {row: ", ".join(names) for row, names in rows.items()},
         },
     }
+
+
+def _same_machine(runs: Sequence[RunFolder]) -> None:
+    first = HostFacts(runs[0].meta).processor
+    for run in runs[1:]:
+        if (other := HostFacts(run.meta).processor) != first:
+            raise UsageError(
+                f"was measured on another machine than {runs[0].run_id}: {other}, not {first}",
+                run.run_id,
+                "calibrate each machine by itself",
+            )
 
 
 def _table(run: RunFolder, only: Mapping[str, frozenset[str]]) -> list[Trial]:
@@ -119,12 +152,16 @@ def _one(trials: Sequence[Trial], name: str, where: str) -> Any:
     return levels[0]
 
 
-def _costs(trials: Sequence[Trial], where: str) -> dict[str, Any]:
+def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
     if any(dispatchers(trial["params"]) for trial in trials):
         raise UsageError(
             "costs of rings are not told by a trial as a whole", where, "leave the trials with dispatchers out"
         )
-    source = f"loopback run {where}" if len(where) < 60 else f"runs {where}"
+    if any(trial["params"].organisation in SHARED_QUEUES and trial["params"].cores > 1 for trial in trials):
+        raise UsageError(
+            "what cores pay for sharing a queue is not told by a trial as a whole", where, "choose: --at cores=1"
+        )
+    source = f"{testbed} run {where}" if len(where) < 60 else f"{testbed} runs {where}"
     found = {"empty_poll_ns": _empty_poll(trials, where, source), **_visits(trials, where, source)}
     found |= _optional("generator_pps", _generator(trials, source))
     found |= _optional("path_ns", _path(trials, Costs.model_validate(found, strict=False), source))
@@ -212,13 +249,14 @@ def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
 
 
 def _asked_ns(trial: Trial) -> float:
-    """What the spec itself adds to a packet on average, in extra cycles: the model adds it again."""
+    """What the spec itself adds to a packet on average, in extra cycles and hiccups: the model adds it again."""
     params: Parameters = trial["params"]
     cycles = float(params.extra_cycles)
     if params.service_distribution == "bimodal":
         long = params.service_long_probability or 0.0
         cycles = (1 - long) * cycles + long * (params.service_long_cycles or 0)
-    return cycles / float(trial["tsc_hz"]) * 1e9
+    hiccups = points.hiccups(params)
+    return cycles / float(trial["tsc_hz"]) * 1e9 + hiccups.probability * fmean(hiccups.lengths_ns)
 
 
 def _tell_apart(rows: Sequence[tuple[float, float]]) -> bool:

@@ -33,6 +33,8 @@ DEFAULT_METRICS = (
     "iotlb_misses_per_s",
 )
 
+RUN_NAMES = ("run A", "run B")
+
 # A knob with more levels is a sweep, which a figure of its own shows better than sides do.
 FEW_LEVELS = 3
 # Of the differences that are said to exceed noise, at most this share does so by chance.
@@ -85,28 +87,53 @@ class Difference:
         return self.adjusted <= FALSE_DISCOVERIES
 
 
+@dataclass(frozen=True)
+class Missing:
+    """A point at which only the first side has a metric, and why it is not compared."""
+
+    metric: str
+    point: str
+    reason: str
+
+
 def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
     """Differences at the points that both runs have.
 
     Raises:
         UsageError: an unknown metric, or no common point with a common metric.
     """
-    runs = (first, second)
-    labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
-    tables = [measured(table) for table in labelled]
-    names = ("run A", "run B")
-    # A factor that has one and the same level everywhere tells nothing; a level that only one run gives is its own.
-    constant = _constants(tables)
-    found = []
-    for metric in _chosen(metrics):
-        left, right = ({sample.label(*constant): sample for sample in by_point(table, metric)} for table in tables)
+    runs, names = (first, second), RUN_NAMES
+    found, unknown = [], ""
+    for metric, (left, right), why in _by_metric(runs, metrics):
         found += [_difference(metric, label, names, left[label], right[label]) for label in left if label in right]
+        unknown = why
     if unknown:
         found = [replace(each, footing=Footing(None, unknown)) for each in found]
     old = [name for name, run in zip(names, runs, strict=True) if trials_of_before(run)]
     if len(old) == 1:
         found = [replace(each, accounting_apart=old[0]) if each.metric in TOUCHED else each for each in found]
     return _not_empty(found, "the runs have no point with a common metric", metrics)
+
+
+def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str]) -> list[Missing]:
+    """Where the second run has no value of a metric that the first one has, by metric and point."""
+    found = []
+    for metric, (left, right), _ in _by_metric((first, second), metrics):
+        reason = f"{RUN_NAMES[1]} has no {metric} there"
+        found += [Missing(metric, label or "all", reason) for label in left if label not in right]
+    return found
+
+
+def _by_metric(
+    runs: tuple[RunFolder, RunFolder], metrics: Sequence[str] | None
+) -> Iterator[tuple[str, list[dict[str, PointValues]], str]]:
+    """Each metric, its samples of both runs by label, and why the ground of both is not known."""
+    labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
+    tables = [measured(table) for table in labelled]
+    # A factor that has one and the same level everywhere tells nothing; a level that only one run gives is its own.
+    constant = _constants(tables)
+    for metric in _chosen(metrics):
+        yield metric, [{each.label(*constant): each for each in by_point(table, metric)} for table in tables], unknown
 
 
 def _constants(tables: Sequence[pd.DataFrame]) -> list[str]:

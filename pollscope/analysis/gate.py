@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pollscope.analysis.compare import Difference
+from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
@@ -72,28 +72,36 @@ def condition(text: str) -> Condition:
     return Condition(metric, found["sign"] == "<", bound)
 
 
-def judge(conditions: Sequence[Condition], differences: Sequence[Difference]) -> list[Judged]:
+def judge(
+    conditions: Sequence[Condition], differences: Sequence[Difference], missing: Sequence[Missing] = ()
+) -> list[Judged]:
     """Each condition at the points of its metric.
 
     Args:
         conditions: of metrics among the differences.
         differences: what was compared; more metrics make no difference.
+        missing: what only the first side has: there a condition cannot be told.
 
     Raises:
         UsageError: a condition can be told at no point, so that a gate would let everything pass.
     """
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
     confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
-    return [_judged(each, found, confidence) for each, found in looked_at]
+    lost = [[each for each in missing if each.metric == wanted.metric] for wanted in conditions]
+    return [_judged(each, found, left, confidence) for (each, found), left in zip(looked_at, lost, strict=True)]
 
 
-def _judged(wanted: Condition, differences: Sequence[Difference], confidence: float) -> Judged:
+def _judged(
+    wanted: Condition, differences: Sequence[Difference], missing: Sequence[Missing], confidence: float
+) -> Judged:
     holds: list[str] = []
     not_so: list[str] = []
-    unknown: list[str] = []
+    unknown = [f"{each.point}: cannot be told: {each.reason}" for each in missing]
     for each in differences:
         ratio = each.ratio_at(confidence)
-        if reason := _untold(each, ratio):
+        if _rose_from_zero(each):
+            (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
+        elif reason := _untold(each, ratio):
             unknown.append(f"{each.point}: cannot be told: {reason}")
         else:
             (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
@@ -103,6 +111,18 @@ def _judged(wanted: Condition, differences: Sequence[Difference], confidence: fl
             f"can be told at no point: {reason}", f"--fail-if '{wanted}'", "measure it again on both sides"
         )
     return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
+
+
+def _rose_from_zero(each: Difference) -> bool:
+    """Whether the first side is 0 in every trial and the second is surely not: more than any share of it."""
+    zero = each.first.n > 1 and each.first.low == each.first.value == each.first.high == 0
+    return zero and each.second.has_interval and each.second.low > 0
+
+
+def _level(each: Difference) -> str:
+    ends = (each.second.value, each.second.low, each.second.high)
+    value, low, high = map(metric_dictionary()[each.metric].text, ends)
+    return f"{value} ({low} to {high})"
 
 
 def _untold(each: Difference, ratio: Estimate) -> str:

@@ -240,7 +240,8 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         if rate > NOISY_GAPS_PER_S:
             limit = f"; the spec allows {allowed:g}" if allowed is not None and rate > allowed else ""
             longest = f"longest {entry.get('longest_ns', 0) / 1e6:.2g} ms{limit}"
-            noisy.append(f"CPU {entry.get('cpu')} {rate:.0f} times a second ({longest})")
+            host = f"{entry['role']} " if "role" in entry else ""  # of two hosts, each with a CPU of that number
+            noisy.append(f"{host}CPU {entry.get('cpu')} {rate:.0f} times a second ({longest})")
     if noisy:
         yield Caution(
             "host noise",

@@ -26,7 +26,7 @@ KNOBS: Mapping[str, str] = MappingProxyType(
         "ddio": "pollscope.knobs.ddio:Ddio",
         "ddio_ways": "pollscope.knobs.ddio_ways:DdioWays",
         "iommu": "pollscope.knobs.iommu:Iommu",
-        "vtd_latency": "pollscope.knobs.vtd_latency:VtdLatency",
+        "vtd_latency": "pollscope.knobs.vtd_latency:TimedInvalidations",
         "governor": "pollscope.knobs.governor:Governor",
         "core_freq": "pollscope.knobs.core_freq:CoreFreq",
         "epp": "pollscope.knobs.epp:Epp",

@@ -17,7 +17,7 @@ from pollscope.collectors.registry import create, probe_all
 from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
-from pollscope.collectors.window import Plausibility, Series, Window
+from pollscope.collectors.window import Plausibility, Series, WindowSeries
 
 EXAMPLES = (
     "pollscope collect                                     what can be read here, and why not",
@@ -53,7 +53,7 @@ def collect(
         _record(session, seconds)
         if out is not None:
             typer.echo(f"{write_samples(out, session.samples())} samples in {out}")
-        window = Window(session.samples(), session.outcomes.values())
+        window = WindowSeries(session.samples(), session.outcomes.values())
     _print(window)
     _report(session.outcomes, window)
 
@@ -83,7 +83,7 @@ def _record(session: CollectorSession, seconds: float) -> None:
         session.stop()
 
 
-def _print(window: Window) -> None:
+def _print(window: WindowSeries) -> None:
     for (source, path, metric), series in window.series.items():
         typer.echo(f"{source:14} {path:32} {metric:40} {_value(series)}")
 
@@ -99,7 +99,7 @@ def _value(series: Series) -> str:
     return f"{series.total / series.count:.6g}{unit}"
 
 
-def _report(outcomes: dict[str, CollectorOutcome], window: Window) -> None:
+def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> None:
     """Outcomes and what is not plausible, on standard error; exit code 1 when a collector did not deliver."""
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)

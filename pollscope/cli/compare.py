@@ -50,7 +50,7 @@ def compare(
     for itself. The same is drawn as SVG, PDF and PNG; the files' paths follow. With --fail-if the conditions come last:
     one that holds at any point ends the command with 1, one that can be told at no point with 2.
     """
-    from pollscope.analysis.compare import comparison_text
+    from pollscope.analysis.compare import comparison_text, missing_in_second
     from pollscope.analysis.figures import save_comparison
     from pollscope.analysis.gate import condition, judge
     from pollscope.cli.outputs import figure_out
@@ -67,7 +67,8 @@ def compare(
     folders = [read_run(place) for place in places]
     lines = _differences(folders, by, metrics)
     wanted = list(dict.fromkeys(each.metric for each in conditions))
-    judged = judge(conditions, _differences(folders, by, wanted)) if wanted else []
+    missing = missing_in_second(folders[0], folders[1], wanted) if by is None else []
+    judged = judge(conditions, _differences(folders, by, wanted), missing) if wanted else []
     for line in _sides(folders):
         typer.echo(line)
     typer.echo(comparison_text(lines))

@@ -11,7 +11,7 @@ from pollscope.base.errors import UsageError
 from pollscope.cli.words import JsonFlag, PaperName, RunWords
 
 if TYPE_CHECKING:
-    from pollscope.analysis.explain import Diagnosis, Finding
+    from pollscope.analysis.explain import Diagnosis, StageFinding
 
 EXAMPLES = (
     "pollscope explain latest",
@@ -95,7 +95,7 @@ def _absent(stage: str, evidence: Sequence[str]) -> str:
     return f"  {stage:{WIDTH}} absent, because {'; '.join(evidence)}"
 
 
-def _finding(finding: "Finding") -> Iterator[str]:
+def _finding(finding: "StageFinding") -> Iterator[str]:
     if finding.kind == "absent":
         yield _absent(finding.stage, finding.evidence)
     elif finding.kind == "not":

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pollscope.base.errors import ExitCode
 from pollscope.cli.words import JsonFlag
-from pollscope.testbeds import DEFAULT, Finding, State, make_testbed
+from pollscope.testbeds import DEFAULT, HostFinding, TestbedState, make_testbed
 
 EXAMPLES = (
     "pollscope testbed status",
@@ -54,7 +54,7 @@ def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
         raise typer.Exit(ExitCode.HOST)
 
 
-def _show_findings(findings: Sequence[Finding]) -> None:
+def _show_findings(findings: Sequence[HostFinding]) -> None:
     table = Table(box=None, padding=(0, 1))
     for head in ("host", "", "what", "found", "what to do"):
         table.add_column(head, overflow="fold")
@@ -65,7 +65,7 @@ def _show_findings(findings: Sequence[Finding]) -> None:
     typer.echo(f"not ready: {len(lacking)} lacking, first: {lacking[0].host} {lacking[0].what}" if lacking else "ready")
 
 
-def _show(name: str, state: State) -> None:
+def _show(name: str, state: TestbedState) -> None:
     typer.echo(f"{name}: {'ready' if state.ready else 'not ready'}")
     for fact in state.facts:
         typer.echo(f"  {fact}")

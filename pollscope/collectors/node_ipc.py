@@ -9,7 +9,7 @@ too. On a core that nothing else uses they agree; a CPU cannot retire fewer inst
 import re
 from collections.abc import Iterator
 
-from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Series, Window
+from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Series, WindowSeries
 
 # Timer ticks and perf's own interrupts change the IPC of a spinning core by a few per cent at most; windows that do
 # not end together (collectors' intervals) add as much again.
@@ -24,7 +24,7 @@ _CPU_OF = {
 _EVENT = re.compile(r"(?:cpu(?:_core)?/)?(instructions|cycles)(?::[a-zA-Z]+|/[a-zA-Z]*)?")
 
 
-def node_against_host(window: Window) -> Iterator[PlausibilityFinding]:
+def node_against_host(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """A finding for each DUT lcore and each collector that knows the IPC of its CPU."""
     for counts in window.lcores:
         for source, found in _of_cpu(window, counts.cpu).items():
@@ -33,7 +33,7 @@ def node_against_host(window: Window) -> Iterator[PlausibilityFinding]:
                 yield _judge(counts, source, ipc, found)
 
 
-def _of_cpu(window: Window, cpu: int) -> dict[str, dict[str, Series]]:
+def _of_cpu(window: WindowSeries, cpu: int) -> dict[str, dict[str, Series]]:
     """Source -> what it counted on one CPU: `instructions`, `cycles`, `instructions_per_cycle`."""
     sources: dict[str, dict[str, Series]] = {}
     for (source, path, metric), series in window.series.items():

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from pollscope.base.names import COLLECTORS, load
 from pollscope.collectors.interface import Status
 from pollscope.collectors.node_ipc import node_against_host
-from pollscope.collectors.window import Plausibility, PlausibilityFinding, Window
+from pollscope.collectors.window import Plausibility, PlausibilityFinding, WindowSeries
 
 _BUSY_BYTES = 1e6  # a NIC above 1 MB/s carries more than keep-alives
 
 
-def judge(window: Window) -> list[PlausibilityFinding]:
+def judge(window: WindowSeries) -> list[PlausibilityFinding]:
     """All findings of all rules on a window."""
     return [finding for rule in _RULES for finding in rule(window)]
 
 
-def _nic_against_iio(window: Window) -> Iterator[PlausibilityFinding]:
+def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """What the NIC received and did not drop has crossed PCIe: DMA writes are at least that, plus descriptors."""
     nic, iio = window.rate("nic.rx_bytes"), window.rate("dma_write")
     if nic is None or iio is None or nic < _BUSY_BYTES:
@@ -45,7 +45,7 @@ def _nic_against_iio(window: Window) -> Iterator[PlausibilityFinding]:
         yield PlausibilityFinding("nic_iio", Plausibility.OK, text, numbers)
 
 
-def _nic_against_dram(window: Window) -> Iterator[PlausibilityFinding]:
+def _nic_against_dram(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """With DDIO off every received byte is written to DRAM; with DDIO on it may stay in the LLC, so nothing follows."""
     nic, dram = window.rate("nic.rx_bytes"), window.rate("dram_write")
     off = [
@@ -60,7 +60,7 @@ def _nic_against_dram(window: Window) -> Iterator[PlausibilityFinding]:
     yield PlausibilityFinding("ddio_dram", verdict, text, {"nic_rx_bytes_per_s": nic, "dram_write_bytes_per_s": dram})
 
 
-def _lookups(window: Window) -> Iterator[PlausibilityFinding]:
+def _lookups(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """Hits and misses make the lookups; counters taken one after the other may differ, by twice they may not."""
     for source, path, series in window.units("iotlb_lookups", "iotlb_misses"):
         lookups, misses = (one.total for one in series)
@@ -72,7 +72,7 @@ def _lookups(window: Window) -> Iterator[PlausibilityFinding]:
         yield from _parts("iotlb_sum", f"{source} {path}: IOTLB", *(one.total for one in series))
 
 
-def _llc(window: Window) -> Iterator[PlausibilityFinding]:
+def _llc(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     for event in ("pcirdcur", "itom", "itomcachenear", "rfo"):
         for source, path, series in window.units(event, f"{event}_hit", f"{event}_miss"):
             yield from _parts("llc_sum", f"{source} {path}: {event}", *(one.total for one in series))
@@ -87,7 +87,7 @@ def _parts(rule: str, what: str, whole: float, hits: float, misses: float) -> It
     yield PlausibilityFinding(rule, verdict, text, {"whole": whole, "hits": hits, "misses": misses})
 
 
-def _partial_writes(window: Window) -> Iterator[PlausibilityFinding]:
+def _partial_writes(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """A partial write moves a line too: more of them than lines written is a wrapped counter (2e9 at idle was seen)."""
     for source, path, (partial, written) in window.units("partial_writes", "dram_write"):
         lines = written.total / 64
@@ -98,7 +98,7 @@ def _partial_writes(window: Window) -> Iterator[PlausibilityFinding]:
             )
 
 
-def _channels(window: Window) -> Iterator[PlausibilityFinding]:
+def _channels(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """The tool's socket total is the sum of its channels; otherwise columns were mixed up."""
     for metric in ("dram_read", "dram_write"):
         for source, path, (total,) in window.units(metric):
@@ -118,7 +118,7 @@ def _channels(window: Window) -> Iterator[PlausibilityFinding]:
                 )
 
 
-def _wrapped(window: Window) -> Iterator[PlausibilityFinding]:
+def _wrapped(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """2^47 and above: the parser made an absence of it; a window with such samples is not to be trusted."""
     for (source, path, metric), series in window.series.items():
         if series.wrapped:
@@ -128,7 +128,7 @@ def _wrapped(window: Window) -> Iterator[PlausibilityFinding]:
             )
 
 
-def _backwards(window: Window) -> Iterator[PlausibilityFinding]:
+def _backwards(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     for (source, path, metric), series in window.series.items():
         # powercap energy wraps by design at energy_range
         if series.backwards and not metric.endswith("energy"):
@@ -136,7 +136,7 @@ def _backwards(window: Window) -> Iterator[PlausibilityFinding]:
             yield PlausibilityFinding("backwards", Plausibility.SUSPICIOUS, text, {"times": series.backwards})
 
 
-def _multiplexed(window: Window) -> Iterator[PlausibilityFinding]:
+def _multiplexed(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """Below nine tenths of the time on a counter, the kernel's scaling is a guess about the rest."""
     for (source, path, metric), series in window.series.items():
         if metric.endswith(".running_share") and series.count and series.lowest < 0.9:
@@ -145,7 +145,7 @@ def _multiplexed(window: Window) -> Iterator[PlausibilityFinding]:
             yield PlausibilityFinding("multiplexed", Plausibility.SUSPICIOUS, text, {"share": series.lowest})
 
 
-def _instructions(window: Window) -> Iterator[PlausibilityFinding]:
+def _instructions(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """No processor retires more than 8 instructions a cycle."""
     for source, path, (instructions, cycles) in window.units("instructions", "cycles"):
         if cycles.total and instructions.total / cycles.total > 8:
@@ -155,7 +155,7 @@ def _instructions(window: Window) -> Iterator[PlausibilityFinding]:
             )
 
 
-def _zeros(window: Window) -> Iterator[PlausibilityFinding]:
+def _zeros(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """A counting tool that gives only zeros while a NIC is busy counts nothing."""
     nic = window.rate("nic.rx_bytes")
     if nic is None or nic < _BUSY_BYTES:
@@ -173,7 +173,7 @@ def _owns_uncore(collector: str) -> bool:
     return collector in COLLECTORS and bool(load(COLLECTORS, collector).owns_uncore)
 
 
-def _owners(window: Window) -> Iterator[PlausibilityFinding]:
+def _owners(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     """PCM programs the uncore PMUs itself, without asking: two owners overwrite each other."""
     there = [each.collector for each in window.outcomes if each.status is not Status.ABSENT]
     owners = sorted(filter(_owns_uncore, there))
@@ -182,7 +182,7 @@ def _owners(window: Window) -> Iterator[PlausibilityFinding]:
         yield PlausibilityFinding("pmu_in_use", Plausibility.SUSPICIOUS, text, {"owners": len(owners)})
 
 
-_RULES: tuple[Callable[[Window], Iterator[PlausibilityFinding]], ...] = (
+_RULES: tuple[Callable[[WindowSeries], Iterator[PlausibilityFinding]], ...] = (
     _nic_against_iio,
     _nic_against_dram,
     _lookups,

@@ -91,7 +91,7 @@ def depth(path: str) -> int:
     return 0 if path == "system" else 1 + path.count("/")
 
 
-class Window:
+class WindowSeries:
     """All series of one window; `lcores` is what the node itself counted in it."""
 
     def __init__(

@@ -12,7 +12,7 @@ _KINDS = MappingProxyType({"iotlb": 1, "devtlb": 2, "iec": 3, "svm_prq": 4})
 _ROWS = MappingProxyType({"inv_iotlb": "iotlb", "inv_devtlb": "devtlb", "inv_iec": "iec", "svm_prq": "svm_prq"})
 
 
-class VtdLatency(FileKnob):
+class TimedInvalidations(FileKnob):
     """debugfs iommu/intel/dmar_perf_latency, which prints a row for each kind that is timed.
 
     The state is the kinds, joined by commas: the file is not read as it is written. What had been counted before is

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from pollscope.base.errors import UsageError
 from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
 from pollscope.stats.estimates import Estimate, mean_estimate
-from pollscope.stats.histogram import LARGEST_VALUE, Histogram, Layout, merged
+from pollscope.stats.histogram import LARGEST_VALUE, BucketLayout, Histogram, merged
 
 if TYPE_CHECKING:
     from pollscope.models import polling_loop as loop
     from pollscope.models.draws import Draws, Recorded
 
 # As the node's histograms; a packet that took a minute is counted as refused.
-LAYOUT = Layout(lowest=1, highest=60_000_000_000, significant_digits=3)
+LAYOUT = BucketLayout(lowest=1, highest=60_000_000_000, significant_digits=3)
 # Parts of a window whose means are taken for independent: some 20 to 30 (Schmeiser 1982).
 BATCHES = 24
 

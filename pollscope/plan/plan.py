@@ -18,7 +18,7 @@ from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Parameters, Spec
 from pollscope.spec.points import Level, Point, all_points, dropped, point_id, point_of
 
-Kind = Literal["measure", "baseline", "maximum", "search"]
+TrialKind = Literal["measure", "baseline", "maximum", "search"]
 Refusal = Callable[[Point], str | None]
 
 # Estimates of what a run costs beside its trials, for the expected time only.
@@ -44,7 +44,7 @@ class Trial:
     """
 
     id: str
-    kind: Kind
+    kind: TrialKind
     point: Point
     repeat: int
     warmup_ns: int
@@ -234,7 +234,7 @@ def _knob_key(point: Point) -> tuple[str, str]:
     return point_id(reboots), point_id(settings)
 
 
-def _trial(spec: Spec, kind: Kind, point: Point, repeat: int) -> Trial:
+def _trial(spec: Spec, kind: TrialKind, point: Point, repeat: int) -> Trial:
     window_ns = spec.trial.window_ns
     if kind == "maximum" and spec.maximum.window_ns is not None:
         window_ns = spec.maximum.window_ns

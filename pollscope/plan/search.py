@@ -68,7 +68,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Counts:
+class SearchCounts:
     """What one trial of a search counted, its ramp-up included and read after the drain.
 
     Attributes:
@@ -107,7 +107,7 @@ def settings_of(spec: "Spec") -> Settings:
 
 
 # Makes one trial: load in packets a second, or None for as fast as the generator can; window in ns.
-Measure = Callable[[float | None, int], Counts]
+Measure = Callable[[float | None, int], SearchCounts]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Trials:
         self._spent_ns = 0
         self._sent_shares: dict[float, list[float]] = {}
 
-    def once(self, load_pps: float | None) -> Counts:
+    def once(self, load_pps: float | None) -> SearchCounts:
         """One trial of the settings' window, whatever the generator made of it."""
         self._spent_ns += self._settings.window_ns
         if self._spent_ns > self._settings.at_most_ns:
@@ -180,14 +180,14 @@ class _Trials:
             raise _Ended("out-of-time", f"the search was not done after {most} of trials (maximum.at_most)")
         return self._measure(load_pps, self._settings.window_ns)
 
-    def until_good(self, load_pps: float) -> list[Counts]:
+    def until_good(self, load_pps: float) -> list[SearchCounts]:
         """Trials until the generator sent what was due, or did not in all of them: the last one decides."""
-        tried: list[Counts] = []
+        tried: list[SearchCounts] = []
         while len(tried) < TRIES and not (tried and tried[-1].unsent_share <= self._settings.most_unsent):
             tried.append(self.once(load_pps))
         return tried
 
-    def good(self, load_pps: float) -> Counts:
+    def good(self, load_pps: float) -> SearchCounts:
         """A trial in which the generator sent what was due."""
         tried = self.until_good(load_pps)
         if tried[-1].unsent_share > self._settings.most_unsent:
@@ -208,7 +208,7 @@ class _Trials:
         return counts.sent, counts.lost
 
 
-def _behind(load_pps: float, tried: Sequence[Counts]) -> str:
+def _behind(load_pps: float, tried: Sequence[SearchCounts]) -> str:
     best = min(tried, key=lambda counts: counts.unsent_share)
     text = (
         f"the generator could not send {human_rate(load_pps)}: in {len(tried)} trials it left at least "
@@ -268,14 +268,14 @@ def expected_trials(settings: Settings) -> int:
     chance = random.Random(MODEL_SEED)
     made = 0
 
-    def model(load_pps: float | None, window_ns: int) -> Counts:
+    def model(load_pps: float | None, window_ns: int) -> SearchCounts:
         nonlocal made
         made += 1
         capacity = MODEL_RATE_PPS * (1 - abs(chance.gauss(0, MODEL_NOISE)))
         load = 4 * MODEL_RATE_PPS if load_pps is None else load_pps
         sent = round(load * window_ns / 1e9)
         lost = max(0, sent - int(capacity * window_ns / 1e9))
-        return Counts(sent, lost, 0.0, load, min(load, capacity), lost / sent if sent else 0.0)
+        return SearchCounts(sent, lost, 0.0, load, min(load, capacity), lost / sent if sent else 0.0)
 
     search(settings, model)
     return made

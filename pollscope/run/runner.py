@@ -2,6 +2,7 @@
 """Executes a plan: block after block, further rounds until intervals are narrow enough, blocks on the same ground."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import Event
@@ -12,8 +13,9 @@ from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
-from pollscope.plan.search import Counts
+from pollscope.plan.search import SearchCounts
 from pollscope.run.progress import Progress
+from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
 from pollscope.spec.points import Point
 from pollscope.stats.estimates import relative_half_width
@@ -36,7 +38,7 @@ class Kept:
     repeat: int
     metrics: Mapping[str, float]
     reason: str
-    counts: Counts | None
+    counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
     ground: int | None
 
@@ -60,6 +62,7 @@ class Runner:
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
         self._lost_in_a_row = self._failed_tries = 0
+        self._traces = SameTraces()
         self._pair = next((trial.pair for trial in plan.trials), None)
         self.warnings: list[str] = []
 
@@ -69,8 +72,10 @@ class Runner:
         for record in records:
             trial = planned.get(record.trial)
             if record.kind == "search":
+                self._traces.check(record)
                 self._stored_steps[record.trial] = record
             elif trial is not None and _same_params(record, trial):
+                self._traces.check(record)
                 self._keep(record, self._metrics_of(record))
         for kept in list(self._kept.values()):
             for step in kept.steps:
@@ -136,6 +141,7 @@ class Runner:
                 raise KeyboardInterrupt
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
+            self._traces.check(record)
             self._watch_losses(record)
             metrics = self._metrics_of(record)
             if trial.kind == "search":
@@ -150,7 +156,7 @@ class Runner:
     def _search(self, maximum: Trial) -> None:
         """A search; its trials are made, or taken from what an interrupted run has left."""
 
-        def count(step: Trial) -> Counts:
+        def count(step: Trial) -> SearchCounts:
             counts = self._step(step)
             self._progress.spent(step.seconds, maximum.seconds)
             return counts
@@ -166,7 +172,7 @@ class Runner:
         self._writer.append(record.to_json())
         self._keep(record, self._metrics_of(record))
 
-    def _step(self, step: Trial) -> Counts:
+    def _step(self, step: Trial) -> SearchCounts:
         stored = self._stored_steps.pop(step.id, None)
         if stored is not None:
             # Another load than this search asks for (another version of the package): the trial is made again.
@@ -304,19 +310,24 @@ class Runner:
         return [point for point in self.plan.points if point.id in found.short]
 
     def _width(self, point: Point, metric: str) -> float:
+        return relative_half_width(self._values(point, metric))
+
+    def _values(self, point: Point, metric: str) -> list[float]:
         here = (each for each in self._kept.values() if each.kind == "measure" and each.point == point.id)
-        return relative_half_width([each.metrics[metric] for each in here if metric in each.metrics])
+        return [each.metrics[metric] for each in here if metric in each.metrics]
 
     def _warn_of_width(self) -> None:
         until = self.plan.spec.repeats.until
         assert until is not None
         for point in self.plan.points:
-            width = self._width(point, until.metric)
-            if width > until.within:
-                self.warnings.append(
-                    f"'{point.id}': after {until.at_most} trials the 95 % interval of {until.metric} is still "
-                    f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
-                )
+            values = self._values(point, until.metric)
+            width = relative_half_width(values)
+            after = f"'{point.id}': after {until.at_most} trials, {len(values)} of which gave {until.metric},"
+            if math.isinf(width):
+                self.warnings.append(f"{after} it has no 95 % interval (asked for +-{100 * until.within:g} %)")
+            elif width > until.within:
+                wide = f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
+                self.warnings.append(f"{after} its 95 % interval is still {wide}")
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

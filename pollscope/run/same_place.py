@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a run is resumed where it began: machine, kernel, node program, CPUs. Else its trials are not alike."""
+"""Whether a run goes on as it began: machine, kernel, node program, CPUs, traces. Else its trials are not alike."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pollscope.base.errors import HostError
+from pollscope.store.trial_record import TrialRecord
 
 # Facts that no knob of a run changes. The command line and the number of hugepages are not among them.
 HOST_FACTS = (
@@ -18,6 +19,8 @@ HOST_FACTS = (
     "hypervisor",
 )
 HELLO_FACTS = ("version", "dpdk")
+# Of a trace, whatever is made of its sizes at a point's MTU.
+TRACE_FACTS = ("packets", "flows", "duration_ns")
 REMEDY = "start a new run; pollscope compare shows the two side by side"
 
 
@@ -46,6 +49,40 @@ def refuse_other_nodes(
     if cpus[0] and cpus[0] != cpus[1]:
         found.append(f"the first trial's CPUs were {', '.join(cpus[0])}, now {', '.join(cpus[1])}")
     _refuse(found, run)
+
+
+class SameTraces:
+    """The traces that the trials of a run replayed; a file that is another one by now is refused."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, Mapping[str, Any]]] = {}
+
+    def check(self, record: TrialRecord) -> None:
+        """Compares what the generator read of a trace with what it read for the first trial that replayed it.
+
+        Raises:
+            HostError: it was another trace.
+        """
+        path, now = record.params.get("trace"), _trace_of(record)
+        if path is None or now is None:
+            return
+        trial, before = self._known.setdefault(path, (record.trial, now))
+        if before != now:
+            raise HostError(
+                f"{_trace_text(now)} at trial {record.trial}, and {_trace_text(before)} at trial {trial}",
+                f"trace {path}",
+                f"bring the first one back, or {REMEDY}",
+            )
+
+
+def _trace_of(record: TrialRecord) -> Mapping[str, Any] | None:
+    lcores = ((record.result or {}).get("gen") or {}).get("lcores") or [{}]
+    found = lcores[0].get("trace")
+    return {name: found.get(name) for name in TRACE_FACTS} if isinstance(found, Mapping) else None
+
+
+def _trace_text(facts: Mapping[str, Any]) -> str:
+    return f"had {facts['packets']} packets of {facts['flows']} flows in {facts['duration_ns']} ns"
 
 
 def _refuse(found: Sequence[str], run: str) -> None:

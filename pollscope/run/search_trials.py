@@ -7,7 +7,7 @@ from typing import Any
 
 from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
 from pollscope.plan.plan import Trial, search_trial
-from pollscope.plan.search import Counts, Found, Settings, search, settings_of
+from pollscope.plan.search import Found, SearchCounts, Settings, search, settings_of
 from pollscope.spec.model import Parameters, Spec
 from pollscope.store.trial_record import TrialRecord
 
@@ -16,7 +16,7 @@ class StepFailed(Exception):
     """A trial of a search failed again and again; the text says why."""
 
 
-def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], Counts]) -> tuple[dict[str, Any], list[str]]:
+def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], SearchCounts]) -> tuple[dict[str, Any], list[str]]:
     """Executes a search.
 
     Args:
@@ -29,7 +29,7 @@ def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], Counts]) -> 
     """
     settings, made = settings_of(spec), list[str]()
 
-    def measure(load_pps: float | None, _window_ns: int) -> Counts:
+    def measure(load_pps: float | None, _window_ns: int) -> SearchCounts:
         step = search_trial(maximum, len(made), load_pps)
         made.append(step.id)
         return count(step)
@@ -43,7 +43,7 @@ def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], Counts]) -> 
     return _search_json(settings, found, made), warnings
 
 
-def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> Counts:
+def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts:
     """What a trial of a search counted.
 
     Args:
@@ -59,8 +59,9 @@ def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> Counts:
     back = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
     # Negative where duplicates are no longer told apart (the node's `too_old`): then nothing was lost.
     lost = max(0, sent - int(back + _missed_by_generator(trial)))
-    gaps_ns = trial.gen_sum("host_gaps", "in_over_100us_ns") / len(trial.generators)
-    return Counts(
+    # What a host takes away; a model has none.
+    gaps_ns = 0.0 if record.modelled else trial.gen_sum("host_gaps", "in_over_100us_ns") / len(trial.generators)
+    return SearchCounts(
         sent=sent,
         lost=lost,
         unsent_share=metrics.get("unsent_share", 0.0),

@@ -40,7 +40,7 @@ class BeyondRange(Exception):
 
 
 @dataclass(frozen=True)
-class Layout:
+class BucketLayout:
     """Parameters that give each counts-array index its value range."""
 
     lowest: int
@@ -49,7 +49,7 @@ class Layout:
 
 
 @cache
-def _empty(layout: Layout) -> HdrHistogram:
+def _empty(layout: BucketLayout) -> HdrHistogram:
     return HdrHistogram(layout.lowest, layout.highest, layout.significant_digits)
 
 
@@ -63,7 +63,7 @@ class Histogram:
     """
 
     unit: str
-    layout: Layout
+    layout: BucketLayout
     counts: Mapping[int, int]
     smallest: int
     largest: int
@@ -158,7 +158,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     """
     if not isinstance(raw, Mapping):
         raise UsageError("is not a histogram object", place)
-    layout = Layout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
+    layout = BucketLayout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
     if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
         raise UsageError(f"impossible histogram layout {layout}", place)
     counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
@@ -214,7 +214,7 @@ def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
     )
 
 
-def _counts(raw: object, layout: Layout, place: str) -> dict[int, int]:
+def _counts(raw: object, layout: BucketLayout, place: str) -> dict[int, int]:
     if not isinstance(raw, Sequence) or isinstance(raw, str):
         raise UsageError("counts is not a list", place)
     length = _empty(layout).counts_len
@@ -228,14 +228,14 @@ def _counts(raw: object, layout: Layout, place: str) -> dict[int, int]:
     return counts
 
 
-def _decoded(text: object, layout: Layout, place: str) -> dict[int, int]:
+def _decoded(text: object, layout: BucketLayout, place: str) -> dict[int, int]:
     if not isinstance(text, str):
         raise UsageError(f"hdr is {type(text).__name__}, not a text", place)
     try:
         read = HdrHistogram.decode(text)
     except UNREADABLE as error:
         raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
-    found = Layout(read.lowest_trackable_value, read.highest_trackable_value, read.significant_figures)
+    found = BucketLayout(read.lowest_trackable_value, read.highest_trackable_value, read.significant_figures)
     if found != layout:
         raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
     values = np.ctypeslib.as_array(read.counts)

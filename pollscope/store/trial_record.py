@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pollscope.base.errors import UsageError
 from pollscope.base.names import Status
-from pollscope.plan.plan import Kind
+from pollscope.plan.plan import TrialKind
 
 # What a node, a co-runner or a collector said, as it came.
 Said = dict[str, Any]
@@ -22,7 +22,7 @@ class TrialRecord(BaseModel):
     trial: str
     point: str
     repeat: int
-    kind: Kind
+    kind: TrialKind
     factors: Said
     params: Said
     status: Status = "ok"

@@ -18,7 +18,7 @@ from pollscope.knobs import RestoreResult
 from pollscope.plan.plan import Plan, Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.finding import HostFinding
 
 if TYPE_CHECKING:
     from pollscope.metrics.ground import Canary
@@ -31,7 +31,7 @@ class TestbedConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class State:
+class TestbedState:
     """State of a testbed for `pollscope testbed status`: one sentence per fact."""
 
     ready: bool
@@ -264,23 +264,23 @@ class Testbed(ABC):
     def close(self) -> None:  # noqa: B027
         """Nothing more is asked: what was opened to answer is closed. A second time does nothing."""
 
-    def up(self) -> State:
+    def up(self) -> TestbedState:
         """Prepares the testbed."""
         return self.status()
 
-    def down(self) -> State:
+    def down(self) -> TestbedState:
         """Takes down what `up` prepared."""
         return self.status()
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[HostFinding]:
         """What its hosts have and lack, for `pollscope testbed check`; changes nothing."""
         state = self.status()
-        return [Finding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.facts) or "ready")]
+        return [HostFinding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.facts) or "ready")]
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Looks, and changes nothing."""
         try:
             self.check()
         except HostError as error:
-            return State(False, [str(error)])
-        return State(True)
+            return TestbedState(False, [str(error)])
+        return TestbedState(True)

@@ -22,10 +22,11 @@ from pollscope.collectors.registry import create
 from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, SourceSample, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
-from pollscope.collectors.window import LcoreCounts, Series, Window
+from pollscope.collectors.window import LcoreCounts, Series, WindowSeries
 from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
 from pollscope.metrics.record import NotMeasured, Part, positive
+from pollscope.plan.plan import Plan
 from pollscope.spec.model import CollectorUse
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.pair.remote_host import RemoteHost
@@ -44,20 +45,24 @@ class RunCollectors:
     Args:
         uses: of the spec.
         folder: the run folder.
+        plan: of the testbed that they belong to; of several pairs each makes some of the repeats only.
     """
 
-    def __init__(self, uses: Sequence[CollectorUse], folder: Path) -> None:
+    def __init__(self, uses: Sequence[CollectorUse], folder: Path, plan: Plan) -> None:
         self._uses, self._folder = list(uses), folder
+        repeats = sorted({trial.repeat for trial in plan.trials if trial.kind == "measure"})
+        self._turns = {repeat: turn for turn, repeat in enumerate(repeats)}
 
     def probe(self, options: Options, hosts: Sequence[RemoteHost] = ()) -> dict[str, dict[str, Any]]:
         """Name, or HOST/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
         made = self._made(self._uses, options, hosts)
         return {key_of(host, use.name): _probe(each, use) for host, several in made.items() for each, use in several}
 
-    def _uses_of(self, repeat: int) -> list[CollectorUse]:
-        """Those that run in a repeat: all that do not rotate, and one of those that do."""
+    def _uses_of(self, record: TrialRecord) -> list[CollectorUse]:
+        """Those that run in a trial: all that do not rotate, and of those that do the one whose turn its repeat is."""
         turns = [use for use in self._uses if use.rotate]
-        return [use for use in self._uses if not use.rotate or use is turns[repeat % len(turns)]]
+        turn = self._turns.get(record.repeat, record.repeat) if record.kind == "measure" else record.repeat
+        return [use for use in self._uses if not use.rotate or use is turns[turn % len(turns)]]
 
     def _made(
         self, uses: Sequence[CollectorUse], options: Options, hosts: Sequence[RemoteHost]
@@ -82,7 +87,7 @@ class RunCollectors:
             HostError: the run folder cannot be written.
         """
         stem = file_stem(record.trial, record.attempt)
-        collection = Collection(self._made(self._uses_of(record.repeat), options, hosts), self._folder, stem)
+        collection = Collection(self._made(self._uses_of(record), options, hosts), self._folder, stem)
         with _beside(cpus):
             collection.start()
         return collection
@@ -136,7 +141,7 @@ class Collection:
         for host in self._hosts:
             # What the node counted belongs to the host of the DUT.
             counts = node_counts(result) if host.name in ("", "dut") else ()
-            window = Window(host.tally.judged, host.session.outcomes.values(), counts)
+            window = WindowSeries(host.tally.judged, host.session.outcomes.values(), counts)
             host.fail_silent()
             collectors |= host.outcomes(means(window))
             findings += host.findings(window)
@@ -198,7 +203,7 @@ class _OneHost:
             for name in self._collectors
         }
 
-    def findings(self, window: Window) -> list[dict[str, Any]]:
+    def findings(self, window: WindowSeries) -> list[dict[str, Any]]:
         """Whether the numbers of this host fit each other."""
         host = f"{self.name}: " if self.name else ""
         return [
@@ -268,7 +273,7 @@ def _node_counts(record: Part) -> Iterator[LcoreCounts]:
             continue
 
 
-def means(window: Window) -> dict[str, dict[str, dict[str, Any]]]:
+def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
     """Source -> metric -> `{value, unit, units}` over a window.
 
     Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:

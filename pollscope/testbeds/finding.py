@@ -6,7 +6,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Finding:
+class HostFinding:
     """One line of the table.
 
     Attributes:

@@ -32,7 +32,7 @@ from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import State, TestbedConfig
+from pollscope.testbeds.base import TestbedConfig, TestbedState
 from pollscope.testbeds.corunner import corunner_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
@@ -199,16 +199,16 @@ class LoopbackTestbed(NodeTestbed):
             raise
         return LoopbackSession(client, prefix, places, self._roles, memory, params)
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Whether a node could be started now, with which CPUs and memory."""
         try:
             self.check()
             roles = self._place(Wanted(1))
         except HostError as error:
-            return State(False, [str(error)])
+            return TestbedState(False, [str(error)])
         memory = self._own_memory()
         cpus = f"CPU {roles.generator} generator, CPU {roles.dut[0]} DUT, main lcore on CPU {roles.main}"
-        return State(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
+        return TestbedState(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
 
     @cached_property
     def _cpus(self) -> list[Cpu]:

@@ -86,7 +86,7 @@ class NodeTestbed(Testbed):
             return Opening(session.hello, noise)
         from pollscope.testbeds.collecting import RunCollectors  # imports every collector, which most runs do not need
 
-        self.collectors = RunCollectors(uses, assignment.folder)
+        self.collectors = RunCollectors(uses, assignment.folder, assignment.plan)
         with_corunner = next((point.params for point in points if point.params.corunner != "none"), points[0].params)
         return Opening(
             session.hello, noise, self.collectors.probe(_collector_options(session, with_corunner), session.hosts)

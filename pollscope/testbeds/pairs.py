@@ -14,8 +14,8 @@ from pollscope.knobs import RestoreResult
 from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Knobs, State, Testbed, TestbedConfig
-from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.base import Knobs, Testbed, TestbedConfig, TestbedState
+from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.pair.config import PairConfig, PairHost
 from pollscope.testbeds.pair.testbed import PairTestbed
 
@@ -92,15 +92,15 @@ class PairsTestbed(Testbed):
         for part in self.parts:
             part.close()
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[HostFinding]:
         """What each host of each pair has and lacks."""
         return [replace(each, host=f"{part.name} {each.host}") for part in self.parts for each in part.findings()]
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Whether all hosts answer."""
         states = [(part.name, part.status()) for part in self.parts]
         facts = [f"{name}: {fact}" for name, state in states for fact in state.facts]
-        return State(all(state.ready for _, state in states), facts)
+        return TestbedState(all(state.ready for _, state in states), facts)
 
 
 def _part(file: Path, name: str, pair: NamedPair, inventory: str | None) -> PairTestbed:

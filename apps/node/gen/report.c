@@ -229,11 +229,12 @@ static int add_trace(const struct gen_engine *e, json_t *report)
 	if (t == NULL)
 		return 0;
 	return json_object_set_new(report, "trace",
-	                           json_pack("{s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:f}", "packets",
+	                           json_pack("{s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:f}", "packets",
 	                                     integer(t->packets), "flows", integer(t->flows), "duration_ns",
 	                                     integer(t->duration_ns), "mean_bytes", t->mean_bytes, "crowded",
 	                                     integer(t->crowded), "padded", integer(t->padded), "cut",
-	                                     integer(t->cut), "backward", integer(t->backward), "turns",
+	                                     integer(t->cut), "shortened", integer(t->shortened), "backward",
+	                                     integer(t->backward), "turns",
 	                                     (double)e->counts.sent / t->packets));
 }
 

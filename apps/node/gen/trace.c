@@ -190,6 +190,7 @@ static uint32_t gap_of(struct reading *r, uint64_t now_ns)
 		r->trace->backward++;
 		return 0;
 	}
+	r->trace->shortened += now_ns - r->last_ns > GAP_MAX_NS;
 	gap = RTE_MIN(now_ns - r->last_ns, (uint64_t)GAP_MAX_NS);
 	r->last_ns = now_ns;
 	r->trace->duration_ns += gap;
@@ -238,9 +239,10 @@ static int read_packets(struct reading *r, pcap_t *capture, const char *path, st
 	if (status != PCAP_ERROR_BREAK)
 		return node_fail(err, WHERE, "%s, packet %u: %s", path, r->trace->packets + 1,
 		                 pcap_geterr(capture));
-	if (r->trace->packets < 2 || r->trace->duration_ns == 0)
-		return node_fail(err, WHERE, "%s has %u packets in %" PRIu64 " ns: too few to be replayed",
-		                 path, r->trace->packets, r->trace->duration_ns);
+	if (r->trace->packets < 2)
+		return node_fail(err, WHERE, "%s has fewer than two packets: too few to be replayed", path);
+	if (r->trace->duration_ns == 0)
+		return node_fail(err, WHERE, "%s has no packet with a later time than its first one", path);
 	return 0;
 }
 
@@ -333,7 +335,7 @@ static int read_into(struct reading *r, const char *path, struct node_error *err
 		return node_fail(err, WHERE, "no memory to read %s", path);
 	capture = pcap_open_offline_with_tstamp_precision(path, PCAP_TSTAMP_PRECISION_NANO, reason);
 	if (capture == NULL)
-		return node_fail(err, WHERE, "%s", reason);
+		return node_fail(err, WHERE, "%s: %s", path, reason);
 	status = read_packets(r, capture, path, err) || map_lists(r, path, err) ? -1 : 0;
 	pcap_close(capture);
 	return status;

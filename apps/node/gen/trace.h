@@ -34,6 +34,7 @@ struct gen_trace {
 	uint64_t crowded;     /* packets of flows that share their number */
 	uint64_t padded;      /* packets below 64 bytes, which became so long */
 	uint64_t cut;         /* packets above what the port may send, which became so long */
+	uint64_t shortened;   /* gaps of more than 4.29 s, which became so long */
 	uint64_t backward; /* packets with a time before that of the packet before: sent together with it */
 };
 

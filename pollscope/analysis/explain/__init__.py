@@ -2,6 +2,6 @@
 """Which stage limits the DUT at each point of a run, with the evidence and what would refute it."""
 
 from pollscope.analysis.explain.diagnosis import RULES, Diagnosis, explain_paper, explain_run
-from pollscope.analysis.explain.finding import Finding, Kind
+from pollscope.analysis.explain.finding import RuleOutcome, StageFinding
 
-__all__ = ["RULES", "Diagnosis", "Finding", "Kind", "explain_paper", "explain_run"]
+__all__ = ["RULES", "Diagnosis", "RuleOutcome", "StageFinding", "explain_paper", "explain_run"]

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pollscope.analysis.explain.facts import PointFacts
-from pollscope.analysis.explain.finding import Finding, Kind, Rule, Told
+from pollscope.analysis.explain.finding import Rule, RuleOutcome, StageFinding, Told
 from pollscope.analysis.explain.paper_facts import paper_facts
 from pollscope.analysis.explain.rules_dut import DUT_RULES
 from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
@@ -30,29 +30,29 @@ class Diagnosis:
     trials: int
     flagged: int
     modelled: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[StageFinding, ...]
 
-    def of(self, *kinds: Kind) -> list[Finding]:
+    def of(self, *kinds: RuleOutcome) -> list[StageFinding]:
         """The findings of these kinds."""
         return [finding for finding in self.findings if finding.kind in kinds]
 
     @property
-    def telling(self) -> list[Finding]:
+    def telling(self) -> list[StageFinding]:
         """Those that limit, and those that may."""
-        return [*self.of(Kind.LIMITS), *self.of(Kind.OPEN)]
+        return [*self.of(RuleOutcome.LIMITS), *self.of(RuleOutcome.OPEN)]
 
     @property
     def summary(self) -> str:
         """What limits the point, in words."""
-        limits = [finding.stage for finding in self.of(Kind.LIMITS)]
+        limits = [finding.stage for finding in self.of(RuleOutcome.LIMITS)]
         if limits:
             return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
-        may = [finding.stage for finding in self.of(Kind.OPEN)]
+        may = [finding.stage for finding in self.of(RuleOutcome.OPEN)]
         return f"not told what limits it; it may be: {', '.join(may)}" if may else "not told what limits it"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        limits = [finding.stage for finding in self.of(Kind.LIMITS)]
+        limits = [finding.stage for finding in self.of(RuleOutcome.LIMITS)]
         findings = [finding.to_json() for finding in self.findings]
         return {
             "point": self.label,
@@ -88,29 +88,29 @@ def diagnose(point: PointFacts) -> Diagnosis:
     )
 
 
-def _finding(rule: Rule, point: PointFacts) -> Finding:
+def _finding(rule: Rule, point: PointFacts) -> StageFinding:
     try:
         said = _with_doubt(rule, point.trials, rule.judge(point))
     except NotMeasured as absent:
-        said = Told(Kind.ABSENT, (str(absent),))
-    return Finding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
+        said = Told(RuleOutcome.ABSENT, (str(absent),))
+    return StageFinding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
 
 
 def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
     """What the means of all trials say; open where the trials one by one say otherwise too often."""
-    kinds = [kind for kind in (_kind(rule, trial) for trial in trials) if kind is not Kind.ABSENT]
-    if not kinds or said.kind is Kind.OPEN:
+    kinds = [kind for kind in (_kind(rule, trial) for trial in trials) if kind is not RuleOutcome.ABSENT]
+    if not kinds or said.kind is RuleOutcome.OPEN:
         return said
-    limits = kinds.count(Kind.LIMITS)
-    wrong = len(kinds) - limits if said.kind is Kind.LIMITS else limits
+    limits = kinds.count(RuleOutcome.LIMITS)
+    wrong = len(kinds) - limits if said.kind is RuleOutcome.LIMITS else limits
     if wrong <= DISAGREEING_SHARE * len(kinds):
         return said
     doubt = f"the trials do not agree: it limits in {limits} of the {len(kinds)} that tell"
-    return Told(Kind.OPEN, (doubt, *said.evidence))
+    return Told(RuleOutcome.OPEN, (doubt, *said.evidence))
 
 
-def _kind(rule: Rule, trial: PointFacts) -> Kind:
+def _kind(rule: Rule, trial: PointFacts) -> RuleOutcome:
     try:
         return rule.judge(trial).kind
     except NotMeasured:
-        return Kind.ABSENT
+        return RuleOutcome.ABSENT

@@ -30,7 +30,7 @@ class CoreLoad:
     Attributes:
         name: 'worker on CPU 2'.
         role: worker or dispatcher.
-        busy: what is left when empty polls and waits for locks are taken away.
+        busy: what is left when empty polls, waits for a ready queue and waits for locks are taken away.
         waiting: for locks.
     """
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pollscope.analysis.explain.facts import PointFacts
 
 
-class Kind(StrEnum):
+class RuleOutcome(StrEnum):
     """What comes of a rule: the stage limits, may limit, does not, or nothing was measured that would tell."""
 
     LIMITS = "limits"
@@ -23,11 +23,11 @@ class Kind(StrEnum):
 class Told:
     """What a rule makes of a point's numbers: kind, and sentences with them, the weightiest first."""
 
-    kind: Kind
+    kind: RuleOutcome
     evidence: tuple[str, ...]
 
 
-def told(kind: Kind, *evidence: str) -> Told:
+def told(kind: RuleOutcome, *evidence: str) -> Told:
     """The same with empty sentences left out."""
     return Told(kind, tuple(text for text in evidence if text))
 
@@ -52,11 +52,11 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Finding:
+class StageFinding:
     """What a rule says of one point. `evidence` of an absent one is the reason."""
 
     stage: str
-    kind: Kind
+    kind: RuleOutcome
     evidence: tuple[str, ...]
     source: str
     refuted_by: str

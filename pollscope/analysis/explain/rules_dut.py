@@ -2,7 +2,7 @@
 """Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
 from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, CoreLoad, PointFacts
-from pollscope.analysis.explain.finding import Kind, Rule, Told, told
+from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.saturation import SATURATED_MISSED_SHARE
 from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_ns, human_share
@@ -25,22 +25,27 @@ def _core_cycles(point: PointFacts) -> Told:
         return _core_by_polls(point)
     busy = f"{core.name} is busy for {human_share(core.busy)} of the time in which it runs"
     if not point.core_bound and core.busy >= BUSY_SHARE:
-        return told(Kind.OPEN, f"{busy}, and misses nothing: larger bursts may carry more", _cycles_text(point))
+        return told(RuleOutcome.OPEN, f"{busy}, and misses nothing: larger bursts may carry more", _cycles_text(point))
     if not point.core_bound:
-        return told(Kind.CLEAR, f"{busy}, the busiest of {len(point.cores)}")
+        return told(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}")
     waiting = _waits_most(point)
     if waiting.waiting >= LOCK_SHARE:
         # An unfair lock keeps one core busy and starves the others: with less work a packet it would be held as long.
-        return told(Kind.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
+        return told(RuleOutcome.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
     return told(
-        Kind.LIMITS, busy, _cycles_text(point), *(point.text_if_known(name) for name in ("wire_share", "ipc_useful"))
+        RuleOutcome.LIMITS,
+        busy,
+        _cycles_text(point),
+        *(point.text_if_known(name) for name in ("wire_share", "ipc_useful")),
     )
 
 
 def _core_by_polls(point: PointFacts) -> Told:
     """Without cycles: an empty poll takes less than a visit, so where few polls are empty, few cycles are."""
     if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
-        return told(Kind.LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer")
+        return told(
+            RuleOutcome.LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer"
+        )
     raise NotMeasured(point.no_loads or point.not_there)
 
 
@@ -56,25 +61,27 @@ def _sweep(point: PointFacts) -> Told:
     filled = point.filled
     said = f"the fullest queue gives {human_share(filled)} of what its visits can take ({point.param('burst')} each)"
     if not point.backlogged or filled < FULL_VISITS_SHARE:
-        return told(Kind.CLEAR, said)
+        return told(RuleOutcome.CLEAR, said)
     if not point.has_idle_polls:
-        return told(Kind.CLEAR, f"{said}, but the core has no time for more visits")
+        return told(RuleOutcome.CLEAR, f"{said}, but the core has no time for more visits")
     return told(
-        Kind.LIMITS, said, *(point.text_if_known(name) for name in ("sweep_time_ns", "empty_poll_share", "tax_share"))
+        RuleOutcome.LIMITS,
+        said,
+        *(point.text_if_known(name) for name in ("sweep_time_ns", "empty_poll_share", "tax_share")),
     )
 
 
 def _rx_ring(point: PointFacts) -> Told:
     lost = point.text_if_known("imissed_share") or "no packet was received"
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
-        return told(Kind.CLEAR, lost)
+        return told(RuleOutcome.CLEAR, lost)
     if not point.has_idle_polls or point.filled >= FULL_VISITS_SHARE:
-        return told(Kind.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
+        return told(RuleOutcome.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
     if _is_away(point):
         said = f"{lost}; a longer ring would hold what comes while the host has the core"
-        return told(Kind.OPEN, said, _lasts(point))
+        return told(RuleOutcome.OPEN, said, _lasts(point))
     return told(
-        Kind.LIMITS,
+        RuleOutcome.LIMITS,
         f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
         _lasts(point),
         *(point.text_if_known(name) for name in ("visit_gap_p99_ns", "visit_gap_max_ns", "interrupted_share")),
@@ -99,34 +106,36 @@ def _is_away(point: PointFacts) -> bool:
 def _host(point: PointFacts) -> Told:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
     if not point.backlogged:
-        return told(Kind.CLEAR, away)
+        return told(RuleOutcome.CLEAR, away)
     lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
     if lossy or point.mean("interrupted_share") >= MOSTLY_AWAY_SHARE:
         missed = point.text("imissed_share") if point.lost else ""
-        return told(Kind.LIMITS, away, missed, _lasts(point) if missed else "")
-    return told(Kind.CLEAR, away)
+        return told(RuleOutcome.LIMITS, away, missed, _lasts(point) if missed else "")
+    return told(RuleOutcome.CLEAR, away)
 
 
 def _ring_between(point: PointFacts) -> Told:
     if not point.param("dispatchers") and point.param("organisation") != "scale-up":
-        return told(Kind.CLEAR, "no ring lies between the DUT's cores")
+        return told(RuleOutcome.CLEAR, "no ring lies between the DUT's cores")
     full = point.text("ring_full_share")
     if not point.ring_is_full:
-        return told(Kind.CLEAR, full)
+        return told(RuleOutcome.CLEAR, full)
     if point.busiest.busy >= BUSY_SHARE:
-        return told(Kind.CLEAR, f"{full}, because the workers have no time left")
-    return told(Kind.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
+        return told(RuleOutcome.CLEAR, f"{full}, because the workers have no time left")
+    return told(RuleOutcome.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
 
 
 def _shared_queue(point: PointFacts) -> Told:
     if point.param("organisation") not in SHARED_QUEUES or (point.param("cores") or 1) < 2:
-        return told(Kind.CLEAR, "no queue is shared")
+        return told(RuleOutcome.CLEAR, "no queue is shared")
     if point.param("organisation") != "locked":
         claims = point.text("claim_lost_fraction")
-        return told(Kind.OPEN if point.mean("claim_lost_fraction") > LOST_CLAIMS_SHARE else Kind.CLEAR, claims)
+        return told(
+            RuleOutcome.OPEN if point.mean("claim_lost_fraction") > LOST_CLAIMS_SHARE else RuleOutcome.CLEAR, claims
+        )
     core = _waits_most(point)
     said = f"{core.name} waits for the queue's lock for {human_share(core.waiting)} of the time in which it runs"
-    return told(Kind.LIMITS if core.waiting >= LOCK_SHARE and point.backlogged else Kind.CLEAR, said)
+    return told(RuleOutcome.LIMITS if core.waiting >= LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
 
 
 def _waits_most(point: PointFacts) -> CoreLoad:
@@ -140,12 +149,14 @@ def _mbufs(point: PointFacts) -> Told:
         point.mean("rx_nombuf_share")
     texts = [point.text(name) for name in names]
     short = any(point.mean(name) > FEW_SHARE for name in names)
-    return told(Kind.LIMITS if short else Kind.CLEAR, *texts)
+    return told(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
 
 
 def _tx_queue(point: PointFacts) -> Told:
     dropped = point.text("tx_dropped_share")
-    return told(Kind.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else Kind.CLEAR, dropped)
+    return told(
+        RuleOutcome.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else RuleOutcome.CLEAR, dropped
+    )
 
 
 DUT_RULES = (

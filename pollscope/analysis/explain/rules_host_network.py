@@ -8,7 +8,7 @@ cause by itself; it says that some stage queues, and the rules say which may, an
 from collections.abc import Callable
 
 from pollscope.analysis.explain.facts import PointFacts
-from pollscope.analysis.explain.finding import Kind, Rule, Told, told
+from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share, human_size
 from pollscope.metrics.dictionary import metric_dictionary
@@ -57,10 +57,10 @@ def _in_use(point: PointFacts, what: str, limit: float) -> tuple[float, str]:
     return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {limit:g} {what}"
 
 
-def _by_share(share: float) -> Kind:
+def _by_share(share: float) -> RuleOutcome:
     if share >= FULL_SHARE:
-        return Kind.LIMITS
-    return Kind.CLEAR if share < FREE_SHARE else Kind.OPEN
+        return RuleOutcome.LIMITS
+    return RuleOutcome.CLEAR if share < FREE_SHARE else RuleOutcome.OPEN
 
 
 def _tags(point: PointFacts) -> Told:
@@ -71,8 +71,8 @@ def _tags(point: PointFacts) -> Told:
     except NotMeasured:
         if not clocks:
             raise
-        return told(Kind.LIMITS, stalls)
-    return told(Kind.LIMITS if clocks else _by_share(share), used, stalls)
+        return told(RuleOutcome.LIMITS, stalls)
+    return told(RuleOutcome.LIMITS if clocks else _by_share(share), used, stalls)
 
 
 def _work_requests(point: PointFacts) -> Told:
@@ -100,16 +100,16 @@ def _from_to(point: PointFacts, metric: str) -> str:
 
 def _iotlb(point: PointFacts) -> Told:
     if _looks_up_nothing(point):
-        return told(Kind.CLEAR, "nothing is looked up")
+        return told(RuleOutcome.CLEAR, "nothing is looked up")
     share = point.mean("iotlb_miss_share")
     if point.without_iommu is not None:
         return _against_none(point, point.without_iommu)
     if share < FEW_MISSES:
-        return told(Kind.CLEAR, point.text("iotlb_miss_share"))
+        return told(RuleOutcome.CLEAR, point.text("iotlb_miss_share"))
     change = _change(point, "iotlb_miss_share")
     same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
     total = _from_to(point, "iotlb_misses_per_s")
-    return told(Kind.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point))
+    return told(RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point))
 
 
 def _looks_up_nothing(point: PointFacts) -> bool:
@@ -122,7 +122,7 @@ def _against_none(point: PointFacts, off: PointFacts) -> Told:
     said = f"with the IOMMU off the rate is {human_share(gain)} higher"
     latency, there = point.known("nic_pcie_latency_ns"), off.known("nic_pcie_latency_ns")
     times = f"PCIe latency {human_ns(latency)} -> {human_ns(there)}" if latency and there else ""
-    return told(Kind.LIMITS if gain > SAME else Kind.CLEAR, said, times, point.text("iotlb_miss_share"))
+    return told(RuleOutcome.LIMITS if gain > SAME else RuleOutcome.CLEAR, said, times, point.text("iotlb_miss_share"))
 
 
 def _walks(point: PointFacts) -> list[str]:
@@ -152,13 +152,13 @@ def _iio(point: PointFacts) -> Told:
         raise NotMeasured(f"no point with fewer cores is there to compare a PCIe latency of {human_ns(latency)} with")
     said = _from_to(point, "nic_pcie_latency_ns")
     if growth < 1 + GROWN:
-        return told(Kind.CLEAR, said)
+        return told(RuleOutcome.CLEAR, said)
     rate = _change(point, "tx_pps") or _change(point, "rx_pps")
     identity = ""
     if rate:
         reads = human_number(growth * rate)
         identity = f"rate x{human_number(rate)} and latency x{human_number(growth)} imply x{reads} reads under way"
-    return told(Kind.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
+    return told(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
 
 
 def _mtt(point: PointFacts) -> Told:
@@ -166,7 +166,7 @@ def _mtt(point: PointFacts) -> Told:
     growth = _change(point, "nic_mtt_l0_miss_share")
     said = _from_to(point, "nic_mtt_l0_miss_share")
     grown = growth is not None and growth > 1 + GROWN
-    return told(Kind.OPEN if grown else Kind.CLEAR, said)
+    return told(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
 
 
 def _dram(point: PointFacts) -> Told:
@@ -187,7 +187,9 @@ def _ddio(point: PointFacts) -> Told:
         part = human_size(DDIO_SHARE * point.llc_bytes)
         room = f"RX buffers take {human_size(footprint)}; a tenth of the LLC, in which DDIO allocates, is {part}"
     more = point.text_if_known("dram_write_bytes_per_packet")
-    return told(Kind.CLEAR if hits >= DDIO_HITS else Kind.OPEN, point.text("ddio_write_hit_share"), room, more)
+    return told(
+        RuleOutcome.CLEAR if hits >= DDIO_HITS else RuleOutcome.OPEN, point.text("ddio_write_hit_share"), room, more
+    )
 
 
 HOST_NETWORK_RULES = (

@@ -2,7 +2,7 @@
 """Stages in front of the DUT: the load that was asked for, the generator, the line."""
 
 from pollscope.analysis.explain.facts import PointFacts
-from pollscope.analysis.explain.finding import Kind, Rule, Told, told
+from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, UNSENT_LIMIT
 from pollscope.base.units import human, human_share
 from pollscope.metrics.record import NotMeasured
@@ -21,22 +21,24 @@ def _has_time_left(point: PointFacts) -> bool:
 
 def _generator(point: PointFacts) -> Told:
     if not point.has_generator:
-        return told(Kind.CLEAR, "nothing is sent to the DUT")
+        return told(RuleOutcome.CLEAR, "nothing is sent to the DUT")
     if point.backlogged:
-        return told(Kind.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
+        return told(RuleOutcome.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
     if not _sends(point):
-        return told(Kind.CLEAR, "no load was asked for")
+        return told(RuleOutcome.CLEAR, "no load was asked for")
     unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
     late = (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
     whole = _asks_for_all(point)
     if not late and not whole:
-        return told(Kind.CLEAR, unsent or sent)
+        return told(RuleOutcome.CLEAR, unsent or sent)
     if not _has_time_left(point):
-        return told(Kind.OPEN, unsent, "the DUT has no time left either")
+        return told(RuleOutcome.OPEN, unsent, "the DUT has no time left either")
     if whole and point.lost_elsewhere > SATURATED_MISSED_SHARE:
-        return told(Kind.OPEN, _elsewhere(point), sent)
+        return told(RuleOutcome.OPEN, _elsewhere(point), sent)
     why = "it sends as much as it can, and the DUT misses none of it" if whole else "it sends less than was due"
-    return told(Kind.LIMITS, f"{why}: {sent}", unsent, point.text_if_known("imissed_share"), point.not_its_maximum)
+    return told(
+        RuleOutcome.LIMITS, f"{why}: {sent}", unsent, point.text_if_known("imissed_share"), point.not_its_maximum
+    )
 
 
 def _sends(point: PointFacts) -> bool:
@@ -49,19 +51,19 @@ def _asks_for_all(point: PointFacts) -> bool:
 
 def _offered_load(point: PointFacts) -> Told:
     if point.param("feed") == "none":
-        return told(Kind.LIMITS, "nothing is sent (feed: none)")
+        return told(RuleOutcome.LIMITS, "nothing is sent (feed: none)")
     if not point.has_generator:
-        return told(Kind.CLEAR, "there is no load to choose: the DUT works without a generator")
+        return told(RuleOutcome.CLEAR, "there is no load to choose: the DUT works without a generator")
     if not _sends(point):
-        return told(Kind.LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
+        return told(RuleOutcome.LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
     load = point.text_if_known("offered_pps") or point.text("rx_pps")
     if point.backlogged:
-        return told(Kind.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
-    if point.param("saturate") or _generator(point).kind is not Kind.CLEAR or not _has_time_left(point):
-        return told(Kind.CLEAR, load)
+        return told(RuleOutcome.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
+    if point.param("saturate") or _generator(point).kind is not RuleOutcome.CLEAR or not _has_time_left(point):
+        return told(RuleOutcome.CLEAR, load)
     if point.lost_elsewhere > SATURATED_MISSED_SHARE:
-        return told(Kind.OPEN, _elsewhere(point), load)
-    return told(Kind.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
+        return told(RuleOutcome.OPEN, _elsewhere(point), load)
+    return told(RuleOutcome.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
 
 
 def _elsewhere(point: PointFacts) -> str:
@@ -78,7 +80,11 @@ def _nic_port(point: PointFacts) -> Told:
     discards = point.text("nic_rx_port_discards_per_s")
     sent = point.known("offered_pps") or 0.0
     full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
-    return told(Kind.LIMITS if full else Kind.CLEAR, discards, "its own buffer was full: PCIe, or memory behind it")
+    return told(
+        RuleOutcome.LIMITS if full else RuleOutcome.CLEAR,
+        discards,
+        "its own buffer was full: PCIe, or memory behind it",
+    )
 
 
 def _left(point: PointFacts) -> str:
@@ -97,7 +103,7 @@ def _line(point: PointFacts) -> Told:
     used = {name: (point.mean(metric) / speed, metric, speed) for name, metric, speed in point.links}
     name, (share, metric, speed) = max(used.items(), key=lambda each: each[1][0])
     said = f"{point.text(metric)} of {human(speed, 'bit/s')} on {name}: {human_share(share)}"
-    return told(Kind.LIMITS if share >= LINE_SHARE else Kind.CLEAR, said)
+    return told(RuleOutcome.LIMITS if share >= LINE_SHARE else RuleOutcome.CLEAR, said)
 
 
 TRAFFIC_RULES = (

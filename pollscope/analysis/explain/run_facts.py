@@ -135,7 +135,8 @@ def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object)
         alone = trial.lcores[0] if len(trial.lcores) == 1 and "lock" not in keys_of(trial.lcores[0]) else None
         if alone is not None and "empty_poll_share" in metrics:
             running = nonzero(1 - metrics.get("interrupted_share", 0.0), "the DUT's lcore never ran")
-            return [_load(alone, metrics["empty_poll_share"] / running, 0.0)]
+            idle = metrics["empty_poll_share"] + metrics.get("waiting_share", 0.0)
+            return [_load(alone, idle / running, 0.0)]
         if alone is not None and isinstance(no_empty_polls, str):
             return no_empty_polls
         return [_load_of(account) for account in trial.accounts]
@@ -147,12 +148,13 @@ def _load_of(account: Account) -> CoreLoad:
     lcore = account.lcore
     running = nonzero(account.total - lcore["interruptions"]["cycles"].number(), "an lcore never ran")
     waiting = lcore["lock"]["cycles"].number() / running if "lock" in keys_of(lcore) else 0.0
-    return _load(lcore, account.empty_poll / running, waiting)
+    return _load(lcore, (account.empty_poll + account.waiting) / running, waiting)
 
 
-def _load(lcore: Part, empty_polls: float, waiting: float) -> CoreLoad:
+def _load(lcore: Part, idle: float, waiting: float) -> CoreLoad:
+    """Its load; `idle` is the share of empty polls, and of the time in which no queue was ready."""
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
-    busy = min(1.0, max(0.0, 1 - empty_polls - waiting))
+    busy = min(1.0, max(0.0, 1 - idle - waiting))
     return CoreLoad(f"{role} on CPU {lcore['cpu'].number():g}", role, busy, waiting)
 
 

@@ -24,7 +24,7 @@ MILLION, GIGA, PERCENT = 1e6, 1e9, 100
 MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
 
 # What is drawn: metric, workload, feed, name. The sender of the receiving core is the generator, on a core of its own.
-Line = tuple[str, str, str, str]
+RateLine = tuple[str, str, str, str]
 SENDS, FULL, FED, BROUGHT = (
     "a core that only sends, to nobody",
     "a core that only receives, rings always full",
@@ -33,18 +33,18 @@ SENDS, FULL, FED, BROUGHT = (
 )
 # Names in the order of their colours.
 NAMES = (SENDS, FULL, FED, BROUGHT)
-RATES: tuple[Line, ...] = (
+RATES: tuple[RateLine, ...] = (
     ("tx_pps", "tx", "wire", SENDS),
     ("rx_pps", "rx", "infinite", FULL),
     ("rx_pps", "rx", "wire", FED),
     ("offered_pps", "rx", "wire", BROUGHT),
 )
-LINE_RATES: tuple[Line, ...] = (
+LINE_RATES: tuple[RateLine, ...] = (
     ("tx_line_bps", "tx", "wire", SENDS),
     ("rx_line_bps", "rx", "infinite", FULL),
     ("rx_line_bps", "rx", "wire", FED),
 )
-DROPS: tuple[Line, ...] = (("imissed_share", "rx", "wire", FED),)
+DROPS: tuple[RateLine, ...] = (("imissed_share", "rx", "wire", FED),)
 
 
 def draw(data: FigureData) -> Figure:
@@ -61,7 +61,7 @@ def draw(data: FigureData) -> Figure:
     return figure
 
 
-def _lines(axes: Axes, data: FigureData, lines: Sequence[Line], scale: float, label: str) -> None:
+def _lines(axes: Axes, data: FigureData, lines: Sequence[RateLine], scale: float, label: str) -> None:
     sizes: set[float] = set()
     for metric, workload, feed, name in lines:
         found, rank = _of(data, metric, workload, feed), NAMES.index(name)

@@ -23,7 +23,7 @@ from pollscope.analysis.figures.style import (
     log_y_axis,
     new_figure,
 )
-from pollscope.analysis.figures.sweep_lines import Line, base_words, default_show, factor_word, lines_of, title_of
+from pollscope.analysis.figures.sweep_lines import SweepLine, base_words, default_show, factor_word, lines_of, title_of
 from pollscope.analysis.point_values import Level, factors, level_rank, level_text, measured
 from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import Metric, metric_dictionary
@@ -140,7 +140,9 @@ def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, show: Show, metric: Metric, lines: Sequence[Line], names: Sequence[str], narrow: bool) -> None:
+def _panel(
+    axes: Axes, show: Show, metric: Metric, lines: Sequence[SweepLine], names: Sequence[str], narrow: bool
+) -> None:
     axes.set_title(metric.title if show.ratio_to is None else f"{metric.title}, relative to {base_words(show)}")
     if not lines:
         return

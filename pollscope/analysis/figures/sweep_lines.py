@@ -39,7 +39,7 @@ Samples = Sequence[PointValues]
 
 
 @dataclass(frozen=True)
-class Line:
+class SweepLine:
     """One line of a panel: its name, its places along x by rising level, and what is drawn there."""
 
     name: str
@@ -125,7 +125,7 @@ def _is_crowded(levels: Sequence[Level]) -> bool:
     return len(levels) > 2 and first > 0 and last / first >= CROWDED
 
 
-def lines_of(show: Show, metric: str, data: FigureData) -> list[Line]:
+def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
     """The lines of one panel.
 
     Raises:
@@ -167,16 +167,16 @@ def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
     return several
 
 
-def _line(name: str, found: Samples, show: Show, metric: str, base: "_Base | None", data: FigureData) -> Line:
+def _line(name: str, found: Samples, show: Show, metric: str, base: "_Base | None", data: FigureData) -> SweepLine:
     for each in found:
         data.note(metric, metric_dictionary()[metric].unit, each.levels, each.estimate)
     if base is None:
-        return Line(name, [each.levels[show.x] for each in found], [each.estimate for each in found])
+        return SweepLine(name, [each.levels[show.x] for each in found], [each.estimate for each in found])
     pairs = [(each, of) for each in found if (of := base.of(each)) is not None]
     y = [one_by_definition(each) if each is of else each.over(of) for each, of in pairs]
     for (each, _), ratio in zip(pairs, y, strict=True):
         data.note(f"{metric} over that at {base.factor} {base.level}", "ratio", each.levels, ratio)
-    return Line(name, [each.levels[show.x] for each, _ in pairs], y)
+    return SweepLine(name, [each.levels[show.x] for each, _ in pairs], y)
 
 
 def one_by_definition(sample: PointValues) -> Estimate:

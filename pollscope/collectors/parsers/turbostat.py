@@ -75,7 +75,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: no header, a header in which two names ran together, a row longer than its header, several rows
             that name no CPU under one header, or no row that is understood.
     """
-    table: _Table | None = None
+    table: _TurbostatTable | None = None
     sample, t_ns, rows, found = -1, None, 0, False
     for number, text in numbered(lines, origin):
         cells = _cells(text)
@@ -130,7 +130,7 @@ def _checked_header(cells: list[str], number: int, origin: Origin) -> list[str]:
 
 @dataclass(frozen=True)
 class _Column:
-    """What one column means: whose it is (a key of `_Table.path`), which metric, how a cell becomes a value."""
+    """What one column means: whose it is (a key of the table's `path`), which metric, how a cell becomes a value."""
 
     index: int
     place: str
@@ -140,7 +140,7 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _TurbostatTable:
     """A header; `first` is its first place: options put the time in front of package, core and CPU; None without
     places (--Summary).
     """
@@ -157,17 +157,17 @@ class _Table:
         return len(cells) > self.first and bool(_CPU.fullmatch(cells[self.first]))
 
 
-def _table(header: list[str]) -> _Table:
+def _table(header: list[str]) -> _TurbostatTable:
     places = {name: index for index, name in enumerate(header) if name in _PLACES}
     columns = [
         _Column(index, _place(name, header), *_meaning(name))
         for index, name in enumerate(header)
         if name not in places and name not in _NO_COUNTERS
     ]
-    return _Table(header, min(places.values(), default=None), places, columns)
+    return _TurbostatTable(header, min(places.values(), default=None), places, columns)
 
 
-def _row(table: _Table, cells: list[str], t_ns: int | None, number: int, origin: Origin) -> Iterator[Reading]:
+def _row(table: _TurbostatTable, cells: list[str], t_ns: int | None, number: int, origin: Origin) -> Iterator[Reading]:
     if len(cells) > len(table.header):
         raise origin.refuse(
             number, f"the row has {len(cells)} cells, its header {len(table.header)}", "use --show to choose columns"

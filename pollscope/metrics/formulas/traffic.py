@@ -9,6 +9,8 @@ from pollscope.metrics.record import NotMeasured, Part, TrialFacts, at, nonzero,
 
 # Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
 TCP_DUPLICATE_ACKS = 3
+# The node counts those beyond with these (SEQUENCE_DISPLACEMENT_MAX of apps/lib/sequence.h).
+FARTHEST_DISPLACEMENT = 256
 
 
 def _gen_rate(key: str) -> Compute:
@@ -126,6 +128,8 @@ def _displaced_share(trial: TrialFacts) -> float:
 
 def _displacement_mean(trial: TrialFacts) -> float:
     found = _displaced(trial)
+    if far := sum(packets for by, packets in found if abs(by) >= FARTHEST_DISPLACEMENT):
+        raise NotMeasured(f"{far} packets arrived {FARTHEST_DISPLACEMENT} places or more from theirs: not told apart")
     packets = nonzero(sum(packets for _, packets in found), "no packet was displaced")
     return sum(abs(by) * count for by, count in found) / packets
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pollscope import __version__
 from pollscope.base.errors import HostError
 from pollscope.host.files import parse_list
-from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.pair.config import PairHost, is_pci_address
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
 
@@ -28,15 +28,15 @@ _LOGIN = (
     ("Host key verification failed", "compare the host's key and put it into known_hosts"),
     ("IDENTIFICATION HAS CHANGED", "compare the host's key and put it into known_hosts"),
 )
-State = Literal["yes", "no", "note"]
+CheckState = Literal["yes", "no", "note"]
 
 
-def check_host(role: str, host: PairHost) -> list[Finding]:
+def check_host(role: str, host: PairHost) -> list[HostFinding]:
     """Looks at a host over SSH and says what it has and lacks; changes nothing."""
     try:
         seen = look(host)
     except HostError as error:
-        return [Finding(role, error.where or "login", "no", error.what, error.remedy)]
+        return [HostFinding(role, error.where or "login", "no", error.what, error.remedy)]
     return list(findings(role, host, seen))
 
 
@@ -66,7 +66,7 @@ def look(host: PairHost) -> dict[str, Any]:
     raise HostError(f"python3 does not run there: {last}", "Python", "apt-get install python3, there")
 
 
-def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[Finding]:
+def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[HostFinding]:
     """One line for each thing that was looked at."""
     for what, state, text, remedy in (
         *_system(host, seen),
@@ -74,10 +74,10 @@ def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[Fin
         *_nics(host, seen),
         *_cpus(host, seen),
     ):
-        yield Finding(role, what, state, text, "" if state == "yes" else remedy)
+        yield HostFinding(role, what, state, text, "" if state == "yes" else remedy)
 
 
-_Row = tuple[str, State, str, str]
+_Row = tuple[str, CheckState, str, str]
 
 
 def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
@@ -120,7 +120,7 @@ def _own_version(program: str, version: str | None) -> _Row:
     return "agent", "yes" if same else "note", f"{version.splitlines()[0]}, here is {own}", PROVISION
 
 
-def _yes(there: object) -> State:
+def _yes(there: object) -> CheckState:
     return "yes" if there else "no"
 
 

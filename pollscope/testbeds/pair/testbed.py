@@ -17,8 +17,8 @@ from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import Assignment, Opening, State
-from pollscope.testbeds.finding import Finding
+from pollscope.testbeds.base import Assignment, Opening, TestbedState
+from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
@@ -37,6 +37,8 @@ from pollscope.testbeds.pair.vfio_note import one_treatment
 # silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 AFTER_LEASE_S = 10.0
+# The virtual NIC's driver, whose ports begin with its name.
+VIRTUAL_NIC = "net_crossover"
 OTHER_VERSION = "provision it again: playbooks/play provision; a vm-pair: testbed down, then up"
 
 
@@ -122,6 +124,10 @@ class PairTestbed(NodeTestbed):
             return "feed=infinite: behind a real NIC somebody has to send; only the virtual one fills its rings itself"
         if params.dma != "copy":
             return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
+        virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
+        for name, level in (("organisation", "corec"), ("notification", "qwait")):
+            if getattr(params, name) == level and not virtual:
+                return f"{name}={level} is a feature of the virtual NIC {VIRTUAL_NIC}; a real one's driver has none"
         if reason := self.config.dut.start_refusal(point):
             return reason
         if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
@@ -205,7 +211,7 @@ class PairTestbed(NodeTestbed):
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: the last try neither returned nor raised")
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[HostFinding]:
         """What each host has and lacks."""
         return [each for role in ("dut", "generator") for each in check_host(role, getattr(self.config, role))]
 
@@ -216,14 +222,14 @@ class PairTestbed(NodeTestbed):
             return OPEN_TRIES
         return max(OPEN_TRIES, round((remote.lease_s + AFTER_LEASE_S) / OPEN_PAUSE_S))
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Whether both hosts answer and have the node program."""
         pktgen, generator = self.config.pktgen, self.config.generator
         program = generator.program if pktgen is None else pktgen.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
         asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
         facts = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
-        return State(not any(answer for _, _, answer in asked), facts)
+        return TestbedState(not any(answer for _, _, answer in asked), facts)
 
 
 def _facts_of(host: RemoteHost) -> dict[str, Any]:

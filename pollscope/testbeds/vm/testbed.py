@@ -28,7 +28,7 @@ from pollscope.knobs import KnobHost
 from pollscope.knobs.points import knob_settings
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import State, TestbedConfig
+from pollscope.testbeds.base import TestbedConfig, TestbedState
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
@@ -155,7 +155,7 @@ class VmPairTestbed(NodeTestbed):
         self.check()
         return self._pair.open(params, log)
 
-    def up(self) -> State:
+    def up(self) -> TestbedState:
         """Makes the image and the machines, starts them, gives them hugepages and VFIO; what is there is left as it is.
 
         Raises:
@@ -187,7 +187,7 @@ class VmPairTestbed(NodeTestbed):
                 raise
         return self.status()
 
-    def down(self) -> State:
+    def down(self) -> TestbedState:
         """Ends the machines and removes all that was made for them; the image stays in the cache."""
         if self.folder.is_dir():
             with HostLock(f"testbed down {self.name}", vm_folder() / f"{self.name}.lock"):
@@ -195,19 +195,21 @@ class VmPairTestbed(NodeTestbed):
                     machine.stop()
                 shutil.rmtree(self.folder)
         (vm_folder() / f"{self.name}.lock").unlink(missing_ok=True)
-        return State(True, ["no machine runs, nothing is left but images"])
+        return TestbedState(True, ["no machine runs, nothing is left but images"])
 
-    def status(self) -> State:
+    def status(self) -> TestbedState:
         """Whether the machines run and answer."""
         if not self.folder.is_dir():
-            return State(False, [f"there are no machines (pollscope testbed up {self.name})"])
+            return TestbedState(False, [f"there are no machines (pollscope testbed up {self.name})"])
         facts, ready = [], True
         for machine in self.machines:
             pid = machine.pid()
             reason = "does not run" if pid is None else machine.answers()
             ready = ready and not reason
             facts.append(f"{machine.name}: {reason or f'{machine.remote}, QEMU is process {pid}'}")
-        return State(ready, [*facts, f"accelerator {self._accelerator_in_use()}: figures are no measure of hardware"])
+        return TestbedState(
+            ready, [*facts, f"accelerator {self._accelerator_in_use()}: figures are no measure of hardware"]
+        )
 
     def _shape(self, disk: Path) -> Shape:
         config, note = self.config, self.folder / "accelerator"

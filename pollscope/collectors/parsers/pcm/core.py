@@ -74,7 +74,7 @@ _STATES = re.compile(r"(System|SKT\s*(\d+)) (Core|Pack|Package) C-States?")
 _CORE_NUMBERS = {"l3_hit_share", "l2_hit_share", "l3_misses", "l2_misses"}
 
 
-class _Columns(Meaning):
+class _CoreColumns(Meaning):
     tool = "pcm"
     first_row_starts = ("System,System,", "System,,")
 
@@ -137,4 +137,4 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     Raises:
         ParseError: no pair of header rows, a pair of names that is not unique, a row of another width.
     """
-    return parse_two_headers(lines, _Columns(), origin)
+    return parse_two_headers(lines, _CoreColumns(), origin)

@@ -109,7 +109,7 @@ class _Layout:
     dated: bool
     socket: int
     name: int
-    columns: "_Columns"
+    columns: "_IioColumns"
     known: dict[str, tuple[str, str, int]]
 
     @property
@@ -121,7 +121,7 @@ class _Layout:
         return self.columns.iommu
 
 
-class _Columns(NamedTuple):
+class _IioColumns(NamedTuple):
     """Traffic, which every row has, and what only the row of a first part has; `order`: where they stand in such a row,
     None when they stand there one after the other.
     """
@@ -135,12 +135,12 @@ class _Columns(NamedTuple):
         return cells if self.order is None or len(cells) < len(self.order) else [cells[i] for i in self.order]
 
 
-def _columns(names: list[str]) -> _Columns:
+def _columns(names: list[str]) -> _IioColumns:
     traffic = [index for index, name in enumerate(names) if name.startswith(_TRAFFIC)]
     order = [*traffic, *(index for index in range(len(names)) if index not in traffic)]
     metrics = tuple(_metric(names[index]) for index in order)
     in_order = order == sorted(order)
-    return _Columns(metrics[: len(traffic)], metrics[len(traffic) :], None if in_order else order)
+    return _IioColumns(metrics[: len(traffic)], metrics[len(traffic) :], None if in_order else order)
 
 
 def _layout(header: str, number: int, origin: Origin) -> _Layout:
@@ -396,7 +396,7 @@ def _slow_row(
         yield row(t_ns, stack, layout.iommu, cells[narrow:])
 
 
-def _is_total(part: str, width: int, columns: _Columns) -> bool:
+def _is_total(part: str, width: int, columns: _IioColumns) -> bool:
     """Whether a row has the IOMMU's columns alone: newer sets of events give them a row of their own, `Total`."""
     return part.strip() == "Total" and bool(columns.bandwidth) and width == len(columns.iommu)
 
@@ -455,7 +455,7 @@ def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) ->
 
 
 def _box_row(
-    cells: list[str], place: tuple[int | None, str, _Columns], number: int, origin: Origin
+    cells: list[str], place: tuple[int | None, str, _IioColumns], number: int, origin: Origin
 ) -> Iterator[Reading]:
     t_ns, stack, columns = place
     values = columns.sorted([parse_cell(cell, human=True) for cell in cells[1:]])

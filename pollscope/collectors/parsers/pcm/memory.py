@@ -73,7 +73,7 @@ _SYSTEM = {
 }
 
 
-class _Columns(Meaning):
+class _MemoryColumns(Meaning):
     tool = "pcm-memory"
     first_row_starts = (",,SKT", ",,System")
 
@@ -129,7 +129,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             return
         if len(kept) > 1000 or _COMMAS.match(line):
             break
-    yield from parse_two_headers(_chain(kept, iterator), _Columns(), origin)
+    yield from parse_two_headers(_chain(kept, iterator), _MemoryColumns(), origin)
 
 
 _COMMAS = re.compile(r"([,;\t])\1(?:SKT|System)")

@@ -30,7 +30,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     Raises:
         ParseError: no header, or a row whose width is not its header's.
     """
-    table: _Table | None = None
+    table: _PcieTable | None = None
     sample, t_ns = -1, None
     for number, text in numbered(lines, origin):
         line = text.strip()
@@ -51,7 +51,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _PcieTable:
     """A header; `metrics` of the columns by the class of a row, `without_hit` the columns that count no hits."""
 
     delimiter: str
@@ -60,7 +60,7 @@ class _Table:
     without_hit: tuple[int, ...]
 
 
-def _header(line: str) -> _Table | None:
+def _header(line: str) -> _PcieTable | None:
     """The columns after the socket's; CSV by its delimiter, text by its bars."""
     match = _HEADER.match(line)
     if match is None:
@@ -70,14 +70,14 @@ def _header(line: str) -> _Table | None:
 
 
 @lru_cache(maxsize=64)
-def _table(delimiter: str, columns: tuple[str, ...]) -> _Table:
+def _table(delimiter: str, columns: tuple[str, ...]) -> _PcieTable:
     metrics = {kind: tuple(_metric(name, kind) for name in columns) for kind in ("Total", "Miss", "Hit", "Aggregate")}
     none = [i for i, name in enumerate(columns) if name in _WITHOUT_HIT and "ItoMCacheNear" in columns]
-    return _Table(delimiter, columns, metrics, tuple(none))
+    return _PcieTable(delimiter, columns, metrics, tuple(none))
 
 
 def _row(
-    line: str, table: _Table, number: int, origin: Origin
+    line: str, table: _PcieTable, number: int, origin: Origin
 ) -> tuple[str, tuple[SourceMetric, ...], list[Cell]] | None:
     """Unit path, metrics and cells of one row; None for a line that is none (noted)."""
     body, _, kind = line.rpartition("(") if line.endswith(_CLASSES) else (line, "", "Total")

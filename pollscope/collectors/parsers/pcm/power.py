@@ -51,11 +51,11 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     first = list(islice(iterator, _MOST_PREAMBLE))
     whole = chain(first, iterator)
     if any(line.startswith(",,S") for line in first):
-        return parse_two_headers(whole, _Columns(), origin)
+        return parse_two_headers(whole, _PowerColumns(), origin)
     return _parse_text(whole, origin)
 
 
-class _Columns(Meaning):
+class _PowerColumns(Meaning):
     tool = "pcm-power"
     first_row_starts = (",,S",)
     repeated = ("DRAMClocks",)  # printed with each of the two ranks of a channel
