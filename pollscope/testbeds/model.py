@@ -21,7 +21,7 @@ from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Testbed, TestbedConfig
 from pollscope.testbeds.maxima import Maxima
-from pollscope.testbeds.model_result import config_of, result_of, servers_result
+from pollscope.testbeds.model_result import config_of, result_of, servers_result, told_result
 
 
 class MadeFrom(TestbedConfig):
@@ -139,6 +139,10 @@ class ModelTestbed(Testbed):
         seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
         if self.config.servers:
             return self._of_servers(trial, offered_pps, seed)
+        if params.notification == "qwait":
+            told = points.told_system(params, self._costs(params), self.config.tsc_hz, offered_pps)
+            outcome = simulate(told, trial.window_ns, trial.warmup_ns, seed)
+            return told_result(params, told, outcome, self.config.tsc_hz)
         batch = 1 if self.config.batch is None else round(self.config.batch.at(params.queues))
         system = points.system(params, self._costs(params), self.config.tsc_hz, offered_pps, batch)
         outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
