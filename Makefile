@@ -3,6 +3,7 @@
 #   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
 #   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
 #   RUNS=results/*/*        what `make figures` draws; default: what was measured here, and the recorded runs
+#   STEPS=sanity,plug       `make vm-test` does these alone, on machines that are up; they stay up
 #   FUZZ_SECONDS=600        of `make fuzz`, for each parser
 TESTS ?= tests
 FUZZ_SECONDS ?= 5
@@ -92,7 +93,7 @@ fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECO
 	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
 
 vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
-	@$(VENV)/python tests/vm/vm_test.py $(POLLSCOPE)
+	@$(VENV)/python tests/vm/vm_test.py $(if $(STEPS),--steps $(STEPS)) $(POLLSCOPE)
 
 vm-roles-test: ready-vm ## every role of the playbooks comes and goes in a virtual machine (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py --roles $(POLLSCOPE)

@@ -31,6 +31,7 @@ PMU_COUNTS = {"instructions": 2_000_000, "cycles": 1_000_000, "llc_loads": 10**6
 ORGANISED: dict[str, list[Any]] = {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]}
 SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
 TASKS = ["encap", "crypto", "steer", "rs", "raid", "dispatch"]
+TOLD = ["spin", "qwait"]
 # Row -> levels of the factors that its figure is made for.
 FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F5": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
@@ -59,8 +60,8 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
     "H-F3b": {"queues": [1, 250, 500, 1000]},
     "H-F3c": {"queues": [1, 100, 1000]},
-    "H-F8": {"workload": TASKS, "queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
-    "H-F9": {"workload": TASKS, "queues": [1, 250, 500, 1000]},
+    "H-F8": {"workload": TASKS, "queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"], "notification": TOLD},
+    "H-F9": {"workload": TASKS, "queues": [1, 250, 500, 1000], "notification": TOLD},
     "H-F10": {
         "cores": [1, 2],
         "organisation": ["scale-out", "locked"],
@@ -70,6 +71,12 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "H-F11a": {"load_of_max": [0.0, 0.5, 1.0]},
     "H-F11b": {"corunner_place": ["smt-sibling", "other-core"], "load_of_max": [0.0, 0.5, 1.0]},
     "H-F12": {"load_of_max": [0.0, 1.0]},
+    "H-F13": {"workload": TASKS, "shape": ["FB", "PC"], "ready_set": ["hierarchical", "linear"]},
+    "H-FRONTIER": {
+        "notification": ["spin", "sleep-ramp", "adaptive", "interrupt", "qwait"],
+        "queues": [1, 100, 1000],
+        "load_pps": [1e3, 1e5, 1e6],
+    },
     "I-F4": SENDING,
     "I-F5": SENDING,
     "I-F6": SENDING,

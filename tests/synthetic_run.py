@@ -21,21 +21,20 @@ NO_PMU = "perf_event_open: no hardware PMU (ENOENT)"
 
 
 def histogram(values: Iterable[int], unit: str = "cycles", highest: int = 3_600_000_000) -> dict[str, Any]:
-    """An H object that holds the values."""
-    found: dict[str, Any] = json.loads(_histogram_json(tuple(values), unit, highest))
-    return found
+    """An H object that holds the values; its counts are shared with others and cannot be changed."""
+    return _histogram(tuple(values), unit, highest).copy()
 
 
 @cache
-def _histogram_json(values: tuple[int, ...], unit: str, highest: int) -> str:
+def _histogram(values: tuple[int, ...], unit: str, highest: int) -> dict[str, Any]:
     hdr = HdrHistogram(1, highest, 3)
     for value in values:
         hdr.record_value(value)
     filled = np.flatnonzero(np.frombuffer(hdr.counts, dtype=np.uint64))  # of some ten thousand
-    counts = [[index, hdr.counts[index]] for index in filled.tolist()]
+    counts = tuple((index, hdr.counts[index]) for index in filled.tolist())
     limits = {"min": min(values), "max": max(values)} if values else {}
     shape = {"unit": unit, "lowest": 1, "highest": highest, "significant_digits": 3}
-    return json.dumps(shape | {"total": len(values), "sum": sum(values), "counts": counts} | limits)
+    return shape | {"total": len(values), "sum": sum(values), "counts": counts} | limits
 
 
 STAMP_CYCLES = 20.0

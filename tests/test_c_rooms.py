@@ -131,7 +131,7 @@ def loop_of(params: Parameters) -> str:
     """The name of the poll loop that a worker runs at a point."""
     workload = {"rx": "drop", "raid": "rs"}.get(params.workload, params.workload.replace("-", "_"))
     organisation = params.organisation
-    alone = "_alone" if params.notification == "spin" else "_notified"
+    alone = {"spin": "_alone", "qwait": "_notified"}.get(params.notification, "_waiting")
     source = "_ring" if dispatchers(params) else f"_{organisation}" if organisation in SHARED_QUEUES else alone
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
     return f"loops_{workload}{'' if workload == 'tx' else source}{'_delays' if delays else ''}_{params.accounting}"

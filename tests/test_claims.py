@@ -361,6 +361,23 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     assert "5 of 10 trials disturbed, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
 
 
+def test_only_trials_that_a_verdict_rests_on_are_counted(tmp_path: Path) -> None:
+    """A ratio of two levels is not made firm by clean trials of the levels between them."""
+    trials = poll_trials({1: 10_000_000, 8: 9e6, 64: 8e6, 128: 7e6, 512: 6_700_000})
+    ends = [
+        synthetic.disturbed(record) if record["factors"]["queues"] in (1, 512) and record["repeat"] < 4 else record
+        for record in trials
+    ]
+    verdict = judged(tmp_path / "ratio", ends, claim(**RATIO))
+    assert (verdict.finding.flagged, verdict.finding.trials) == (8, 10)
+    assert verdict.kind is INCONCLUSIVE
+    assert "8 of 10 trials disturbed" in verdict.finding.sentence
+    between = [synthetic.disturbed(record) if record["factors"]["queues"] == 64 else record for record in trials]
+    clean = judged(tmp_path / "between", between, claim(**RATIO))
+    assert clean.kind is AGREES
+    assert (clean.finding.flagged, clean.finding.trials) == (0, 10)
+
+
 def test_flagged_trials_that_turn_a_verdict_leave_it_open(tmp_path: Path) -> None:
     good = trials_of({(1, 1.0): 0.6}, [-0.001, 0.0, 0.001])
     bad = trials_of({(1, 1.0): 0.78}, [0.0004 * k for k in range(-10, 11)])

@@ -189,6 +189,15 @@ def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, li
     assert told in " ".join(of(found, "generator").evidence)
 
 
+@pytest.mark.parametrize(("away", "limit"), [(0.9, ["core cycles", "host takes the core"]), (0.1, ["core cycles"])])
+def test_a_core_that_only_sends_is_limited_by_a_host_that_mostly_has_it(away: float, limit: list[str]) -> None:
+    """Seen on emulated machines of a busy host: 88 % away, and the host was said not to limit."""
+    busy = [CoreLoad("worker on CPU 1", "worker", 1.0, 0.0)]
+    known = {"interrupted_share": [away], "tx_pps": [1e5], "tx_dropped_share": [0.0], "rx_nombuf_share": [0.0]}
+    found = diagnose(PointFacts("p", {**PARAMS, "workload": "tx"}, known, loads=[busy]))
+    assert limits(found) == limit
+
+
 @pytest.mark.parametrize("queues", [1, 2])
 def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -> None:
     """Those of real NICs give null (docs/node-protocol.md); of several queues the fullest is then not known."""

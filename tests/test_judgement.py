@@ -52,6 +52,17 @@ def test_judgements_that_a_run_of_before_wrote_down_are_not_told_twice(checkout:
         assert not [text for text in noted if "flagged for host noise" in text or "expect flagged" in text], folder
 
 
+@pytest.mark.parametrize(("waited", "said"), [(0.997, "100 %"), (0.65, "65 %"), (0.02, None)])
+def test_a_corunner_that_waited_is_told_with_its_share(waited: float, said: str | None) -> None:
+    record = synthetic.trial()
+    record["start"] |= {"window_ns": 10**9}
+    waited_ns = waited * 10**9
+    record["corunner"] = {"result": {"workers": [{"name": "corunner", "cpu": 0, "waited_ns": waited_ns}]}}
+    texts = [flag["text"] for flag in noise.noise_flags(QUIET, record, {}) if flag["name"] == "noise:corunner-waiting"]
+    rest = "because something else ran there (limit 2 %)"
+    assert texts == ([] if said is None else [f"corunner waited for CPU 0 for {said} of the window, {rest}"])
+
+
 @pytest.mark.parametrize("told", ["ok", "flagged"])
 def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> None:
     trials = [synthetic.trial("quiet"), synthetic.disturbed(synthetic.trial("noisy", repeat=1))]

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ciw
 import numpy as np
@@ -278,9 +278,7 @@ def test_dispatchers_and_rings_bound_each_other() -> None:
     )
     outcome = simulate(system, 1e7, warmup_ns=1e6)
     assert sum(core.sent for core in outcome.cores) / 1e7 == pytest.approx(0.02, rel=0.02)
-    apart = PollingCores(
-        Arrivals(60e6), Service(10.0), cores=8, queues=8, dispatchers=8, dispatch_ns=10.0, ring_packet_ns=50.0
-    )
+    apart = replace(system, shared=False)
     assert sum(core.sent for core in simulate(apart, 1e7, warmup_ns=1e6).cores) / 1e7 == pytest.approx(0.06, rel=0.02)
 
 

@@ -17,6 +17,7 @@ from accounted import MODES, check_cycles
 from dut_node import DUT_LCORE, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
 from esp_peer import Opened, is_esp, opened
 from pcap_files import folded, frame, read_pcap, write_pcap
+from pcap_node import sent_frames
 
 pytestmark = pytest.mark.measure
 
@@ -45,26 +46,16 @@ def longer(one: bytes, more: int) -> bytes:
     return one[:14] + header + packet[20:] + os.urandom(more)
 
 
-def sent_frames(
+def sent_by_router(
     build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
 ) -> tuple[list[bytes], dict[str, Any]]:
-    """What a DUT sends when it is given these frames again and again, and its account."""
-    before, after = folder / "before.pcap", folder / "after.pcap"
-    write_pcap(before, frames)
-    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
-    with running_node(build_dir, folder / "log", [vdev], mib=512) as node:
-        if node.hello["ports"] == []:
-            pytest.skip("this DPDK has no net_pcap driver")
-        wanted = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0", "workload": "ipsec"}
-        skip_without_driver(
-            node.ask("configure", ports=[{"name": "net_pcap0"}], dut={**wanted, "routes": ROUTES, **dut})
-        )
-        result = node.trial(warmup_s=0, window_s=0.004, drain_max_ns=0)["dut"]
-        node.get("quit")
-        node.process.wait(LIMIT_S)
+    """What leaves, and the lcore's account."""
+    sent, result = sent_frames(
+        build_dir, folder, frames, skip_without_driver, workload="ipsec", **{"routes": ROUTES, **dut}
+    )
     assert result["crypto_driver"] in {"crypto_aesni_mb", "crypto_openssl"}
     (lcore,) = result["lcores"]
-    return read_pcap(after), lcore
+    return sent, lcore
 
 
 def skip_without_driver(reply: dict[str, Any]) -> None:
@@ -78,7 +69,7 @@ def test_thirds_are_forwarded_dropped_and_encrypted(build_dir: Path, tmp_path: P
     """Padding of a short frame and packets of all lengths modulo the cipher's block are in."""
     frames = [frame(destination(route), 64, 0x0800, padding=route % 5) for route in range(ROUTES)]
     frames += [longer(frame(destination(route), 9, 0x0800), 18 * route + 1) for route in range(ROUTES)]
-    sent, lcore = sent_frames(build_dir, tmp_path, frames, transform=transform)
+    sent, lcore = sent_by_router(build_dir, tmp_path, frames, transform=transform)
     by_policy = [[forwarded(one) for i, one in enumerate(frames) if i % ROUTES % 3 == hop] for hop in range(3)]
     plain = Counter(one[14:] for one in sent if not is_esp(one))
     encrypted = [opened(one, transform) for one in sent if is_esp(one)]
@@ -112,7 +103,7 @@ def test_what_cannot_be_forwarded_is_dropped(build_dir: Path, tmp_path: Path, tr
         bytes(wrong_length),
         frame(encrypting, 2, 0x0800),
     ]
-    sent, lcore = sent_frames(build_dir, tmp_path, frames, transform=transform)
+    sent, lcore = sent_by_router(build_dir, tmp_path, frames, transform=transform)
     assert {opened(one, transform).inner for one in sent} == {forwarded(frames[-1])}
     assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] * 5 / 6, abs=len(frames))
 
@@ -122,7 +113,7 @@ def test_a_tampered_packet_does_not_open(build_dir: Path, tmp_path: Path, transf
     """The peer of these tests tells right from wrong."""
     from cryptography.exceptions import InvalidTag
 
-    sent, _ = sent_frames(build_dir, tmp_path, [frame(destination(2), 64, 0x0800)], transform=transform)
+    sent, _ = sent_by_router(build_dir, tmp_path, [frame(destination(2), 64, 0x0800)], transform=transform)
     for at in (38, 60, len(sent[0]) - 1):  # sequence number, payload, ICV
         bad = sent[0][:at] + bytes([sent[0][at] ^ 1]) + sent[0][at + 1 :]
         with pytest.raises((AssertionError, InvalidTag)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real node whose DUT is told by doorbells which queues have packets: none is lost, all cycles are accounted for."""
+"""A real node whose DUT does not only spin, but is told or waits: no packet is lost, all cycles are accounted for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from dut_node import DUT_RX, Node, configuration, running_node
 
+from pollscope.host.facts import cpu_flags
 from pollscope.metrics.accounting import Classes, classes
+from pollscope.testbeds.loopback import HALTS
 
 pytestmark = pytest.mark.measure
 
@@ -20,6 +22,17 @@ WAYS: dict[str, dict[str, Any]] = {
     "sleep": {"idle": "sleep"},
     "two-cores": {"lcores": [2, 3]},
     "delays": {"extra_cycles": 300},
+}
+
+
+# Notifications that poll all queues and wait when nothing comes.
+QUIET: dict[str, dict[str, Any]] = {
+    "interrupt": {"notification": "interrupt"},
+    "adaptive": {"notification": "adaptive"},
+    "adaptive-late": {"notification": "adaptive", "wait_after_ns": 300_000},
+    "sleep-ramp": {"notification": "sleep-ramp"},
+    "two-cores": {"notification": "interrupt", "lcores": [2, 3]},
+    "delays": {"notification": "interrupt", "extra_cycles": 300},
 }
 
 
@@ -49,6 +62,44 @@ def test_every_packet_passes_once_and_in_order(node: Node, way: str, queues: int
     dropped = sum(port["stats"]["imissed"] for port in result["ports"].values())
     assert total["rx_packets"] + dropped == total["sent"]
     assert (sequence["lost"], sequence["duplicated"], sequence["reordered"]) == (dropped, 0, 0)
+
+
+@pytest.mark.parametrize("queues", [2, 100])
+@pytest.mark.parametrize("way", QUIET)
+def test_no_packet_is_lost_on_a_wake_up(node: Node, way: str, queues: int) -> None:
+    """At a rate at which the core sleeps between packets: it wakes hundreds of times."""
+    result = trial(node, 5_000, queues, **QUIET[way])
+    (generator,) = result["gen"]["lcores"]
+    total, sequence = generator["total"], generator["sequence"]
+    dropped = sum(port["stats"]["imissed"] for port in result["ports"].values())
+    assert total["sent"] > 0
+    assert total["rx_packets"] + dropped == total["sent"]
+    assert (sequence["lost"], sequence["duplicated"], sequence["reordered"]) == (dropped, 0, 0)
+    assert sum(lcore["waiting"]["sleeps"] for lcore in result["dut"]["lcores"]) > 0
+
+
+@pytest.mark.parametrize("pps", [0, 5_000, 200_000])
+@pytest.mark.parametrize("way", ["interrupt", "adaptive", "sleep-ramp"])
+def test_what_is_not_polled_is_counted_as_waiting(node: Node, way: str, pps: int) -> None:
+    result = trial(node, pps, 50, workload="encap", **QUIET[way])
+    (lcore,) = result["dut"]["lcores"]
+    assert lcore["waiting"]["sleeps"] <= lcore["waiting"]["count"]
+    found = classes(lcore)
+    if isinstance(found, str):  # a busy host: too few slices, or a cost that changed
+        assert "known" in found or "exceed" in found or "calibrated" in found or "slice" in found, found
+        return
+    assert found.waiting == lcore["waiting"]["cycles"]
+    whole = found.waiting + found.empty_poll.value + found.loop + found.instrumentation + found.packets.value
+    assert whole == pytest.approx(lcore["cycles"]["total"], rel=1e-9)
+    if pps == 0:
+        assert found.waiting > 0
+
+
+def test_who_spins_longer_waits_less_often(node: Node) -> None:
+    """Packets come every 200 us: a core that would spin for a second never sleeps."""
+    result = trial(node, 5_000, 2, notification="adaptive", wait_after_ns=10**9)
+    (lcore,) = result["dut"]["lcores"]
+    assert lcore["waiting"] == {"count": 0, "cycles": 0, "sleeps": 0}
 
 
 def test_a_single_busy_queue_among_many(node: Node) -> None:
@@ -103,6 +154,13 @@ def test_who_spins_rings_no_doorbell_afterwards(node: Node) -> None:
         ({"notification": "spin", "idle": "sleep"}, "dut.idle"),
         ({"service_order": "weighted"}, "dut.service_order"),
         ({"idle": "nap"}, "dut.idle"),
+        ({"wait_after_ns": 1000}, "dut.wait_after_ns"),
+        ({"notification": "interrupt", "wait_after_ns": 1000}, "dut.wait_after_ns"),
+        ({"notification": "adaptive", "wait_after_ns": -1}, "dut.wait_after_ns"),
+        ({"notification": "adaptive", "wait_after_ns": 10**9 + 1}, "dut.wait_after_ns"),
+        ({"notification": "interrupt", "idle": "sleep"}, "dut.idle"),
+        ({"notification": "interrupt", "accounting": "count"}, "dut.accounting"),
+        ({"notification": "sleep-ramp", "organisation": "corec"}, "dut.notification"),
     ],
 )
 def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: str) -> None:
@@ -110,8 +168,15 @@ def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: st
     assert (reply["ok"], reply["where"]) == (False, where), reply
 
 
-def test_a_port_that_feeds_itself_is_refused(build_dir: Path, tmp_path: Path) -> None:
+def test_monitor_is_refused_where_no_processor_can_halt_on_a_line(node: Node) -> None:
+    reply = node.ask("configure", **configuration(queues=8, notification="monitor"))
+    if not any(cpu_flags()[flag] for flag in HALTS):
+        assert (reply["ok"], reply["where"]) == (False, "dut.notification") and "WAITPKG" in reply["error"], reply
+
+
+@pytest.mark.parametrize("notification", ["qwait", "interrupt", "adaptive"])
+def test_a_port_that_feeds_itself_is_refused(build_dir: Path, tmp_path: Path, notification: str) -> None:
     pairs = ("net_crossover0,feed=infinite", "net_crossover1")
     with running_node(build_dir, tmp_path / "log", vdevs=pairs, lcores=LCORES) as fed:
-        reply = fed.ask("configure", **configuration(queues=4, generator=False, notification="qwait"))
+        reply = fed.ask("configure", **configuration(queues=4, generator=False, notification=notification))
     assert reply["ok"] is False and "use feed=wire" in reply["error"], reply

@@ -12,9 +12,10 @@ import pytest
 from accounted import MODES, check_cycles
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
-from dut_node import DUT_LCORE, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
+from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, running_node
 from galois import cauchy_row, combined, recovered
-from pcap_files import frame, packed, read_pcap, write_pcap
+from pcap_files import frame, packed
+from pcap_node import sent_frames
 from udp_frames import HEADERS, STAMPED, payload_of, udp_frame
 
 from pollscope.spec.model import Parameters
@@ -36,23 +37,12 @@ def skip_without(reply: dict[str, Any]) -> None:
     assert reply["ok"], reply
 
 
-def sent_frames(
+def sent_by_task(
     build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
 ) -> tuple[list[bytes], dict[str, Any]]:
-    """What a DUT sends when it is given these frames again and again, and its account."""
-    before, after = folder / "before.pcap", folder / "after.pcap"
-    write_pcap(before, frames)
-    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
-    with running_node(build_dir, folder / "log", [vdev], mib=512) as node:
-        if node.hello["ports"] == []:
-            pytest.skip("this DPDK has no net_pcap driver")
-        wanted = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0"}
-        skip_without(node.ask("configure", ports=[{"name": "net_pcap0"}], dut={**wanted, **dut}))
-        result = node.trial(warmup_s=0, window_s=0.004, drain_max_ns=0)["dut"]
-        node.get("quit")
-        node.process.wait(LIMIT_S)
+    """What leaves, and the lcore's account."""
+    sent, result = sent_frames(build_dir, folder, frames, skip_without, **dut)
     (lcore,) = result["lcores"]
-    sent = read_pcap(after)
     assert len(sent) >= len(frames)
     return sent, lcore
 
@@ -80,7 +70,7 @@ def check_rest(sent: bytes, before: bytes) -> None:
 
 def test_crypto_decrypts_to_the_payload(build_dir: Path, tmp_path: Path) -> None:
     frames = frames_of(LENGTHS)
-    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="crypto")
+    sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="crypto")
     ivs = []
     for after, before in pairs(sent, frames):
         check_rest(after, before)
@@ -118,7 +108,7 @@ def test_reed_solomon_parity_is_that_of_a_cauchy_matrix(
     build_dir: Path, tmp_path: Path, data: int, parity: int
 ) -> None:
     frames = frames_of(LENGTHS[:-1])
-    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="rs", task_buffers=data, parity_buffers=parity)
+    sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="rs", task_buffers=data, parity_buffers=parity)
     for after, before in itertools.islice(pairs(sent, frames), len(frames)):
         check_rest(after, before)
         blocks = cut(before[STAMPED:], data)
@@ -128,7 +118,7 @@ def test_reed_solomon_parity_is_that_of_a_cauchy_matrix(
 
 def test_reed_solomon_survives_the_loss_of_any_two_buffers(build_dir: Path, tmp_path: Path) -> None:
     (before,) = frames_of([200])
-    sent, _ = sent_frames(build_dir, tmp_path, [before], workload="rs")
+    sent, _ = sent_by_task(build_dir, tmp_path, [before], workload="rs")
     data = cut(before[STAMPED:], 4)
     blocks = dict(enumerate([*data, *parity_of(sent[0], before[STAMPED:], 2)]))
     for lost in itertools.combinations(blocks, 2):
@@ -139,7 +129,7 @@ def test_reed_solomon_survives_the_loss_of_any_two_buffers(build_dir: Path, tmp_
 @pytest.mark.parametrize("data", [2, 4, 7, 32])
 def test_raid_parity_is_p_and_q(build_dir: Path, tmp_path: Path, data: int) -> None:
     frames = frames_of(LENGTHS[:-1])
-    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="raid", task_buffers=data)
+    sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="raid", task_buffers=data)
     powers = [1]
     while len(powers) < data:
         powers.append(powers[-1] << 1 ^ (0x11D if powers[-1] & 0x80 else 0))
@@ -160,7 +150,7 @@ def test_a_session_stays_with_its_server(build_dir: Path, tmp_path: Path) -> Non
     frames = [udp_frame(b"", f"10.0.{i // 20}.{i % 20}", source_port=1000 + i % 7) for i in range(200)]
     frames += [frame("10.1.0.1", 64, 0x0800), udp_frame(b"", "10.1.0.1", source_port=1), frame("10.1.0.1", 1, 0x0800)]
     refused = [frame("10.9.0.1", 64, 0x0806)]
-    sent, lcore = sent_frames(build_dir, tmp_path, refused + frames, workload="steer")
+    sent, lcore = sent_by_task(build_dir, tmp_path, refused + frames, workload="steer")
     servers: dict[bytes, int] = {}
     for after in sent:
         assert after[12:] in {before[12:] for before in frames}
@@ -173,7 +163,7 @@ def test_a_session_stays_with_its_server(build_dir: Path, tmp_path: Path) -> Non
 
 def test_a_full_table_of_sessions_still_steers_the_same_way(build_dir: Path, tmp_path: Path) -> None:
     frames = [udp_frame(b"", f"10.0.{i // 20}.{i % 20}") for i in range(300)]
-    sent, lcore = sent_frames(build_dir, tmp_path, frames, workload="steer", sessions=64)
+    sent, lcore = sent_by_task(build_dir, tmp_path, frames, workload="steer", sessions=64)
     known = lcore["task"]["sessions"]
     assert 32 <= known < 300
     assert lcore["task"]["refused"] > 0
@@ -199,7 +189,7 @@ def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Pa
         udp_frame(os.urandom(length), source_port=1000 + i, stamp=bytes([0xAA, 0xBB, i]) + bytes(15))
         for i, length in enumerate([*LENGTHS, *LENGTHS, *LENGTHS])
     ]
-    sent, _ = sent_frames(build_dir, tmp_path, frames, workload="dispatch")
+    sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="dispatch")
     back_ends: dict[tuple[int, bytes], set[bytes]] = {}
     for number, (after, before) in enumerate(pairs(sent, frames)):
         check_rest(after, before)
@@ -233,7 +223,7 @@ def test_what_a_task_cannot_take_is_dropped(build_dir: Path, tmp_path: Path, wor
     ]
     padded = udp_frame(b"payload!") + bytes(9)
     frames = [*bad, good, padded]
-    sent, lcore = sent_frames(build_dir, tmp_path, frames, workload=workload)
+    sent, lcore = sent_by_task(build_dir, tmp_path, frames, workload=workload)
     # 7 and 8 bytes of payload
     grown = {"crypto": {32}, "rs": {7 + 64, 8 + 64}, "raid": {7 + 64, 8 + 64}, "dispatch": {44 + 8}}[workload]
     assert {len(payload_of(one)) for one in sent} == grown
@@ -243,7 +233,7 @@ def test_what_a_task_cannot_take_is_dropped(build_dir: Path, tmp_path: Path, wor
 def test_without_room_for_parity_a_packet_is_dropped(build_dir: Path, tmp_path: Path) -> None:
     """16 parity buffers of half a payload of 1000 bytes do not fit the buffer of a packet."""
     frames = [udp_frame(os.urandom(1000)), udp_frame(os.urandom(10))]
-    sent, lcore = sent_frames(build_dir, tmp_path, frames, workload="rs", task_buffers=2, parity_buffers=16)
+    sent, lcore = sent_by_task(build_dir, tmp_path, frames, workload="rs", task_buffers=2, parity_buffers=16)
     assert {len(payload_of(one)) for one in sent} == {10 + 16 * 32}
     assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / 2, abs=64)
 

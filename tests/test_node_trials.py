@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from accounted import MODES, check_cycles, is_absent
 from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
-from pcap_files import folded, frame, read_pcap, write_pcap
+from pcap_files import folded, frame
+from pcap_node import sent_frames
 
 from pollscope.metrics.accounting import Classes, MeasuredCycles
 
@@ -280,22 +281,13 @@ ROUTED = [
 
 def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> None:
     """net_pcap shows the frames themselves: MAC addresses, TTL, checksum, and nothing else changed."""
-    before, after = tmp_path / "before.pcap", tmp_path / "after.pcap"
     frames = [frame(destination, ttl, ether_type) for destination, ttl, ether_type, _ in ROUTED]
-    write_pcap(before, frames)
-    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
-    with running_node(build_dir, tmp_path / "log", [vdev], mib=512) as node:
-        if node.hello["ports"] == []:
-            pytest.skip("this DPDK has no net_pcap driver")
-        dut = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0", "workload": "l3fwd-lpm"}
-        node.get("configure", ports=[{"name": "net_pcap0"}], dut={**dut, "accounting": "full"})
-        (lcore,) = node.trial(warmup_s=0, window_s=0.002, drain_max_ns=0)["dut"]["lcores"]
-        node.get("quit")
-        node.process.wait(LIMIT_S)
+    sent, result = sent_frames(build_dir, tmp_path, frames, workload="l3fwd-lpm", accounting="full")
+    (lcore,) = result["lcores"]
     expected = [one for one, (*_, comes_out) in zip(frames, ROUTED, strict=True) if comes_out]
     share_dropped = 1 - len(expected) / len(frames)
     assert lcore["workload_dropped"] == pytest.approx(share_dropped * lcore["rx_packets"], rel=0.01, abs=len(frames))
-    forwarded = sorted(set(read_pcap(after)), key=lambda one: one[30:34])
+    forwarded = sorted(set(sent), key=lambda one: one[30:34])
     assert len(forwarded) == len(expected)
     for out, into in zip(forwarded, sorted(expected, key=lambda one: one[30:34]), strict=True):
         assert out[:6] == bytes([2, 0, 0, 0, 0, 1])

@@ -21,7 +21,8 @@ from dut_node import (
     configuration,
     running_node,
 )
-from pcap_files import folded, frame, read_pcap, write_pcap
+from pcap_files import folded, frame, read_pcap
+from pcap_node import sent_frames
 
 pytestmark = pytest.mark.measure
 
@@ -73,23 +74,14 @@ def forwarded(packet: bytes) -> bytes:
 
 @pytest.mark.parametrize("encapsulation", ["gre-ipv6", "ipip"])
 def test_tunnel_packets_are_right_to_the_last_byte(build_dir: Path, tmp_path: Path, encapsulation: str) -> None:
-    before, after = tmp_path / "before.pcap", tmp_path / "after.pcap"
     frames = [frame(*offered[:4]) for offered in OFFERED]
-    write_pcap(before, frames)
-    vdev = f"net_pcap0,rx_pcap={before},infinite_rx=1,tx_pcap={after}"
-    with running_node(build_dir, tmp_path / "log", [vdev], mib=512) as node:
-        if node.hello["ports"] == []:
-            pytest.skip("this DPDK has no net_pcap driver")
-        dut = {"lcores": [DUT_LCORE], "rx_port": "net_pcap0", "tx_port": "net_pcap0", "accounting": "full"}
-        dut |= {"workload": "encap", "encapsulation": encapsulation}
-        node.get("configure", ports=[{"name": "net_pcap0"}], dut=dut)
-        (lcore,) = node.trial(warmup_s=0, window_s=0.002, drain_max_ns=0)["dut"]["lcores"]
-        node.get("quit")
-        node.process.wait(LIMIT_S)
+    dut: dict[str, Any] = {"workload": "encap", "encapsulation": encapsulation, "accounting": "full"}
+    all_sent, result = sent_frames(build_dir, tmp_path, frames, **dut)
+    (lcore,) = result["lcores"]
     inner = {forwarded(one[14:]) for one, (*_, enters) in zip(frames, OFFERED, strict=True) if enters}
     share = 1 - len(inner) / len(frames)
     assert lcore["workload_dropped"] == pytest.approx(share * lcore["rx_packets"], rel=0.01, abs=len(frames))
-    sent = set(read_pcap(after))
+    sent = set(all_sent)
     assert len(sent) == len(inner)
     for one in sent:
         assert one[:6] == bytes([2, 0, 0, 0, 0, 1])

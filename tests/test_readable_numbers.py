@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """No number that a reader sees is impossible or unreadable, over the whole range of each unit."""
 
+import ast
 import math
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +16,8 @@ from pollscope.base import units
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.stats.estimates import mean_estimate
 
+# `base/units.py` is the formatter; tools are given their interval in seconds.
+OTHER_FORMATS = ("base/units.py", "collectors/sources/pcm.py", "collectors/sources/turbostat.py")
 AMOUNTS = st.floats(min_value=-1e21, max_value=1e21, allow_nan=False)
 UNITS = ("pps", "bit/s", "B/s", "W", "Hz", "polls/s", "misses/s", "")
 # One metric of each unit and type says how all of them are written.
@@ -103,3 +108,50 @@ def test_an_interval_inside_its_limits_is_students() -> None:
 def test_what_is_signed_keeps_its_negative_end() -> None:
     assert metric_dictionary()["rate_error"].limits == (-math.inf, math.inf)
     assert mean_estimate((0.001, -0.001, 0.002, 0.0, 0.001), limits=(-math.inf, math.inf)).low < 0
+
+
+def _exponents(tree: ast.AST) -> Iterator[ast.FormattedValue]:
+    """The places of f-strings whose format turns to an exponent, but for those that are read back (`float(...)`)."""
+    read_back = {
+        id(part)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "float"
+        for part in ast.walk(call)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FormattedValue) or node.format_spec is None or id(node) in read_back:
+            continue
+        if any(
+            str(part.value).endswith(("e", "g"))
+            for part in ast.walk(node.format_spec)
+            if isinstance(part, ast.Constant)
+        ):
+            yield node
+
+
+def test_no_sentence_writes_numbers_past_the_formatter(checkout: Path) -> None:
+    """`{cycles:.3g}` is `1.09e+03` one day."""
+    package = checkout / "pollscope"
+    wrong = [
+        f"{path.relative_to(package)}:{node.lineno}"
+        for path in sorted(package.rglob("*.py"))
+        if not str(path).endswith(OTHER_FORMATS)
+        for node in _exponents(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert wrong == []
+
+
+def test_the_check_for_exponents_finds_one() -> None:
+    assert len(list(_exponents(ast.parse("f'{a:.3g} {b:g} {c:,.0f} {d:.1f}'; float(f'{e:.4g}')")))) == 2
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.0, "0"), (0.0, "0"), (1090.4, "1,090"), (15_320_000.0, "15,300,000")])
+def test_no_zero_is_negative_and_no_number_an_exponent(value: float, text: str) -> None:
+    assert units.human_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"), [(1, "p = 1"), (0.0312, "p = 0.031"), (0.0001, "p = 0.0001"), (1e-300, "p < 0.0001")]
+)
+def test_probabilities_are_plain(probability: float, text: str) -> None:
+    assert units.human_p(probability) == text

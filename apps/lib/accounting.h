@@ -25,6 +25,8 @@
  *   counted, told  a loop that is told which queue is next (notification qwait) makes no sweeps. Its polls are counted one by one, its
  *             time with nothing to do is measured whole (idle_cycles), and of random turns it is timed what being told costs
  *             (notices[]), as a latency.
+ *   counted, waits  a loop that polls all queues and waits when nothing comes (loop/quiet.h): its waits are measured whole (idle_cycles), all
+ *             else is as in any other loop. Arming and looking once more before a wait are event_cycles.
  *
  * An interruption is an interval between two looks at the TSC that lasted ACCOUNT_INTERRUPTION_NS and one part in
  * ACCOUNT_INTERRUPTION_PART longer than its polls and packets explain, by their mean cost so far: the host or another thread

@@ -193,7 +193,9 @@ struct crossover_port {
 	uint32_t types;     /* RTE_PTYPE_* bits that the program wants, layers 2 to 4 */
 	uint32_t checks;    /* RTE_ETH_RX_OFFLOAD_*_CKSUM that are on */
 	uint32_t notifies;  /* 1: senders ring */
-	struct qwait_doorbell *bells; /* by RX queue; stays until no sender can use it */
+	struct qwait_doorbell
+	        *bells; /* of RX queue q the one at q % nb_bells; stays until no sender can use it */
+	uint16_t nb_bells;
 	struct crossover_rx_queue *rx_queues[CROSSOVER_MAX_QUEUES]; /* NULL: frames for it are missed */
 	uint16_t reta[CROSSOVER_RETA_SIZE_MAX];
 	struct crossover_hash hash[2];        /* the idle one is rewritten, then the two change places */

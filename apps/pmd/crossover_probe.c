@@ -265,7 +265,7 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return ret;
 }
 
-int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells)
+int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
 {
 	struct crossover_port *port;
 	int ret;
@@ -273,6 +273,8 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells)
 	if (!is_ours(port_id))
 		return -ENODEV;
 	port = rte_eth_devices[port_id].data->dev_private;
+	if (bells != NULL && count == 0)
+		return -EINVAL;
 	if (bells != NULL && port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return -ENOTSUP;
 	ret = crossover_control_lock(port->pair);
@@ -285,6 +287,7 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells)
 		ret = crossover_quiesce(port);
 	if (ret == 0) {
 		port->bells = bells;
+		port->nb_bells = count;
 		port->notifies = bells != NULL;
 		crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 	}

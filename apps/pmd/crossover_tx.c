@@ -77,16 +77,22 @@ static __rte_noinline void send_classified(struct crossover_tx_queue *txq, struc
 	send_runs(txq, pkts, count, &verdicts, left);
 }
 
+/* A queue's doorbell. A division only where queues share one. */
+static inline struct qwait_doorbell *bell_of(const struct crossover_port *peer, uint16_t queue)
+{
+	return &peer->bells[likely(queue < peer->nb_bells) ? queue : queue % peer->nb_bells];
+}
+
 /*
  * DD of a whole chunk is set: rings for its queues, behind the one full barrier that qwait_notify() asks for. A NIC would write
- * an event or completion queue entry here; this belongs to the wire.
+ * an event or completion queue entry here, or raise an interrupt; this belongs to the wire.
  */
 static void ring(const struct crossover_port *peer, const uint16_t *queues, uint32_t count)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (uint32_t i = 0; i < count; i++)
 		if (queues[i] != CROSSOVER_FILTERED && (i == 0 || queues[i] != queues[i - 1]))
-			qwait_notify(&peer->bells[queues[i]]);
+			qwait_notify(bell_of(peer, queues[i]));
 }
 
 static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_t gate,
@@ -104,7 +110,7 @@ static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_
 	crossover_classify(txq->peer, pkts, count, &verdicts);
 	for (uint32_t i = 0; i < count; i++)
 		if (likely(verdicts.queue[i] != CROSSOVER_FILTERED))
-			rte_prefetch0(&txq->peer->bells[verdicts.queue[i]]);
+			rte_prefetch0(bell_of(txq->peer, verdicts.queue[i]));
 	send_runs(txq, pkts, count, &verdicts, left);
 	ring(txq->peer, verdicts.queue, count);
 }

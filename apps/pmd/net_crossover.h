@@ -43,16 +43,16 @@ int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probab
 int net_crossover_rx_corec(uint16_t port_id, bool on);
 
 /*
- * From now on whoever sends to this port rings bells[q] (qwait_notify(), see qwait.h) behind the DD bits of RX queue q, once a
- * burst of at most 32 frames; NULL: nobody does, and sending costs what it did before. `bells` has an element for each RX
- * queue, in memory that all processes share, and stays where it is until a call with NULL has returned 0. May be called
- * while the port is running.
+ * From now on whoever sends to this port rings bells[q % count] (qwait_notify(), see qwait.h) behind the DD bits of RX queue q, once
+ * a burst of at most 32 frames; NULL: nobody does, and sending costs what it did before. With a bell for each RX queue a ring says
+ * which queue has packets; with fewer it says as much as an interrupt vector that several queues share. `bells` is in memory that
+ * all processes share, and stays where it is until a call with NULL has returned 0. May be called while the port is running.
  *
- * Returns 0, or -ENODEV if the port is none of this driver's, -ENOTSUP if the pair has feed=infinite: there nobody sends. -EBUSY
- * if another control thread keeps the pair, or a sender does not leave its burst.
+ * Returns 0, or -ENODEV if the port is none of this driver's, -ENOTSUP if the pair has feed=infinite: there nobody sends. -EINVAL:
+ * bells, but none of them. -EBUSY if another control thread keeps the pair, or a sender does not leave its burst.
  */
 struct qwait_doorbell;
-int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells);
+int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count);
 
 /*
  * rx=corec: counter of polls of this lcore, of this queue, that returned nothing because another core was quicker. Valid while

@@ -28,10 +28,11 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return -ENODEV;
 }
 
-int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells)
+int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
 {
 	(void)port_id;
 	(void)bells;
+	(void)count;
 	return -ENODEV;
 }
 

@@ -30,7 +30,7 @@ static void wait_for(uint16_t port)
 	for (uint32_t q = 0; q < QUEUES; q++)
 		qwait_rearm(&memory.set, qwait_next(&waiter));
 	CHECK_EQUAL(qwait_next(&waiter), QWAIT_NONE);
-	CHECK_EQUAL(net_crossover_notify(port, bells), 0);
+	CHECK_EQUAL(net_crossover_notify(port, bells, QUEUES), 0);
 }
 
 /* Serves what is ready, once; the queues' bits, and how many frames were received. */
@@ -65,7 +65,7 @@ static void every_queue_with_frames_is_rung(void)
 	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(__builtin_popcount(serve(port_a, &frames)), 1);
 	CHECK_EQUAL(frames, 1);
-	CHECK_EQUAL(net_crossover_notify(port_a, NULL), 0);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
 /* No look into the frame: the other gate. */
@@ -80,7 +80,7 @@ static void the_only_queue_is_rung(void)
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(serve(port_b, &frames), 1);
 	CHECK_EQUAL(frames, 100);
-	CHECK_EQUAL(net_crossover_notify(port_b, NULL), 0);
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
 }
 
 static void nobody_rings_who_was_not_asked(void)
@@ -91,7 +91,7 @@ static void nobody_rings_who_was_not_asked(void)
 	CHECK_SO_FAR();
 	wait_for(port_b);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_notify(port_b, NULL), 0);
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(serve(port_b, &frames), 0);
 	CHECK_EQUAL(receive_all(port_b, 0), 100);
@@ -115,16 +115,38 @@ static void a_ring_outlives_a_change_of_the_filter(void)
 	CHECK(send_frames(port_a, 0, 3, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(serve(port_b, &frames), 1);
 	CHECK_EQUAL(frames, 3);
-	CHECK_EQUAL(net_crossover_notify(port_b, NULL), 0);
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
+}
+
+static void queues_that_share_a_bell_ring_it(void)
+{
+	enum { SHARED = 3 };
+	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, one = {0};
+	unsigned int frames = 0;
+
+	pair_up(&many, &one);
+	CHECK_SO_FAR();
+	wait_for(port_a);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_notify(port_a, bells, SHARED), 0);
+	CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
+	for (uint32_t bell = 0; bell < SHARED; bell++)
+		CHECK_EQUAL(qwait_next(&waiter), bell);
+	CHECK_EQUAL(qwait_next(&waiter), QWAIT_NONE);
+	for (uint16_t q = 0; q < QUEUES; q++)
+		frames += receive_all(port_a, q);
+	CHECK_EQUAL(frames, 256);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
 static void without_a_sender_nobody_rings(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_notify(port_a, bells), -ENOTSUP);
-	CHECK_EQUAL(net_crossover_notify(port_a, NULL), 0);
-	CHECK_EQUAL(net_crossover_notify(UINT16_MAX, bells), -ENODEV);
+	CHECK_EQUAL(net_crossover_notify(port_a, bells, QUEUES), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
+	CHECK_EQUAL(net_crossover_notify(port_a, bells, 0), -EINVAL);
+	CHECK_EQUAL(net_crossover_notify(UINT16_MAX, bells, QUEUES), -ENODEV);
 }
 
 const struct driver_case driver_notify_cases[] = {
@@ -133,6 +155,7 @@ const struct driver_case driver_notify_cases[] = {
         {"notify: the only queue is rung", "", the_only_queue_is_rung},
         {"notify: nobody rings who was not asked", "", nobody_rings_who_was_not_asked},
         {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
+        {"notify: queues that share a bell ring it", "", queues_that_share_a_bell_ring_it},
         {"notify: without a sender nobody rings", "feed=infinite", without_a_sender_nobody_rings},
         {NULL, NULL, NULL},
 };

@@ -19,6 +19,7 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import factors, level_text
 from pollscope.base.errors import UsageError
 from pollscope.base.names import SHARED_QUEUES
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.models import points
 from pollscope.models.costs import Costs
@@ -224,14 +225,11 @@ def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
     every = [row for found in rows.values() for row in found]
     bursts = [burst for burst, _ in every]
     if not _tell_apart(every):
-        seen = f"visits took {min(bursts):.3g} to {max(bursts):.3g} packets" if every else "no visit was timed"
+        seen = f"visits took {_range(bursts)} packets" if every else "no visit was timed"
         raise UsageError(
             f"a visit's cost cannot be told from its packets': {seen}", where, "give a run with light and heavy load"
         )
-    told = {
-        "source": f"{source}, least squares of useful cycles and the wire of visits of {min(bursts):.3g} to "
-        f"{max(bursts):.3g} packets"
-    }
+    told = {"source": f"{source}, least squares of useful cycles and the wire of visits of {_range(bursts)} packets"}
     told["origin"] = "measured"
     if all(map(_tell_apart, rows.values())):
         fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
@@ -257,6 +255,10 @@ def _asked_ns(trial: Trial) -> float:
         cycles = (1 - long) * cycles + long * (params.service_long_cycles or 0)
     hiccups = points.hiccups(params)
     return cycles / float(trial["tsc_hz"]) * 1e9 + hiccups.probability * fmean(hiccups.lengths_ns)
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{human_number(min(values))} to {human_number(max(values))}"
 
 
 def _tell_apart(rows: Sequence[tuple[float, float]]) -> bool:

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from pollscope.analysis.point_values import levels_text
+from pollscope.base.units import human_number
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
@@ -113,7 +114,7 @@ def _means_of(name: str, records: Iterable[Record]) -> Iterator[Mapping[str, Any
 
 def _mean_text(metric: str, means: Sequence[Mapping[str, Any]]) -> str:
     values = [float(each[metric]["value"]) for each in means if metric in each]
-    return f"{fmean(values):.6g}" if values else "absent"
+    return human_number(fmean(values), 6) if values else "absent"
 
 
 def doubts(run: RunFolder) -> list[Doubt]:

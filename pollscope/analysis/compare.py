@@ -12,7 +12,7 @@ from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.ground import UNKNOWN_FOOTING, Footing, footing, labelled_together
 from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, level_text, measured
 from pollscope.base.errors import UsageError
-from pollscope.base.units import human_number
+from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import KNOB_PREFIX
 from pollscope.stats.estimates import CONFIDENCE, Estimate, difference_p
@@ -290,7 +290,7 @@ def comparison_text(differences: Sequence[Difference]) -> str:
         [
             *lines,
             f"{count} of {len(differences)} differences exceed noise (marked *; among so many, at most "
-            f"{100 * FALSE_DISCOVERIES:g} % of the marked ones by chance, while each interval stands for itself).",
+            f"{human_share(FALSE_DISCOVERIES)} of the marked ones by chance, while each interval stands for itself).",
             *_chance(differences),
             *_flagged(differences),
             *_ground(differences),

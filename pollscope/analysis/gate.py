@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
 
@@ -34,7 +35,8 @@ class Condition:
     bound: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {'<' if self.below else '>'} {100 * self.bound:+g} %"
+        sign = "+" if self.bound >= 0 else ""
+        return f"{self.metric} {'<' if self.below else '>'} {sign}{human_share(self.bound, 6)}"
 
     def holds(self, ratio: Estimate) -> bool:
         """Whether the whole interval of second over first lies beyond the bound."""
@@ -134,5 +136,9 @@ def _untold(each: Difference, ratio: Estimate) -> str:
 
 
 def _change(ratio: Estimate) -> str:
-    value, low, high = (f"{100 * (end - 1):+.3g}" for end in (ratio.value, ratio.low, ratio.high))
+    value, low, high = (_percent(end - 1) for end in (ratio.value, ratio.low, ratio.high))
     return f"{value} % ({low} to {high})"
+
+
+def _percent(change: float) -> str:
+    return f"{'+' if change >= 0 else ''}{human_number(100 * change)}"

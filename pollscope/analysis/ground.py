@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pollscope.analysis.point_values import PointValues, on_any_ground
+from pollscope.base.units import human_number
 from pollscope.metrics.ground import (
     BETWEEN,
     NO_CANARY,
@@ -148,8 +149,8 @@ def _row(quantity: GroundQuantity) -> GroundRow:
     return GroundRow(
         quantity.title,
         quantity.unit,
-        f"{median(values):.3g}",
-        f"{min(values):.3g} to {max(values):.3g}",
+        human_number(median(values)),
+        f"{human_number(min(values))} to {human_number(max(values))}",
         len(values),
         "; ".join(notes),
         _spark(quantity),

@@ -10,6 +10,7 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import by_point, data_of
 from pollscope.analysis.run_differences import differences_of
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.change_point import FEWEST_OF_HISTORY, HISTORY_FALSE_ALARM, level_changes
 from pollscope.store.results_table import current_table
@@ -110,7 +111,9 @@ def history_text(found: Sequence[MetricHistory]) -> str:
     if short := len(found) - len(long):
         said.append(f"{short} of {len(found)} have fewer than {FEWEST_OF_HISTORY} runs, too few to tell a change.")
     if lines:
-        said.append(f"Without any change about {HISTORY_FALSE_ALARM * len(long):.2g} of the series would show one.")
+        said.append(
+            f"Without any change about {human_number(HISTORY_FALSE_ALARM * len(long), 2)} of the series would show one."
+        )
     return "\n".join([*lines, *said])
 
 
@@ -137,7 +140,8 @@ def _changes(each: MetricHistory) -> list[str]:
     text = metric_dictionary()[each.metric].text
     lines = []
     for change in each.changes:
-        percent = f" ({100 * (change.after / change.before - 1):+.3g} %)" if change.before > 0 else ""
+        sign = "+" if change.after > change.before else ""
+        percent = f" ({sign}{human_share(change.after / change.before - 1)})" if change.before > 0 else ""
         levels = f"{text(change.before)} before, {text(change.after)} from there on{percent}"
         lines.append(f"{each.metric}, {each.point}: changed at run {change.run_id}: {levels}")
     return lines

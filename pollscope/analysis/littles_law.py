@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pollscope.analysis.papers import stated
+from pollscope.base.units import human_ns
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
 
@@ -194,7 +195,7 @@ def walk_share(
     added = walk_ns * misses_per_s[0] / reads_per_s[0], walk_ns * misses_per_s[1] / reads_per_s[1]
     growth = latency_ns[1] - latency_ns[0]
     if not growth > 0:
-        raise ValueError(f"latency did not grow: {latency_ns[0]:g} and {latency_ns[1]:g} ns")
+        raise ValueError(f"latency did not grow: {human_ns(latency_ns[0])} and {human_ns(latency_ns[1])}")
     needed = (growth + added[0]) * reads_per_s[1] / misses_per_s[1]
     return WalkShare(flying, added, (added[1] - added[0]) / growth, needed)
 

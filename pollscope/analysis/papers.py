@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.base.paths import data_folder
+from pollscope.base.units import human_number
 from pollscope.store.run_folder import RunFolder
 
 VIRTUAL_NIC = (
@@ -116,7 +117,7 @@ def _said(value: object, unit: str) -> str:
         return "not stated"
     if isinstance(value, list):
         return " and ".join(_said(each, unit) for each in value)
-    return f"{value:g}{unit}" if isinstance(value, int | float) else str(value)
+    return f"{human_number(value, 6)}{unit}" if isinstance(value, int | float) else str(value)
 
 
 def citation(name: str) -> str:

@@ -16,6 +16,7 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import by_point, measured
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
+from pollscope.base.units import human_ns, human_number, human_p, human_share, human_time
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Flag
 from pollscope.metrics.rules import RULES
@@ -69,10 +70,11 @@ def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     status = run.meta.get("status")
     planned, made = len(run.meta.get("plan", [])), len(last_attempts(run.trials))
     if status != "complete":
+        ended = "has not ended, or was killed" if status == "running" else f"is {status}"
         yield Caution(
             "unfinished",
-            f"The run is {status}: {made} of {planned} planned trials are there. "
-            "`pollscope run --resume` completes an interrupted run.",
+            f"The run {ended}: {made} of {planned} planned trials are there. "
+            f"`pollscope run --resume {run.path}` completes it.",
         )
     if run.torn:
         yield Caution(
@@ -108,7 +110,7 @@ def _reasons(bad: pd.DataFrame) -> str:
     counts = Counter(kinds).most_common(3)
     shown = [f"{example[kind]} ({count} such)" if count > 1 else example[kind] for kind, count in counts]
     more = len(example) - len(shown)
-    return "; ".join([*shown, *([f"{more} more reasons below"] if more else [])])
+    return "; ".join([*shown, *([f"{more} more reason{'s' if more > 1 else ''} below"] if more else [])])
 
 
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -136,7 +138,7 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     missing: dict[tuple[str, str], list[str]] = {}
     for each in throughputs(run):
         if each.reason:
-            missing.setdefault((each.label, each.reason), []).append(f"{100 * each.loss_ratio:g} %")
+            missing.setdefault((each.label, each.reason), []).append(human_share(each.loss_ratio, 6))
     for (label, reason), ratios in missing.items():
         yield Caution("no throughput", f"{label}, loss ratio {' and '.join(ratios)}: no result, {reason}.")
     bound = generator_bound_points(table)
@@ -145,7 +147,7 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         yield Caution(
             "generator",
             f"At {_counted(bound, 'point')} the generator did not send what was due "
-            f"(worst: {100 * bound[worst]:.2g} % unsent at {worst}); they show the generator, not the DUT.",
+            f"(worst: {human_share(bound[worst], 2)} unsent at {worst}); they show the generator, not the DUT.",
         )
 
 
@@ -159,8 +161,8 @@ def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     for cost in sorted(cost for cost in costs if cost):
         yield Caution(
             "added cost",
-            f"The spec adds {cost:g} TSC cycles to each packet's processing, which the workload alone does not have: "
-            "shares of cycles and maximum rates include them.",
+            f"The spec adds {human_number(cost)} TSC cycles to each packet's processing, which the workload alone does "
+            "not have: shares of cycles and maximum rates include them.",
         )
 
 
@@ -238,8 +240,8 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         seconds = entry.get("duration_ns", 0) / 1e9
         rate = entry.get("over_100us", 0) / seconds if seconds else 0.0
         if rate > NOISY_GAPS_PER_S:
-            limit = f"; the spec allows {allowed:g}" if allowed is not None and rate > allowed else ""
-            longest = f"longest {entry.get('longest_ns', 0) / 1e6:.2g} ms{limit}"
+            limit = f"; the spec allows {human_number(allowed)}" if allowed is not None and rate > allowed else ""
+            longest = f"longest {human_ns(entry.get('longest_ns', 0))}{limit}"
             host = f"{entry['role']} " if "role" in entry else ""  # of two hosts, each with a CPU of that number
             noisy.append(f"{host}CPU {entry.get('cpu')} {rate:.0f} times a second ({longest})")
     if noisy:
@@ -261,10 +263,10 @@ def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 def _interrupted(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     shares = measured(table)["metric.interrupted_share"].dropna()
     if not shares.empty and shares.median() > INTERRUPTED_LIMIT:
-        middle, worst = 100 * shares.median(), 100 * shares.max()
+        middle, worst = human_share(float(shares.median()), 2), human_share(float(shares.max()), 2)
         yield Caution(
             "core taken away",
-            f"Other work had the DUT's CPU for {middle:.2g} % of the time (up to {worst:.2g} %). Metrics called "
+            f"Other work had the DUT's CPU for {middle} of the time (up to {worst}). Metrics called "
             "`..._running` leave that time out; loads and latencies suffer from it. Stop what else runs here.",
         )
 
@@ -354,9 +356,9 @@ def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
             direction = "rose" if found.move > 0 else "fell"
             yield Caution(
                 "drift",
-                f"{metric_dictionary()[name].title} {direction} by {100 * abs(found.move):.2g} % over the "
-                f"{found.minutes:.1f} minutes of the run (repeats of {found.points} points, Mann-Kendall "
-                f"p = {found.p:.1g}): the host changed, and intervals of means contain that.",
+                f"{metric_dictionary()[name].title} {direction} by {human_share(abs(found.move), 2)} over the "
+                f"{human_time(60 * found.minutes)} of the run (repeats of {found.points} points, Mann-Kendall "
+                f"{human_p(found.p)}): the host changed, and intervals of means contain that.",
             )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pollscope.analysis.point_values import levels_text
-from pollscope.base.units import human_rate, human_time
+from pollscope.base.units import human_rate, human_share, human_time
 from pollscope.stats.estimates import Estimate, mean_estimate
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
@@ -88,5 +88,5 @@ def _goal_text(search: Mapping[str, Any]) -> str:
     window, duration_sum = (human_time(search[name] / 1e9) for name in ("window_ns", "duration_sum_ns"))
     return (
         f"trials of {window}, {duration_sum} of them decide about a load, "
-        f"exceed ratio {100 * search['exceed_ratio']:g} %, width {100 * search['width']:g} %, {search['method']}"
+        f"exceed ratio {human_share(search['exceed_ratio'])}, width {human_share(search['width'])}, {search['method']}"
     )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from pollscope.base import units
-from pollscope.base.units import Dimension, Quantity
+from pollscope.base.units import Dimension, Quantity, human_share
 
 # Simple IMIX as Ethernet frames with FCS: IP packets of 40, 576 and 1500 bytes in the proportion 7:4:1.
 IMIX = {64: 7, 594: 4, 1518: 1}
@@ -56,7 +56,7 @@ Share = Annotated[float, _reader(units.SHARE), Field(ge=0), _schema(units.SHARE,
 
 def _at_most_all(share: float) -> float:
     if not 0 <= share <= 1:
-        raise ValueError(f"must be from 0 % to 100 %, not {100 * share:g} %")
+        raise ValueError(f"must be from 0 % to 100 %, not {human_share(share, 6)}")
     return share
 
 

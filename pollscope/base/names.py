@@ -126,6 +126,8 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "H-F11a": "pollscope.analysis.figures.h_f8:H_F11A",
         "H-F11b": "pollscope.analysis.figures.h_f8:H_F11B",
         "H-F12": "pollscope.analysis.figures.h_f8:H_F12",
+        "H-F13": "pollscope.analysis.figures.h_f13:FIGURE",
+        "H-FRONTIER": "pollscope.analysis.figures.h_frontier:FIGURE",
         "I-F4": "pollscope.analysis.figures.i_f4:I_F4",
         "I-F5": "pollscope.analysis.figures.i_f4:I_F5",
         "I-F6": "pollscope.analysis.figures.i_f4:I_F6",

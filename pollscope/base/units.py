@@ -108,6 +108,8 @@ _IEC_PREFIXES = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2*
 _JOINT = ("pps", "bit/s", "B/s", "W", "Hz")
 # Nearer to zero than this, digits say nothing.
 _NEXT_TO_NOTHING = 1e-6
+# Smaller probabilities are not told apart.
+_LEAST_P = 0.0001
 _SINGULAR = {"packets": "packet", "reads": "read", "ticks": "tick", "clocks": "clock", "cycles": "cycle"}
 
 
@@ -120,7 +122,9 @@ def human_number(value: float, digits: int = 3) -> str:
         return "absent"
     if math.isinf(value):
         return "unbounded"
-    if value != 0 and abs(value) < _NEXT_TO_NOTHING:
+    if value == 0:
+        return "0"  # also a negative one
+    if abs(value) < _NEXT_TO_NOTHING:
         return "about 0"
     rounded = value if 10**digits <= abs(value) < 1e6 else float(f"{value:.{digits}g}")
     if abs(rounded) >= 10 ** (digits - 1):
@@ -184,6 +188,11 @@ def human_ns(value_ns: float, like: float | None = None) -> str:
         if math.isfinite(value_ns) and abs(float(f"{value_ns if like is None else like:.3g}")) >= factor:
             return f"{human_number(value_ns / factor)} {unit}"
     return with_unit(human_number(value_ns), "ns")
+
+
+def human_p(probability: float) -> str:
+    """What a test found: `p = 0.031`, `p < 0.0001`."""
+    return f"p < {_LEAST_P}" if probability < _LEAST_P else f"p = {human_number(probability, 2)}"
 
 
 def human_share(share: float, digits: int = 3) -> str:

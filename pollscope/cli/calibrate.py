@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number
 
 EXAMPLES = (
     "pollscope run experiments/model/costs.yaml && pollscope calibrate latest --out here.yaml",
@@ -65,8 +66,8 @@ def calibrate(
 
 
 def _shown(queues: int | str, value: float, interval: list[float] | None) -> str:
-    ends = f" [{interval[0]:g} to {interval[1]:g}]" if interval else ""
-    return f"{value:g}{ends} ({queues} queues)"
+    ends = f" [{human_number(interval[0], 4)} to {human_number(interval[1], 4)}]" if interval else ""
+    return f"{human_number(value, 4)}{ends} ({queues} queues)"
 
 
 def _levels(words: list[str]) -> dict[str, frozenset[str]]:

@@ -10,6 +10,7 @@ import typer
 
 from pollscope.base.errors import ExitCode, HostError, UsageError
 from pollscope.base.names import COLLECTORS
+from pollscope.base.units import human_number
 from pollscope.cli.words import CollectorNames
 from pollscope.collectors.interface import Collector, CollectorOutcome, Status
 from pollscope.collectors.plausibility import judge
@@ -93,10 +94,10 @@ def _value(series: Series) -> str:
         return series.text or (f"absent: {series.reason}" if series.reason else "(empty)")
     rate, unit = series.per_second(), "" if series.unit == "1" else f" {series.unit}"
     if series.kind in (Kind.COUNTER, Kind.INTERVAL) and rate is not None:
-        return f"{rate:.6g} {series.unit}/s"
+        return f"{human_number(rate, 6)} {series.unit}/s"
     if series.kind is Kind.COUNTER:
-        return f"{series.last:.15g}{unit} (counter)"
-    return f"{series.total / series.count:.6g}{unit}"
+        return f"{human_number(series.last, 15)}{unit} (counter)"
+    return f"{human_number(series.total / series.count, 6)}{unit}"
 
 
 def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> None:

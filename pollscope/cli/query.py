@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -139,4 +140,4 @@ def _text(value: Any) -> str:
     """A value for a human; what is not there is a dash. CSV and parquet have all digits."""
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+    return human_number(value, 6) if isinstance(value, float) else " ".join(str(value).split())

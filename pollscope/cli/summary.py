@@ -62,7 +62,7 @@ def show_summary(outcome: RunOutcome, console: Console | None = None) -> None:
             )
             screen.print(f"warning: {text} ({worst}): compare offered with received", markup=False, soft_wrap=True)
     for each in throughputs(run):
-        line = f"search: {each.label}, loss ratio {100 * each.loss_ratio:g} %: {each.text}"
+        line = f"search: {each.label}, loss ratio {human_share(each.loss_ratio, 6)}: {each.text}"
         screen.print(f"{line}; {each.reason}" if each.reason else line, markup=False, soft_wrap=True)
     screen.print(f"{outcome.ok} trials ok, {outcome.flagged} flagged, {outcome.failed} failed", markup=False)
     _show_lines(screen, "failed", [f"{trial}: {reason}" for trial, reason in outcome.failures.items()])

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_time
 
 EXAMPLES = (
     "pollscope trace made.pcap",
@@ -32,4 +33,4 @@ def trace(
         write_trace(file, packets, flows, pps, seed)
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror}", str(file)) from error
-    typer.echo(f"{file}: {packets} packets of at most {flows} flows, {packets / pps:.3g} s")
+    typer.echo(f"{file}: {packets} packets of at most {flows} flows, {human_time(packets / pps)}")

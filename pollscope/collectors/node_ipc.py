@@ -9,6 +9,7 @@ too. On a core that nothing else uses they agree; a CPU cannot retire fewer inst
 import re
 from collections.abc import Iterator
 
+from pollscope.base.units import human_number
 from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Series, WindowSeries
 
 # Timer ticks and perf's own interrupts change the IPC of a spinning core by a few per cent at most; windows that do
@@ -61,7 +62,10 @@ def _judge(counts: LcoreCounts, source: str, ipc: float, found: dict[str, Series
     per_s = counts.instructions / counts.window_s
     if all_of_cpu is not None and per_s > all_of_cpu * (1 + _AGREES_WITHIN):
         numbers |= {"node_instructions_per_s": per_s, f"{source}_instructions_per_s": all_of_cpu}
-        text += f"; {per_s:.4g} instructions/s of one thread exceed the {all_of_cpu:.4g} of its CPU: is the PMU in use?"
+        text += (
+            f"; {human_number(per_s)} instructions/s of one thread exceed the {human_number(all_of_cpu)} of its CPU: "
+            "is the PMU in use?"
+        )
         return PlausibilityFinding("node_ipc", Plausibility.IMPOSSIBLE, text, numbers)
     if abs(own - ipc) > _AGREES_WITHIN * max(own, ipc):
         return PlausibilityFinding(

@@ -8,6 +8,7 @@ inputs are absent makes no finding. Thresholds stand beside their reasons.
 from collections.abc import Callable, Iterator
 
 from pollscope.base.names import COLLECTORS, load
+from pollscope.base.units import human, human_number
 from pollscope.collectors.interface import Status
 from pollscope.collectors.node_ipc import node_against_host
 from pollscope.collectors.window import Plausibility, PlausibilityFinding, WindowSeries
@@ -92,7 +93,9 @@ def _partial_writes(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     for source, path, (partial, written) in window.units("partial_writes", "dram_write"):
         lines = written.total / 64
         if partial.total > 2 * lines + 1e6:
-            text = f"{source} {path}: {partial.total:.3g} partial writes in {lines:.3g} written lines"
+            text = (
+                f"{source} {path}: {human_number(partial.total)} partial writes in {human_number(lines)} written lines"
+            )
             yield PlausibilityFinding(
                 "partial_writes", Plausibility.IMPOSSIBLE, text, {"partial": partial.total, "lines": lines}
             )
@@ -112,7 +115,8 @@ def _channels(window: WindowSeries) -> Iterator[PlausibilityFinding]:
             summed = sum(part.total for part in parts)
             off = abs(summed - total.total) / total.total
             if off > 0.02:
-                text = f"{source} {path} {metric}: channels {summed:.4g} B/s, socket {total.total:.4g} ({off:.0%} off)"
+                amounts = [human(amount, "B/s", 4) for amount in (summed, total.total)]
+                text = f"{source} {path} {metric}: channels {amounts[0]}, socket {amounts[1]} ({off:.0%} off)"
                 yield PlausibilityFinding(
                     "channel_sum", Plausibility.SUSPICIOUS, text, {"channels": summed, "socket": total.total}
                 )

@@ -61,7 +61,8 @@ def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
 def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
     """Which of the flags that matter for time stamps and for waiting the processor has."""
     flags = _cpuinfo(proc).get("flags", "").split()
-    wanted = ("constant_tsc", "nonstop_tsc", "tsc_known_freq", "rdtscp", "waitpkg", "rtm", "avx2", "avx512f")
+    waits = ("waitpkg", "mwaitx")
+    wanted = ("constant_tsc", "nonstop_tsc", "tsc_known_freq", "rdtscp", *waits, "rtm", "avx2", "avx512f")
     return {flag: flag in flags for flag in wanted}
 
 

@@ -10,12 +10,14 @@ jackknife over blocks of the window, because neighbouring slices are not indepen
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special  # not scipy.stats, which takes a second to load
+
+from pollscope.base.units import human_number, human_share
 
 # Order of the sums in the node's report (apps/lib/accounting.h).
 ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES, LOST = range(7)
@@ -83,7 +85,7 @@ class Classes:
             is known better (the slices at light load).
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
         by_slices: whether packets is what the slices say.
-        waiting: time in which nothing was ready, of a loop that is told which queue is next.
+        waiting: time in which nothing was ready, of a loop that waits then.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
         switch_cycles: what a visit behind an empty poll takes beyond one behind a visit.
@@ -114,7 +116,19 @@ def classes(lcore: Mapping[str, Any]) -> Classes | str:
     """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
     if "slices" not in lcore:
         return f"accounting mode {lcore.get('accounting')} takes no slices"
-    return _told(lcore) if "notices" in lcore else _swept(lcore)
+    if "notices" in lcore:
+        return _told(lcore)
+    return _swept_and_waited(lcore) if "waiting" in lcore else _swept(lcore)
+
+
+def _swept_and_waited(lcore: Mapping[str, Any]) -> Classes | str:
+    """Of a loop that polls all its queues in turn and waits when nothing comes: what it did not wait is as ever."""
+    waiting = float(lcore["waiting"]["cycles"])
+    total = float(lcore["cycles"]["total"])
+    if waiting >= total:
+        return "the lcore waited for all of the window"
+    found = _swept({**lcore, "cycles": {"total": total - waiting}})
+    return found if isinstance(found, str) else replace(found, total=total, waiting=waiting)
 
 
 def _swept(lcore: Mapping[str, Any]) -> Classes | str:
@@ -139,8 +153,9 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
     packets = MeasuredCycles(total - empty.value - loop - instrumentation, float(np.hypot(empty.error, lost.error)))
     if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
         return (
-            f"{counts[EMPTY]:.4g} empty polls at {cost.value:.3g} cycles, with loop and instrumentation, exceed the "
-            f"window by {-100 * packets.value / total:.1f} %: an empty poll cost something else when that was found"
+            f"{human_number(counts[EMPTY])} empty polls at {human_number(cost.value)} cycles, with loop and "
+            f"instrumentation, exceed the window by {-100 * packets.value / total:.1f} %: "
+            "an empty poll cost something else when that was found"
         )
     visits = _visits(lcore, counts, cost.value, packets.value - waited, total)
     by_slices = False
@@ -152,9 +167,9 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
             packets, loop = MeasuredCycles(visits.all.value + waited, visits.all.error), left
     if packets.error > MOST_ERROR_SHARE * total:
         return (
-            f"the cost of an empty poll is known to {cost.value:.3g} +-{cost.error:.2g} cycles only, which is "
-            f"{100 * packets.error / total:.1f} % of the window (limit {100 * MOST_ERROR_SHARE:g} %): "
-            "a longer window or a quieter machine would tell"
+            f"the cost of an empty poll is known to {human_number(cost.value)} +-{human_number(cost.error, 2)} cycles "
+            f"only, which is {human_share(packets.error / total)} of the window "
+            f"(limit {human_share(MOST_ERROR_SHARE)}): a longer window or a quieter machine would tell"
         )
     useful = visits.alone
     if isinstance(useful, MeasuredCycles):

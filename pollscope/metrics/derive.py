@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 
 from pollscope.base.errors import UsageError, one_line
+from pollscope.base.units import human_number
 from pollscope.metrics.counted import COUNTED
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas import Compute
@@ -114,5 +115,5 @@ def _plausible(name: str, value: float, error: float) -> float:
     low = -math.inf if name in SIGNED_SHARES else -tolerance
     high = math.inf if name in ("rate_error", "accounting_misfit_share") else 1 + tolerance
     if unit == "share" and not low <= value <= high:
-        raise NotMeasured(f"the record gives {value:.4g}, but a share lies between 0 and 1")
+        raise NotMeasured(f"the record gives {human_number(value, 4)}, but a share lies between 0 and 1")
     return value

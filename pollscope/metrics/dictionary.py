@@ -62,7 +62,7 @@ class Metric(BaseModel):
             return human_share(value)
         if self.unit == "ns":
             return human_ns(value, like)
-        if self.type == "int" and math.isfinite(value):
+        if self.type == "int" and float(value).is_integer():  # a mean of them need not be one
             return with_unit(f"{value:,.0f}", self.short_unit)
         if self.unit in NOT_SCALED:
             return with_unit(human_number(value), self.short_unit)

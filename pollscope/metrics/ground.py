@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pollscope.base.units import human_number
 from pollscope.metrics.record import NotMeasured, Part
 from pollscope.stats.estimates import bimodality_warning, trend
 
@@ -101,7 +102,7 @@ class GroundQuantity:
         for level, value in zip(self.levels, self.values, strict=True):
             if level is not None and value is not None:
                 modes.setdefault(level, []).append(value)
-        parts = [f"{median(mode):.3g} {self.unit} in {len(mode)}" for mode in modes.values()]
+        parts = [f"{human_number(median(mode))} {self.unit} in {len(mode)}" for mode in modes.values()]
         return f"{self.title}: {', '.join(parts)} of {sum(map(len, modes.values()))} canaries"
 
 

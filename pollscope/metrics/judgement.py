@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pollscope.base.names import Status
+from pollscope.base.units import human_share
 from pollscope.metrics.derive import derive
 from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
 from pollscope.metrics.record import Flag, TrialFacts
@@ -84,7 +85,7 @@ def _drift_flag(baseline: Judgement, metric: str, first: float, limit: float) ->
     if abs(moved) <= limit:
         return []
     text = (
-        f"the baseline's {metric} moved by {100 * moved:+.1f} % since the start of the run (limit {100 * limit:g} %): "
-        "the host has changed, compare only trials that lie close together"
+        f"the baseline's {metric} moved by {100 * moved:+.1f} % since the start of the run "
+        f"(limit {human_share(limit)}): the host has changed, compare only trials that lie close together"
     )
     return [{"name": "drift", "text": text}]

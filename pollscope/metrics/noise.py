@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pollscope.base.units import human_number, human_share
 from pollscope.metrics.accounting import MISFIT_SHARE
 from pollscope.metrics.record import Flag, NotMeasured, Part, at, keys_of
 
@@ -36,17 +37,17 @@ _LIMITS = (
     _Limit(
         "max_gaps_over_100us_per_s",
         "generator_gaps_over_100us_per_s",
-        "the generator's core was away for more than 100 us {value:.0f} times a second; the spec allows {limit:g}",
+        "the generator's core was away for more than 100 us {value:.0f} times a second; the spec allows {limit}",
     ),
     _Limit(
         "max_steal_ticks",
         "steal_ticks",
-        "the hypervisor took {value:.0f} ticks from the measuring cores; the spec allows {limit:g}",
+        "the hypervisor took {value:.0f} ticks from the measuring cores; the spec allows {limit}",
     ),
     _Limit(
         "max_involuntary_switches",
         "involuntary_switches",
-        "the kernel took the DUT's cores {value:.0f} times for something else; the spec allows {limit:g}",
+        "the kernel took the DUT's cores {value:.0f} times for something else; the spec allows {limit}",
     ),
 )
 
@@ -87,7 +88,7 @@ def misfit_flags(metrics: Mapping[str, float]) -> list[Flag]:
         return []
     text = (
         f"what visits and packets cost in slices misses the window by {100 * misfit:+.1f} % of it (limit "
-        f"{100 * MISFIT_SHARE:g} %): the ground moved, or costs do not add up"
+        f"{human_share(MISFIT_SHARE)}): the ground moved, or costs do not add up"
     )
     return [{"name": "accounting:misfit", "text": text}]
 
@@ -103,8 +104,9 @@ def _waiting(limits: Limits, record: Part) -> list[Flag]:
         wait_ns = waits[lcore].number()
         if wait_ns > limits.max_waiting * duration_ns:
             text = (
-                f"lcore {lcore} waited for its CPU for {100 * wait_ns / duration_ns:.3g} % of the trial, because "
-                f"something else ran there (limit {100 * limits.max_waiting:g} %): this looks like polling or like loss"
+                f"lcore {lcore} waited for its CPU for {human_share(wait_ns / duration_ns)} of the trial, because "
+                f"something else ran there (limit {human_share(limits.max_waiting)}): "
+                "this looks like polling or like loss"
             )
             flags.append({"name": "noise:waiting", "text": text})
     return flags
@@ -125,8 +127,8 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
         if waited_ns > limits.max_waiting * window_ns:
             text = (
                 f"{worker['name'].text()} waited for CPU {worker['cpu'].number():.0f} for "
-                f"{100 * waited_ns / window_ns:.2g} % of the window, because something else ran there (limit "
-                f"{100 * limits.max_waiting:g} %)"
+                f"{human_share(waited_ns / window_ns, 2)} of the window, because something else ran there (limit "
+                f"{human_share(limits.max_waiting)})"
             )
             flags.append({"name": "noise:corunner-waiting", "text": text})
     return flags
@@ -158,7 +160,10 @@ def _troubles_of(host: Part, whose: str) -> Iterator[Flag]:
 
 def _above_limits(limits: Limits, metrics: Mapping[str, float]) -> list[Flag]:
     return [
-        {"name": f"noise:{limit.metric}", "text": limit.sentence.format(value=metrics[limit.metric], limit=allowed)}
+        {
+            "name": f"noise:{limit.metric}",
+            "text": limit.sentence.format(value=metrics[limit.metric], limit=human_number(allowed)),
+        }
         for limit in _LIMITS
         if (allowed := getattr(limits, limit.key)) is not None and metrics.get(limit.metric, 0.0) > allowed
     ]

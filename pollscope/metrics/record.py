@@ -442,7 +442,7 @@ def _recorded(lcore: Part) -> dict[str, object]:
     numbers: dict[str, object] = {name: lcore[name].number() for name in counts}
     return (
         numbers
-        | _notices(lcore)
+        | _waiting(lcore)
         | {
             "packets": lcore["packets" if "packets" in keys_of(lcore) else "rx_packets"].number(),
             "series": _series(lcore),
@@ -465,13 +465,16 @@ def _recorded(lcore: Part) -> dict[str, object]:
     )
 
 
-def _notices(lcore: Part) -> dict[str, object]:
-    """Of an lcore that is told which queue is next; nothing of others."""
-    if "notices" not in keys_of(lcore):
+def _waiting(lcore: Part) -> dict[str, object]:
+    """Of an lcore that waits when nothing comes, and what it is to be told which queue is next; nothing of others."""
+    if "waiting" not in keys_of(lcore):
         return {}
+    waiting: dict[str, object] = {"waiting": {"cycles": lcore["waiting"]["cycles"].number()}}
+    if "notices" not in keys_of(lcore):
+        return waiting
     sums = ("samples", "cycles", "squared_cycles")
     notices = {kind: {name: lcore["notices"][kind][name].number() for name in sums} for kind in ("empty", "visits")}
-    return {"notices": notices, "waiting": {"cycles": lcore["waiting"]["cycles"].number()}}
+    return waiting | {"notices": notices}
 
 
 def _or_absent(part: Part, key: str) -> object:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pollscope.base.names import SHARED_QUEUES
-from pollscope.base.units import human_rate, human_time
+from pollscope.base.units import human_number, human_rate, human_time
 from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
 
 # A trial whose share of empty polls is further off than this did not have its shape.
@@ -161,8 +161,8 @@ def _dry(trial: TrialFacts, shape: Part, visits: float) -> list[str]:
         return ["hot queues were sent more than their visits take, so they ran dry for a part of the window only"]
     rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
     return [
-        f"the generator was the limit: hot queues ran dry, it sent them {rates[0]} and their {visits:.0f} visits "
-        f"each had room for {rates[1]}"
+        f"the generator was the limit: hot queues ran dry, it sent them {rates[0]}, and their "
+        f"{human_number(visits)} visits together had room for {rates[1]}"
     ]
 
 

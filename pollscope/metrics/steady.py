@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number, human_share, human_time
 from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
 from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_change
 from pollscope.stats.estimates import bimodality_warning
@@ -96,9 +97,9 @@ def _changes(trial: TrialFacts) -> tuple[list[Columns], npt.NDArray[np.bool_], l
 
 def _text(name: str, change: ChangePoint, cut_s: float) -> str:
     return (
-        f"the warm-up had not ended: in the first {1000 * cut_s:.3g} ms of the window {RATES[name]} were "
-        f"{100 * abs(change.change):.3g} % {'above' if change.change > 0 else 'below'} the rest (rank test, "
-        f"z = {change.z:.1f}); rates leave that part out, cycle shares and latency still contain it"
+        f"the warm-up had not ended: in the first {human_time(cut_s)} of the window {RATES[name]} were "
+        f"{human_share(abs(change.change))} {'above' if change.change > 0 else 'below'} the rest (rank test, "
+        f"z = {human_number(change.z, 2)}); rates leave that part out, cycle shares and latency still contain it"
     )
 
 
@@ -147,12 +148,12 @@ def two_levels(trial: TrialFacts) -> str:
     lcores, quiet, changes = trial.once(_changes)
     for name, words in RATES.items():
         if text := bimodality_warning(list(rates(lcores, name)[quiet] * trial.tsc_hz)):
-            return f"{words} had two levels within the window, so the trial's mean describes neither: {text}"
+            return f"{words} had two levels within the window: {text}"
     for name, change in changes:
         if change.count > LONGEST_WARM_UP * quiet.sum():
             return (
                 f"{RATES[name]} changed their level within the window, too late for a warm-up: before, they were "
-                f"{100 * abs(change.change):.3g} % {'above' if change.change > 0 else 'below'} what they were after"
+                f"{human_share(abs(change.change))} {'above' if change.change > 0 else 'below'} what they were after"
             )
     return ""
 

@@ -4,6 +4,7 @@
 import math
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number
 
 NS_PER_S = 1e9
 
@@ -16,7 +17,7 @@ def at_least(model: str, least: float, **values: float) -> None:
     """
     for name, value in values.items():
         if not (math.isfinite(value) and value >= least):
-            raise UsageError(f"is {value}, allowed is a number from {least:g} on", f"{model}: {name}")
+            raise UsageError(f"is {value}, allowed is a number from {human_number(least)} on", f"{model}: {name}")
 
 
 def above_zero(model: str, **values: float) -> None:
@@ -60,6 +61,8 @@ def stable(model: str, utilisation: float) -> float:
     """
     if utilisation >= 1:
         raise UsageError(
-            f"is {utilisation:.6g}, allowed is below 1", f"{model}: utilisation", "lower the rate or the service time"
+            f"is {human_number(utilisation, 6)}, allowed is below 1",
+            f"{model}: utilisation",
+            "lower the rate or the service time",
         )
     return utilisation

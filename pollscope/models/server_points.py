@@ -4,6 +4,7 @@
 What a packet takes is what the spec adds to it: extra cycles and hiccups. Polls, bursts and sending take no time.
 """
 
+from pollscope.base.units import human_rate
 from pollscope.models.points import hiccups, service
 from pollscope.models.simulate import Arrivals, SharedServers
 from pollscope.spec.lcores import dispatchers
@@ -34,7 +35,7 @@ def _unstable(params: Parameters, tsc_hz: float) -> str | None:
         return "servers without traffic do nothing"
     if params.load_pps is None or params.load_pps < (most := capacity_pps(params, tsc_hz)):
         return None
-    return f"{params.load_pps:g} packets a second are no less than the {most:g} that servers can do"
+    return f"{human_rate(params.load_pps)} is no less than the {human_rate(most)} that servers can do"
 
 
 def mean_service_ns(params: Parameters, tsc_hz: float) -> float:

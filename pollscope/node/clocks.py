@@ -9,6 +9,8 @@ latter are refused.
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from pollscope.base.units import human_ns
+
 Hello = Mapping[str, Any]
 
 
@@ -50,6 +52,6 @@ def _what_is_wrong(offset: Mapping[str, Any], hello: Hello) -> str | None:
     side, offset_ns = "ahead of" if middle > 0 else "behind", abs(middle) / hello["tsc_hz"] * 1e9
     return (
         f"{of} is {abs(middle):.0f} cycles {side} {reference} (+-{bound:.0f}, half of a message's way to and fro), "
-        f"{offset_ns:.3g} ns: the windows of their lcores are shifted by that, and so is all that is read on one and "
-        f"compared on the other"
+        f"{human_ns(offset_ns)}: the windows of their lcores are shifted by that, and so is all that is read on one "
+        "and compared on the other"
     )

@@ -71,6 +71,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **_dut_ports(params, wiring),
         **params.only(same),
         **(params.only(QWAIT) if params.notification == "qwait" else {}),
+        **({"wait_after_ns": params.wait_after} if params.notification == "adaptive" else {}),
         **_rings(params, wiring),
         **_service(params),
         **_hiccup(params),

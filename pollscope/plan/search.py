@@ -18,7 +18,7 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pollscope.base.units import human_rate, human_time
+from pollscope.base.units import human_rate, human_share, human_time
 
 if TYPE_CHECKING:
     from pollscope.plan.mlrsearch import Bounds
@@ -212,10 +212,10 @@ def _behind(load_pps: float, tried: Sequence[SearchCounts]) -> str:
     best = min(tried, key=lambda counts: counts.unsent_share)
     text = (
         f"the generator could not send {human_rate(load_pps)}: in {len(tried)} trials it left at least "
-        f"{100 * best.unsent_share:.3g} % of the packets unsent"
+        f"{human_share(best.unsent_share)} of the packets unsent"
     )
     if best.gap_share > best.unsent_share / 2:
-        text += f", and its core was taken away for {100 * best.gap_share:.3g} % of the time"
+        text += f", and its core was taken away for {human_share(best.gap_share)} of the time"
     return text
 
 
@@ -229,7 +229,7 @@ def _highest(settings: Settings, trials: _Trials) -> float:
         raise _Ended(
             "generator-bound",
             f"of {human_rate(full.offered_pps)}, all that the generator can send, the DUT missed "
-            f"{100 * full.missed_share:.3g} %, so its limit lies higher",
+            f"{human_share(full.missed_share)}, so its limit lies higher",
         )
     load, reason = min(full.offered_pps, HEADROOM * full.received_pps), ""
     while load >= LEAST_HEADROOM * full.received_pps:
@@ -251,7 +251,7 @@ def _search_between(settings: Settings, highest: float, trials: _Trials) -> tupl
 
 def _goal_found(bounds: "Bounds", highest: float, trials: _Trials) -> GoalFound:
     ratio, low, high = bounds.loss_ratio, bounds.lower_pps, bounds.upper_pps
-    loss = f"a loss ratio of {100 * ratio:g} %"
+    loss = f"a loss ratio of {human_share(ratio, 6)}"
     if low is None:
         lowest = human_rate(highest * LOWEST_SHARE)
         return GoalFound(ratio, None, None, high, f"no rate from {lowest} on was forwarded with at most {loss}")

@@ -9,6 +9,8 @@ import select
 import time
 from collections.abc import Iterator
 
+from pollscope.base.units import human_number
+
 # Time in which this process did not run, or was busy, is not held against the runner.
 _LOOK_S = 1.0
 _CHUNK_BYTES = 1 << 16
@@ -67,7 +69,7 @@ class LeasedLines:
         while not self._ready(poller):
             silent_s += min(time.monotonic() - self._looked_at, _LOOK_S)
             if self.lease_s is not None and silent_s >= self.lease_s:
-                raise Lapsed(f"the runner was silent for {self.lease_s:g} s")
+                raise Lapsed(f"the runner was silent for {human_number(self.lease_s)} s")
 
     def _ready(self, poller: select.poll) -> bool:
         self._looked_at = time.monotonic()

@@ -9,6 +9,7 @@ from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
+from pollscope.base.units import human_share
 from pollscope.metrics.ground import judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
@@ -324,9 +325,9 @@ class Runner:
             width = relative_half_width(values)
             after = f"'{point.id}': after {until.at_most} trials, {len(values)} of which gave {until.metric},"
             if math.isinf(width):
-                self.warnings.append(f"{after} it has no 95 % interval (asked for +-{100 * until.within:g} %)")
+                self.warnings.append(f"{after} it has no 95 % interval (asked for +-{human_share(until.within)})")
             elif width > until.within:
-                wide = f"+-{100 * width:.2g} % wide (asked for {100 * until.within:g} %)"
+                wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its 95 % interval is still {wide}")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from pollscope.base.units import human_share
 from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
 from pollscope.plan.plan import Trial, search_trial
 from pollscope.plan.search import Found, SearchCounts, Settings, search, settings_of
@@ -90,8 +91,8 @@ def hidden_overload(params: Parameters, settings: Settings, found: Found) -> str
     if share <= settings.width:
         return None
     return (
-        f"the RX rings hold {held} packets, {100 * share:.2g} % of what arrives in a window at the rate found: so much "
-        f"overload shows no loss, but the search is to be precise to {100 * settings.width:g} % "
+        f"the RX rings hold {held} packets, {human_share(share, 2)} of what arrives in a window at the rate found: so "
+        f"much overload shows no loss, but the search is to be precise to {human_share(settings.width)} "
         "(longer maximum.window, smaller rx_desc)"
     )
 

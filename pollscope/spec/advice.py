@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from pollscope.base.names import rows
-from pollscope.base.units import human_number, human_rate, human_time
+from pollscope.base.units import human_number, human_rate, human_share, human_time
 from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Show, Spec
 from pollscope.spec.predicates import LOAD, OwnClaim, Range
@@ -24,7 +24,7 @@ def load_text(spec: Spec) -> str:
         return "load: as fast as the generator can"
     if name == "load_pps":
         return f"load: {', '.join(_rate(float(level)) for level in levels)}"
-    shares = ", ".join(f"{100 * level:g} %" for level in levels)
+    shares = ", ".join(f"{human_share(level, 6)}" for level in levels)
     if name == "load_of_line":
         return f"load: {shares} of line rate"
     if name == "load_of_trace":
@@ -36,7 +36,7 @@ def load_text(spec: Spec) -> str:
 def _rate(pps: float) -> str:
     if pps == 0:
         return "no packet"
-    return f"{pps:g} packet{'s' if pps != 1 else ''}/s" if pps < FEW_PPS else human_rate(pps)
+    return f"{human_number(pps, 6)} packet{'s' if pps != 1 else ''}/s" if pps < FEW_PPS else human_rate(pps)
 
 
 def advice(spec: Spec) -> list[str]:
@@ -68,7 +68,7 @@ def _few_packets(spec: Spec) -> Iterator[str]:
         packets = human_number(few[0] * window)
         yield (
             f"load_pps: {_rate(few[0])} {'is' if few[0] == 1 else 'are'} {packets} packets in a window of "
-            f"{human_time(window)}; did you mean {few[0]:g} Mpps?"
+            f"{human_time(window)}; did you mean {human_number(few[0], 6)} Mpps?"
         )
 
 

@@ -15,8 +15,10 @@ Contradiction = tuple[str, str]
 
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MOST_HICCUP_NS = 10**9
-# What qwait has and spin has not.
-QWAIT_DEFAULTS = {name: Parameters.model_fields[name].default for name in ("service_order", "ready_set", "idle")}
+# What one notification has and the others have not.
+OF_NOTIFICATION = {"service_order": "qwait", "ready_set": "qwait", "idle": "qwait", "wait_after": "adaptive"}
+# They need nobody who rings.
+UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 IPSEC_ROUTES = 3
 # A frame that holds the generator's stamp and nothing behind it (apps/lib/packets.h), with FCS.
@@ -80,17 +82,20 @@ def _corec(params: Parameters, _spec: Spec) -> Contradiction | None:
 
 def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
-    if params.notification == "spin":
-        for name, default in QWAIT_DEFAULTS.items():
-            if getattr(params, name) != default and (name in spec.levels or "notification" not in spec.levels):
-                return name, f"spin polls all queues in turn: {name} is for notification qwait"
+    notification = params.notification
+    for name, wanted in OF_NOTIFICATION.items():
+        other = getattr(params, name) != Parameters.model_fields[name].default and notification != wanted
+        if other and (name in spec.levels or "notification" not in spec.levels):
+            return name, f"{name} is for notification {wanted}; {notification} has none"
+    if notification == "spin":
         return None
-    if params.feed != "wire":
-        return "feed", f"qwait: who sends rings the doorbells, and with feed {params.feed} nobody sends"
+    if params.feed != "wire" and notification not in UNRUNG:
+        return "feed", f"{notification}: who sends rings the doorbells, and with feed {params.feed} nobody sends"
     if params.organisation != "scale-out" or lcores.dispatchers(params):
-        return "notification", "qwait is for cores that read RX queues of their own: scale-out without dispatchers"
+        alone = "cores that read RX queues of their own: scale-out without dispatchers"
+        return "notification", f"{notification} is for {alone}"
     if params.accounting != "sampled":
-        return "accounting", f"{params.accounting} does not go with notification qwait; use sampled"
+        return "accounting", f"{params.accounting} does not go with notification {notification}; use sampled"
     return None
 
 

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 from scipy import special
 
+from pollscope.base.units import human_number
+
 Values = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
@@ -370,9 +372,11 @@ def bimodality_warning(values: Sequence[float]) -> str | None:
     separation = math.inf if spread == 0 else math.sqrt(2) * distance / spread
     if separation < BIMODAL_SEPARATION or distance < 0.01 * abs(float(sample.mean())):
         return None
+    around = [human_number(float(mode.mean())) for mode in (low, high)]
+    between = [human_number(float(end)) for end in (low[-1], high[0])]
     return (
-        f"{len(low)} values lie around {low.mean():.4g} and {len(high)} around {high.mean():.4g}, with nothing between "
-        f"{low[-1]:.4g} and {high[0]:.4g} (Ashman's D = {separation:.1f}): the mean describes neither"
+        f"{len(low)} values lie around {around[0]} and {len(high)} around {around[1]}, with nothing between "
+        f"{between[0]} and {between[1]} (Ashman's D = {human_number(separation)}): the mean describes neither"
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are first needed: that takes a second
 
+from pollscope.base.units import human_number
 from pollscope.stats.estimates import CONFIDENCE, Estimate
 
 Values = npt.NDArray[np.float64]
@@ -163,9 +164,9 @@ def _no_peak(sigma: float, kappa: Estimate | None) -> str:
     if kappa is None:
         return "Amdahl's law has no peak"
     if kappa.low <= 0:
-        return f"kappa may be 0 (95 % interval up to {kappa.high:.3g}), so the rate need not have a peak"
+        return f"kappa may be 0 (95 % interval up to {human_number(kappa.high)}), so the rate need not have a peak"
     if sigma >= 1:
-        return f"sigma is {sigma:.3g}: the rate falls from one core on"
+        return f"sigma is {human_number(sigma)}: the rate falls from one core on"
     return ""
 
 

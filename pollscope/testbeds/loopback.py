@@ -18,7 +18,7 @@ from pollscope.host.activity import read_activity
 from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
-from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.facts import build_facts, cpu_flags, host_facts
 from pollscope.host.limits import queues_refusal
 from pollscope.host.lock import default_lock_path
 from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
@@ -57,6 +57,8 @@ REQUEST_LIMIT_S = 5.0
 # A trial may end this much later than planned before the node counts as hung; within 6 s it says which lcore hangs.
 GRACE_S = 8.0
 
+# Processors with one of these can halt on a line (rte_power_monitor()).
+HALTS = ("waitpkg", "mwaitx")
 # Parameters that are fixed when the ports are made, so that another value needs another process.
 _AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
@@ -160,6 +162,8 @@ class LoopbackTestbed(NodeTestbed):
             return alone
         if (too_many := _queues_refusal(params)) is not None:
             return too_many
+        if params.notification == "monitor" and not any(cpu_flags()[flag] for flag in HALTS):
+            return "notification monitor needs a processor that can halt on a line (WAITPKG or MWAITX)"
         if params.tx_inline != "default":
             return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
         try:

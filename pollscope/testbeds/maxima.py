@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from pollscope.base.errors import TrialError
-from pollscope.base.units import human_rate
+from pollscope.base.units import human_rate, human_share
 from pollscope.plan.plan import Trial
 from pollscope.store.trial_record import TrialRecord
 
@@ -69,9 +69,9 @@ def _not_the_duts(point: str, rate_pps: float, missed: float, sent_pps: float) -
     if rate_pps < ARRIVED_SHARE * sent_pps:
         return (
             f"maximum of the path at '{point}': of {human_rate(sent_pps)} that were sent {human_rate(rate_pps)} came "
-            f"to the DUT, which missed only {100 * missed:.2g} %, so 100 % load is what the path to the DUT carries"
+            f"to the DUT, which missed only {human_share(missed, 2)}, so 100 % load is what the path to the DUT carries"
         )
     return (
         f"generator-bound maximum at '{point}': of {human_rate(rate_pps)} the DUT missed only "
-        f"{100 * missed:.2g} %, so 100 % load is what the generator can do, not what the DUT can take"
+        f"{human_share(missed, 2)}, so 100 % load is what the generator can do, not what the DUT can take"
     )

@@ -6,9 +6,11 @@ Brings the testbed vm-pair up, provisions it by the plays, runs the sanity spec 
 modes and DDIO, loses the SSH of the DUT in a sweep of a knob, pulls its plug in a trial and completes both runs,
 restores the plays and takes everything down; then looks whether a process, a file or a mount is left. With --roles, all
 other roles of the playbooks come and go on the DUT instead (`make vm-roles-test`). Each step is a command that a user
-would give. usage: tests/vm/vm_test.py [--roles] [POLLSCOPE]
+would give. On a busy host all of it takes hours: with --steps, machines that are up and provisioned go through these
+steps alone, and stay up. usage: tests/vm/vm_test.py [--roles | --steps NAME,...] [POLLSCOPE]
 """
 
+import argparse
 import json
 import os
 import signal
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,8 +33,6 @@ from pollscope.testbeds.pair.plays import PlayResult, run_play  # noqa: E402
 from pollscope.testbeds.vm.machine import run_there  # noqa: E402
 from pollscope.testbeds.vm.testbed import VmPairTestbed, vm_folder  # noqa: E402
 
-WORDS = [word for word in sys.argv[1:] if word != "--roles"]
-POLLSCOPE = WORDS[0] if WORDS else str(CHECKOUT / ".venv/bin/pollscope")
 # Not what is asked of the machines, but when a step is given up: they are emulated, perhaps on a busy host.
 STEP_LIMIT_S, SCRIPT_LIMIT_S = 1200.0, 240.0
 # The bit of DDIO of the emulated root port, and whether a session of the testbed has set it.
@@ -78,6 +78,19 @@ ROLES += ("pcm", "perf", "stress_ng", "telemetry", "cpu_power", "nic", "ddio", "
 passed: dict[str, float] = {}
 
 
+def arguments() -> argparse.Namespace:
+    """Of the command line."""
+    parser = argparse.ArgumentParser(prog="vm_test.py")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--roles", action="store_true")
+    what.add_argument("--steps", type=lambda text: text.split(","), metavar=f"{'|'.join(STEPS)},...", default=[])
+    parser.add_argument("pollscope", nargs="?", default=str(CHECKOUT / ".venv/bin/pollscope"))
+    found = parser.parse_args()
+    if unknown := set(found.steps) - set(STEPS):
+        parser.error(f"no step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    return found
+
+
 @contextmanager
 def step(what: str) -> Iterator[None]:
     """One thing that has to work; its time is printed."""
@@ -90,7 +103,7 @@ def step(what: str) -> Iterator[None]:
 
 def pollscope(*words: str | Path, code: int = 0) -> str:
     """Runs a command and returns what it printed; ends the test when its exit code is another one."""
-    command = [POLLSCOPE, *map(str, words)]
+    command = [chosen.pollscope, *map(str, words)]
     print("$", *command, flush=True)
     done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     print(done.stdout, end="", flush=True)
@@ -128,7 +141,7 @@ def broken_run(results: str, spec: str, *options: str) -> Iterator[tuple[subproc
     """A run that the body breaks; gives the process and, once it has ended, the folder of the run."""
     parent, folders = CHECKOUT / "results" / results, list[Path]()
     before = set(parent.glob("*"))
-    command = [POLLSCOPE, "run", f"experiments/{spec}", "--testbed", "vm-pair", *options]
+    command = [chosen.pollscope, "run", f"experiments/{spec}", "--testbed", "vm-pair", *options]
     print("$", *command, "&", flush=True)
     process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
@@ -322,18 +335,38 @@ def nothing_left(testbed: VmPairTestbed) -> None:
     assert str(vm_folder()) not in Path("/proc/mounts").read_text()
 
 
+def sanity(_testbed: VmPairTestbed) -> None:
+    """The sanity spec of a pair."""
+    complete(run("sanity/pair.yaml"))
+
+
+def compare_ddio(testbed: VmPairTestbed) -> None:
+    """DDIO on and off, though SSH was lost in between."""
+    pollscope("compare", lose_ssh(testbed), "--by", "ddio")
+
+
+# What provisioned machines go through, in this order.
+STEPS: dict[str, tuple[str, Callable[[VmPairTestbed], None]]] = {
+    "sanity": ("sanity across the pair", sanity),
+    "iommu": ("IOMMU off, passing through, strict", compare_modes),
+    "ddio": ("DDIO's bit on and off, and SSH is lost in between", compare_ddio),
+    "plug": ("the plug of the DUT is pulled in a trial", pull_the_plug),
+}
+
+
+def go_through(testbed: VmPairTestbed, names: Iterable[str]) -> None:
+    """These steps."""
+    for name in names:
+        what, go = STEPS[name]
+        with step(what):
+            go(testbed)
+
+
 def measured(testbed: VmPairTestbed) -> None:
     """From bare machines to runs, their faults, and back to bare machines."""
     with step("provisioning"):
         bare = provisioning(testbed)
-    with step("sanity across the pair"):
-        complete(run("sanity/pair.yaml"))
-    with step("IOMMU off, passing through, strict"):
-        compare_modes(testbed)
-    with step("DDIO's bit on and off, and SSH is lost in between"):
-        pollscope("compare", lose_ssh(testbed), "--by", "ddio")
-    with step("the plug of the DUT is pulled in a trial"):
-        pull_the_plug(testbed)
+    go_through(testbed, STEPS)
     with step("restore"):
         restoring(testbed, bare)
 
@@ -346,15 +379,13 @@ def roles(testbed: VmPairTestbed) -> None:
         every_role(testbed)
 
 
-def main() -> None:
-    begin = time.monotonic()
-    testbed = make_testbed("vm-pair")
-    assert isinstance(testbed, VmPairTestbed)
+def from_nothing(testbed: VmPairTestbed) -> None:
+    """Machines that are made for this and are gone afterwards."""
     assert not testbed.folder.exists(), f"{testbed.folder} is there: pollscope testbed down vm-pair"
     try:
         with step("up"):
             pollscope("testbed", "up", "vm-pair")
-        if "--roles" in sys.argv:
+        if chosen.roles:
             roles(testbed)
         else:
             measured(testbed)
@@ -362,10 +393,22 @@ def main() -> None:
         pollscope("testbed", "down", "vm-pair")
     with step("nothing is left"):
         nothing_left(testbed)
+
+
+def main() -> None:
+    begin = time.monotonic()
+    testbed = make_testbed("vm-pair")
+    assert isinstance(testbed, VmPairTestbed)
+    if chosen.steps:
+        pollscope("testbed", "status", "vm-pair")
+        go_through(testbed, chosen.steps)
+    else:
+        from_nothing(testbed)
     for what, took_s in passed.items():
         print(f"{took_s:6.0f} s  {what}")
     print(f"{len(passed)} passed, 0 failed, {(time.monotonic() - begin) / 60:.1f} min")
 
 
 if __name__ == "__main__":
+    chosen = arguments()
     main()

@@ -6,6 +6,7 @@
 #include "delay_config.h"
 #include "fields.h"
 #include "lcore.h"
+#include "loop/quiet.h"
 #include "packets.h"
 #include "ports/ports.h"
 #include "routes.h"
@@ -14,19 +15,22 @@
 #include "workload/routing.h"
 #include "workload/workload.h"
 
-#define SAMPLE_EVERY_MAX   1000000
-#define RING_SLOTS_DEFAULT 1024
-#define FLOWS_DEFAULT      1024
-#define LOOKUPS_MAX        1024
-#define SESSIONS_DEFAULT   65536
-#define SESSIONS_MIN       8 /* rte_hash */
-#define SESSIONS_MAX       (1u << 24)
+#define SAMPLE_EVERY_MAX      1000000
+#define RING_SLOTS_DEFAULT    1024
+#define WAIT_AFTER_DEFAULT_NS 50000 /* about what a sleep and a wake-up take (docs/hyperplane.md) */
+#define WAIT_AFTER_MAX_NS     1000000000
+#define FLOWS_DEFAULT         1024
+#define LOOKUPS_MAX           1024
+#define SESSIONS_DEFAULT      65536
+#define SESSIONS_MIN          8 /* rte_hash */
+#define SESSIONS_MAX          (1u << 24)
 
 const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NULL};
 
 static const char *const organisations[] = {"scale-out", "scale-up", "locked", "trylock", "corec", NULL};
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL}; /* as in enum handoff_sync */
-static const char *const notifications[] = {"spin", "qwait", NULL};
+static const char *const notifications[] = {"spin",    "qwait",      "interrupt", "adaptive",
+                                            "monitor", "sleep-ramp", NULL}; /* as in enum notification */
 static const char *const service_orders[] = {"round-robin", "strict", NULL};
 static const char *const ready_sets[] = {"hierarchical", "linear", NULL}; /* as in enum qwait_ready_set */
 static const char *const idles[] = {"pause", "sleep", "umwait", NULL};    /* as in enum qwait_idle */
@@ -103,7 +107,7 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	config->organisation = (enum organisation)organisation;
 	config->accounting = (enum accounting)accounting;
 	config->ring_sync = (enum handoff_sync)sync;
-	config->notified = notification != 0;
+	config->notification = (enum notification)notification;
 	config->service_order = order == 0 ? QWAIT_ROUND_ROBIN : QWAIT_STRICT;
 	return 0;
 }
@@ -164,6 +168,8 @@ static int read_numbers(json_t *object, struct dut_config *config, struct node_e
 	       frame_sizes_read(json_object_get(object, "frame"), "dut.frame", &config->frame, err) ||
 	       fields_u64(object, "dut", "burst", 1, ACCOUNT_BURST_MAX, &config->burst, err) ||
 	       fields_u64(object, "dut", "sample_every", 1, SAMPLE_EVERY_MAX, &config->sample_every, err) ||
+	       fields_u64(object, "dut", "wait_after_ns", 0, WAIT_AFTER_MAX_NS, &config->wait_after_ns,
+	                  err) ||
 	       fields_u64(object, "dut", "longest", 0, LONGEST_MAX, &config->longest, err);
 }
 
@@ -243,19 +249,30 @@ static int check_notification(const json_t *object, const struct dut_config *con
 	} of_qwait[] = {
 	        {"service_order", "dut.service_order"}, {"ready_set", "dut.ready_set"}, {"idle", "dut.idle"}};
 
-	for (unsigned int i = 0; !config->notified && i < RTE_DIM(of_qwait); i++)
+	const char *name = notifications[config->notification];
+
+	for (unsigned int i = 0; config->notification != NOTIFICATION_QWAIT && i < RTE_DIM(of_qwait); i++)
 		if (json_object_get(object, of_qwait[i].key))
 			return node_fail(err, of_qwait[i].where,
-			                 "is for notification qwait; leave it out with spin");
-	if (!config->notified)
+			                 "is for notification qwait; leave it out with %s", name);
+	if (config->notification != NOTIFICATION_ADAPTIVE && json_object_get(object, "wait_after_ns"))
+		return node_fail(err, "dut.wait_after_ns",
+		                 "is for notification adaptive; leave it out with %s", name);
+	if (config->notification == NOTIFICATION_SPIN)
 		return 0;
-	if (config->source != SOURCE_NOTIFIED)
+	if (!source_owns_rx_queues(config->source))
 		return node_fail(err, "dut.notification",
-		                 "qwait is for lcores that read RX queues of their own: scale-out without "
-		                 "dispatchers");
+		                 "%s is for lcores that read RX queues of their own: scale-out without "
+		                 "dispatchers",
+		                 name);
 	if (config->accounting != ACCOUNTING_SAMPLED)
-		return node_fail(err, "dut.accounting", "%s does not go with notification qwait; use sampled",
-		                 accounting_names[config->accounting]);
+		return node_fail(err, "dut.accounting", "%s does not go with notification %s; use sampled",
+		                 accounting_names[config->accounting], name);
+	if (config->notification == NOTIFICATION_MONITOR && !quiet_has_monitor())
+		return node_fail(
+		        err, "dut.notification",
+		        "monitor: this processor has no instruction to halt on a line (WAITPKG, MWAITX) "
+		        "that this DPDK uses; use interrupt");
 	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
 		return node_fail(err, "dut.idle",
 		                 "this processor has no UMWAIT (WAITPKG); use pause or sleep");
@@ -300,7 +317,19 @@ static enum poller_source source_of(const struct dut_config *config)
 		return shared_sources[config->organisation];
 	if (config->dispatchers.n)
 		return SOURCE_RING;
-	return config->notified ? SOURCE_NOTIFIED : SOURCE_RX_QUEUES;
+	switch (config->notification) {
+	case NOTIFICATION_SPIN:
+		return SOURCE_RX_QUEUES;
+	case NOTIFICATION_QWAIT:
+		return SOURCE_NOTIFIED;
+	default:
+		return SOURCE_WAITING;
+	}
+}
+
+const char *dut_config_notification(const struct dut_config *config)
+{
+	return notifications[config->notification];
 }
 
 bool dut_config_delays(const struct dut_config *config)
@@ -363,19 +392,20 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 
 int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err)
 {
-	static const char *const keys[] = {"lcores",        "dispatchers",    "rx_port",    "tx_port",
-	                                   "organisation",  "ring_sync",      "ring_size",  "workload",
-	                                   "encapsulation", "frame",          "flows",      "routes",
-	                                   "burst",         "notification",   "service",    "extra_cycles",
-	                                   "hiccup",        "longest",        "accounting", "sample_every",
-	                                   "lookups",       "tx_pool",        "transform",  "sessions",
-	                                   "task_buffers",  "parity_buffers", "task_data",  "service_order",
-	                                   "ready_set",     "idle",           NULL};
+	static const char *const keys[] = {
+	        "lcores",         "dispatchers", "rx_port",       "tx_port",       "organisation",
+	        "ring_sync",      "ring_size",   "workload",      "encapsulation", "frame",
+	        "flows",          "routes",      "burst",         "notification",  "service",
+	        "extra_cycles",   "hiccup",      "longest",       "accounting",    "sample_every",
+	        "lookups",        "tx_pool",     "transform",     "sessions",      "task_buffers",
+	        "parity_buffers", "task_data",   "service_order", "ready_set",     "idle",
+	        "wait_after_ns",  NULL};
 
 	*config = (struct dut_config){
 	        .accounting = ACCOUNTING_SAMPLED,
 	        .workload = WORKLOAD_l3fwd_lpm, /* the application of SoCC'19 */
 	        .ring_slots = RING_SLOTS_DEFAULT,
+	        .wait_after_ns = WAIT_AFTER_DEFAULT_NS,
 	        .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
 	        .flows = FLOWS_DEFAULT,
 	        .routes = ROUTES_DEFAULT,

@@ -16,6 +16,16 @@
 #include "ports/plan.h"
 
 enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, ORGANISATIONS };
+/* How workers learn of packets. All but SPIN and QWAIT poll all queues and wait after sweeps without a packet (loop/quiet.h). */
+enum notification {
+	NOTIFICATION_SPIN,
+	NOTIFICATION_QWAIT,
+	NOTIFICATION_INTERRUPT, /* waits after one such sweep */
+	NOTIFICATION_ADAPTIVE,  /* after wait_after_ns of them */
+	NOTIFICATION_MONITOR,   /* as INTERRUPT, halted instead of asleep */
+	NOTIFICATION_SLEEP_RAMP /* as INTERRUPT, but for time */
+};
+
 enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
 
 extern const char *const handoff_sync_names[]; /* by enum handoff_sync */
@@ -34,7 +44,8 @@ struct dut_config {
 	uint16_t tx_port;
 	enum organisation organisation;
 	enum handoff_sync ring_sync;
-	bool notified;              /* notification qwait */
+	enum notification notification;
+	uint64_t wait_after_ns;     /* NOTIFICATION_ADAPTIVE */
 	unsigned int service_order; /* enum qwait_policy, without weights */
 	unsigned int ready_set;     /* enum qwait_ready_set */
 	unsigned int idle;          /* enum qwait_idle */
@@ -68,6 +79,9 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err);
 
 bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore);
+
+/* The name of its notification. */
+const char *dut_config_notification(const struct dut_config *config);
 
 /* Packets are delayed on purpose. */
 bool dut_config_delays(const struct dut_config *config);

@@ -118,7 +118,7 @@ static void find_refill_counters(struct poller *p)
 {
 	uint16_t found = 0;
 
-	const bool alone = p->source == SOURCE_RX_QUEUES || p->source == SOURCE_NOTIFIED;
+	const bool alone = source_owns_rx_queues(p->source);
 
 	for (uint32_t q = p->first_queue; alone && q < p->end_queue; q += p->queue_step)
 		found += net_crossover_refill_failures(p->rx_port, (uint16_t)q, &p->refill_counters[found]) ==
@@ -168,6 +168,7 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	switch (p->source) {
 	case SOURCE_RX_QUEUES:
 	case SOURCE_NOTIFIED:
+	case SOURCE_WAITING:
 		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
 		break;
 	case SOURCE_LOCKED:

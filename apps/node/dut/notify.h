@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What notification qwait needs beside the loops: doorbells of the RX queues, and a set of them for each lcore. Main lcore only. */
+/* What notifications but spin need beside the loops: doorbells of the RX queues, and a set of them for each lcore. Main lcore only. */
 #ifndef DUT_NOTIFY_H
 #define DUT_NOTIFY_H
 
 #include "config.h"
 
 /*
- * Doorbells for all RX queues that the n pollers read, and a set for each poller, while no lcore runs; from then on whoever sends to
- * the port rings. Does nothing with notification spin. Returns 0, or -1 with err (where begins with "dut") and nothing
+ * Doorbells for all RX queues that the n pollers read, or one for all queues of a poller, and a set for each poller, while no lcore
+ * runs; from then on whoever sends to the port rings. Nobody rings with notifications spin and sleep-ramp. Returns 0, or -1 with err (where begins with "dut") and nothing
  * made.
  */
 int dut_notify_make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,

@@ -270,13 +270,11 @@ static bool is_dispatcher(const struct poller *p)
 
 static json_t *traffic_json(const struct poller *p, const struct account *a)
 {
-	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues",
-	                                      [SOURCE_LOCKED] = "rx-queues",
-	                                      [SOURCE_TRYLOCK] = "rx-queues",
-	                                      [SOURCE_COREC] = "rx-queues",
-	                                      [SOURCE_NOTIFIED] = "rx-queues",
-	                                      [SOURCE_RING] = "ring",
-	                                      [SOURCE_MADE] = "made"};
+	static const char *const sources[] = {
+	        [SOURCE_RX_QUEUES] = "rx-queues", [SOURCE_LOCKED] = "rx-queues",
+	        [SOURCE_TRYLOCK] = "rx-queues",   [SOURCE_COREC] = "rx-queues",
+	        [SOURCE_NOTIFIED] = "rx-queues",  [SOURCE_WAITING] = "rx-queues",
+	        [SOURCE_RING] = "ring",           [SOURCE_MADE] = "made"};
 	const bool receives = p->source != SOURCE_MADE; /* what is made counts as received inside */
 	json_t *object = json_pack(
 	        "{s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
@@ -303,15 +301,17 @@ static json_t *notice_json(const struct account_notice *notice)
 	                 "squared_cycles", notice->squared_cycles);
 }
 
-/* What a loop that is told which queue is next did beside its polls. */
+/* What a loop that does not only spin did beside its polls. */
 static void add_notification(json_t *object, const struct poller *p, const struct account *a)
 {
-	if (p->source != SOURCE_NOTIFIED)
+	if (p->source != SOURCE_NOTIFIED && p->source != SOURCE_WAITING)
 		return;
 	json_object_set_new(object, "waiting",
 	                    json_pack("{s:I,s:I,s:I}", "count", (json_int_t)a->idle_waits, "cycles",
 	                              (json_int_t)a->idle_cycles, "sleeps",
 	                              (json_int_t)(p->edges[1].sleeps - p->edges[0].sleeps)));
+	if (p->source == SOURCE_WAITING)
+		return;
 	json_object_set_new(object, "notices",
 	                    json_pack("{s:o,s:o}", "empty", notice_json(&a->notices[0]), "visits",
 	                              notice_json(&a->notices[1])));

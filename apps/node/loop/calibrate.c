@@ -228,7 +228,7 @@ static void keep_costs(const struct job *job)
 	struct poller *p = job->poller;
 
 	p->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
-	/* a turn of a loop that is told, with nothing to do, is a wait */
+	/* a turn of a loop that is told, with nothing to do, is a wait; one that waits after sweeps does not while it is calibrated */
 	p->empty_poll_cycles = p->source == SOURCE_NOTIFIED ? job->costs.empty_poll_overlapped.median
 	                                                    : job->costs.idle_iteration.median / job->queues;
 	p->overlapped_poll_cycles = job->costs.empty_poll_overlapped.median;

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "event.h"
+#include "quiet.h"
 
 #define WARMUP_SHARE 8 /* poll_window() warms up for 1/8 of its window */
 
@@ -134,9 +135,12 @@ static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
  */
 #define SAMPLE_EVENTS_IDLE   2
 #define SAMPLE_EVENTS_LOADED 8
+/* A loop that waits has an event for each wait, and a sampled sweep keeps it awake. */
+#define SAMPLE_EVENTS_WAITING 32
 static uint64_t mean_sample_distance(const struct poller *p)
 {
-	const uint64_t events = p->loaded ? SAMPLE_EVENTS_LOADED : SAMPLE_EVENTS_IDLE;
+	const uint64_t idle = p->source == SOURCE_WAITING ? SAMPLE_EVENTS_WAITING : SAMPLE_EVENTS_IDLE;
+	const uint64_t events = p->loaded ? SAMPLE_EVENTS_LOADED : idle;
 
 	return RTE_MAX((uint64_t)p->sample_every, events * p->steady_sweeps);
 }
@@ -199,6 +203,8 @@ uint32_t poll_begin(struct poller *p)
 	p->sample_countdown = p->sample_every;
 	p->packets_left = p->packets_per_event;
 	p->busy_sweep = UINT32_MAX;
+	p->quiet_sweeps = 0;
+	quiet_plan(p, !p->no_drain);
 	return 1;
 }
 
@@ -233,6 +239,9 @@ uint32_t poll_event(struct poller *p)
 	if (p->sample_due)
 		plan_slices(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
 	plan(p, sweeps, elapsed, now);
+	/* what is sampled, and the loop as it is calibrated, does not end in a wait */
+	if (p->source == SOURCE_WAITING)
+		quiet_plan(p, !p->sample_due && !p->no_drain);
 	note_event(p);
 	p->account->event_cycles += p->event_tsc - now;
 	return p->planned_sweeps;
@@ -249,6 +258,8 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 	longest_offer(&a->longest, now, now - p->event_tsc, sweeps);
 	p->sample_due = false;
 	p->packets_left = p->packets_per_event;
+	if (p->source == SOURCE_WAITING)
+		quiet_plan(p, !p->no_drain);
 	note_event(p);
 }
 

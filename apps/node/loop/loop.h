@@ -5,7 +5,8 @@
  * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload.
  *
  * A new way to receive (an organisation) is a receive function, a new workload a process function. Which queue is next is
- * queue_after() in the loops that sweep, and qwait_next() in take_turns() of those that are told (notified.h).
+ * queue_after() in the loops that sweep, and qwait_next() in take_turns() of those that are told (notified.h). Loops that sweep and
+ * wait when nothing comes (quiet.h) do so between sweeps.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -16,6 +17,7 @@
 #include "receive_send.h"
 #include "event.h"
 #include "notified.h"
+#include "quiet.h"
 #include "wait.h"
 
 /* Fill up to p->burst packets from `queue`. */
@@ -205,12 +207,40 @@ static __rte_always_inline void full_sweep(struct poller *p, const struct loop_k
 static __rte_always_inline uint32_t plain_sweeps(struct poller *p, const struct loop_kind kind,
                                                  struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
 {
+	const struct account *a = p->account;
+	uint64_t received = 0;
+
 	do {
+		if (kind.source == SOURCE_WAITING)
+			received = a->rx_packets;
 		if (kind.accounting == ACCOUNTING_FULL)
 			full_sweep(p, kind, packets, sweep);
 		else
 			plain_range(p, kind, packets, p->first_queue, p->end_queue, sweep);
-	} while (likely(--sweep != last && p->packets_left > 0));
+	} while (likely(--sweep != last && p->packets_left > 0) &&
+	         !(kind.source == SOURCE_WAITING && quiet_enough(p, a->rx_packets - received)));
+	return sweep;
+}
+
+/* The same of a loop that waits: until it is quiet, at most. Then it waits. */
+static __rte_always_inline uint32_t sweeps_or_wait(struct poller *p, const struct loop_kind kind,
+                                                   struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
+{
+	bool quiet = false;
+
+	if (poller_by_range(p)) {
+		do {
+			const uint64_t received = p->account->rx_packets;
+
+			kind.range(p, packets, p->first_queue, p->end_queue, sweep);
+			quiet = quiet_enough(p, p->account->rx_packets - received);
+		} while (--sweep != last && p->packets_left > 0 && !quiet);
+	} else {
+		sweep = kind.sweeps(p, packets, sweep, last);
+		quiet = p->quiet_sweeps >= p->quiet_limit;
+	}
+	if (quiet)
+		quiet_wait(p);
 	return sweep;
 }
 
@@ -219,6 +249,8 @@ static __rte_always_inline uint32_t sweeps_to(struct poller *p, const struct loo
 {
 	if (kind.accounting != ACCOUNTING_SAMPLED)
 		return plain_sweeps(p, kind, packets, sweep, last);
+	if (kind.source == SOURCE_WAITING)
+		return sweeps_or_wait(p, kind, packets, sweep, last);
 	if (!poller_by_range(p))
 		return kind.sweeps(p, packets, sweep, last);
 	do
@@ -633,11 +665,13 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	SAMPLED_LOOPS(name##_trylock, SOURCE_TRYLOCK, receive_trylock, process, resizes, send_port)          \
 	SAMPLED_LOOPS(name##_corec, SOURCE_COREC, receive_corec, process, resizes, send_port)                \
 	NOTIFIED_LOOPS(name##_notified, receive_alone, process, resizes, send_port)                          \
+	SAMPLED_LOOPS(name##_waiting, SOURCE_WAITING, receive_alone, process, resizes, send_port)            \
 	SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process, resizes, send_port)                   \
 	static const loop_table name = {                                                                     \
 		alone##_OF(name##_alone, SOURCE_RX_QUEUES), SAMPLED_OF(name##_locked, SOURCE_LOCKED),        \
 		SAMPLED_OF(name##_trylock, SOURCE_TRYLOCK), SAMPLED_OF(name##_corec, SOURCE_COREC),          \
-		SAMPLED_OF(name##_notified, SOURCE_NOTIFIED), SAMPLED_OF(name##_ring, SOURCE_RING)}
+		SAMPLED_OF(name##_notified, SOURCE_NOTIFIED), SAMPLED_OF(name##_waiting, SOURCE_WAITING),    \
+		SAMPLED_OF(name##_ring, SOURCE_RING)}
 /* clang-format on */
 
 #define WORKLOAD_LOOPS(...)         LOOPS_OF_WORKLOAD(ALL, __VA_ARGS__)

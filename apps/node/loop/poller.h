@@ -28,7 +28,7 @@ struct poller_edge {
 	struct pmu_reading pmu;
 	uint64_t refill_failures;
 	uint64_t lost_polls;
-	uint64_t sleeps; /* SOURCE_NOTIFIED */
+	uint64_t sleeps; /* SOURCE_NOTIFIED, SOURCE_WAITING */
 	long voluntary_switches;
 	long involuntary_switches;
 	long minor_faults;
@@ -43,9 +43,17 @@ enum poller_source {
 	SOURCE_TRYLOCK,   /* the same, but nobody waits */
 	SOURCE_COREC,     /* RX queues that others read at the same time */
 	SOURCE_NOTIFIED,  /* RX queues that it alone reads, and of which it is told which have packets */
+	SOURCE_WAITING,   /* RX queues that it alone reads, all in turn; after empty sweeps it waits */
 	SOURCE_RING,      /* a ring that dispatchers fill */
 	SOURCE_MADE,      /* nowhere: it makes them */
 	POLLER_SOURCES
+};
+
+/* SOURCE_WAITING: what ends a wait. */
+enum poller_wait {
+	WAIT_INTERRUPT, /* a packet: who sends wakes the lcore, which sleeps on an eventfd */
+	WAIT_MONITOR,   /* a packet: the lcore is halted on a line that who sends writes */
+	WAIT_RAMP,      /* time, ever more of it */
 };
 
 /* The lock of an RX queue that several lcores read. */
@@ -143,8 +151,18 @@ struct poller {
 	bool refill_counted;              /* the driver has these counters */
 	const uint64_t **race_counters;   /* SOURCE_COREC: polls that lost their claim, by queue */
 
-	struct qwait_waiter
-	        waiter; /* SOURCE_NOTIFIED; queue q of the set is RX queue first_queue + q * queue_step */
+	/*
+	 * SOURCE_NOTIFIED: queue q of the set is RX queue first_queue + q * queue_step. SOURCE_WAITING: a set of one queue, which stands for
+	 * all of them; WAIT_RAMP: no set.
+	 */
+	struct qwait_waiter waiter;
+
+	/* SOURCE_WAITING */
+	enum poller_wait wait;
+	uint64_t wait_after_cycles; /* without a packet */
+	uint32_t quiet_sweeps;      /* without a packet, so far */
+	uint32_t quiet_limit;       /* the lcore waits at so many */
+	uint64_t nap_ns;            /* WAIT_RAMP: the last one */
 } __rte_cache_aligned;
 
 /*
@@ -163,9 +181,15 @@ static inline bool source_is_shared(enum poller_source source)
 	return source == SOURCE_LOCKED || source == SOURCE_TRYLOCK || source == SOURCE_COREC;
 }
 
+/* It alone reads RX queues. */
+static inline bool source_owns_rx_queues(enum poller_source source)
+{
+	return source == SOURCE_RX_QUEUES || source == SOURCE_NOTIFIED || source == SOURCE_WAITING;
+}
+
 static inline bool source_reads_rx_queues(enum poller_source source)
 {
-	return source == SOURCE_RX_QUEUES || source == SOURCE_NOTIFIED || source_is_shared(source);
+	return source_owns_rx_queues(source) || source_is_shared(source);
 }
 
 /* A poll of it may return nothing because another lcore was there. */

@@ -24,6 +24,7 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.stats.estimates import (
@@ -40,12 +41,14 @@ SATURATED_LOSS = 0.01
 def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """The rise of one metric as a share of another's, both of the same trials."""
     shares: dict[str, AtLevel] = {}
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
         if first is not None and last is not None:
             place = placed(label, f"{predicate.factor} {predicate.first} to {predicate.last}")
             both = (first.values, first.beside), (last.values, last.beside)
             shares[place] = partial(rise_ratio_estimate, *both)
+            behind += [first, last]
     if not shares:
         return none_of(
             f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
@@ -53,9 +56,9 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
     numbers = [number(place, share(confidence), times) for place, share in shares.items()]
     kinds = each_inside(predicate, list(shares.values()), confidence)
     of = metric_dictionary()[predicate.beside].title
-    claimed = stated(predicate, "{:.3g}".format)
+    claimed = stated(predicate, human_number)
     sentence = f"{metric.title} rises by so much of the rise of {of}: {spread(numbers)}; "
-    return Finding(together(kinds), f"{sentence}stated {claimed} (tolerance included).", numbers)
+    return Finding(together(kinds), f"{sentence}stated {claimed} (tolerance included).", numbers, behind)
 
 
 def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
@@ -80,11 +83,12 @@ def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric
         number(placed(label, place), last.over(first, confidence), times) for label, (first, last) in pairs.items()
     ]
     said = "; ".join(f"{each.label.partition(',')[0]} {each.text}" for each in numbers[: len(means)])
-    claimed = stated(predicate, "{:.3g}".format)
+    claimed = stated(predicate, human_number)
     sentence = (
         f"Ratio over {_averaged(pairs.values(), predicate.factor)}: {said}; stated {claimed} (tolerance included)."
     )
-    return Finding(kinds.pop() if len(kinds) == 1 else INCONCLUSIVE, sentence, numbers)
+    behind = [each for pair in pairs.values() for each in pair]
+    return Finding(kinds.pop() if len(kinds) == 1 else INCONCLUSIVE, sentence, numbers, behind)
 
 
 def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> str:
@@ -151,25 +155,28 @@ def ratio_of_ratios(
 ) -> Finding:
     """How much more (or less) one of two levels changes over a factor than the other."""
     ratios: dict[str, AtLevel] = {}
+    behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
         ends = [at_level(side, predicate.factor, to) for side in (of, over) for to in (predicate.last, predicate.first)]
-        values = [end.values for end in ends if end is not None]
+        known = [end for end in ends if end is not None]
+        values = [end.values for end in known]
         if len(values) == len(ends):
+            behind += known
             place = f"{predicate.factor} {predicate.first} to {predicate.last}, {predicate.of} over {predicate.over}"
             ratios[placed(label, place)] = partial(product_estimate, [values[0], values[3]], [values[1], values[2]])
     if not ratios:
         return _no_pair(predicate, f"from {predicate.first} to {predicate.last}")
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
     kinds = each_inside(predicate, list(ratios.values()), confidence)
-    claimed = stated(predicate, "{:.3g}".format)
-    return Finding(
-        together(kinds), f"Ratio of the changes {spread(numbers)}; stated {claimed} (tolerance included).", numbers
-    )
+    claimed = stated(predicate, human_number)
+    sentence = f"Ratio of the changes {spread(numbers)}; stated {claimed} (tolerance included)."
+    return Finding(together(kinds), sentence, numbers, behind)
 
 
 def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     """Below at one end of the sweep, above at the other; both ends are fixed before anything is looked at."""
     numbers, kinds = [], []
+    behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
         common = [(one, two) for one in of if (two := at_level(over, predicate.factor, one.levels[predicate.factor]))]
         if len(common) < 2:
@@ -178,10 +185,11 @@ def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, c
         for one, two in common:
             place = placed(label, f"{predicate.factor} {level_text(predicate.factor, one.levels[predicate.factor])}")
             numbers.append(number(place, one.over(two, confidence), times))
+            behind += [one, two]
     if not numbers:
         return _no_pair(predicate, "at two common levels")
     sentence = f"Ratio of {predicate.of} to {predicate.over}: {spread(numbers)}."
-    return Finding(together(kinds), sentence, numbers)
+    return Finding(together(kinds), sentence, numbers, behind)
 
 
 def _crossing(ends: Sequence[tuple[PointValues, PointValues]], confidence: float) -> VerdictKind:
@@ -223,18 +231,20 @@ def steeper_knee(predicate: SteeperKnee, found: Sequence[PointValues], metric: M
     disadvantage of the verdict.
     """
     numbers, kinds = [], []
+    behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
         curves = _curve(of, predicate.factor), _curve(over, predicate.factor)
         if curves[0] is None or curves[1] is None:
             continue
         kind, compared = _knee(curves[0], curves[1], confidence)
         kinds.append(kind)
+        behind += [*of, *over]
         for level, (share, ratio) in zip((predicate.of, predicate.over), compared, strict=True):
             place = placed(label, f"{level} up to {share:.0%} of what it can carry")
             numbers.append(number(place, ratio, times))
     if not numbers:
         return _no_pair(predicate, "that reaches saturation after two levels or more")
-    return Finding(together(kinds), f"{metric.title} grows before saturation: {spread(numbers)}.", numbers)
+    return Finding(together(kinds), f"{metric.title} grows before saturation: {spread(numbers)}.", numbers, behind)
 
 
 def _knee(of: _Curve, over: _Curve, confidence: float) -> tuple[VerdictKind, list[tuple[float, Estimate]]]:

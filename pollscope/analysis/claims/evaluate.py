@@ -14,9 +14,10 @@ from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.ground import counts_text, of_samples, whole_mix
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import differences
-from pollscope.analysis.point_values import PointValues, absence, by_point, data_of, factors, level_text
+from pollscope.analysis.point_values import absence, by_point, data_of, factors, level_text
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
+from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import Parameters
 from pollscope.spec.predicates import LOAD, EveryTrial, Need, OwnClaim, Range, Where, Within
@@ -137,18 +138,14 @@ def _stopped(run: RunFolder) -> bool:
 def _of_all(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
     """The finding of all trials, with what flags, ground and the end of the repeats have to do with it."""
     finding = _judged(claim, selected, stopped)
-    behind = selected[selected[f"metric.{claim.metric}"].notna()]
-    flagged = behind["status"] == "flagged"
-    finding = replace(finding, trials=len(behind), flagged=int(flagged.sum()))
     # It shows on a noisy host, too.
     if finding.flagged and finding.kind in DECIDED and claim.row != SANITY:
         finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], stopped))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
     if stopped and finding.numbers:
-        text = (
-            f"Repeats went on until an interval was narrow, so intervals are those of {100 * STOPPED_CONFIDENCE:g} %."
-        )
+        level = human_share(STOPPED_CONFIDENCE)
+        text = f"Repeats went on until an interval was narrow, so intervals are those of {level}."
         finding = replace(finding, sentence=f"{finding.sentence} {text}")
     return finding
 
@@ -161,11 +158,12 @@ def _judged(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
         return _not_measurable(f"{title} ({metric}) is absent, because {absence(selected, metric)}")
     metric_of = metric_dictionary()[claim.metric]
     finding = judge(claim.predicate, found, metric_of, STOPPED_CONFIDENCE if stopped else CONFIDENCE)
-    return _on_its_ground(finding, claim, found)
+    return _on_its_ground(finding, claim)
 
 
 def _flagged_text(finding: Finding) -> str:
-    return f"{finding.flagged} of {finding.trials} trials are flagged"
+    are = "is" if finding.flagged == 1 else "are"
+    return f"{finding.flagged} of {finding.trials} trials {are} flagged"
 
 
 def _without_flagged(finding: Finding, others: Finding) -> Finding:
@@ -182,15 +180,15 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
     return replace(finding, kind=kind, sentence=f"{finding.sentence} {text}.")
 
 
-def _on_its_ground(finding: Finding, claim: Claim, found: Sequence[PointValues]) -> Finding:
+def _on_its_ground(finding: Finding, claim: Claim) -> Finding:
     """The finding with what is to be said of the ground under its trials.
 
     Points that stand on different ground differ for that reason alone: a claim that compares them is not decided.
     """
-    stand = of_samples(found)
+    stand = of_samples(finding.behind)
     if not stand.text or stand.same is None or finding.kind is VerdictKind.NOT_MEASURABLE:
         return finding
-    mix = counts_text(whole_mix(found))
+    mix = counts_text(whole_mix(finding.behind))
     if stand.same:
         return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several grounds ({mix}).")
     text = f"Its points stand on different ground ({mix})"

@@ -25,6 +25,7 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding
 from pollscope.analysis.point_values import PointValues, groups
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import (
     AverageRatio,
@@ -66,7 +67,7 @@ def _within(bounds: Within, found: Sequence[PointValues], metric: Metric, confid
     numbers = [number(sample.label(), sample.at(confidence), metric.text) for sample in found]
     count = f"{kinds.count(AGREES)} of {len(kinds)} points lie inside, {kinds.count(DISAGREES)} outside"
     sentence = f"{metric.title}: {spread(numbers)}; stated {stated(bounds, metric.text)}; {count}."
-    return Finding(together(kinds), sentence, numbers)
+    return Finding(together(kinds), sentence, numbers, found)
 
 
 def _every_trial(bounds: EveryTrial, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
@@ -76,29 +77,34 @@ def _every_trial(bounds: EveryTrial, found: Sequence[PointValues], metric: Metri
     trials = sum(len(sample.values) for sample in found)
     numbers = [number(sample.label(), sample.at(confidence), metric.text) for sample in wrong or found]
     if not wrong:
-        return Finding(AGREES, f"{metric.title} was {stated(bounds, metric.text)} in all {trials} trials.", numbers)
+        return Finding(
+            AGREES, f"{metric.title} was {stated(bounds, metric.text)} in all {trials} trials.", numbers, found
+        )
     bad = [value for sample in wrong for value in sample.values if not low <= value <= high]
     worst = max(bad, key=lambda value: max(low - value, value - high))
     count = f"{len(bad)} of {trials} trials"
     sentence = f"{metric.title} was not {stated(bounds, metric.text)} in {count}, at worst {metric.text(worst)}."
-    return Finding(DISAGREES, sentence, numbers)
+    return Finding(DISAGREES, sentence, numbers, found)
 
 
 def _ratio(predicate: Ratio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     ratios: dict[str, Callable[[float], Estimate]] = {}
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
         if first is not None and last is not None:
             place = placed(label, f"{predicate.factor} {predicate.last} over {predicate.first}")
             ratios[place] = partial(last.over, first)
+            behind += [first, last]
     if not ratios:
         return none_of(
             f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
         )
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
     kinds = each_inside(predicate, list(ratios.values()), confidence)
-    claimed = stated(predicate, "{:.3g}".format)
-    return Finding(together(kinds), f"Ratio {spread(numbers)}; stated {claimed} (tolerance included).", numbers)
+    claimed = stated(predicate, human_number)
+    sentence = f"Ratio {spread(numbers)}; stated {claimed} (tolerance included)."
+    return Finding(together(kinds), sentence, numbers, behind)
 
 
 def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
@@ -120,7 +126,8 @@ def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric:
         f"The largest fall is {number(label, largest, percent).text}{f' at {label}' if label else ''}{several}; "
         f"stated {stated(predicate, percent)} (tolerance included)."
     )
-    return Finding(inside(predicate, largest), sentence, numbers)
+    behind = [end for members in swept.values() for end in (members[0], members[-1])]
+    return Finding(inside(predicate, largest), sentence, numbers, behind)
 
 
 def _fall(members: Sequence[PointValues], confidence: float) -> Estimate:
@@ -130,18 +137,20 @@ def _fall(members: Sequence[PointValues], confidence: float) -> Estimate:
 
 def _growth(predicate: Growth, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     growths: dict[str, Callable[[float], Estimate]] = {}
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         first, last = members[0], members[-1]
         share = float(first.levels[predicate.factor]) / float(last.levels[predicate.factor])
         if len(members) > 1:
             place = f"{predicate.factor} {last.levels[predicate.factor]} over {first.levels[predicate.factor]}"
             growths[placed(label, place)] = partial(_scaled_ratio, last, first, share)
+            behind += [first, last]
     if not growths:
         return none_of(f"fewer than two levels of {predicate.factor} to compare")
     numbers = [number(place, growth(confidence), times) for place, growth in growths.items()]
     kinds = each_inside(predicate, list(growths.values()), confidence)
     sentence = f"Growth over that in proportion to {predicate.factor}: {spread(numbers)}; "
-    return Finding(together(kinds), f"{sentence}stated {stated(predicate, '{:.3g}'.format)}.", numbers)
+    return Finding(together(kinds), f"{sentence}stated {stated(predicate, human_number)}.", numbers, behind)
 
 
 def _scaled_ratio(last: PointValues, first: PointValues, share: float, confidence: float) -> Estimate:

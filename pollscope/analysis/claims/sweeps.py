@@ -20,6 +20,7 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
+from pollscope.base.units import human_number, human_p
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import (
@@ -57,7 +58,8 @@ def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metri
         told.get(kinds[-1], []).append(label)
     whole = trend([_xy(members, predicate.factor) for members in swept.values()])
     sentence = _trend_sentence(predicate, metric, numbers, told, whole)
-    return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers)
+    behind = [sample for members in swept.values() for sample in members]
+    return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers, behind)
 
 
 def _trend_sentence(
@@ -67,7 +69,7 @@ def _trend_sentence(
     told: Mapping[VerdictKind, Sequence[str]],
     whole: Trend,
 ) -> str:
-    test = f"Mann-Kendall z = {whole.z:.1f}, p = {whole.p:.2g}, {whole.n} trials"
+    test = f"Mann-Kendall z = {human_number(whole.z, 2)}, {human_p(whole.p)}, {whole.n} trials"
     if len(numbers) == 1:
         return f"{metric.title}: {numbers[0].text} ({numbers[0].label}; {test})."
     shown, against = told[AGREES], told[DISAGREES]
@@ -117,6 +119,7 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
 def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Beyond a level the metric rises, and its last value lies above every one up to the level."""
     numbers, kinds = [], []
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         below = [sample for sample in members if float(sample.levels[predicate.factor]) <= predicate.level]
         above = [sample for sample in members if float(sample.levels[predicate.factor]) > predicate.level]
@@ -124,11 +127,12 @@ def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Met
             kind, ratio = _rise(predicate, below, above, confidence)
             last = level_text(predicate.factor, above[-1].levels[predicate.factor])
             place = placed(label, f"{predicate.factor} {last} over the highest up to {predicate.level}")
-            numbers.append(number(place, ratio, "{:.3g}".format))
+            numbers.append(number(place, ratio, human_number))
             kinds.append(kind)
+            behind += members
     if not numbers:
         return none_of(f"no points with {predicate.factor} on both sides of {predicate.level}")
-    return Finding(together(kinds), f"{metric.title}: ratio {spread(numbers)}.", numbers)
+    return Finding(together(kinds), f"{metric.title}: ratio {spread(numbers)}.", numbers, behind)
 
 
 def _rise(
@@ -153,8 +157,10 @@ def _reaches(ratio: Estimate) -> bool:
 def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, _confidence: float) -> Finding:
     """The metric rises, and a straight line explains enough of what its levels differ by."""
     numbers, kinds = [], []
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         if len(members) > 2:
+            behind += members
             fitted = line(*_xy(members, predicate.factor))
             explained = _explained(members, predicate.factor, fitted)
             kinds.append(_linear_kind(predicate, members, fitted, explained))
@@ -167,7 +173,7 @@ def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, _con
     if not numbers:
         return none_of(f"fewer than three levels of {predicate.factor} to compare")
     wanted = f"a straight line has to explain {percent(predicate.r_squared)}"
-    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}; {wanted}.", numbers)
+    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}; {wanted}.", numbers, behind)
 
 
 def _linear_kind(
@@ -203,20 +209,23 @@ def _explained(members: Sequence[PointValues], factor: str, fitted: FittedLine) 
 def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Where the metric is highest: the levels that may be, because no other is plainly above them (Hsu 1984)."""
     numbers, kinds = [], []
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         levels = [float(sample.levels[predicate.factor]) for sample in members]
         if min(levels) >= predicate.low or max(levels) <= predicate.high:
             continue  # no level before the peak, or none beyond it: the highest one measured is no peak
+        behind += members
         at = _may_be_highest(members, predicate.factor, confidence)
         highest = max(members, key=lambda sample: sample.estimate.value)
         inside = [predicate.low <= level <= predicate.high for level in at]
         kinds.append(AGREES if all(inside) else INCONCLUSIVE if any(inside) else DISAGREES)
         top = float(highest.levels[predicate.factor])
-        text = f"highest at {predicate.factor} {top:g} ({min(at):g} to {max(at):g})"
+        text = f"highest at {predicate.factor} {human_number(top)} ({human_number(min(at))} to {human_number(max(at))})"
         numbers.append(Number(label, top, min(at), max(at), len(highest.values), text))
     if not numbers:
-        return none_of(f"no levels of {predicate.factor} on both sides of {predicate.low:g} to {predicate.high:g}")
-    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers)
+        wanted = f"{human_number(predicate.low)} to {human_number(predicate.high)}"
+        return none_of(f"no levels of {predicate.factor} on both sides of {wanted}")
+    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers, behind)
 
 
 def _may_be_highest(members: Sequence[PointValues], factor: str, confidence: float) -> list[float]:
@@ -237,11 +246,13 @@ def _is_above(one: PointValues, other: PointValues, limit: float) -> bool:
 def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Some level between the two lies below both; which one is chosen by its depth, and the test knows."""
     numbers, kinds = [], []
+    behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         parts = _valley(predicate, members)
         if parts is None:
             continue
         before, between, after = parts
+        behind += [before, *between, after]
         lowest = min(between, key=lambda sample: sample.estimate.value)
         wide = together_confidence(confidence, len(between))
         dip = any(all(_below(one, end, wide) for end in (before, after)) for one in between)
@@ -252,9 +263,9 @@ def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confiden
         shown = number(place, lowest.at(confidence), metric.text)
         numbers.append(replace(shown, text=f"{shown.text} against {' and '.join(ends)}"))
     if not numbers:
-        wanted = f"{predicate.first:g} and {predicate.last:g}, or none between them"
+        wanted = f"{human_number(predicate.first)} and {human_number(predicate.last)}, or none between them"
         return Finding(NOT_MEASURABLE, f"The run does not have {predicate.factor} {wanted}.")
-    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers)
+    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers, behind)
 
 
 def _valley(

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a claim ends in: a verdict, the numbers behind it, and one sentence."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from pollscope.analysis.claims.model import OWN, Claim, TableClaim
 from pollscope.analysis.claims.reasons import reason
+from pollscope.analysis.point_values import PointValues
 
 MODELLED = "computed by a simulation; nothing was measured"
 
@@ -35,13 +37,22 @@ class Number:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a predicate found, and of how many trials; how many of those are flagged."""
+    """What a predicate found, and in which points: those that it compares, not all that the claim speaks of."""
 
     kind: VerdictKind
     sentence: str
     numbers: list[Number] = field(default_factory=list)
-    trials: int = 0
-    flagged: int = 0
+    behind: Sequence[PointValues] = ()
+
+    @property
+    def trials(self) -> int:
+        """How many trials are behind it."""
+        return sum(len(sample.values) for sample in self.behind)
+
+    @property
+    def flagged(self) -> int:
+        """How many of them are flagged."""
+        return sum(sample.flagged for sample in self.behind)
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class Verdict:
         """For a terminal: verdict, statement, sentence, how many trials are behind it, numbers."""
         lines = [f"{self.kind.value.upper():20} {self.claim.id}  ({self.run_id})", f"  claim:   {self.claim.statement}"]
         lines += [
-            f"  source:  {self.claim.paper or 'pollscope'}, {self.claim.source}",
+            f"  source:  {', '.join(dict.fromkeys([self.claim.paper or 'pollscope', self.claim.source]))}",
             f"  finding: {self.finding.sentence}",
         ]
         lines += [f"  modelled: {MODELLED}"] if self.modelled else []

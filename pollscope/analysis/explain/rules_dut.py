@@ -4,8 +4,8 @@
 from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, CoreLoad, PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.saturation import SATURATED_MISSED_SHARE
-from pollscope.base.names import SHARED_QUEUES
-from pollscope.base.units import human_ns, human_share
+from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
+from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
 
 # Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
@@ -52,8 +52,8 @@ def _core_by_polls(point: PointFacts) -> Told:
 def _cycles_text(point: PointFacts) -> str:
     extra = point.param("extra_cycles") or 0
     if point.ring_is_full or point.known("cycles_per_packet_useful") is None:
-        return f"the spec adds {extra:g} cycles to the work on a packet (extra_cycles)" if extra else ""
-    added = f", of which the spec adds {extra:g} (extra_cycles)" if extra else ""
+        return f"the spec adds {human_number(extra)} cycles to the work on a packet (extra_cycles)" if extra else ""
+    added = f", of which the spec adds {human_number(extra)} (extra_cycles)" if extra else ""
     return f"{point.text('cycles_per_packet_useful')}{added}"
 
 
@@ -105,7 +105,8 @@ def _is_away(point: PointFacts) -> bool:
 
 def _host(point: PointFacts) -> Told:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
-    if not point.backlogged:
+    sends_all_it_can = point.param("workload") in RECEIVE_NOTHING and point.core_bound
+    if not (point.backlogged or sends_all_it_can):
         return told(RuleOutcome.CLEAR, away)
     lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
     if lossy or point.mean("interrupted_share") >= MOSTLY_AWAY_SHARE:
@@ -198,7 +199,8 @@ DUT_RULES = (
     ),
     Rule(
         "host takes the core",
-        "packets are missed, and the core is away for half as large a share of time, or for 25 %",
+        "packets are missed, and the core is away for half as large a share of time, or for 25 %; or it only sends, all"
+        " it can, and is away for 25 %",
         _host,
         "docs/accounting.md (interruptions)",
         "on isolated CPUs as many packets are missed",

@@ -54,7 +54,7 @@ def _reads(point: PointFacts) -> tuple[str, float]:
 
 def _in_use(point: PointFacts, what: str, limit: float) -> tuple[float, str]:
     metric, reads = _reads(point)
-    return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {limit:g} {what}"
+    return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {human_number(limit)} {what}"
 
 
 def _by_share(share: float) -> RuleOutcome:
@@ -130,7 +130,7 @@ def _walks(point: PointFacts) -> list[str]:
     misses = point.known("iotlb_misses_per_s")
     if misses is None:
         return []
-    found = [f"a walk of {WALK_NS:g} ns has {human_number(in_flight(misses, WALK_NS))} of them under way at once"]
+    found = [f"a walk of {human_ns(WALK_NS)} has {human_number(in_flight(misses, WALK_NS))} of them under way at once"]
     if point.before is None:
         return found
     names = ("iotlb_misses_per_s", "iotlb_lookups_per_s", "nic_pcie_latency_ns")
@@ -140,7 +140,8 @@ def _walks(point: PointFacts) -> list[str]:
         needed = walk_share(numbers[0], numbers[1], numbers[2], WALK_NS).walk_ns_needed
         growth = human_ns(numbers[2][1] - numbers[2][0])
         found.append(
-            f"walks alone explain {growth} more latency if one of {WALK_NS:g} ns has come to take {human_ns(needed)}"
+            f"walks alone explain {growth} more latency if one of {human_ns(WALK_NS)} has come to take "
+            f"{human_ns(needed)}"
         )
     return found
 

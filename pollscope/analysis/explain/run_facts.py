@@ -155,7 +155,7 @@ def _load(lcore: Part, idle: float, waiting: float) -> CoreLoad:
     """Its load; `idle` is the share of empty polls, and of the time in which no queue was ready."""
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
     busy = min(1.0, max(0.0, 1 - idle - waiting))
-    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():g}", role, busy, waiting)
+    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():.0f}", role, busy, waiting)
 
 
 def _visits_filled(record: Record) -> float | None:

@@ -21,6 +21,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import Level, PointValues
+from pollscope.base.units import human_number
 from pollscope.stats.histogram import Histogram
 
 NAMES = {"scale-out": "a queue a core", "corec": "one queue for all cores (corec)"}
@@ -47,7 +48,9 @@ def draw_load(data: FigureData) -> Figure:
     figure.axes[0].set_ylabel("Mean latency (µs)")
     log_y_axis(figure.axes[0])
     limit = stated("corec", "C-F5")["saturation_pps"] / MILLION
-    figure.supxlabel(f"{short_name('corec')}: with corec flat up to {limit:g} Mpps, on 4 and on 8 cores", fontsize=8)
+    figure.supxlabel(
+        f"{short_name('corec')}: with corec flat up to {human_number(limit, 6)} Mpps, on 4 and on 8 cores", fontsize=8
+    )
     return figure
 
 
@@ -68,7 +71,7 @@ def _over_load(axes: Axes, found: Sequence[PointValues], offered: Mapping[Place,
 
 
 def _cores(count: float) -> str:
-    return f"{count:g} core{'s' if count > 1 else ''}"
+    return f"{human_number(count, 6)} core{'s' if count > 1 else ''}"
 
 
 def draw_distribution(data: FigureData) -> Figure:
@@ -83,12 +86,13 @@ def draw_distribution(data: FigureData) -> Figure:
     panels = figure.subplots(len(loads), len(cores), squeeze=False, sharey=True)
     for row, load in zip(panels, loads, strict=True):
         for axes, count in zip(row, cores, strict=True):
-            axes.set_title(f"{_cores(count)}, {100 * load:g} % of the maximum")
+            axes.set_title(f"{_cores(count)}, {human_number(100 * load, 6)} % of the maximum")
             _curves(axes, data, {str(at[1]): each for at, each in found.items() if (at[0], at[2]) == (count, load)},
                     {"cores": count, "load_of_max": load})  # fmt: skip
         row[0].set_ylabel("Packets with at most that (%)")
     paper = " and ".join(
-        f"{pps / MILLION:g} Mpps on {count} cores" for count, pps in stated("corec", "C-F6")["load_pps"].items()
+        f"{human_number(pps / MILLION, 6)} Mpps on {count} cores"
+        for count, pps in stated("corec", "C-F6")["load_pps"].items()
     )
     figure.supxlabel(f"{short_name('corec')}: {paper}, of 37 Mpps that its NIC receives", fontsize=8)
     return figure

@@ -19,6 +19,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_number
 
 NAMES = {
     "scale-out": "standard path, one core",
@@ -65,9 +66,9 @@ def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
 def _state(axes: Axes, row: str) -> None:
     """The paper's numbers as stars, all with the same words, so that they are one entry of the legend."""
     paper = stated("corec", row)["same_numa"]
-    *rates, last = (f"{pps / MILLION:g}" for pps in paper["corec_pps"])
+    *rates, last = (human_number(pps / MILLION, 6) for pps in paper["corec_pps"])
     with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
-    words = f"{short_name('corec')}: {paper['dpdk_pps'] / MILLION:g} Mpps with DPDK, {with_corec}"
+    words = f"{short_name('corec')}: {human_number(paper['dpdk_pps'] / MILLION, 6)} Mpps with DPDK, {with_corec}"
     for cores, pps in enumerate(paper["corec_pps"], 1):
         stated_point(axes, cores, pps / MILLION, words)
 
@@ -105,10 +106,10 @@ def draw_reordering(data: FigureData) -> Figure:
     cores = sorted({float(each.levels["cores"]) for each in found})
     sizes = sorted({float(each.levels["frame"]) for each in found})
     for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
-        axes.set_title(f"{count:g} core{'s' if count > 1 else ''}")
+        axes.set_title(f"{human_number(count, 6)} core{'s' if count > 1 else ''}")
         for rank, size in enumerate(sizes):
             members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
-            _over_load(axes, members, rank, f"{size:g} B")
+            _over_load(axes, members, rank, f"{human_number(size, 6)} B")
         level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for each in found}))
         axes.set_xlabel("Offered load (Mpps)")
         axes.set_ylim(bottom=0)

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pollscope.analysis.compare import Difference
 from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, PAPER, absent_panel, amount_axis, new_figure
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.stats.estimates import Estimate
 
@@ -96,7 +97,7 @@ def _draw_ratios(axes: Axes, found: Sequence[Difference], ranks: dict[str, int])
 
 def _say(axes: Axes, each: Difference, y: float) -> None:
     """The ratio as a number beside the axes, in bold when it is larger than noise."""
-    text = "no ratio" if math.isnan(each.ratio.value) else f"{each.ratio.value:.3g}"
+    text = "no ratio" if math.isnan(each.ratio.value) else human_number(each.ratio.value)
     colour, weight = (INK, "bold") if each.beyond_noise else (MUTED, "normal")
     place = ("axes fraction", "data")
     axes.annotate(text, (1.02, y), xycoords=place, va="center", fontsize=7, color=colour, fontweight=weight)

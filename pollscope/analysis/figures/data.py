@@ -10,8 +10,18 @@ import pandas as pd
 
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import load_paper
-from pollscope.analysis.point_values import PAIR, PointValues, absence, by_point, measured, several_pairs
+from pollscope.analysis.point_values import (
+    PAIR,
+    PointValues,
+    absence,
+    by_point,
+    factors,
+    levels_text,
+    measured,
+    several_pairs,
+)
 from pollscope.analysis.saturation import unsaturated_points
+from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
@@ -102,8 +112,8 @@ class FigureData:
         if shares.empty or shares.max() < INTERRUPTED_LIMIT:
             return ""
         fate = FATES[self.leaves_out_interruptions]
-        middle, worst = 100 * shares.median(), 100 * shares.max()
-        return f"Other work on the DUT's CPU, {middle:.3g} % of the time (up to {worst:.3g} %), {fate}."
+        middle, worst = human_share(float(shares.median())), human_share(float(shares.max()))
+        return f"Other work on the DUT's CPU, {middle} of the time (up to {worst}), {fate}."
 
     @property
     def floor_ns(self) -> float | None:
@@ -167,9 +177,16 @@ class FigureData:
         return ["point", *([pair] if pair in self.rows.columns and self.rows[pair].notna().all() else [])]
 
     def _maximum_note(self) -> str:
-        if not unsaturated_points(self.table):
+        unsaturated = unsaturated_points(self.table)
+        if not unsaturated:
             return ""
-        return "At 100 % load the generator, not the DUT, was at its limit."
+        names = [name for name in factors(self.table) if not name.startswith("load_")]
+        loaded = self.rows[self.rows["factor.load_of_max"] > 0]
+        every = loaded.drop_duplicates([f"factor.{name}" for name in names]) if names else loaded.head(1)
+        bound = every[every["point"].isin(unsaturated)]
+        where = "; ".join(levels_text({name: row[f"factor.{name}"] for name in names}) for _, row in bound.iterrows())
+        said = "At 100 % load the generator, not the DUT, was at its limit"
+        return f"{said}, with {where}." if len(bound) < len(every) else f"{said}."
 
 
 def no_data(run: RunFolder) -> str:

@@ -24,6 +24,7 @@ from pollscope.analysis.figures.style import (
     absent_panel,
     absent_reason,
 )
+from pollscope.base.units import human_number
 
 # Of the height of a figure, what is no panel: legend and axis labels.
 AROUND_INCH = 0.5
@@ -236,7 +237,8 @@ def _without_hidden_floor(figure: Figure) -> list[str]:
             if not (0 if upright else SEEN) < axis < 1:
                 line.remove()
                 said.append(
-                    f"The path alone, without a DUT, takes {place:.3g} µs (median), too little to be seen here."
+                    f"The path alone, without a DUT, takes {human_number(place)} µs (median), "
+                    "too little to be seen here."
                 )
     return list(dict.fromkeys(said))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""H-F8 to H-F12: six tasks, several cores, IPC and power of a spinning data plane (HyperPlane figures 8 to 12)."""
+"""H-F8 to H-F12: six tasks, several cores, IPC and power of a data plane (HyperPlane figures 8 to 12)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.h_f3 import SHAPES
-from pollscope.analysis.figures.style import DASHES, LINES, MARKERS, absent_panel, interval_line, level_axis, new_figure
+from pollscope.analysis.figures.style import (
+    DASHES,
+    LINES,
+    MARKERS,
+    absent_panel,
+    interval_line,
+    level_axis,
+    log_y_axis,
+    new_figure,
+)
 
 TASKS = {
     "encap": "Encapsulation",
@@ -23,16 +32,19 @@ TASKS = {
 ORGANISATIONS = {"scale-out": "queues of its own", "locked": "shared queues"}
 PLACES = {"smt-sibling": "on the SMT sibling", "same-llc": "behind the same LLC", "other-core": "on another core"}
 IPC = {"ipc": "all", "ipc_useful": "useful work", "ipc_polling": "polling"}
+# How a line tells which notification it has, where a run has several: words and dashes.
+NOTIFICATIONS: Mapping[str, tuple[str, Any]] = {"spin": ("spinning", "-"), "qwait": ("QWAIT", (0, (2, 1)))}
 COLUMNS = 3
 
 Levels = Mapping[str, Any]
 
 
 class Scale(NamedTuple):
-    """What stands along an axis: a factor or a metric, in which unit, and what one of it is worth."""
+    """What stands along an axis: a factor or a metric, in which unit, what one of it is worth, and the scale."""
 
     label: str
     unit: float = 1.0
+    log: bool = False
 
 
 QUEUES = Scale("RX queues polled by the core")
@@ -42,26 +54,41 @@ MICROSECONDS = Scale("Latency (µs)", 1e3)
 
 
 class Line(NamedTuple):
-    """A metric along a factor at the points that have these levels; drawn as the one of its rank, or of its place."""
+    """A metric along a factor at the points that have these levels.
+
+    It is drawn as the one of its rank, or of its place; dashes that it has not itself are those of the rank.
+    """
 
     name: str
     metric: str
     levels: Levels
     rank: int | None = None
+    dashes: Any = None
+
+
+def _by_notification(data: FigureData, lines: Sequence[Line]) -> list[Line]:
+    """Each line for each notification that the run compares; the lines as they are where it compares none."""
+    swept = {str(each.levels.get("notification", "")) for each in data.by_point(lines[0].metric)}
+    compared = [(level, *how) for level, how in NOTIFICATIONS.items() if level in swept]
+    return [
+        Line(f"{line.name}, {words}", line.metric, {**line.levels, "notification": level}, rank, dashes)
+        for level, words, dashes in compared
+        for rank, line in enumerate(lines)
+    ] or list(lines)
 
 
 def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, scales: tuple[Scale, Scale]) -> None:
     """Lines that were measured; the reason in their place when none was."""
     along, up = scales
     levels: set[float] = set()
-    for place, line in enumerate(lines):
+    for place, line in enumerate(_by_notification(data, lines)):
         rank = place if line.rank is None else line.rank
         samples = [each for each in data.by_point(line.metric) if line.levels.items() <= each.levels.items()]
         found = sorted((each for each in samples if factor in each.levels), key=lambda each: float(each.levels[factor]))
         if found:
             x = [float(each.levels[factor]) / along.unit for each in found]
             y = [each.estimate.scaled(1 / up.unit) for each in found]
-            interval_line(axes, x, y, LINES[rank], MARKERS[rank], line.name, DASHES[rank])
+            interval_line(axes, x, y, LINES[rank], MARKERS[rank], line.name, line.dashes or DASHES[rank])
             levels |= set(x)
     if not levels:
         absent_panel(axes, data.absence(lines[0].metric), 34)
@@ -69,11 +96,14 @@ def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, sca
     level_axis(axes, sorted(levels))
     axes.set_xlabel(along.label)
     axes.set_ylabel(up.label)
-    axes.set_ylim(bottom=0)
+    if up.log:
+        log_y_axis(axes)
+    else:
+        axes.set_ylim(bottom=0)
 
 
 def draw_peaks(data: FigureData) -> Figure:
-    """H-F8: a panel for each task, a line for each shape."""
+    """H-F8: a panel for each task, a line for each shape and notification."""
     figure = new_figure(4.6)
     panels = figure.subplots(-(-len(TASKS) // COLUMNS), COLUMNS)
     for axes, (task, title) in zip(panels.flat, TASKS.items(), strict=True):
@@ -84,13 +114,15 @@ def draw_peaks(data: FigureData) -> Figure:
 
 
 def draw_light_load(data: FigureData) -> Figure:
-    """H-F9: mean and 99th percentile, a line for each task."""
+    """H-F9: mean and 99th percentile, a line for each task and notification."""
     figure = new_figure(2.9)
     titles = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
     for axes, (metric, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         axes.set_title(title)
         lines = [Line(name, metric, {"workload": task}) for task, name in TASKS.items()]
-        _panel(axes, data, lines, "queues", (QUEUES, MICROSECONDS))
+        several = len(_by_notification(data, lines)) > len(lines)
+        # tens of times apart, so the paper has a figure for each
+        _panel(axes, data, lines, "queues", (QUEUES, MICROSECONDS._replace(log=several)))
     return figure
 
 
@@ -152,18 +184,18 @@ def draw_power(data: FigureData) -> Figure:
 H_F8 = PaperFigure(
     "H-F8",
     "hyperplane",
-    "Peak throughput of six tasks on one spinning core against the number of queues, by traffic shape",
+    "Peak throughput of six tasks on one core against the number of queues, by traffic shape and notification",
     draw_peaks,
     along=("queues",),
-    beside=("workload", "frame", "shape"),
+    beside=("workload", "frame", "shape", "notification"),
 )
 H_F9 = PaperFigure(
     "H-F9",
     "hyperplane",
-    "Latency of six tasks under light load against the number of queues",
+    "Latency of six tasks under light load against the number of queues, by notification",
     draw_light_load,
     along=("queues",),
-    beside=("workload", "frame"),
+    beside=("workload", "frame", "notification"),
 )
 H_F10 = PaperFigure(
     "H-F10",
@@ -171,7 +203,7 @@ H_F10 = PaperFigure(
     "99th percentile of the latency against load, for queues of a core's own and for shared ones",
     draw_multicore,
     along=("load_of_max",),
-    beside=("cores", "queues", "organisation", "shape"),
+    beside=("cores", "queues", "organisation", "shape", "notification"),
 )
 H_F11A = PaperFigure(
     "H-F11a",

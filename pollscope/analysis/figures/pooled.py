@@ -9,6 +9,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.point_values import Level, measured
+from pollscope.base.units import human_number
 from pollscope.metrics.record import NotMeasured, TrialFacts
 from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram, merged
@@ -57,6 +58,6 @@ def latency_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | 
     high = max(histogram.percentile(99.9) for histogram in histograms)
     axes.set_xlim(0.9 * low * US_PER_NS, 1.1 * high * US_PER_NS)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter(lambda value, _: human_number(value, 6))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("Latency from the departure (µs)")

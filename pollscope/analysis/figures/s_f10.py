@@ -23,6 +23,7 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.base.units import human_number
 
 MILLION = 1e6
 # Colours and markers of the reference and of the other panel, behind those of the feeds.
@@ -35,7 +36,7 @@ def draw_single(data: FigureData) -> Figure:
     if throughput.lines:
         _reference(throughput, data, "FB", "traffic in all queues")
         value = stated("socc19", "S-F10a")["tx_pps_at_512"] / MILLION
-        stated_point(throughput, 512, value, f"{short_name('socc19')}: {value:g} Mpps at 512 queues")
+        stated_point(throughput, 512, value, f"{short_name('socc19')}: {human_number(value, 6)} Mpps at 512 queues")
     return figure
 
 
@@ -44,7 +45,7 @@ def draw_multi(data: FigureData) -> Figure:
     figure, throughput = _panels(data, "FB")
     if throughput.lines:
         least = stated("socc19", "S-F10b")["tx_pps_from_64_above"] / MILLION
-        words = f"{short_name('socc19')}: above {least:g} Mpps from 64 to 512 queues"
+        words = f"{short_name('socc19')}: above {human_number(least, 6)} Mpps from 64 to 512 queues"
         stated_level(throughput, (64, 512), least, words)
     return figure
 

@@ -19,6 +19,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_number
 
 MILLION, GIGA, PERCENT = 1e6, 1e9, 100
 MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
@@ -94,7 +95,7 @@ def _line_rate(axes: Axes) -> None:
     if not axes.lines:
         return
     rate = stated("socc19", "S-F12")["line_rate_bps"] / GIGA
-    stated_level(axes, axes.get_xlim(), rate, f"{short_name('socc19')}: below {rate:g} Gb/s")
+    stated_level(axes, axes.get_xlim(), rate, f"{short_name('socc19')}: below {human_number(rate, 6)} Gb/s")
 
 
 FIGURE = PaperFigure(

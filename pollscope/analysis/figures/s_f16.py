@@ -25,6 +25,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_number
 
 NAMES = {
     "scale-out": "scale-out (a queue a core)",
@@ -87,7 +88,7 @@ def draw_latency(data: FigureData) -> Figure:
         _over_load(axes, data, metric, title)
     if figure.axes[0].lines and data.row == "S-F17a":
         limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
-        stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {limit:g} Mpps")
+        stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {human_number(limit, 6)} Mpps")
     return figure
 
 
@@ -99,7 +100,7 @@ def _over_load(axes: Axes, data: FigureData, metric: str, title: str) -> None:
         return
     most = max(float(each.levels.get("cores", 1)) for each in found)
     lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
-    axes.set_title(f"{title}, {most:g} core{'s' if most > 1 else ''}")
+    axes.set_title(f"{title}, {human_number(most, 6)} core{'s' if most > 1 else ''}")
     _draw_lines(axes, lines, "load_pps", US_PER_NS, 1 / MILLION)
     level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for found in lines.values() for each in found}))
     axes.set_xlabel("Offered load (Mpps)")
@@ -138,7 +139,7 @@ def _places(axes: Axes, found: Sequence[PointValues]) -> None:
         for each in members:
             _bar(axes, place, each)
     axes.set_xticks(range(len(lines)), [NAMES[name].partition(" (")[0] for name in lines])
-    axes.set_ylabel(f"Forwarded by {most:g} logical cores (Mpps)")
+    axes.set_ylabel(f"Forwarded by {human_number(most, 6)} logical cores (Mpps)")
 
 
 def _bar(axes: Axes, place: int, sample: PointValues) -> None:

@@ -26,6 +26,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues, groups
+from pollscope.base.units import human_number
 
 LOAD = "load_of_max"
 # Other tools' definitions of the same tax, drawn on the bars: metric -> (name, marker, place beside the middle).
@@ -154,7 +155,7 @@ def _stated_range(axes: Axes, places: dict[float, int]) -> None:
 def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
     step = 1 if len(places) <= 6 else 2
     shown = list(places.items())[::step]
-    axes.set_xticks([place for _, place in shown], [f"{100 * load:g}" for load, _ in shown])
+    axes.set_xticks([place for _, place in shown], [human_number(100 * load) for load, _ in shown])
     axes.set_xlim(-0.6, max(places.values(), default=0) + 0.85)
     axes.set_ylim(0, 100)
 

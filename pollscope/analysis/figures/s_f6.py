@@ -17,6 +17,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import groups
+from pollscope.base.units import human_number
 
 PANELS = {"ipc": "Whole window", "ipc_useful": "Useful part", "ipc_polling": "Polling part"}
 
@@ -60,7 +61,7 @@ def _queues_in_words(label: str) -> str:
 
 def _stated_range(axes: Axes) -> None:
     low, high = stated("socc19", "S-F6")["ipc_average"]
-    label = f"average in {short_name('socc19')}, {low:g} to {high:g}"
+    label = f"average in {short_name('socc19')}, {human_number(low, 6)} to {human_number(high, 6)}"
     axes.axhspan(low, high, color=GRID, alpha=0.6, zorder=0, lw=0, label=label)
 
 

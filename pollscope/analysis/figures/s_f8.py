@@ -21,6 +21,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_number
 from pollscope.stats.estimates import Estimate
 
 NS_PER_US = 1e3
@@ -82,7 +83,7 @@ def _relative(axes: Axes, data: FigureData) -> None:
     axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
     axes.set_ylabel("Poll rate / rate at 1 queue")
     value = stated("socc19", "S-F8")["poll_rate_ratio_512_to_1"]
-    stated_point(axes, 512, value, f"{short_name('socc19')}: {value:g} of the poll rate at 512 queues")
+    stated_point(axes, 512, value, f"{short_name('socc19')}: {human_number(value)} of the poll rate at 512 queues")
 
 
 def _one(sample: PointValues) -> Estimate:
@@ -120,8 +121,8 @@ def _mark_llc(axes: Axes, data: FigureData) -> None:
         return
     levels = stated("socc19", "S-F8")
     rise, miss = levels["llc_loads_rise_above_queues"], levels["every_head_misses_above_queues"]
-    stated_at(axes, rise, f"{short_name('socc19')}: LLC loads rise above {rise:g} queues")
-    stated_at(axes, miss, f"{short_name('socc19')}: every head misses above {miss:g} queues", ":")
+    stated_at(axes, rise, f"{short_name('socc19')}: LLC loads rise above {human_number(rise)} queues")
+    stated_at(axes, miss, f"{short_name('socc19')}: every head misses above {human_number(miss)} queues", ":")
 
 
 FIGURE = PaperFigure(

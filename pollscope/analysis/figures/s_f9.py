@@ -18,6 +18,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_number
 from pollscope.stats.estimates import Estimate
 
 NAMES = {"SQ": "all traffic in one queue (the paper's single flow)", "FB": "traffic in all queues (its multi flow)"}
@@ -85,7 +86,7 @@ def _stated(axes: Axes) -> None:
     if not axes.lines:
         return
     least = stated("socc19", "S-F9")["latency_ratio_512_to_1_above"]
-    stated_point(axes, 512, least, f"{short_name('socc19')}: more than {least:g} times at 512 queues")
+    stated_point(axes, 512, least, f"{short_name('socc19')}: more than {human_number(least, 6)} times at 512 queues")
 
 
 FIGURE = PaperFigure(

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.style import INK, LINES, MUTED, PAPER, new_figure
 from pollscope.analysis.scaling import PARTS
+from pollscope.base.units import human_number
 from pollscope.stats.scaling_laws import ScalingLaw
 
 MILLION = 1e6
@@ -40,7 +41,7 @@ def draw_contributions(found: pd.DataFrame) -> Figure:
     sums = 100 * (found["efficiency"].to_numpy() - 1)
     axes.plot(places, sums, "o", ms=4.2, mfc=PAPER, mec=INK, label="rate per core against one core")
     axes.axhline(0, color=INK, lw=0.8)
-    axes.set_xticks(places, [f"{cores:g}" for cores in found["cores"]])
+    axes.set_xticks(places, [human_number(cores, 6) for cores in found["cores"]])
     axes.set_xlabel("Cores")
     axes.set_ylabel("Rate per core against one core (%)")
     figure.legend(loc="outside upper left", ncols=3)

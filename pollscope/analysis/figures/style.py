@@ -13,6 +13,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullLocator
 
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
 
@@ -194,7 +195,7 @@ def log_y_axis(axes: Axes) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < FEW_DECADES else (1.0,)))
-    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
@@ -206,7 +207,7 @@ def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
     for level in reversed(levels[:-1]):
         if shown[-1] / level >= room:
             shown.append(level)
-    axes.set_xticks(shown, [f"{level:g}" for level in shown])
+    axes.set_xticks(shown, [human_number(level, 6) for level in shown])
     axes.minorticks_off()
 
 
@@ -216,7 +217,7 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     for level in reversed(levels[:-1]):
         if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
             shown.append(level)
-    axes.set_xticks(shown, [f"{level:g}" for level in shown])
+    axes.set_xticks(shown, [human_number(level, 6) for level in shown])
     room = 0.05 * (levels[-1] - levels[0]) or 1.0
     axes.set_xlim(levels[0] - room, levels[-1] + room)
 

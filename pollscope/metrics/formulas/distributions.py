@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.traffic import require_receiver
 from pollscope.metrics.record import NotMeasured, TrialFacts
@@ -14,7 +15,9 @@ def _percentile(histogram: Histogram, percent: float) -> float:
     """A percentile, if there are enough samples for one to lie beyond it."""
     needed = math.ceil(100 / (100 - percent) - 1e-9)
     if histogram.samples < needed:
-        raise NotMeasured(f"{histogram.samples} samples are too few for p{percent:g} (at least {needed})")
+        raise NotMeasured(
+            f"{histogram.samples} samples are too few for p{human_number(percent, 6)} (at least {needed})"
+        )
     return histogram.percentile(percent)
 
 

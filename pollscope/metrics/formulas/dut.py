@@ -4,8 +4,9 @@
 import math
 
 from pollscope.base.names import DROP_ON_PURPOSE
+from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, nonzero, timed_parts
+from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, keys_of, nonzero, timed_parts
 from pollscope.metrics.steady import warm_up
 
 # What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
@@ -48,7 +49,9 @@ def _stamp_cycles(trial: TrialFacts) -> float:
     """A difference of two loops: on a host that is busy with something else it may come out below zero."""
     cycles = trial.part("calibration", "stamp_cycles", "median").estimate()
     if cycles < 0:
-        raise NotMeasured(f"calibrated as {cycles:.3g} cycles, less than this host's noise: the trial counts them as 0")
+        raise NotMeasured(
+            f"calibrated as {human_number(cycles)} cycles, less than this host's noise: the trial counts them as 0"
+        )
     return cycles
 
 
@@ -156,6 +159,12 @@ def _warmup_left_ns(trial: TrialFacts) -> float:
     return NS_PER_S * warm_up(trial).cut_s
 
 
+def _waiting_share(trial: TrialFacts) -> float:
+    """Measured whole, so it is known also where the other classes are not."""
+    waiting = [lcore["waiting"]["cycles"].number() for lcore in trial.lcores if "waiting" in keys_of(lcore)]
+    return sum(waiting) / trial.total_cycles
+
+
 # Metrics of which a single trial knows its own error, and the metric that says it.
 ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
@@ -172,7 +181,7 @@ DUT: dict[str, Compute] = {
     "empty_poll_share_error": _empty_poll_share_error,
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
-    "waiting_share": _cycle_share("waiting"),
+    "waiting_share": _waiting_share,
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),
     "process_share": _useful_part("process"),

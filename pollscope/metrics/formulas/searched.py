@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from pollscope.base.units import human_share
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NotMeasured, Part, TrialFacts
 
@@ -14,7 +15,7 @@ def _searched(loss_ratio: float) -> Compute:
         for goal in trial.part("search", "goals").items():
             if goal["loss_ratio"].number() == loss_ratio:
                 return _throughput(goal)
-        raise NotMeasured(f"the search was not asked for a loss ratio of {100 * loss_ratio:g} %")
+        raise NotMeasured(f"the search was not asked for a loss ratio of {human_share(loss_ratio, 6)}")
 
     return compute
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pollscope import __version__
 from pollscope.base.errors import HostError
+from pollscope.base.units import human_number
 from pollscope.host.files import parse_list
 from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.pair.config import PairHost, is_pci_address
@@ -54,7 +55,7 @@ def look(host: PairHost) -> dict[str, Any]:
             command, input=SCRIPT.read_text(), capture_output=True, text=True, check=False, timeout=LOOK_LIMIT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise HostError(f"no answer in {LOOK_LIMIT_S:g} s", "login") from error
+        raise HostError(f"no answer in {human_number(LOOK_LIMIT_S)} s", "login") from error
     except OSError as error:
         raise HostError(f"ssh: {error.strerror}", "login", "apt-get install openssh-client") from error
     if done.returncode == 0:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pollscope.base.errors import TrialError
 from pollscope.base.names import RECEIVE_NOTHING
+from pollscope.base.units import human_number
 from pollscope.host.corunner_placement import CorunnerCpus, has_corunners
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
@@ -209,7 +210,9 @@ class PairSession:
         deadline = time.monotonic() + LINK_LIMIT_S
         while down := [*self._links_down("DUT", self._dut), *self._links_down("generator", self._generator)]:
             if time.monotonic() > deadline:
-                raise NodeFailed(f"no link after {LINK_LIMIT_S:g} s: {', '.join(down)}", remedy="is the cable in?")
+                raise NodeFailed(
+                    f"no link after {human_number(LINK_LIMIT_S)} s: {', '.join(down)}", remedy="is the cable in?"
+                )
             time.sleep(LINK_LOOK_S)
 
     def _links_down(self, role: str, client: GeneratorClient) -> list[str]:

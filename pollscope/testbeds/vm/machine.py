@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from pollscope.base.errors import HostError
+from pollscope.base.units import human_number
 from pollscope.host.lock import start_ticks
 from pollscope.testbeds.pair.ssh import Remote, ssh_command
 
@@ -208,7 +209,7 @@ def run_there(remote: Remote, command: list[str], limit_s: float, text: str = ""
     try:
         done = subprocess.run(ssh_command(remote, command), input=text, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return "", f"no answer in {limit_s:g} s"
+        return "", f"no answer in {human_number(limit_s)} s"
     except OSError as error:
         return "", f"ssh: {error.strerror}"
     said = done.stderr.strip().splitlines()

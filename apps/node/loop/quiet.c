@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "quiet.h"
+
+#include <time.h>
+
+#include <rte_common.h>
+#include <rte_cpuflags.h>
+#include <rte_ethdev.h>
+#include <rte_power_intrinsics.h>
+
+#include "clock.h"
+#include "event.h"
+
+#define QUIET_LIMIT_MAX UINT32_MAX
+
+/* WAIT_RAMP: the first and the longest nap; each is twice the one before. */
+#define NAP_MIN_NS UINT64_C(1000)
+#define NAP_MAX_NS UINT64_C(256000)
+
+void quiet_plan(struct poller *p, bool waits)
+{
+	const double sweep_cycles = RTE_MAX(p->poll_cycles, 1.0) * p->queues;
+	const double sweeps = (double)p->wait_after_cycles / sweep_cycles;
+
+	p->quiet_limit =
+	        waits ? 1 + (uint32_t)RTE_MIN(sweeps, (double)(QUIET_LIMIT_MAX - 2)) : QUIET_LIMIT_MAX;
+}
+
+/* Of a packet that came while the doorbell was not armed nobody said anything. */
+static bool look(const struct poller *p)
+{
+	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
+		if (rte_eth_rx_descriptor_status(p->rx_port, (uint16_t)q, 0) == RTE_ETH_RX_DESC_DONE)
+			return true;
+	return false;
+}
+
+/* The lcore polls: nobody needs to ring. A ring that is under way ends the next wait early, which is a spurious one. */
+static void disarm(struct poller *p)
+{
+	if (!qwait_take_back(p->waiter.set, 0))
+		qwait_next(&p->waiter);
+}
+
+static int has_changed(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ])
+{
+	RTE_SET_USED(opaque);
+	return value != 0 ? -1 : 0;
+}
+
+static void halt(struct poller *p, uint64_t end_tsc)
+{
+	struct qwait *set = p->waiter.set;
+	const struct rte_power_monitor_cond on_summary = {
+	        .addr = &set->ready.summary, .fn = has_changed, .size = sizeof(set->ready.summary)};
+
+	p->waiter.sleeps++;
+	rte_power_monitor(&on_summary, end_tsc);
+}
+
+static void nap(struct poller *p, uint64_t left_ns)
+{
+	const bool first = p->quiet_sweeps == p->quiet_limit || p->nap_ns == 0;
+
+	p->nap_ns = first ? NAP_MIN_NS : RTE_MIN(2 * p->nap_ns, NAP_MAX_NS);
+	const struct timespec time = {.tv_nsec = (long)RTE_MIN(p->nap_ns, left_ns)};
+
+	p->waiter.sleeps++;
+	nanosleep(&time, NULL);
+}
+
+void quiet_wait(struct poller *p)
+{
+	struct account *a = p->account;
+	const uint64_t begin = cycles_stamp(), boundary = poll_boundary(p);
+	const uint64_t left_ns = cycles_to_ns(boundary > begin ? boundary - begin : 0, p->trial->tsc_hz);
+	const uint64_t max_ns = RTE_MIN(left_ns, QUIET_WAIT_NS);
+	uint64_t start = begin, end = begin;
+	bool waits = true;
+
+	if (p->wait != WAIT_RAMP) {
+		qwait_rearm(p->waiter.set, 0);
+		/* also takes a ring of before, and with it what else would end the wait at once */
+		waits = qwait_next(&p->waiter) == QWAIT_NONE && !look(p);
+		start = end = cycles_stamp();
+	}
+	if (waits) {
+		if (p->wait == WAIT_INTERRUPT)
+			qwait_idle(&p->waiter, max_ns);
+		else if (p->wait == WAIT_MONITOR)
+			halt(p, begin + cycles_of_ns(max_ns, p->trial->tsc_hz));
+		else
+			nap(p, max_ns);
+		end = cycles_stamp();
+		a->idle_waits++;
+		a->idle_cycles += end - start;
+	}
+	if (p->wait != WAIT_RAMP)
+		disarm(p);
+	const uint64_t now = cycles_stamp();
+
+	/* arming, looking and disarming are no polls: they are what the loop needs to wait */
+	a->event_cycles += (now - begin) - (end - start);
+	p->aside_cycles += now - begin;
+}
+
+bool quiet_has_monitor(void)
+{
+	struct rte_cpu_intrinsics found;
+
+	rte_cpu_get_intrinsics_support(&found);
+	return found.power_monitor;
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""H-FRONTIER: what each notification leaves of the core, and what that costs in latency and throughput."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    DASHES,
+    LINES,
+    MARKERS,
+    absent_figure,
+    interval_line,
+    log_y_axis,
+    new_figure,
+)
+from pollscope.analysis.point_values import PointValues
+
+# (notification, what a core does while no queue is ready) -> words.
+WAYS: Mapping[tuple[str, str], str] = {
+    ("spin", "pause"): "spinning",
+    ("sleep-ramp", "pause"): "ever longer sleeps",
+    ("adaptive", "pause"): "spinning, then interrupt",
+    ("interrupt", "pause"): "interrupt",
+    ("monitor", "pause"): "halted on a line",
+    ("qwait", "pause"): "QWAIT, pauses",
+    ("qwait", "sleep"): "QWAIT, asleep",
+}
+# A point of the run, by its levels.
+Key = tuple[tuple[str, object], ...]
+HEIGHT_INCH = 4.6
+FREED = "waiting_share"
+# Metric -> words of its axis, and what one of it is worth.
+PRICES = {"latency_sent_p99_ns": ("99th percentile (µs)", 1e3), "tx_pps": ("Throughput (Mpps)", 1e6)}
+
+
+def draw(data: FigureData) -> Figure:
+    """A column for each number of queues, a line over the loads for each notification."""
+    freed = {_key(each): each for each in data.by_point(FREED) if "load_pps" in each.levels}
+    queues = sorted({int(each.levels.get("queues", 1)) for each in freed.values()})
+    if not freed:
+        return absent_figure(data.absence(FREED), HEIGHT_INCH, 100)
+    figure = new_figure(HEIGHT_INCH)
+    panels = figure.subplots(len(PRICES), len(queues), squeeze=False, sharex=True)
+    for panel in panels[-1]:
+        panel.set_xlabel("Cycles freed (%)")
+    for row, (metric, (words, unit)) in zip(panels, PRICES.items(), strict=True):
+        found = [each for each in data.by_point(metric) if _key(each) in freed]
+        for axes, number in zip(row, queues, strict=True):
+            axes.set_title(f"{number} queue{'s' if number > 1 else ''}")
+            here = [each for each in found if int(each.levels.get("queues", 1)) == number]
+            _panel(axes, here, freed, unit)
+            axes.set_ylabel(words if number == queues[0] else "")
+    return figure
+
+
+def _key(sample: PointValues) -> Key:
+    return tuple(sorted(sample.levels.items()))
+
+
+def _panel(axes: Axes, found: list[PointValues], freed: Mapping[Key, PointValues], unit: float) -> None:
+    for rank, ((notification, idle), words) in enumerate(WAYS.items()):
+        samples = [
+            each
+            for each in found
+            if each.levels.get("notification", "spin") == notification and each.levels.get("idle", "pause") == idle
+        ]
+        samples.sort(key=lambda each: float(each.levels["load_pps"]))
+        if samples:
+            x = [100 * freed[_key(each)].estimate.value for each in samples]
+            y = [each.estimate.scaled(1 / unit) for each in samples]
+            interval_line(axes, x, y, LINES[rank], MARKERS[rank], words, DASHES[rank])
+    axes.set_xlim(-5, 105)
+    log_y_axis(axes)
+
+
+FIGURE = PaperFigure(
+    "H-FRONTIER",
+    "hyperplane",
+    "Latency and throughput against the cycles that each notification leaves free, a point for each load",
+    draw,
+    along=("load_pps",),
+    beside=("notification", "idle", "queues"),
+)
