@@ -16,6 +16,7 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.models import points
 from pollscope.models.costs import Cost, Costs
+from pollscope.models.hyperplane import TASKS, chip
 from pollscope.spec.model import Parameters
 from pollscope.store.run_folder import read_run
 
@@ -192,13 +193,6 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
         each["claim"]: each["verdict"] for each in json.loads(cli("claims", cli.run_folders()[0], "--json").stdout)
     }
     assert verdicts["C-T2.two-cores-over-one"] == "consistent by construction"
-
-
-def test_a_notification_that_it_does_not_know_is_left_out() -> None:
-    params = Parameters(workload="io", load_pps=1e6).model_copy(update={"notification": "qwait"})
-    costs = Costs.model_validate(COSTS, strict=False)
-    assert "does not know notification qwait" in str(points.refusal(params, costs))
-    assert points.refusal(Parameters(workload="io", load_pps=1e6), costs) is None
 
 
 @pytest.mark.parametrize(
@@ -414,3 +408,60 @@ def test_a_model_is_no_source_of_costs(cli: ModelCli) -> None:
     done = cli("calibrate", cli.run_folders()[0], "--out", "here.yaml")
     assert done.returncode == 2
     assert "was modelled: costs of a model come from what was measured" in done.stderr
+
+
+QWAIT: dict[str, Any] = {**COSTS, "qwait_ns": cost(50), "notice_ns": cost(5), "per_ready_ns": cost(2)}
+TOLD = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
+
+
+def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
+    table = cli.table(spec=TOLD, file={**FILE, "workloads": {"io": QWAIT}})
+    mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
+    # At 1 Mpps a core of 110 ns is busy for 11 %: M/D/1 waits 6.8 ns on average.
+    for queues in (1, 8, 64):
+        assert mean[queues] == pytest.approx(115 + 110 * 0.11 / (2 * 0.89), abs=3), queues
+    assert table["metric.waiting_share"].mean() == pytest.approx(1 - 0.11, abs=0.01)
+    assert table["metric.useful_share"].mean() == pytest.approx(0.06, abs=0.005)
+    assert table["metric.rx_pps"].mean() == pytest.approx(1e6, rel=0.02)
+    assert table["modelled"].all()
+
+
+def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
+    spec = TOLD.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
+    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
+    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": QWAIT}})
+    rate = table.groupby("factor.ready_set")["metric.rx_pps"].mean()
+    assert rate["hierarchical"] == pytest.approx(1e9 / 110, rel=0.02)
+    assert rate["linear"] == pytest.approx(1e9 / (110 + 64 * 2), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, "no qwait_ns"),
+        ({"idle": "sleep"}, "idle pause only"),
+        ({"burst": 32}, "one packet at a time"),
+        ({"queues": 3, "cores": 2}, "equal parts"),
+        ({"hiccup_probability": "10 %", "hiccup_delay": "1 us"}, "no hiccups"),
+    ],
+)
+def test_what_the_model_of_told_cores_has_not_is_left_out(change: dict[str, Any], reason: str) -> None:
+    costs = Costs.model_validate(QWAIT if change else COSTS, strict=False)
+    given = {"notification": "qwait", "workload": "io", "burst": 1, "load_pps": 1e6, **change}
+    assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs))
+
+
+def test_hyperplanes_file_has_the_parameters_of_its_chip() -> None:
+    machine, costs = chip(), YAML(typ="safe").load(CHECKOUT / "configs/platforms/model-hyperplane.yaml")["workloads"]
+    assert set(costs) == set(TASKS)
+    for task, found in costs.items():
+        known = Costs.model_validate(found, strict=False)
+        assert known.qwait_ns is not None
+        assert known.notice_ns is not None
+        assert known.per_ready_ns is not None
+        for queues in (1, 512, 1000):
+            assert known.empty_poll_ns.at(queues) == pytest.approx(machine.poll_ns(queues), rel=1e-3)
+            assert known.packet_ns.at(queues) == pytest.approx(machine.task_ns(task, queues))
+        assert known.qwait_ns.value == machine.qwait_ns
+        assert known.notice_ns.value == machine.cycles_ns("lookup_cycles")
+        assert known.per_ready_ns.value == machine["per_ready_ns"]

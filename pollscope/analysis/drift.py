@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
+import numpy as np
 import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
@@ -81,4 +82,5 @@ def _move(when: Sequence[float], values: Sequence[float], length: float) -> floa
     middle = median(values)
     if middle == 0 or len(set(when)) < 2:
         return None
-    return float(scipy.stats.theilslopes(values, when).slope) * length / abs(middle)
+    with np.errstate(invalid="ignore"):  # the slope's interval, which is not asked for, has none where many are tied
+        return float(scipy.stats.theilslopes(values, when).slope) * length / abs(middle)

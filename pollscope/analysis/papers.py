@@ -95,12 +95,21 @@ def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
     if row not in paper.setup:
         return
     setup = {**paper.setup.get(EVERY_ROW, {}), **paper.setup.get(row, {})}
-    trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
+    here = _parameters(run)
     for name, (words, unit) in SETUP_WORDS.items():
-        found = {params[name] for params in trials if params.get(name) is not None}
-        there = setup.get(name)
+        found, there = here[name], setup.get(name)
         if name in setup and found and found != set(there if isinstance(there, list) else [there]):
             yield f"{words}: {_said(there, unit)} in the paper, {_said(sorted(found, key=str), unit)} here"
+
+
+def _parameters(run: RunFolder) -> dict[str, set[Any]]:
+    """The values that each parameter in SETUP_WORDS had in the measured trials of a run."""
+    if "setup" not in run.derived:
+        trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
+        run.derived["setup"] = {
+            name: {params[name] for params in trials if params.get(name) is not None} for name in SETUP_WORDS
+        }
+    return dict(run.derived["setup"])
 
 
 def _said(value: object, unit: str) -> str:

@@ -360,10 +360,11 @@ def _cycles(trial: TrialFacts) -> dict[str, float]:
     cycles = {name: trial.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
     if cycles["total"] == 0:
         raise NotMeasured("the DUT's window has no cycles")
-    share = sum(cycles[name] for name in ("useful", *TAX_CLASSES)) / cycles["total"]
+    cycles["waiting"] = sum(one["waiting"]["cycles"].number() for one in trial.lcores if "waiting" in keys_of(one))
+    share = sum(cycles[name] for name in ("useful", "waiting", *TAX_CLASSES)) / cycles["total"]
     if abs(share - 1) > CYCLE_SUM_TOLERANCE:
         raise NotMeasured(f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted")
-    return cycles | {"wire": 0.0, "waiting": 0.0}
+    return cycles | {"wire": 0.0}
 
 
 def _accounts(trial: TrialFacts) -> list["Account"]:

@@ -102,6 +102,9 @@ class Costs(Given):
         ring_ns: part of putting packets into a shared ring, or of taking them out, that only one core does at a time.
         ring_packet_ns: the same for each packet.
         ring_contended_ns: more of it for an operation that had to wait for another core's; left out: nothing.
+        qwait_ns: what being told the next ready queue takes a core, with all that belongs to it.
+        notice_ns: from an arrival until a waiting core is told; left out: nothing.
+        per_ready_ns: more of it for each queue that is ready, where the ready set is searched (ready_set: linear).
         generator_pps: what the generator sends at most.
     """
 
@@ -116,6 +119,9 @@ class Costs(Given):
     ring_ns: Cost | None = None
     ring_packet_ns: Cost | None = None
     ring_contended_ns: Cost | None = None
+    qwait_ns: Cost | None = None
+    notice_ns: Cost | None = None
+    per_ready_ns: Cost | None = None
     generator_pps: Cost | None = None
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ import numpy as np
 
 from pollscope.base.names import SHARED_QUEUES
 from pollscope.models.costs import Cost, Costs
-from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, Service
+from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, QwaitCores, Service
 from pollscope.spec.lcores import dispatchers
 from pollscope.spec.model import Parameters
 
@@ -27,8 +27,8 @@ def _not_modelled(params: Parameters) -> str | None:
         return (
             f"a model has scale-out, scale-up, corec, not how cores get in each other's way with {params.organisation}"
         )
-    if params.notification != "spin":
-        return f"the model's cores poll all their queues; it does not know notification {params.notification}"
+    if params.notification == "qwait" and (reason := _not_told(params)):
+        return reason
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
         return "the model has nothing that runs beside the DUT"
     if params.trace is not None:
@@ -41,11 +41,26 @@ def _not_modelled(params: Parameters) -> str | None:
     return None
 
 
+def _not_told(params: Parameters) -> str | None:
+    """What the model of cores that are told which queue is next has not."""
+    if params.service_order != "round-robin" or params.idle != "pause":
+        return "the model's cores that are told have service_order round-robin and idle pause only"
+    if params.burst != 1:
+        return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
+    if params.queues % params.cores:
+        return f"the model deals out queues in equal parts, and {params.queues} are none for {params.cores} cores"
+    if params.hiccup_probability or params.service_distribution == "exponential":
+        return "the model's cores that are told know no hiccups and no exponential service"
+    return None
+
+
 def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     rings = dispatchers(params) > 0
     needed = [*(RING_COSTS if rings else ())]
     needed += SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
     needed += ["shared_packet_ns"] if params.organisation == "corec" and params.cores > 1 else []
+    if params.notification == "qwait":
+        needed += ["qwait_ns", *(["per_ready_ns"] if params.ready_set == "linear" else [])]
     needed += ["path_ns"] if params.generator_receives else []
     needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
     missing = [name for name in needed if getattr(costs, name) is None]
@@ -110,6 +125,32 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         ring_contended_ns=cost("ring_contended_ns"),
         path_ns=cost("path_ns"),
         hiccups=hiccups(params),
+    )
+
+
+def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
+    """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
+    number = queues_of_a_core(params)
+
+    def cost(name: str) -> float:
+        found: Cost | None = getattr(costs, name)
+        return 0.0 if found is None else found.at(number)
+
+    extra = service(params, tsc_hz)
+    each_ns = cost("visit_ns") + cost("packet_ns")
+    long_ns = extra.long_ns + each_ns if extra.kind == "two-lengths" else 0.0
+    rate_pps = _everything_pps(params, costs) if offered_pps is None else offered_pps
+    return QwaitCores(
+        Arrivals(rate_pps, random=params.arrivals == "poisson" and offered_pps is not None),
+        Service(extra.mean_ns + each_ns, extra.kind, long_ns, extra.long_probability),
+        cores=params.cores,
+        queues=params.queues,
+        ready_sets=params.cores,
+        weights=_weights(params),
+        room=params.rx_desc,
+        qwait_ns=cost("qwait_ns"),
+        notice_ns=cost("notice_ns"),
+        per_ready_ns=cost("per_ready_ns") if params.ready_set == "linear" else 0.0,
     )
 
 

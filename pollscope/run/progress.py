@@ -37,7 +37,7 @@ class Progress:
         self._said_at = 0.0
         self._spent_s = 0.0  # of the expected time of the trial that is being made
         self._done_s = 0.0  # of the expected time of all, since the beginning
-        self._began = time.monotonic()
+        self._began: float | None = None  # when the first trial started; what is before it is no trial's time
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -70,6 +70,8 @@ class Progress:
 
     def trial(self, trial: Trial) -> None:
         """A trial is about to start."""
+        if self._began is None:
+            self._began = time.monotonic()
         left = f"{human_time(max(0.0, self._left_s) * self._pace())} left"
         self._bar.update(self._task, description=trial.id, completed=self._count, total=self._total, left=left)
         self._bar.refresh()
@@ -97,7 +99,7 @@ class Progress:
 
     def _pace(self) -> float:
         """Seconds that an expected second has taken so far."""
-        elapsed_s = time.monotonic() - self._began
+        elapsed_s = 0.0 if self._began is None else time.monotonic() - self._began
         return elapsed_s / self._done_s if elapsed_s >= PACE_AFTER_S and self._done_s > 0 else 1.0
 
     def further(self, trials: int, seconds: float) -> None:

@@ -32,8 +32,8 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
 
     Columns: the keys, `reason`, `flags` (see `flags_of`), `ground` and `other_ground` (docs/ground.md), `factor.NAME`,
-    `metric.NAME` (float, NaN when absent) and `absent.NAME` (the reason, else null). The attribute `rules` is the
-    version of the rules by which trials were judged.
+    `metric.NAME` (float, NaN when absent) and `absent.NAME` (a category: the reason, else null). The attribute `rules`
+    is the version of the rules by which trials were judged.
 
     Raises:
         UsageError: a trial contradicts the protocol.
@@ -48,18 +48,22 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
         for number, (record, judgement, stand) in enumerate(zip(records, judgements, trial_grounds(run), strict=True))
     ]
     metrics = list(metric_dictionary().metrics)
+    absent = [f"absent.{name}" for name in metrics]
     factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
     columns = [
         *KEYS,
         *JUDGED_KEYS,
         *factors,
         *(f"metric.{name}" for name in metrics),
-        *(f"absent.{name}" for name in metrics),
+        *absent,
     ]
     table = pd.DataFrame(rows, columns=columns)
-    kinds = {f"metric.{name}": "float64" for name in metrics} | {f"absent.{name}": "str" for name in metrics}
+    kinds = {f"metric.{name}": "float64" for name in metrics} | dict.fromkeys(absent, "str")
     words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
     table = table.astype(kinds | dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    # A few reasons, each thousands of times: as numbers into a list of them a table is copied forty times as fast.
+    # Words first, so that a column without a reason is one of words in the file, too.
+    table = table.astype(dict.fromkeys(absent, "category"))
     for factor in factors:
         # Levels that are partly words (frame 64 and imix) are words all: a column has one type.
         if table[factor].dropna().map(lambda level: isinstance(level, str)).nunique() > 1:

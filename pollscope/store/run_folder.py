@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from pollscope.base.errors import UsageError
 
 FORMAT = 1
@@ -111,9 +113,9 @@ def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], 
         return [], False, 0
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", str(file)) from None
-    lines = content.decode("utf-8", errors="replace").split("\n")
+    lines = content.split(b"\n")
     # A whole line ends with a newline, so what follows the last newline is empty or torn.
-    torn = lines.pop() != ""
+    torn = lines.pop() != b""
     return (
         [_parse_line(line, keys, f"{file}: line {number}") for number, line in enumerate(lines, 1)],
         torn,
@@ -121,9 +123,9 @@ def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], 
     )
 
 
-def _parse_line(line: str, keys: Sequence[str], place: str) -> dict[str, Any]:
+def _parse_line(line: bytes, keys: Sequence[str], place: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = _loads(line)
     except ValueError:
         raise UsageError("is not JSON, so the run folder is damaged", place) from None
     if not isinstance(record, dict):
@@ -132,3 +134,11 @@ def _parse_line(line: str, keys: Sequence[str], place: str) -> dict[str, Any]:
         if key not in record:
             raise UsageError(f"has no '{key}'", place)
     return record
+
+
+def _loads(line: bytes) -> object:
+    """With orjson, which takes a quarter of the time but knows no NaN and no text that is not UTF-8."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line.decode("utf-8", errors="replace"))

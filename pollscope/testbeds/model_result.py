@@ -9,7 +9,7 @@ from typing import Any
 
 from pollscope.base.names import SEND_NOTHING, SHARED_QUEUES
 from pollscope.models.points import OVERLOAD
-from pollscope.models.simulate import Core, Outcome, PollingCores
+from pollscope.models.simulate import Core, Outcome, PollingCores, QwaitCores
 from pollscope.spec.lcores import has_generator
 from pollscope.spec.model import Parameters
 from pollscope.stats.histogram import Histogram
@@ -78,6 +78,50 @@ def servers_result(
         _histogram(outcome.times) if outcome is not None else {"absent": "servers without rest have no steady state"}
     )
     result["gen"] = {"lcores": [_generator(params, offered, offered - received, times, window)]}
+    return result
+
+
+def told_result(params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz: int) -> dict[str, Any]:
+    """Result of a trial of cores that are told which queue is next.
+
+    Args:
+        params: of the point.
+        system: what was simulated.
+        outcome: what came out.
+        tsc_hz: cycles a second of the modelled machine.
+    """
+    window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+    taken, cycles = outcome.arrived - outcome.refused, float(window["end_tsc"])
+    shares = [taken * (core + 1) // system.cores - taken * core // system.cores for core in range(system.cores)]
+    busy = min(1.0, outcome.busy_share or 0.0) * cycles
+    sends = params.workload not in SEND_NOTHING
+    lcores = []
+    for core, share in enumerate(shares):
+        told = min(busy, share * system.qwait_ns / 1e9 * tsc_hz)
+        parts = {"total": cycles, "useful": busy - told, "empty_poll": 0.0, "loop": told, "instrumentation": 0.0}
+        lcores.append(
+            {
+                "lcore": 1 + core,
+                "cpu": core,
+                "role": "worker",
+                "accounting": "model",
+                "cycles": parts,
+                "waiting": {"cycles": cycles - busy},
+                "interruptions": {"count": 0, "cycles": 0},
+                "rx_packets": share,
+                "rx_bytes": _bytes(params, share),
+                "tx_packets": share if sends else 0,
+                "tx_bytes": _bytes(params, share if sends else 0),
+                "tx_dropped": 0,
+                "workload_dropped": 0 if sends else share,
+            }
+        )
+    stats = {"ipackets": taken, "imissed": outcome.refused, "rx_nombuf": 0}
+    result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
+    result["ports"] = {RX_PORT: {"stats": stats}}
+    result["gen"] = {
+        "lcores": [_generator(params, outcome.arrived, outcome.refused, _histogram(outcome.times), window)]
+    }
     return result
 
 

@@ -63,6 +63,7 @@ class PointFacts:
         flagged: how many of them are flagged.
         modelled: the numbers were computed, not measured.
         trials: the same of each trial alone; empty where there is one.
+        in_words: numbers are told with their intervals; of a trial alone only the judgement is asked for.
     """
 
     label: str
@@ -85,6 +86,7 @@ class PointFacts:
     flagged: int = 0
     modelled: bool = False
     trials: "Sequence[PointFacts]" = ()
+    in_words: bool = True
 
     def mean(self, metric: str) -> float:
         """Mean over the trials.
@@ -103,6 +105,8 @@ class PointFacts:
     def text(self, metric: str) -> str:
         """Title, mean and interval for a reader: 'Empty polls 41.3 % (39 to 43 %)'."""
         self.mean(metric)
+        if not self.in_words:
+            return metric
         entry = metric_dictionary()[metric]
         estimate = mean_estimate(list(self.values[metric]), limits=entry.limits)
         ends = f" ({entry.text(estimate.low)} to {entry.text(estimate.high)})" if estimate.has_interval else ""

@@ -18,6 +18,7 @@ from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
 IOMMU = "knob.iommu"
+NO_EMPTY_POLLS = "absent.empty_poll_share"
 LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
 Record = Mapping[str, Any]
 
@@ -41,7 +42,8 @@ def run_facts(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
             why_absent=partial(absence, rows),
             **_of_point(run, first),
         )
-        single = [_facts(known, [trial]) for trial in trials] if len(trials) > 1 else []
+        silent = replace(known, in_words=False)
+        single = [_facts(silent, [trial]) for trial in trials] if len(trials) > 1 else []
         found.append((first["factors"], replace(_facts(known, trials), trials=single)))
     ordered = sorted(found, key=lambda each: [level_rank(level) for level in each[0].values()])
     return [_with_neighbours(levels, facts, ordered) for levels, facts in ordered]
@@ -61,10 +63,11 @@ def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
     columns = [str(name) for name in rows.columns if str(name).startswith("metric.")]
     names = [name.removeprefix("metric.") for name in columns]
     found = []
-    for trial, values in zip(rows["trial"], rows[columns].to_numpy(dtype=float), strict=True):
+    every = zip(rows["trial"], rows[columns].to_numpy(dtype=float).tolist(), rows[NO_EMPTY_POLLS], strict=True)
+    for trial, values, reason in every:
         record = records[str(trial)]
-        metrics = {name: float(value) for name, value in zip(names, values, strict=True) if not math.isnan(value)}
-        found.append(_Trial(record, metrics, _loads(record, metrics), _visits_filled(record)))
+        metrics = {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+        found.append(_Trial(record, metrics, _loads(record, metrics, reason), _visits_filled(record)))
     return found
 
 
@@ -102,13 +105,16 @@ def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]]
 
 
 def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
-    names = dict.fromkeys(name for trial in trials for name in trial.metrics)
+    values: dict[str, list[float]] = {}
+    for trial in trials:
+        for name, value in trial.metrics.items():
+            values.setdefault(name, []).append(value)
     loads = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
     reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
     same = len({tuple(core.name for core in each) for each in loads}) == 1
     return replace(
         known,
-        values={name: [trial.metrics[name] for trial in trials if name in trial.metrics] for name in names},
+        values=values,
         loads=loads if same else (),
         no_loads=reasons[0] if reasons else "the trials ran on different CPUs",
         visits_filled=[trial.filled for trial in trials if trial.filled is not None],
@@ -118,10 +124,11 @@ def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
     )
 
 
-def _loads(record: Record, metrics: Mapping[str, float]) -> list[CoreLoad] | str:
+def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object) -> list[CoreLoad] | str:
     """The DUT's lcores of a trial, or why it has no cycles.
 
-    Of a single lcore the table has all that is asked for, but waits for a lock; classes are computed for others.
+    Of a single lcore the table has all that is asked for, or why it is absent, but waits for a lock; classes are
+    computed for others.
     """
     trial = TrialFacts(record)
     try:
@@ -130,6 +137,8 @@ def _loads(record: Record, metrics: Mapping[str, float]) -> list[CoreLoad] | str
             running = nonzero(1 - metrics.get("interrupted_share", 0.0), "the DUT's lcore never ran")
             idle = metrics["empty_poll_share"] + metrics.get("waiting_share", 0.0)
             return [_load(alone, idle / running, 0.0)]
+        if alone is not None and isinstance(no_empty_polls, str):
+            return no_empty_polls
         return [_load_of(account) for account in trial.accounts]
     except NotMeasured as absent:
         return str(absent)
