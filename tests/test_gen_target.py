@@ -126,3 +126,13 @@ def test_hold_is_a_boolean(client: NodeClient, hold: object) -> None:
     client.request("configure", LIMIT_S, ports=ports(1), dut=DUT)
     with pytest.raises(NodeRefused, match="hold"):
         client.request("start", LIMIT_S, trial="t", window_ns=1_000_000, hold=hold)
+
+
+def test_packets_that_a_dut_elsewhere_holds_are_waited_for(client: NodeClient) -> None:
+    """Nobody sends them back here, so the drain takes all of its time."""
+    configure(client, 1, rx_port=SENDS)
+    times = {"warmup_ns": 0, "window_ns": 10_000_000, "drain_max_ns": 1_000_000_000}
+    began = time.monotonic()
+    client.request("start", LIMIT_S, trial="t", rate={"pps": 1e3}, **times)
+    client.wait_trial("t", LIMIT_S)
+    assert time.monotonic() - began >= 1

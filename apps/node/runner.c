@@ -291,7 +291,9 @@ static json_t *step_ending(void)
 static json_t *step_draining(void)
 {
 	const uint64_t movement = ports_movement();
-	const bool quiet = movement == runner.movement && !dut_frames_waiting() && !gen_frames_waiting();
+	/* a DUT elsewhere may hold packets for longer than a few looks, where nobody here can see them */
+	const bool quiet = movement == runner.movement && !dut_frames_waiting() && !gen_frames_waiting() &&
+	                   !gen_packets_out();
 
 	runner.quiet_looks = quiet ? runner.quiet_looks + 1 : 0;
 	runner.movement = movement;

@@ -250,6 +250,14 @@ bool gen_frames_waiting(void)
 	return false;
 }
 
+bool gen_packets_out(void)
+{
+	if (engine == NULL || engine->rx_port == NO_PORT || config.target_port != NO_PORT)
+		return false;
+	return __atomic_load_n(&engine->counts.rx_packets, __ATOMIC_RELAXED) <
+	       __atomic_load_n(&engine->counts.sent, __ATOMIC_RELAXED);
+}
+
 int gen_tell_visits(const json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "per_s", NULL};

@@ -49,6 +49,9 @@ json_t *gen_report(void);
 /* True while frames wait in an RX queue of the generator; false also where the driver cannot tell. */
 bool gen_frames_waiting(void);
 
+/* True while packets are out that a DUT elsewhere has not sent back. What is lost on the way stays out for ever. */
+bool gen_packets_out(void);
+
 /* Free what gen_apply() made. */
 void gen_close(void);
 
