@@ -109,7 +109,7 @@ def test_rates_are_cut_and_it_is_said_what_was_done() -> None:
     assert metrics["rx_pps"] == pytest.approx(1e6, rel=0.002), "the rate behind the warm-up"
     (flag,) = steadiness_flags(TrialFacts(record))
     assert flag["name"] == "warm-up"
-    assert "in the first 93.8 ms of the window packets received a second were 50 % below the rest" in flag["text"]
+    assert "in the first 94 ms of the window packets received a second were 50 % below the rest" in flag["text"]
     assert "rates leave that part out, cycle shares and latency still contain it" in flag["text"]
 
 

@@ -125,7 +125,7 @@ def test_walks_as_long_as_before_do_not_explain_the_texts_841_ns() -> None:
 
 
 def test_walks_without_quantities_are_refused() -> None:
-    with pytest.raises(ValueError, match="latency did not grow: 2 and 1 ns"):
+    with pytest.raises(ValueError, match="latency did not grow: 2 ns and 1 ns"):
         walk_share((1, 1), (1, 1), (2, 1), 1)
     with pytest.raises(ValueError, match="numbers above 0"):
         walk_share((0, 1), (1, 1), (1, 2), 1)
