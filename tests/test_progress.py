@@ -46,7 +46,7 @@ def test_the_time_left_follows_the_pace_of_what_was_done(elapse: Callable[[float
     for trial in trials[:3]:
         shown.trial(trial)
         elapse(10 * trial.seconds)
-        shown.done(trial, "ok")
+        shown.done(trial, None)
     whole_s, one_s = sum(trial.seconds for trial in trials), trials[0].seconds
     left = [line.partition(" left")[0].rpartition(", ")[2] for line in screen.getvalue().splitlines()]
     expected = [whole_s, 30 * one_s, 20 * one_s]
@@ -58,6 +58,6 @@ def test_a_short_time_is_no_pace(elapse: Callable[[float], None]) -> None:
     screen = io.StringIO()
     shown = Progress(trials, Console(file=screen, width=200))
     elapse(progress.PACE_AFTER_S / 2)
-    shown.done(trials[0], "ok")
+    shown.done(trials[0], None)
     shown.trial(trials[1])
     assert f"{human_time(3 * trials[1].seconds)} left" in screen.getvalue()

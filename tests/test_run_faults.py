@@ -57,6 +57,8 @@ def test_one_bad_trial_fails_and_the_run_goes_on(cli: Cli, fault: str, reason: s
     assert [trial for trial, record in trials.items() if record["status"] == "failed"] == [THIRD]
     assert len(trials) == 12
     assert reason in done.stdout
+    assert f"failed: {THIRD}: " in done.stderr
+    assert reason in done.stderr
     assert run.meta["status"] == "failed"
     assert cli.nodes_alive() == []
 

@@ -154,7 +154,7 @@ def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
     text = SHORT.replace("load_of_max: [0 %, 50 %, 100 %]", "dma: [copy, swap]\n  feed: [wire, infinite]")
     text = text.replace("generator_receives: false", "generator_receives: false, saturate: true")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("baseline"))
-    done = cli("run", cli.spec(text), "--set", "repeats.count=1")
+    done = cli("run", cli.spec(text), "--set", "repeats.count=1", "--set", "noise.extra_blocks=0")
     assert done.returncode == 0, done.stderr
     trials = last_attempts(cli.only_run()).values()
     assert len(trials) == 8

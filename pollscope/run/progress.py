@@ -79,13 +79,13 @@ class Progress:
             self._said_at = time.monotonic()
             self.say(f"trial {self._count + 1} of {self._total}, {left}: {trial.id}")
 
-    def done(self, trial: Trial, status: str) -> None:
-        """A trial has ended."""
+    def done(self, trial: Trial, failure: str | None) -> None:
+        """A trial has ended; `failure` is why it failed, None where it did not."""
         self._count += 1
         self._take_off(max(0.0, trial.seconds - self._spent_s))
         self._spent_s = 0.0
-        if status == "failed":
-            self.say(f"failed: {trial.id}")
+        if failure is not None:
+            self.say(f"failed: {trial.id}: {failure}")
 
     def spent(self, seconds: float, of_s: float) -> None:
         """A part of the next trial to be done has ended; it is expected to take `of_s` altogether."""

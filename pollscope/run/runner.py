@@ -131,7 +131,8 @@ class Runner:
             self._search(trial)
         else:
             self._measure(trial)
-        self._progress.done(trial, self._kept[trial.id].status)
+        kept = self._kept[trial.id]
+        self._progress.done(trial, kept.reason if kept.status == "failed" else None)
 
     def _measure(self, trial: Trial) -> None:
         left = {"flagged": self.plan.spec.noise.repeat_flagged, "failed": self.plan.spec.failures.tries - 1}
