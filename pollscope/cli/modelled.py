@@ -5,12 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from pollscope import __version__
 from pollscope.base.errors import CannotHost, UsageError, WrongTestbed
 from pollscope.base.paths import data_folder
-from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import plan_parts
-from pollscope.run.run import new_run_folder, start_run
+from pollscope.run.modelled import modelled_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.find import RESULTS, find_runs, is_run
 from pollscope.store.run_folder import RunFolder, read_run
@@ -80,18 +78,10 @@ def _points_on(machine: str, loaded: LoadedSpec) -> int:
 
 def _modelled(loaded: LoadedSpec, machine: str, folder: Path, say: Say) -> RunFolder | str:
     """The run of a spec on a modelled machine, or why there is none."""
-    with closing(make_testbed(machine)) as testbed:
-        own = folder / testbed.name
-        for path in sorted((own / loaded.spec.name).glob("*/run.json"), reverse=True):
-            run = read_run(path.parent)
-            made_by = run.meta["pollscope"], run.meta.get("rules"), run.meta["spec_text"]
-            if made_by == (__version__, RULES, loaded.text) and run.meta["status"] == "complete":
-                break
-        else:
-            try:
-                run = read_run(start_run(loaded, testbed, new_run_folder(own, loaded.spec.name), say).folder)
-            except WrongTestbed as error:
-                return f"its spec {error.what} ({error.remedy.partition(';')[0]})"
-            except CannotHost as error:
-                return error.what
+    try:
+        run = modelled_run(loaded, machine, folder, say)
+    except WrongTestbed as error:
+        return f"its spec {error.what} ({error.remedy.partition(';')[0]})"
+    except CannotHost as error:
+        return error.what
     return run if run.trials else "; ".join(str(warning) for warning in run.meta["warnings"])
