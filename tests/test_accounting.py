@@ -13,7 +13,6 @@ import synthetic_run as synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from synthetic_run import Costs, Slice
 
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
@@ -208,6 +207,8 @@ def test_costs_are_recovered(costs: Costs, seed: int) -> None:
 
 def autocorrelated(rng: np.random.Generator, count: int, size: float, memory: float) -> NDArray[np.float64]:
     """A stationary AR(1) process around 1 with standard deviation `size`."""
+    from scipy.signal import lfilter  # takes half a second, and every worker collects this file
+
     steps = rng.normal(0, size * math.sqrt(1 - memory**2), count)
     steps[0] = rng.normal(0, size)
     found: NDArray[np.float64] = 1 + lfilter([1.0], [1.0, -memory], steps)
