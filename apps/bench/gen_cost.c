@@ -22,16 +22,16 @@
 
 #include "gen/engine.h"
 
-#define PORT          0
-#define BURST         32
-#define FLOWS         1024
-#define ENTRIES       32768
-#define MBUFS         4095
-#define TRIALS        2000
-#define TRIAL_US      50
-#define PACED_PPS     5e8 /* more than any core sends: a full burst is always due */
-#define HIGHEST_NS    10000000000ull
-#define LATE_MAX_S    1e3 /* nothing is given up, however slowly this runs */
+#define PORT       0
+#define BURST      32
+#define FLOWS      1024
+#define ENTRIES    32768
+#define MBUFS      4095
+#define TRIALS     2000
+#define TRIAL_US   50
+#define PACED_PPS  5e8 /* more than any core sends: a full burst is always due */
+#define HIGHEST_NS 10000000000ull
+#define LATE_MAX_S 1e3 /* nothing is given up, however slowly this runs */
 
 struct kind {
 	const char *name;
@@ -98,12 +98,14 @@ static void make_engine(void)
 	struct histogram *h[4];
 
 	engine = rte_zmalloc("gen", sizeof(*engine), RTE_CACHE_LINE_SIZE);
-	engine->pool = rte_pktmbuf_pool_create("gen", MBUFS, RTE_MEMPOOL_CACHE_MAX_SIZE, 0, 2048 + RTE_PKTMBUF_HEADROOM, 0);
+	engine->pool = rte_pktmbuf_pool_create("gen", MBUFS, RTE_MEMPOOL_CACHE_MAX_SIZE, 0,
+	                                       2048 + RTE_PKTMBUF_HEADROOM, 0);
 	if (engine == NULL || engine->pool == NULL)
 		rte_exit(EXIT_FAILURE, "gen-cost: no memory\n");
 	make_port(engine->pool);
 	for (unsigned int i = 0; i < FLOWS; i++)
-		packet_flow_init(&flows[i], (uint16_t)i, 0xac100000u | i, 0x0a000000u | i << 8, (uint16_t)(i * 13));
+		packet_flow_init(&flows[i], (uint16_t)i, 0xac100000u | i, 0x0a000000u | i << 8,
+		                 (uint16_t)(i * 13));
 	engine->traffic.flows = flows;
 	make_list(&engine->traffic.lists[GEN_MIXED]);
 	engine->templates = aligned_alloc(_Alignof(struct packet_template), sizeof(*engine->templates));
@@ -183,8 +185,8 @@ static int count_packets(const char *name, unsigned int trials)
 static void start_eal(char *program)
 {
 	char lcores[32];
-	char *arguments[] = {program, "--lcores", lcores,        "--no-pci", "--no-huge", "-m", "64",
-	                     "--no-shconf", "--no-telemetry", "--log-level", "error"};
+	char *arguments[] = {program, "--lcores",    lcores,           "--no-pci",    "--no-huge", "-m",
+	                     "64",    "--no-shconf", "--no-telemetry", "--log-level", "error"};
 
 	snprintf(lcores, sizeof(lcores), "0@%d", sched_getcpu());
 	if (rte_eal_init(RTE_DIM(arguments), arguments) < 0)

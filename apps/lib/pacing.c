@@ -68,6 +68,16 @@ uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most)
 		pacer->next += skipped * pacer->step;
 		return skipped;
 	}
+	if (pacer->poisson) {
+		pacing_time next = pacer->next;
+		struct rng rng = pacer->rng;
+
+		for (; skipped < most && (uint64_t)(next >> 64) < limit; skipped++)
+			next += pacer_draw(pacer, &rng);
+		pacer->next = next;
+		pacer->rng = rng;
+		return skipped;
+	}
 	for (; skipped < most && pacer_next(pacer) < limit; skipped++)
 		pacer_advance(pacer);
 	return skipped;

@@ -111,6 +111,10 @@ static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_
 	} else if (pacer->gaps_ns == NULL) {
 		const pacing_time step = pacer->step;
 
+		if ((uint64_t)((next + (max - 1) * step) >> 64) <
+		    end) /* behind by all of them: nothing to compare */
+			for (; n < max; next += step)
+				intended[n++] = (uint64_t)(next >> 64);
 		for (; n < max && (uint64_t)(next >> 64) < end; next += step)
 			intended[n++] = (uint64_t)(next >> 64);
 	} else {
