@@ -92,10 +92,10 @@ figures: ready ## every row of the papers on one page, out/gallery.html: measure
 fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECONDS each
 	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
 
-vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
+vm-test: ready-vm programs ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(if $(STEPS),--steps $(STEPS)) $(POLLSCOPE)
 
-vm-roles-test: ready-vm ## every role of the playbooks comes and goes in a virtual machine (root, network, QEMU)
+vm-roles-test: ready-vm programs ## every role of the playbooks comes and goes in a virtual machine (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py --roles $(POLLSCOPE)
 
 lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed
