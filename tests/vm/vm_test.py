@@ -170,11 +170,17 @@ def pull_the_plug(testbed: VmPairTestbed) -> None:
     results, (dut, generator) = CHECKOUT / "results/sanity-pair", testbed.machines
     before, generator_pid = set(results.glob("*")), generator.pid()
 
-    def one_trial_is_made() -> bool:
-        return any(path.stat().st_size for new in set(results.glob("*")) - before for path in new.glob("trials.jsonl"))
+    def lines(name: str) -> int:
+        return sum(
+            len(path.read_bytes().splitlines()) for new in set(results.glob("*")) - before for path in new.glob(name)
+        )
+
+    def a_further_trial_begins() -> bool:
+        # The ground is looked at before a trial, not in it: between two trials nothing would fail but the run.
+        return lines("trials.jsonl") > 0 and lines("ground.jsonl") > 1
 
     with broken_run("sanity-pair", "sanity/pair.yaml") as (process, folders):
-        wait_until(one_trial_is_made, process, "a trial")
+        wait_until(a_further_trial_begins, process, "a trial after the first one")
         pid = dut.pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
