@@ -45,7 +45,7 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 
 # What spins lcores needs the machine for itself; all else runs in parallel before it.
 test: ready-dev programs ## all tests, set-up included
-	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist loadfile $(TESTS) || apart=$$?; \
+	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist worksteal $(TESTS) || apart=$$?; \
 	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 

@@ -55,11 +55,35 @@ void pacer_set_mean(struct pacer *pacer, uint64_t now, double interval_cycles)
 	pacer_advance(pacer);
 }
 
-uint64_t pacer_skip_until(struct pacer *pacer, uint64_t limit)
+uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most)
 {
 	uint64_t skipped = 0;
 
-	for (; pacer_next(pacer) < limit; skipped++)
+	if (pacer_next(pacer) >= limit)
+		return 0;
+	if (pacer_is_constant(pacer)) {
+		const pacing_time ahead = ((pacing_time)limit << 64) - pacer->next;
+
+		skipped = (uint64_t)((ahead + pacer->step - 1) / pacer->step);
+		pacer->next += skipped * pacer->step;
+		return skipped;
+	}
+	if (pacer->poisson) {
+		pacing_time next = pacer->next;
+		struct rng rng = pacer->rng;
+
+		for (; skipped < most && (uint64_t)(next >> 64) < limit; skipped++)
+			next += pacer_draw(pacer, &rng);
+		pacer->next = next;
+		pacer->rng = rng;
+		return skipped;
+	}
+	for (; skipped < most && pacer_next(pacer) < limit; skipped++)
 		pacer_advance(pacer);
 	return skipped;
+}
+
+uint64_t pacer_skip_until(struct pacer *pacer, uint64_t limit)
+{
+	return pacer_skip(pacer, limit, UINT64_MAX);
 }

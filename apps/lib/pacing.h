@@ -35,8 +35,8 @@ struct pacer {
 };
 
 /*
- * Skipped slots that one call of pacer_take() may count, so that a schedule that runs faster than it can be
- * counted does not hold up the loop.
+ * Skipped slots that one call of pacer_take() may count where each has to be drawn, so that a schedule that runs
+ * faster than it can be counted does not hold up the loop.
  */
 #define PACING_SKIPS_PER_TURN 4096
 
@@ -70,18 +70,60 @@ static inline uint64_t pacer_next(const struct pacer *pacer)
 	return (uint64_t)(pacer->next >> 64);
 }
 
+static inline bool pacer_is_constant(const struct pacer *pacer)
+{
+	return !pacer->poisson && pacer->gaps_ns == NULL;
+}
+
+/* Distance of the next two slots of a Poisson process. */
+static inline pacing_time pacer_draw(const struct pacer *pacer, struct rng *rng)
+{
+	return (pacing_time)(uint64_t)(rng_exponential(&pacer->layers, rng) * pacer->mean_q20) << 44;
+}
+
 static inline void pacer_advance(struct pacer *pacer)
 {
 	if (pacer->poisson)
-		pacer->next += (pacing_time)(uint64_t)(rng_exponential(&pacer->layers, &pacer->rng) *
-		                                       pacer->mean_q20)
-		               << 44;
+		pacer->next += pacer_draw(pacer, &pacer->rng);
 	else if (pacer->gaps_ns != NULL) {
 		pacer->next += (pacing_time)pacer->gaps_ns[pacer->gap] * pacer->cycles_per_ns_q40 << 24;
 		if (++pacer->gap == pacer->gaps)
 			pacer->gap = 0;
 	} else
 		pacer->next += pacer->step;
+}
+
+/* Give up slots before `limit`: all of constant distances at once, else at most `most`, one by one. Returns how many. */
+uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most);
+
+/* The slots before `end` into intended[], at most `max`. A loop for each process, which has what it changes in registers. */
+static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max)
+{
+	pacing_time next = pacer->next;
+	unsigned int n = 0;
+
+	if (pacer->poisson) {
+		struct rng rng = pacer->rng;
+
+		for (; n < max && (uint64_t)(next >> 64) < end; next += pacer_draw(pacer, &rng))
+			intended[n++] = (uint64_t)(next >> 64);
+		pacer->rng = rng;
+	} else if (pacer->gaps_ns == NULL) {
+		const pacing_time step = pacer->step;
+
+		if ((uint64_t)((next + (max - 1) * step) >> 64) <
+		    end) /* behind by all of them: nothing to compare */
+			for (; n < max; next += step)
+				intended[n++] = (uint64_t)(next >> 64);
+		for (; n < max && (uint64_t)(next >> 64) < end; next += step)
+			intended[n++] = (uint64_t)(next >> 64);
+	} else {
+		for (; n < max && pacer_next(pacer) < end; pacer_advance(pacer))
+			intended[n++] = pacer_next(pacer);
+		return n;
+	}
+	pacer->next = next;
+	return n;
 }
 
 /*
@@ -92,22 +134,17 @@ static inline unsigned int pacer_take(struct pacer *pacer, uint64_t now, uint64_
                                       unsigned int max, uint64_t *skipped)
 {
 	const uint64_t end = now < limit ? now + 1 : limit; /* a slot at `now` is due */
-	unsigned int skips = 0;
-	unsigned int taken = 0;
 
-	while (pacer_next(pacer) < end && now - pacer_next(pacer) > pacer->late_max_cycles &&
-	       skips < PACING_SKIPS_PER_TURN) {
-		pacer_advance(pacer);
-		skips++;
-	}
-	*skipped += skips;
-	if (skips == PACING_SKIPS_PER_TURN)
+	if (pacer_next(pacer) >= end)
 		return 0;
-	while (taken < max && pacer_next(pacer) < end) {
-		intended[taken++] = pacer_next(pacer);
-		pacer_advance(pacer);
+	if (__builtin_expect(now - pacer_next(pacer) > pacer->late_max_cycles, 0)) {
+		const uint64_t too_late = now - pacer->late_max_cycles;
+
+		*skipped += pacer_skip(pacer, too_late < end ? too_late : end, PACING_SKIPS_PER_TURN);
+		if (pacer_next(pacer) < too_late)
+			return 0;
 	}
-	return taken;
+	return pacer_list(pacer, end, intended, max);
 }
 
 /* From now on no slot is due until pacer_set_mean(). */

@@ -77,7 +77,12 @@ static inline double rng_exponential(const struct rng_exponential *layers, struc
 
 	if (__builtin_expect(x < layers->edge[layer + 1], 1))
 		return x;
-	return rng_exponential_slow(layers, rng, layer, x);
+	/* Of a copy, so that the state of a loop's generator may stay in registers. */
+	struct rng copy = *rng;
+	const double slow = rng_exponential_slow(layers, &copy, layer, x);
+
+	*rng = copy;
+	return slow;
 }
 
 #endif

@@ -65,6 +65,49 @@ void crossover_classify(const struct crossover_port *port, struct rte_mbuf *cons
 	}
 }
 
+static bool is_one_run(const uint16_t *queues, uint32_t count)
+{
+	uint16_t others = 0;
+
+	for (uint32_t i = 1; i < count; i++)
+		others |= queues[i] ^ queues[0];
+	return others == 0;
+}
+
+/* A counting sort, without a branch that depends on the queues; what is filtered goes last. */
+static void group(const struct crossover_verdicts *found, struct rte_mbuf *const *pkts, uint32_t count,
+                  struct crossover_verdicts *verdicts, struct rte_mbuf **grouped)
+{
+	uint8_t group[CROSSOVER_CHUNK], next[CROSSOVER_GROUPED_QUEUES + 2] = {0};
+
+	for (uint32_t i = 0; i < count; i++) {
+		group[i] = (uint8_t)RTE_MIN(found->queue[i], CROSSOVER_GROUPED_QUEUES);
+		next[group[i] + 1]++;
+	}
+	for (uint32_t g = 1; g <= CROSSOVER_GROUPED_QUEUES; g++)
+		next[g] += next[g - 1];
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t to = next[group[i]]++;
+
+		grouped[to] = pkts[i];
+		verdicts->queue[to] = found->queue[i];
+		verdicts->tag[to] = found->tag[i];
+	}
+}
+
+struct rte_mbuf *const *crossover_group(const struct crossover_port *port,
+                                        struct crossover_verdicts *verdicts, struct rte_mbuf *const *pkts,
+                                        uint32_t count, struct rte_mbuf **grouped)
+{
+	struct crossover_verdicts found;
+
+	if (port->nb_rx_queues > CROSSOVER_GROUPED_QUEUES || is_one_run(verdicts->queue, count))
+		return pkts;
+	found = *verdicts;
+	group(&found, pkts, count, verdicts, grouped);
+	return grouped;
+}
+
 static enum crossover_gate open_gate(const struct crossover_port *port)
 {
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)

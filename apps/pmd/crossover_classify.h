@@ -16,6 +16,18 @@ struct crossover_verdicts {
 void crossover_classify(const struct crossover_port *port, struct rte_mbuf *const *pkts, uint32_t count,
                         struct crossover_verdicts *verdicts);
 
+/* With more queues the runs of a chunk are so short, and each of another length, that sorting costs more than it gains. */
+#define CROSSOVER_GROUPED_QUEUES 4
+
+/*
+ * Puts frames for the same RX queue side by side, those of a queue in the order in which they were, where 'port' has few queues:
+ * frames that leave together for different queues have no order that anybody sees, and a queue's descriptor lines go to the other
+ * core and back once. Changes 'verdicts', and copies 'pkts' to 'grouped'. Returns the list to go on with: 'pkts' where nothing moved.
+ */
+struct rte_mbuf *const *crossover_group(const struct crossover_port *port,
+                                        struct crossover_verdicts *verdicts, struct rte_mbuf *const *pkts,
+                                        uint32_t count, struct rte_mbuf **grouped);
+
 /* Works out the gate and the classification flags of a port from its configuration, and shows them to the senders. */
 void crossover_gate_update(struct crossover_port *port, bool carrier);
 

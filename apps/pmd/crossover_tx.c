@@ -72,9 +72,10 @@ static __rte_noinline void send_classified(struct crossover_tx_queue *txq, struc
                                            uint32_t count, struct crossover_leftovers *left)
 {
 	struct crossover_verdicts verdicts;
+	struct rte_mbuf *grouped[CROSSOVER_CHUNK];
 
 	crossover_classify(txq->peer, pkts, count, &verdicts);
-	send_runs(txq, pkts, count, &verdicts, left);
+	send_runs(txq, crossover_group(txq->peer, &verdicts, pkts, count, grouped), count, &verdicts, left);
 }
 
 /* A queue's doorbell. A division only where queues share one. */
@@ -101,6 +102,7 @@ static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_
 {
 	static const uint16_t only_queue = 0;
 	struct crossover_verdicts verdicts;
+	struct rte_mbuf *grouped[CROSSOVER_CHUNK];
 
 	if (gate == CROSSOVER_GATE_NOTIFY_DIRECT) {
 		send_run(txq, only_queue, pkts, NULL, count, left);
@@ -111,7 +113,7 @@ static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_
 	for (uint32_t i = 0; i < count; i++)
 		if (likely(verdicts.queue[i] != CROSSOVER_FILTERED))
 			rte_prefetch0(bell_of(txq->peer, verdicts.queue[i]));
-	send_runs(txq, pkts, count, &verdicts, left);
+	send_runs(txq, crossover_group(txq->peer, &verdicts, pkts, count, grouped), count, &verdicts, left);
 	ring(txq->peer, verdicts.queue, count);
 }
 

@@ -388,6 +388,74 @@ static void all_1024_queues_are_reached(void)
 	rte_mempool_free(large);
 }
 
+/* Frames of flows 0, 1, ... below `flows`, every `other`-th for somebody else, in bursts of 32. */
+static bool send_mixed(uint32_t flows, uint32_t other, const struct rte_ether_addr *own)
+{
+	for (uint32_t flow = 0; flow < flows;) {
+		struct rte_mbuf *burst[BURST];
+		uint16_t n = 0;
+
+		for (; n < BURST && flow < flows; n++, flow++) {
+			burst[n] = frame_make(pool, FRAME_BYTES, flow);
+			if (flow % other != 0)
+				*rte_pktmbuf_mtod(burst[n], struct rte_ether_addr *) = *own;
+		}
+		if (rte_eth_tx_burst(port_a, 0, burst, n) != n)
+			return false;
+	}
+	return true;
+}
+
+/* What came on a queue: each frame of a later flow than the one before, with its own hash, on the queue that the RETA says. */
+static void check_queue(uint16_t queue, uint16_t queues, uint32_t flows, unsigned int *total)
+{
+	struct rte_mbuf *m;
+	uint32_t flow = 0;
+
+	for (; (m = receive_one(port_b, queue)) != NULL; flow++, ++*total) {
+		const struct rte_ether_addr written = {{2, 2, 2, 2, 2, 2}};
+		uint32_t hash = m->hash.rss;
+		bool found = false;
+
+		*rte_pktmbuf_mtod(m, struct rte_ether_addr *) = written;
+		for (; flow < flows && !(found = frame_is(m, FRAME_BYTES, flow)); flow++)
+			;
+		rte_pktmbuf_free(m);
+		CHECK(found, "queue %u: a frame is damaged, or out of order", queue);
+		CHECK_EQUAL(hash % RETA_SIZE % queues, queue);
+	}
+}
+
+/* A burst is sorted by queue on its way, where there are few. */
+static void mixed_bursts_keep_their_order(void)
+{
+	const uint32_t flows = 1000, other = 7;
+	struct rte_ether_addr own;
+
+	for (uint16_t queues = 2; queues <= 8; queues++) {
+		struct port_setup setup = rss_port;
+		unsigned int total = 0;
+
+		setup.rx_queues = queues;
+		setup.rx_desc = 704; /* 1000 frames for two queues at least, and all in one pool */
+		pair_up(NULL, &setup);
+		CHECK_SO_FAR();
+		CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
+		CHECK_EQUAL(rte_eth_macaddr_get(port_b, &own), 0);
+		CHECK(send_mixed(flows, other, &own), "not sent");
+		for (uint16_t queue = 0; queue < queues; queue++) {
+			check_queue(queue, queues, flows, &total);
+			CHECK_SO_FAR();
+		}
+		CHECK_EQUAL(total, flows - (flows + other - 1) / other);
+		CHECK_EQUAL(xstat_of(port_b, "rx_filtered_packets"), (flows + other - 1) / other);
+		CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+		CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
+		CHECK_EQUAL(rte_eth_xstats_reset(port_b), 0);
+	}
+}
+
 const struct driver_case driver_rss_cases[] = {
         {"rss: the published values hold", "", published_values_hold},
         {"rss: the hash is rte_softrss's", "dma=copy", hash_is_rte_softrss},
@@ -401,6 +469,8 @@ const struct driver_case driver_rss_cases[] = {
         {"rss: the RETA is checked", "", reta_is_checked},
         {"rss: without it all goes to queue 0", "", without_rss_all_goes_to_queue_0},
         {"rss: a hash only where asked", "", hash_only_where_asked},
+        {"rss: mixed bursts keep their order", "dma=copy", mixed_bursts_keep_their_order},
+        {"rss: mixed bursts keep their order", "dma=swap", mixed_bursts_keep_their_order},
         {"rss: all 1024 queues are reached", "", all_1024_queues_are_reached},
         {NULL, NULL, NULL},
 };

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "histogram.h"
 
@@ -77,6 +78,49 @@ static void counts_and_refuses(void)
 	histogram_free(&h);
 }
 
+static bool is_alike(const struct histogram *a, const struct histogram *b)
+{
+	return a->total == b->total && a->refused == b->refused && a->min == b->min && a->max == b->max &&
+	       a->sum == b->sum;
+}
+
+/* Several at once leave what one by one leaves. */
+static void many_are_as_one_by_one(void)
+{
+	uint64_t values[100];
+	struct histogram one, all, times;
+
+	UNIT_EQUAL(histogram_init(&one, 1, 100000, 3), 0);
+	UNIT_EQUAL(histogram_init(&all, 1, 100000, 3), 0);
+	UNIT_EQUAL(histogram_init(&times, 1, 100000, 3), 0);
+	for (unsigned int n = 0; n <= 100; n += 20) {
+		for (unsigned int i = 0; i < n; i++)
+			values[i] =
+			        i % 10 == 9 ? 1000000 : (uint64_t)(i + 1) * i * n / 7; /* some are refused */
+		for (unsigned int i = 0; i < n; i++)
+			for (unsigned int k = 0; k < i % 3; k++)
+				histogram_record(&one, values[i]);
+		for (unsigned int i = 0; i < n; i++)
+			UNIT_EQUAL(histogram_record_times(&times, values[i], i % 3), values[i] < 131072);
+		for (unsigned int k = 1; k <= 2; k++) {
+			uint64_t some[100];
+			unsigned int picked = 0;
+
+			for (unsigned int i = 0; i < n; i++)
+				if (i % 3 >= k)
+					some[picked++] = values[i];
+			histogram_record_all(&all, some, picked);
+		}
+	}
+	UNIT_CHECK(one.total > 100 && one.refused > 10);
+	UNIT_CHECK(memcmp(one.counts, all.counts, one.counts_len * sizeof(one.counts[0])) == 0);
+	UNIT_CHECK(memcmp(one.counts, times.counts, one.counts_len * sizeof(one.counts[0])) == 0);
+	UNIT_CHECK(is_alike(&one, &all) && is_alike(&one, &times));
+	histogram_free(&one);
+	histogram_free(&all);
+	histogram_free(&times);
+}
+
 static void percentiles(void)
 {
 	struct histogram h;
@@ -129,6 +173,7 @@ static const struct unit_case cases[] = {
         {"index and value are inverse", index_and_value_are_inverse},
         {"keeps three digits", keeps_three_digits},
         {"counts and refuses", counts_and_refuses},
+        {"many are as one by one", many_are_as_one_by_one},
         {"percentiles", percentiles},
         {"writes sparse JSON", writes_sparse_json},
         {"writes plain values", writes_plain_values},

@@ -155,14 +155,112 @@ static void impossible_rate_is_counted_whole(void)
 	UNIT_CHECK(d.skipped > 20000000);
 }
 
+/* Slots that must be drawn one by one; those of constant distances are given up all at once. */
 static void a_turn_skips_a_bounded_number(void)
 {
 	struct pacer pacer;
 	uint64_t intended[BURST], skipped = 0;
 
-	pacer_constant(&pacer, BEGIN, 1, LATE_MAX);
+	pacer_poisson(&pacer, BEGIN, 2, LATE_MAX, 1);
 	UNIT_EQUAL(pacer_take(&pacer, BEGIN + HZ, ALWAYS, intended, BURST, &skipped), 0);
 	UNIT_EQUAL(skipped, PACING_SKIPS_PER_TURN);
+	skipped = 0;
+	pacer_constant(&pacer, BEGIN, 1, LATE_MAX);
+	UNIT_EQUAL(pacer_take(&pacer, BEGIN + HZ, ALWAYS, intended, BURST, &skipped), BURST);
+	UNIT_EQUAL(skipped, HZ - LATE_MAX);
+}
+
+/* Slot k of constant distances lies at floor(k x distance): taken, or given up, in whatever portions. */
+static void constant_slots_have_a_closed_form(void)
+{
+	struct pacer pacer;
+	struct rng rng;
+
+	rng_seed(&rng, 3);
+	for (unsigned int round = 0; round < 300; round++) {
+		const pacing_time step = ((pacing_time)(1 + rng_below(&rng, 100)) << 64) | rng_next(&rng);
+		uint64_t k = 0, now = BEGIN;
+
+		pacer_constant(&pacer, BEGIN, 1, LATE_MAX);
+		pacer.step = step;
+		for (unsigned int turn = 0; turn < 100; turn++) {
+			const unsigned int max = (unsigned int)rng_below(&rng, BURST + 1);
+			const uint64_t limit = now + rng_below(&rng, 3000);
+			uint64_t intended[BURST], skipped = 0;
+			unsigned int taken;
+
+			now += rng_below(&rng, turn % 10 == 9 ? 3 * LATE_MAX : 3000);
+			taken = pacer_take(&pacer, now, limit, intended, max, &skipped);
+			k += skipped;
+			/* the last of those that were skipped was too late, the first one that was not is not */
+			UNIT_CHECK(skipped == 0 || now - BEGIN - (uint64_t)((k - 1) * step >> 64) > LATE_MAX);
+			UNIT_CHECK(taken == 0 || now - intended[0] <= LATE_MAX);
+			for (unsigned int i = 0; i < taken; i++, k++)
+				UNIT_EQUAL(intended[i], BEGIN + (uint64_t)(k * step >> 64));
+			UNIT_EQUAL(pacer_next(&pacer), BEGIN + (uint64_t)(k * step >> 64));
+			UNIT_CHECK(taken == max || pacer_next(&pacer) >= limit || pacer_next(&pacer) > now);
+		}
+	}
+}
+
+/* However a loop takes its slots, they are the slots of one and the same process. */
+static void portions_do_not_change_the_schedule(void)
+{
+	static const uint32_t gaps_ns[] = {0, 400, 30, 0, 0, 1200, 1};
+	struct pacer one, many;
+
+	for (unsigned int process = 0; process < 3; process++) {
+		for (unsigned int i = 0; i < 2; i++) {
+			struct pacer *pacer = i == 0 ? &one : &many;
+
+			if (process == 0)
+				pacer_constant(pacer, BEGIN, 77.7L, HZ);
+			else if (process == 1)
+				pacer_poisson(pacer, BEGIN, 77.7, HZ, 9);
+			else
+				pacer_gaps(pacer, BEGIN, gaps_ns, 7, HZ / 1e9, HZ);
+		}
+		for (uint64_t now = BEGIN; now < BEGIN + 3000000; now += 1000) {
+			uint64_t intended[BURST], skipped = 0;
+			const unsigned int n = pacer_take(&many, now, ALWAYS, intended,
+			                                  1 + (unsigned int)(now / 1000 % BURST), &skipped);
+
+			UNIT_EQUAL(skipped, 0);
+			for (unsigned int i = 0; i < n; i++, pacer_advance(&one))
+				UNIT_EQUAL(intended[i], pacer_next(&one));
+		}
+		UNIT_EQUAL(pacer_next(&one), pacer_next(&many));
+		UNIT_EQUAL(pacer_skip_until(&many, BEGIN + 10000000),
+		           pacer_skip(&one, BEGIN + 10000000, UINT64_MAX));
+	}
+}
+
+/* Distances of a Poisson process taken in bursts: mean and standard deviation alike, 1 in e above the mean. */
+static void poisson_distances_are_exponential(void)
+{
+	const double mean = 26;
+	uint64_t intended[BURST], last = BEGIN, n = 0, above = 0, skipped = 0;
+	double sum = 0, squares = 0;
+	struct pacer pacer;
+
+	pacer_poisson(&pacer, BEGIN, mean, HZ, 11);
+	for (uint64_t now = BEGIN; n < 1000000; now += 700) {
+		const unsigned int taken = pacer_take(&pacer, now, ALWAYS, intended, BURST, &skipped);
+
+		for (unsigned int i = 0; i < taken; last = intended[i++], n++) {
+			const double gap = (double)(intended[i] - last);
+
+			sum += gap;
+			squares += gap * gap;
+			above += gap > mean;
+		}
+	}
+	UNIT_EQUAL(skipped, 0);
+	UNIT_NEAR(sum / (double)n, mean, 5 * mean / 1000);
+	/* whole cycles: a uniform rounding of 1/6 adds to the variance; that of a variance is 8 mean^4 / n */
+	UNIT_NEAR(squares / (double)n - sum / (double)n * (sum / (double)n), mean * mean,
+	          5 * mean * mean * 0.00283 + 0.2);
+	UNIT_NEAR((double)above / (double)n, exp(-1), 0.012); /* rounding moves the limit by half a cycle */
 }
 
 static void silence_has_no_slots(void)
@@ -246,10 +344,13 @@ static const struct unit_case cases[] = {
         {"stops at the limit", stops_at_the_limit},
         {"impossible rate is counted whole", impossible_rate_is_counted_whole},
         {"a turn skips a bounded number", a_turn_skips_a_bounded_number},
+        {"constant slots have a closed form", constant_slots_have_a_closed_form},
+        {"portions do not change the schedule", portions_do_not_change_the_schedule},
         {"silence has no slots", silence_has_no_slots},
         {"Poisson rate is right", poisson_rate_is_right},
         {"Poisson counts are dispersed", poisson_counts_are_dispersed_like_poisson},
         {"Poisson seed decides", poisson_seed_decides},
+        {"Poisson distances are exponential", poisson_distances_are_exponential},
         {"a held process goes on with another mean", a_held_process_goes_on_with_another_mean},
         {NULL, NULL},
 };

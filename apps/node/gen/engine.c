@@ -15,6 +15,12 @@ static __rte_always_inline uint64_t to_ns(const struct gen_engine *e, uint64_t c
 	return (uint64_t)(((unsigned __int128)cycles * e->ns_per_cycle_q32) >> 32);
 }
 
+/* The same of a lateness, which fits the 24 bits of the stamp: one multiplication, for several at once. */
+static __rte_always_inline uint64_t lateness_to_ns(const struct gen_engine *e, uint64_t cycles)
+{
+	return cycles * e->ns_per_cycle_q32 >> 32;
+}
+
 static __rte_always_inline uint64_t begin_iteration(struct gen_engine *e)
 {
 	const uint64_t now = rte_rdtsc();
@@ -99,14 +105,17 @@ static void keep_departures(struct gen_engine *e, uint64_t now, unsigned int sen
 /* Histograms of a paced burst; before the refused ones are moved up. */
 static __rte_always_inline void record_departures(struct gen_engine *e, uint64_t now, unsigned int sent)
 {
+	uint64_t lateness_ns[GEN_BURST_MAX];
+
 	if (!e->in_window || sent == 0)
 		return;
 	for (unsigned int i = 0; i < sent; i++)
-		histogram_record(&e->lateness_ns, to_ns(e, now - e->intended[i]));
+		lateness_ns[i] = lateness_to_ns(e, now - e->intended[i]);
+	histogram_record_all(&e->lateness_ns, lateness_ns, sent);
 	if (e->last_departure_tsc != 0)
 		histogram_record(&e->interdeparture_ns, to_ns(e, now - e->last_departure_tsc));
-	for (unsigned int i = 1; i < sent; i++) /* the others of the burst left at the same read of the TSC */
-		histogram_record(&e->interdeparture_ns, 0);
+	/* the others of the burst left at the same read of the TSC */
+	histogram_record_times(&e->interdeparture_ns, 0, sent - 1);
 	e->last_departure_tsc = now;
 	if (unlikely(e->departures_count < e->departures_max))
 		keep_departures(e, now, sent);
