@@ -45,7 +45,7 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 
 # What spins lcores needs the machine for itself; all else runs in parallel before it.
 test: ready-dev programs ## all tests, set-up included
-	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist loadfile $(TESTS) || apart=$$?; \
+	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist worksteal $(TESTS) || apart=$$?; \
 	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 
@@ -92,10 +92,10 @@ figures: ready ## every row of the papers on one page, out/gallery.html: measure
 fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECONDS each
 	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
 
-vm-test: ready-vm ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
+vm-test: ready-vm programs ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(if $(STEPS),--steps $(STEPS)) $(POLLSCOPE)
 
-vm-roles-test: ready-vm ## every role of the playbooks comes and goes in a virtual machine (root, network, QEMU)
+vm-roles-test: ready-vm programs ## every role of the playbooks comes and goes in a virtual machine (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py --roles $(POLLSCOPE)
 
 lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed

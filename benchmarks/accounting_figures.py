@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, SETTINGS
+from pollscope.metrics.accounting import MISFIT_SHARE
 
 # Four cells that show no, positive and large interaction: queues, shape, arrivals, load, and how the label says it.
 EXAMPLES = (
@@ -28,7 +29,12 @@ def draw_truth(cells: pd.DataFrame, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7.2, 3.0))
     axes.axhspan(-2, 2, color=LINES[0], alpha=0.08, lw=0)
     axes.axhline(0, color=INK, lw=0.7)
-    known = cells[cells["tax"].notna()]
+    given = cells[cells["tax"].notna()]
+    is_flagged = given["misfit"].abs() > MISFIT_SHARE
+    known, flagged = given[~is_flagged], given[is_flagged]
+    axes.plot(
+        100 * flagged["empty"], 100 * (flagged["tax"] - flagged["empty"]), "x", ms=3, color=MUTED, label="flagged"
+    )
     for rank, queues in enumerate(sorted({int(count) for count in known["queues"]})):
         rows = known[known["queues"] == queues]
         axes.errorbar(
@@ -44,9 +50,9 @@ def draw_truth(cells: pd.DataFrame, path: Path) -> None:
     axes.set_xlabel("Truth: empty polls by themselves (% of the window)")
     axes.set_ylabel("Estimate - truth (points)")
     axes.set_ylim(-8, 8)
-    absent = len(cells) - len(known)
-    axes.set_title(f"{len(known)} cells, {absent} more absent with a reason; band: 2 points")
-    axes.legend(loc="upper right", ncols=5, frameon=False)
+    absent = len(cells) - len(given)
+    axes.set_title(f"{len(known)} cells, {absent} more absent with a reason, {len(flagged)} flagged; band: 2 points")
+    axes.legend(loc="upper right", ncols=3, frameon=False)
     figure.savefig(path, **SAVED)
 
 

@@ -13,7 +13,6 @@ import synthetic_run as synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from synthetic_run import Costs, Slice
 
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
@@ -24,6 +23,7 @@ from pollscope.metrics.accounting import (
     CALIBRATION_ERROR,
     FIT_ERROR,
     MISFIT_SHARE,
+    MOST_ERROR_SHARE,
     SLICE_ERROR,
     Classes,
     MeasuredCycles,
@@ -207,6 +207,8 @@ def test_costs_are_recovered(costs: Costs, seed: int) -> None:
 
 def autocorrelated(rng: np.random.Generator, count: int, size: float, memory: float) -> NDArray[np.float64]:
     """A stationary AR(1) process around 1 with standard deviation `size`."""
+    from scipy.signal import lfilter  # takes half a second, and every worker collects this file
+
     steps = rng.normal(0, size * math.sqrt(1 - memory**2), count)
     steps[0] = rng.normal(0, size)
     found: NDArray[np.float64] = 1 + lfilter([1.0], [1.0, -memory], steps)
@@ -367,7 +369,7 @@ def test_a_tax_that_is_not_known_is_absent() -> None:
     found = classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0))
     assert isinstance(found, str)
     assert "known to 10 +-3.5 cycles only" in found
-    assert "limit 2.5 %" in found
+    assert "limit 2 %" in found
 
 
 def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
@@ -449,10 +451,12 @@ def test_classes_always_make_the_window(size: float, seed: int, stretch: float, 
 
 
 def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
-    """Nearly idle, an empty poll that cost 1 % more in slices: packets come out below nothing, within the error."""
+    """Hardly a packet, an empty poll that cost 1 % more in slices: packets come out below nothing, within the error."""
     counts = Counts(polls=20_000_000, visits=100, switches=100, packets=100)
-    dearer = COSTS._replace(empty_poll=10.1)
-    found = told(classes(lcore(exact(dearer), counts, window(COSTS, counts))))
+    blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
+    away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
+    known = lcore(blocks, counts, window(COSTS, counts) + away, interruptions={"count": 9, "cycles": away})
+    found = told(classes(known))
     assert found.packets.value < 0
     assert abs(found.packets.value) < found.packets.error
     add_up(found)
@@ -471,6 +475,33 @@ def test_at_light_load_slices_know_better_than_what_is_left() -> None:
     assert found.loop == pytest.approx(LOOP + interrupts, rel=1e-3)
     assert found.misfit == pytest.approx(-interrupts, rel=1e-3), "the rest that slices do not explain is told"
     add_up(found)
+
+
+def rarely_visited(seed: int) -> tuple[Classes | str, float]:
+    """Classes of a window whose visits are rare and cost as chance has it, and what they truly cost together."""
+    rng = np.random.default_rng(seed)
+    polls = 1 << rng.integers(0, 10, 60_000)
+    visits = rng.binomial(polls, 2e-5 * 2.0 ** rng.integers(0, 4))
+    events = np.stack([polls, visits, visits, visits], axis=1)
+    spent = np.array([rng.exponential(1000.0, n).sum() for n in visits])
+    cycles = timed(events, Costs(10.0, 0.0, 0.0, 0.0), autocorrelated(rng, len(events), 0.1, 0.9998)) + spent
+    blocks = in_blocks(events[::20], cycles[::20])
+    counts = Counts(*(int(column) for column in events.sum(axis=0)))
+    return classes(lcore(blocks, counts, cycles.sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES)), spent.sum()
+
+
+def test_visits_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
+    """Slices meet a few visits; what an empty poll costs is not known well enough to tell the tax by what is left."""
+    found = [rarely_visited(seed) for seed in range(40)]
+    given_ = [(one, true) for one, true in found if isinstance(one, Classes) and one.by_slices]
+    assert len(given_) > 8, "too few to count"
+    assert any(one.empty_poll.error == one.packets.error for one, _ in given_), "none was left to the empty polls"
+    inside = [abs(one.packets.value - true) <= one.packets.error for one, true in given_]
+    assert np.mean(inside) >= 0.95
+    for one, _ in given_:
+        assert one.packets.error <= MOST_ERROR_SHARE * one.total
+        assert one.empty_poll.error <= MOST_ERROR_SHARE * one.total
+        add_up(one)
 
 
 def test_at_light_load_slices_take_nothing_from_the_loop() -> None:

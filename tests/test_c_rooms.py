@@ -3,6 +3,7 @@
 
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,11 @@ PREPROCESSOR = re.compile(r"^#(?:.*\\\n)*.*$", re.MULTILINE)
 @cache
 def text_of(path: Path) -> str:
     return COMMENT.sub(" ", path.read_text())
+
+
+@cache
+def words_of(path: Path) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text_of(path)))
 
 
 @cache
@@ -118,12 +124,12 @@ def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> Non
     assert sum(len(declared(header)) for header in headers) > 300
     for header in headers:
         for name in declared(header):
-            word = re.compile(rf"\b{name}\b")
             defines = re.compile(rf"^\w[\w *]*\b{name}\([^;{{]*\)\s*\{{", re.MULTILINE)
-            definers = [path for path in sources() if path.suffix == ".c" and defines.search(text_of(path))]
+            known = [path for path in sources() if name in words_of(path)]
+            definers = [path for path in known if path.suffix == ".c" and defines.search(text_of(path))]
             assert header.parent in {path.parent for path in definers}, f"{header}: {name} is defined in {definers}"
-            users = [path for path in sources() if path not in definers and word.search(text_of(path))]
-            in_header = len(word.findall(text_of(header)))
+            users = [path for path in known if path not in definers]
+            in_header = words_of(header)[name]
             assert users != [header] or in_header > 1, f"{name} is used in its own file only: make it static"
 
 

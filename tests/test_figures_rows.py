@@ -8,7 +8,9 @@ import pytest
 import synthetic_run as synthetic
 from test_figures import run_of, svg_of, words
 
+from pollscope.analysis.figures import figure_of, inline_svg
 from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.h_f3 import distributions
 from pollscope.analysis.figures.pooled import pooled_latencies
 from pollscope.analysis.saturation import saturated_generator_points
@@ -52,6 +54,16 @@ def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Pa
     ):
         assert word in text
     assert text.count("SoCC'19") == 1, "nothing is stated for the median"
+
+
+def test_a_distribution_can_be_told_in_words(tmp_path: Path) -> None:
+    """Of 100 queues the slowest packet took 100 us, of 10 queues the fastest one 1 us (latency_trials)."""
+    figure = figure_of("H-F3c")
+    assert isinstance(figure, PaperFigure)
+    told = inline_svg(figure, run_of(tmp_path / "run", "H-F3c", latency_trials())).words
+    assert told.startswith("Latency from departure: ")
+    assert "from 1 us" in told.replace("µ", "u")
+    assert "to 100 us" in told.replace("µ", "u")
 
 
 def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> None:

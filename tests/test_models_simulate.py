@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import ciw
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -163,6 +162,8 @@ def test_full_queues_refuse_as_erlang_says() -> None:
 
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (1, 0.8), (4, 0.7)])
 def test_ciw_finds_the_same(servers: int, load: float) -> None:
+    import ciw  # takes half a second, and every worker collects this file
+
     ciw.seed(3)
     network = ciw.create_network(
         arrival_distributions=[ciw.dists.Exponential(load * servers)],

@@ -26,8 +26,8 @@ DONE = '{"event":"done","trial":"%s"}'
 
 
 @contextmanager
-def client_of(log: Path, *said: str) -> Iterator[NodeClient]:
-    client = NodeClient([sys.executable, "-c", NODE, *said], log)
+def client_of(log: Path, *said: str, node: str = NODE, patience: int = 1) -> Iterator[NodeClient]:
+    client = NodeClient([sys.executable, "-c", node, *said], log, patience=patience)
     try:
         yield client
     finally:
@@ -62,3 +62,25 @@ def test_a_node_with_a_hung_lcore_is_lost(tmp_path: Path) -> None:
         client.request("start", LIMIT_S, trial="t")
         with pytest.raises(NodeLost, match="lcore 2 did not come back"):
             client.wait_trial("t", LIMIT_S)
+
+
+# Each answer and each end of a trial takes a second, as on an emulated machine of a busy host.
+SLOW_NODE = """
+import json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    time.sleep(1)
+    print(json.dumps({"id": request["id"], "ok": True}), flush=True)
+    if request["cmd"] == "quit":
+        break
+    time.sleep(1)
+    print(json.dumps({"event": "done", "trial": request["trial"]}), flush=True)
+"""
+
+
+def test_patience_multiplies_the_limits_of_requests_and_trials(tmp_path: Path) -> None:
+    with client_of(tmp_path / "log", node=SLOW_NODE) as client, pytest.raises(NodeLost, match="no reply to 'start'"):
+        client.request("start", 0.2, trial="t")
+    with client_of(tmp_path / "log", node=SLOW_NODE, patience=100) as client:
+        client.request("start", 0.2, trial="t")
+        client.wait_trial("t", 0.2)

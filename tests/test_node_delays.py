@@ -22,7 +22,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def measured(node: Node, pps: int = 20_000, window_s: float = 0.5, **dut: Any) -> list[dict[str, Any]]:
+def measured(node: Node, pps: int = 20_000, window_s: float = 0.25, **dut: Any) -> list[dict[str, Any]]:
     node.get("configure", **configuration(queues=2, rx_desc=4096, **dut))
     lcores: list[dict[str, Any]] = node.trial(window_s=window_s, rate={"pps": pps})["dut"]["lcores"]
     return lcores

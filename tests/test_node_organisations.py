@@ -40,10 +40,10 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def whole_trial(node: Node, pps: int = 20_000, **dut: Any) -> dict[str, Any]:
+def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.15, **dut: Any) -> dict[str, Any]:
     """A trial whose window holds all of its traffic but the drain's."""
     node.get("configure", **configuration(**{"queues": QUEUES, "rx_desc": 4096, **dut}))
-    return node.trial(window_s=0.4, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
+    return node.trial(window_s=window_s, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
 
 
 def by_role(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -122,7 +122,7 @@ def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
         "burst": 4,
         "extra_cycles": 400_000,
     }
-    workers, _ = by_role(whole_trial(node, pps=5_000, **dut))
+    workers, _ = by_role(whole_trial(node, pps=5_000, window_s=0.4, **dut))
     assert all(worker["rx_packets"] > 0 for worker in workers)
     assert all(worker["service"]["count"] == worker["rx_packets"] for worker in workers)
 
@@ -206,7 +206,7 @@ def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path
 def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
     """Lcores that take turns on one CPU meet a lock whose holder sleeps; what they wait is in `loop`."""
     dut: dict[str, Any] = {"organisation": "locked", "lcores": [2, 3, 4]}
-    dut_lcores = whole_trial(node, queues=1, **dut)["dut"]["lcores"]
+    dut_lcores = whole_trial(node, queues=1, window_s=0.4, **dut)["dut"]["lcores"]
     for lcore in dut_lcores:
         assert 0 <= lcore["lock"]["cycles"] <= lcore["cycles"]["total"]
         assert lcore["lock"]["waits"] >= 0

@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import papermill
 import pytest
+import synthetic_run as synthetic
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -25,7 +26,7 @@ def read(path: Path) -> Any:
     return book
 
 
-def execute(path: Path, out: Path, **parameters: Any) -> str:
+def execute(path: Path, out: Path, /, **parameters: Any) -> str:
     """Run a notebook as `papermill` does; all that it shows, as text."""
     book = papermill.execute_notebook(
         str(path), str(out / path.name), parameters=parameters, cwd=str(FOLDER), progress_bar=False, log_output=False
@@ -42,6 +43,10 @@ def test_there_are_notebooks() -> None:
         "littles_law",
         "core_scaling",
         "your_sweep",
+        "scale_up",
+        "ddio_iommu",
+        "corec_reordering",
+        "hyperplane",
     }
 
 
@@ -114,6 +119,54 @@ def test_core_scaling_takes_a_table(tmp_path: Path) -> None:
     shown = execute(FOLDER / "core_scaling.ipynb", tmp_path, rows=rows)
     for word in ("cycles per useful packet", "Universal Scalability Law", "kappa may be 0", "0.588235"):
         assert word in shown
+
+
+def test_scale_up_is_computed_by_the_model(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"workers": 2, "load_pps": [1e6, 3e6], "window": "3 ms"}
+    shown = execute(FOLDER / "scale_up.ipynb", tmp_path, out=str(tmp_path / "runs"), **small)
+    words = ("MODELLED", "S-F17a", "ratio_value", "cores 2, dispatchers 2", "a queue each", "<svg")
+    assert [word for word in words if word not in shown] == []
+    assert {path.name for path in (tmp_path / "runs" / "model-skylake").iterdir()} == {
+        "s-f17a-latency-no-hiccup",
+        "s-f17b-latency-hiccup",
+    }
+
+
+def test_corec_and_reordering_are_computed_by_models(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"loads": ["50 %"], "window": "3 ms", "cores": [1, 2], "flows": [1]}
+    shown = execute(FOLDER / "corec_reordering.ipynb", tmp_path, out=str(tmp_path / "runs"), **small)
+    words = ("MODELLED", "C-T2.", "C-F3.", "constant, up to 32", "0.25", "<svg")
+    assert [word for word in words if word not in shown] == []
+
+
+def test_hyperplane_is_computed_by_the_model(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"windows": {"H-F8": "3 ms"}, "queues": [1, 500], "statements": ["H-F8", "H-F13"]}
+    shown = execute(
+        FOLDER / "hyperplane.ipynb", tmp_path, out=str(tmp_path / "runs"), changed={"poll_ns": 130}, **small
+    )
+    words = ("MODELLED", "H-F8.", "agrees", "consistent by construction", "<svg")
+    assert [word for word in words if word not in shown] == []
+    assert "would_do" not in shown, "with polls of 130 ns the throughput comes out"
+
+
+def test_ddio_and_iommu_say_what_is_missing(tmp_path: Path) -> None:
+    shown = execute(FOLDER / "ddio_iommu.ipynb", tmp_path, rings=[[2, 512, 64]], llc_bytes=11 * 40960)
+    # 2 rings of 512 descriptors with a line and 16 B each are 81,920 B, as much as two of the ways.
+    assert [
+        word for word in ("No run is given", "19000000", "walk_ns_needed", "81920", "1.0") if word not in shown
+    ] == []
+
+
+def test_ddio_and_iommu_compare_the_sides_of_a_knob(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial(f"{side}:{repeat}", side, repeat, {"knob.ddio": side}, pps=pps + repeat)
+        for side, pps in (("on", 16e6), ("off", 8e6))
+        for repeat in range(3)
+    ]
+    run = synthetic.write_run(tmp_path / "run", trials, row="I-F7", rows=["I-F7"], run_id="of-two-sides")
+    shown = execute(FOLDER / "ddio_iommu.ipynb", tmp_path, runs=[str(run)])
+    assert [word for word in ("of-two-sides: ddio", "I-F7.", "rx_pps", "0.5", "<svg") if word not in shown] == []
+    assert "No run is given" not in shown
 
 
 @pytest.mark.parametrize("folder", sorted(path for path in RUNS.iterdir() if path.is_dir()), ids=lambda path: path.name)

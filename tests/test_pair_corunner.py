@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pair_hosts import pair_config, written
-from run_helpers import Cli, assert_complete
+from run_helpers import Cli, assert_complete, last_attempts
 from ssh_host import SshHost
 from test_corunner_protocol import gone
 
@@ -65,9 +65,9 @@ def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Pa
     config = json.loads(path.read_text())
     config["generator"] |= hosts["generator"]
     text = BESIDE_THE_DUT.replace("window: 30 ms", "window: 300 ms").replace("saturate", "rx_desc: 512, saturate")
-    done = cli("run", cli.spec(text), "--testbed", written(path, config))
+    done = cli("run", cli.spec(text), "--testbed", written(path, config), "--set", "noise.extra_blocks=0")
     assert done.returncode == 0, done.stderr + done.stdout
-    (trial,) = cli.only_run().trials
+    (trial,) = last_attempts(cli.only_run()).values()  # nodes of a busy host may start too far apart at first
     ours, nodes = trial["corunner"]["result"]["window"], trial["result"]["window"]
     assert (ours["start_tsc"], ours["end_tsc"]) == (nodes["start_tsc"], nodes["end_tsc"])
     table = pd.read_parquet(cli.only_run().path / "results.parquet")

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ class Bench:
     folder: Path
     host: SshHost
 
-    def inventory(self, **variables: Any) -> Inventory:
-        """An inventory in which the host is DUT and generator."""
+    def inventory(self, hosts: Mapping[str, Mapping[str, Any]] = {"here": {}}, **variables: Any) -> Inventory:
+        """An inventory in which the host is DUT and generator, under each of these names."""
         remote = self.host.remote()
         common = {
             "ansible_host": remote["host"],
@@ -55,7 +55,8 @@ class Bench:
         }
         assert not REBOOTING & set(common["pollscope_roles"]), "a test must not reboot this machine"
         path = self.folder / "inventory.yml"
-        groups = {"all": {"vars": common}, "dut": {"hosts": {"here": {}}}, "generator": {"hosts": {"here": {}}}}
+        named = {name: {"pollscope_pair": name, **own} for name, own in hosts.items()}
+        groups = {"all": {"vars": common}, "dut": {"hosts": named}, "generator": {"hosts": named}}
         path.write_text(json.dumps(groups))
         return load_inventory(path)
 
@@ -136,18 +137,9 @@ def test_check_converge_again_verify_restore(bench: Bench) -> None:
     fails(bench, "is not there", name="verify")
 
 
-def test_a_newer_release_takes_the_place_of_the_older(bench: Bench) -> None:
-    bench.play("provision")
-    newer = bench.folder / "newer.tar.gz"
-    make_archive(newer)
-    bench.play("provision", pollscope_apps_archive=str(newer))
-    releases = [path.name for path in (bench.folder / "opt/pollscope/releases").iterdir()]
-    assert releases == [hashlib.sha256(newer.read_bytes()).hexdigest()[:16]]
-    bench.play("restore")
-    assert bench.snapshot() == {}
-
-
-def test_a_failed_provision_leaves_an_earlier_one_as_it_was(bench: Bench, tmp_path: Path) -> None:
+def test_a_failed_provision_leaves_an_earlier_one_as_it_was_and_a_good_one_takes_its_place(
+    bench: Bench, tmp_path: Path
+) -> None:
     bench.play("provision")
     before = bench.snapshot()
     newer, pktgen = bench.folder / "newer.tar.gz", tmp_path / "pktgen-24.10.3.tar.gz"
@@ -164,6 +156,9 @@ def test_a_failed_provision_leaves_an_earlier_one_as_it_was(bench: Bench, tmp_pa
     }
     assert bench.play("provision").changes == ()
     assert bench.play("verify").changes == ()
+    bench.play("provision", pollscope_apps_archive=str(newer))
+    releases = [path.name for path in (bench.folder / "opt/pollscope/releases").iterdir()]
+    assert releases == [hashlib.sha256(newer.read_bytes()).hexdigest()[:16]]
     bench.play("restore")
     assert bench.snapshot() == {}
 
@@ -218,22 +213,30 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
     assert bench.snapshot() == {}
 
 
-def test_unreachable(bench: Bench) -> None:
-    fails(bench, "Connection refused", ansible_port=free_port())
-
-
-def test_wrong_key(bench: Bench) -> None:
-    fails(bench, "Permission denied (publickey", ansible_ssh_private_key_file=str(bench.host.folder / "host"))
-
-
-def test_unknown_host_key(bench: Bench) -> None:
-    common = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
-    fails(bench, "Host key verification failed", ansible_ssh_common_args=common)
-
-
-def test_no_sudo(bench: Bench) -> None:
+def test_each_host_that_cannot_be_used_has_its_reason(bench: Bench) -> None:
+    """One play over all: starting Ansible takes longer than what it finds."""
     missing = bench.folder / "sudo"
-    fails(bench, f"{missing}: not found", ansible_become_user="nobody", ansible_become_exe=str(missing))
+    other = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
+    hosts: dict[str, dict[str, Any]] = {
+        "unreachable": {"ansible_port": free_port()},
+        "wrong-key": {"ansible_ssh_private_key_file": str(bench.host.folder / "host")},
+        "unknown-host-key": {"ansible_ssh_common_args": other},
+        "no-sudo": {"ansible_become_user": "nobody", "ansible_become_exe": str(missing)},
+    }
+    with pytest.raises(PlayFailed) as caught:
+        bench.play("provision", hosts=hosts)
+    said = {
+        "unreachable": "Connection refused",
+        "wrong-key": "Permission denied (publickey",
+        "unknown-host-key": "Host key verification failed",
+        "no-sudo": f"{missing}: not found",
+    }
+    assert caught.value.reasons.keys() == said.keys()
+    for host, reason in caught.value.reasons.items():
+        assert said[host] in reason
+        assert "\n" not in reason
+    assert "\n" not in str(caught.value)
+    assert bench.snapshot() == {}, "nothing may stay half-set"
 
 
 # Always with --check: a test must not reboot this machine, even when what it tests is broken.

@@ -137,6 +137,7 @@ def test_an_image_keeps_the_key_of_the_sources_that_it_was_begun_with(
     monkeypatch.setattr(vm_image, "_sources", lambda: list(sources))
     monkeypatch.setattr(vm_image, "_run", build_release)
     monkeypatch.setattr(vm_image, "_require_tools", lambda: None)
+    monkeypatch.setattr(vm_image, "tsc_khz", lambda: 2_000_000)
     for step in ("_put_release", "_configure"):
         monkeypatch.setattr(vm_image, step, lambda *_: None)
     monkeypatch.setattr(vm_image, "_make_disk", lambda _, work: (work / "disk.img").touch())
@@ -146,6 +147,16 @@ def test_an_image_keeps_the_key_of_the_sources_that_it_was_begun_with(
     assert vm_image.provide_image(recipe, lambda _: None) == begun
     assert begun.exists()
     assert recipe.disk != begun
+
+
+def test_a_checkout_without_a_build_begins_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm_image, "_require_tools", lambda: None)
+    monkeypatch.setattr(vm_image, "node_program", lambda: tmp_path / "pollscope-node")
+    said: list[str] = []
+    with pytest.raises(HostError):
+        vm_image.provide_image(Recipe("trixie", tmp_path / "cache"), said.append)
+    assert said == []
+    assert not (tmp_path / "cache").exists()
 
 
 def test_what_a_boot_need_not_wait_for_is_left_out(tmp_path: Path) -> None:
@@ -368,8 +379,8 @@ class _LostOnce:
 
     made = 0
 
-    def __init__(self, _command: list[str], _log: Path, lease_s: float) -> None:
-        assert lease_s > 0
+    def __init__(self, _command: list[str], _log: Path, lease_s: float, patience: int) -> None:
+        assert lease_s > 0 and patience > 0
         type(self).made += 1
         self.hello = {"number": self.made}
 

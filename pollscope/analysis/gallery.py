@@ -10,7 +10,8 @@ from markupsafe import Markup
 from pollscope import __version__
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.claims.model import load_claims
-from pollscope.analysis.figures import figure_of, inline_svg, inline_table
+from pollscope.analysis.claims.reasons import known_reasons
+from pollscope.analysis.figures import figure_of, inline_model_error, inline_svg, inline_table, model_error
 from pollscope.analysis.figures.data import no_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import font_face
@@ -19,12 +20,13 @@ from pollscope.analysis.papers import EVERY_ROW, citation, load_paper
 from pollscope.analysis.point_values import factors, measured
 from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
 from pollscope.base.names import FIGURES
-from pollscope.spec import known_specs
+from pollscope.spec import known_specs, load_file
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # Of a row that pollscope has claims or values of, and no more.
 NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
+NOT_GIVEN = "No run of it is among those given."
 ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
 
 
@@ -89,6 +91,12 @@ def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, li
     return found
 
 
+def first_measured(by_row: Mapping[str, Sequence[RunFolder]]) -> list[RunFolder]:
+    """The first measured run of each row, each once: those that models are held against."""
+    firsts = (next((run for run in own if not run.modelled), None) for own in by_row.values())
+    return list({run.path: run for run in firsts if run is not None}.values())
+
+
 def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> str:
     """Why nothing is drawn of a row.
 
@@ -100,11 +108,12 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
     for run in runs:
         if row in rows_of(run) and (misfit := _misfit(row, run)):
             return f"The run {run.run_id} does not show it: {misfit}."
-    if row in reasons:
-        return reasons[row]
     if row not in known_specs():
         return NO_SPEC
-    return f"No run of it is among those given. `pollscope run {row}` measures it."
+    where = " or ".join(each for each in load_file(known_specs()[row]).spec.testbeds if each != "model")
+    measures = f"`pollscope run {row}` measures it{f' on a testbed {where}' if where else ''}."
+    needs = known_reasons().get(row) or ""
+    return " ".join(each for each in (reasons.get(row, NOT_GIVEN), measures, needs) if each)
 
 
 def _misfit(row: str, run: RunFolder) -> str:
@@ -155,7 +164,18 @@ def _row(
         drawn(inline_svg(figure, run), f"{figure.heading} ({mark})", f"g{number}-{row.lower().replace('.', '-')}")
         for number, (run, mark) in enumerate(zip(own, marks, strict=True))
     ]
+    figures += _error(figure, own)
     return GalleryRow(row, title, [Badge(mark) for mark in dict.fromkeys(marks)], figures, "", texts)
+
+
+def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
+    """Measured and modelled in one figure, where a row has both at the same points."""
+    measured_first = [run for run in own if not run.modelled][:1]
+    for real in measured_first:
+        for computed in (run for run in own if run.modelled):
+            if error := model_error(figure, real, computed):
+                return [drawn(inline_model_error(error), error.heading, f"ge-{figure.row.lower().replace('.', '-')}")]
+    return []
 
 
 def gallery_html(galleries: Sequence[PaperGallery]) -> str:

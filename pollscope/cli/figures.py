@@ -98,9 +98,22 @@ def _draw(tables: "Sequence[TableFigure]", wanted: "list[tuple[PaperFigure, RunF
     for table in tables:
         _echo(save_table_figure(table, target.target(table.row)))
     names = [figure.row for figure, _ in wanted]
+    _errors(wanted, target)
     for figure, run in wanted:
         name = figure.row if names.count(figure.row) == 1 else f"{figure.row}-{run.run_id}"
         _echo(save_figure(figure, run, target.target(name)))
+
+
+def _errors(wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> None:
+    """Writes measured and modelled runs of a row in one figure, and says the model's error."""
+    from pollscope.analysis.figures import model_error, save_model_error
+
+    for figure, run in wanted:
+        models = [other for same, other in wanted if same is figure and other.modelled and not run.modelled]
+        error = next((found for other in models if (found := model_error(figure, run, other))), None)
+        if error is not None:
+            _echo(save_model_error(error, [run, *models], target.target(f"{figure.row}-model-error")))
+            _say(f"{figure.row}: {error.words()}")
 
 
 def _wanted(
@@ -123,16 +136,19 @@ def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, Ru
     """What there is of each row of a paper; `modelled` is the folder of runs by the model, None: without them."""
     from pollscope.analysis.figures import figure_of
     from pollscope.analysis.figures.figure import PaperFigure
-    from pollscope.analysis.gallery import paper_rows, runs_of_rows, why_absent
+    from pollscope.analysis.gallery import first_measured, paper_rows, runs_of_rows, why_absent
     from pollscope.base.names import FIGURES
-    from pollscope.cli.modelled import measured_runs, modelled_runs
+    from pollscope.cli.modelled import measured_runs, modelled_runs, models_of
 
     every, there = paper_rows(paper), measured_runs(None)
     rows = [row for row in every if row not in FIGURES or isinstance(figure_of(row), PaperFigure)]
-    missing = [row for row, own in runs_of_rows(rows, there).items() if not own]
-    computed, reasons = modelled_runs(missing, modelled, _say) if modelled else ([], {})
+    by_row = runs_of_rows(rows, there)
+    computed, reasons = list["RunFolder"](), dict[str, str]()
+    if modelled:
+        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], modelled, _say)
+        computed += models_of(first_measured(by_row), modelled, _say)
     runs, found = [*there, *computed], []
-    for row, own in runs_of_rows(rows, [*there, *computed]).items():
+    for row, own in runs_of_rows(rows, runs).items():
         if own:
             found += [(figure, run) for run in own if isinstance(figure := figure_of(row), PaperFigure)]
         else:

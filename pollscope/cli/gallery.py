@@ -26,17 +26,23 @@ def gallery(
 
     A row is drawn from the runs that measure it: those given, else those in `results` and the recorded ones that ship
     with pollscope. Rows that no run shows are computed by a modelled machine (shortened; the runs stay in `modelled`
-    beside the page, and are not computed again), and marked so. All other rows stand there as absent, with the reason.
+    beside the page, and are not computed again), and marked so. So are the points of measured runs that a model knows:
+    both stand in one figure then, with the model's error. All other rows are absent, with the reason.
     """
-    from pollscope.analysis.gallery import gallery_html, paper_gallery, paper_rows, runs_of_rows
+    from pollscope.analysis.gallery import first_measured, gallery_html, paper_gallery, paper_rows, runs_of_rows
     from pollscope.analysis.page import write_page
-    from pollscope.cli.modelled import measured_runs, modelled_runs
+    from pollscope.cli.modelled import measured_runs, modelled_runs, models_of
     from pollscope.cli.outputs import page_out
+    from pollscope.store.run_folder import RunFolder
 
     target, chosen = page_out(out), [paper] if paper else list(papers())
     there = measured_runs(runs)
-    missing = [row for name in chosen for row, own in runs_of_rows(paper_rows(name), there).items() if not own]
-    computed, reasons = modelled_runs(missing, target.parent / "modelled", _say) if model else ([], {})
+    by_row = {row: own for name in chosen for row, own in runs_of_rows(paper_rows(name), there).items()}
+    computed, reasons = list[RunFolder](), dict[str, str]()
+    if model:
+        folder = target.parent / "modelled"
+        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, _say)
+        computed += models_of(first_measured(by_row), folder, _say)
     pages = [paper_gallery(name, [*there, *computed], reasons) for name in chosen]
     typer.echo(write_page(gallery_html(pages), target))
 

@@ -33,8 +33,8 @@ MOST_LOST_POLL_CYCLES = 20_000.0
 MIN_BLOCK_SLICES = 16
 # Fewer timed turns of a loop that is told give no interval.
 MIN_TURNS = 30
-# By weight, so about; fewer say nothing of what a visit costs.
-MIN_VISITS = 30
+# By weight, so about. Fewer say nothing of what a visit costs; few say it as if what visits cost scattered by its mean.
+MIN_VISITS, FEW_VISITS = 2, 30
 # A class whose error is above this share of the window is not told apart from the others.
 SEPARABLE_SHARE = 0.02
 # The classes by slices may miss the window by so much of it before the trial is flagged.
@@ -51,10 +51,12 @@ SLICE_ERROR = 0.02
 # Up to so much above the calibrated cost, that of slices may hold what visits leave to the empty polls behind them (64
 # queues in a cache that packets push them out of: 10 % over the same grid). Further apart, the calibration is too old.
 MOST_AFTERMATH = 1.3
+# All empty polls together are dearer by so many times what the visits cost, at most (1.14 over the same grid).
+MOST_AFTERMATH_OF_VISITS = 1.5
 # By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent.
-MOST_ERROR_SHARE = 0.025
+MOST_ERROR_SHARE = 0.02
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
 COLLINEAR = 0.98
 # Singular values below this share of the largest are rounding.
@@ -135,11 +137,11 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
     """Of a loop that polls all its queues in turn."""
     counts = _counts(lcore)
     total = float(lcore["cycles"]["total"])
-    cost = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
-    if isinstance(cost, str):
-        return cost
+    found = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
+    if isinstance(found, str):
+        return found
+    cost, aftermath = found
     polls = float(counts[EMPTY])
-    empty = MeasuredCycles(polls * cost.value, polls * cost.error)
     waited = float(lcore.get("waited_cycles", 0))
     locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
     loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked
@@ -150,31 +152,68 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
     if counts[VISITS] == 0:
         return _idle(total, polls, loop, instrumentation)
-    packets = MeasuredCycles(total - empty.value - loop - instrumentation, float(np.hypot(empty.error, lost.error)))
+    left = total - polls * cost.value - loop - instrumentation
+    visits = _visits(lcore, counts, cost.value, left - waited, total)
+    most = MOST_AFTERMATH_OF_VISITS * max(0.0, visits.all.value) if isinstance(visits.all, MeasuredCycles) else math.inf
+    empty = MeasuredCycles(polls * cost.value, math.hypot(polls * cost.error, min(polls * aftermath, most)))
+    # Where visits make empty polls dearer, slices may book as theirs what is the visits'.
+    unseen = min(polls * math.hypot(SLICE_ERROR * cost.value, aftermath), most) if aftermath else 0.0
+    packets = MeasuredCycles(left, math.hypot(empty.error, lost.error))
     if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
         return (
             f"{human_number(counts[EMPTY])} empty polls at {human_number(cost.value)} cycles, with loop and "
             f"instrumentation, exceed the window by {-100 * packets.value / total:.1f} %: "
             "an empty poll cost something else when that was found"
         )
-    visits = _visits(lcore, counts, cost.value, packets.value - waited, total)
-    by_slices = False
     misfit = visits.all if isinstance(visits.all, str) else visits.all.value + waited - packets.value
-    if isinstance(visits.all, MeasuredCycles) and visits.all.error < packets.error:
-        left = total - empty.value - instrumentation - visits.all.value - waited
-        by_slices = left >= loop
-        if by_slices:
-            packets, loop = MeasuredCycles(visits.all.value + waited, visits.all.error), left
-    if packets.error > MOST_ERROR_SHARE * total:
+    parts = _Parts(empty, loop, packets)
+    if isinstance(visits.all, MeasuredCycles):
+        fitted = MeasuredCycles(visits.all.value + waited, math.hypot(visits.all.error, unseen))
+        parts = _by_slices(parts, fitted, total - instrumentation)
+    if parts.packets.error > MOST_ERROR_SHARE * total:
+        error = empty.error / max(1.0, polls)
         return (
-            f"the cost of an empty poll is known to {human_number(cost.value)} +-{human_number(cost.error, 2)} cycles "
-            f"only, which is {human_share(packets.error / total)} of the window "
+            f"the cost of an empty poll is known to {human_number(cost.value)} +-{human_number(error, 2)} "
+            f"cycles only, which is {human_share(parts.packets.error / total)} of the window "
             f"(limit {human_share(MOST_ERROR_SHARE)}): a longer window or a quieter machine would tell"
         )
     useful = visits.alone
     if isinstance(useful, MeasuredCycles):
         useful = MeasuredCycles(useful.value + waited, useful.error)
-    return Classes(total, empty, loop, instrumentation, packets, useful, misfit, cost.value, visits.switch, by_slices)
+    return Classes(
+        total,
+        parts.empty,
+        parts.loop,
+        instrumentation,
+        parts.packets,
+        useful,
+        misfit,
+        parts.empty.value / max(1.0, polls),
+        visits.switch,
+        parts.by_slices,
+    )
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What makes a window, but for its instrumentation (see Classes)."""
+
+    empty: MeasuredCycles
+    loop: float
+    packets: MeasuredCycles
+    by_slices: bool = False
+
+
+def _by_slices(parts: _Parts, fitted: MeasuredCycles, cycles: float) -> _Parts:
+    """The parts of so many cycles by what slices say of the packets; as they were where that is known no better."""
+    if fitted.error >= parts.packets.error:
+        return parts
+    rest, empty = cycles - fitted.value, parts.empty
+    if MOST_ERROR_SHARE * cycles < empty.error and abs(rest - parts.loop - empty.value) <= empty.error:
+        return _Parts(MeasuredCycles(rest - parts.loop, fitted.error), parts.loop, fitted, True)
+    if rest - empty.value < parts.loop:  # they contradict the window
+        return parts
+    return _Parts(empty, rest - empty.value, fitted, True)
 
 
 def _told(lcore: Mapping[str, Any]) -> Classes | str:
@@ -277,22 +316,24 @@ def _half_width(replicates: Sums) -> float:
     return float(special.stdtrit(n - 1, 0.975) * deviation)
 
 
-def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> MeasuredCycles | str:
-    """Cycles of an empty poll among empty polls: from slices that stayed empty, else as calibrated before the trial."""
+def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[MeasuredCycles, float] | str:
+    """Cycles of an empty poll among empty polls: from slices that stayed empty, else as calibrated before the trial.
+
+    With by how many cycles it may be dearer than one by itself, because of visits before it.
+    """
     if polls_per_cycle * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE:
-        return MeasuredCycles(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2)
+        return MeasuredCycles(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2), 0.0
     slices, sums = _blocks(lcore["slices"]["quiet"], QUIET_VARIABLES)
     reported = lcore.get("empty_poll_cycles")
-    calibrated = float(reported) if isinstance(reported, int | float) else None
+    calibrated = float(reported) if isinstance(reported, int | float) and reported > 0 else None
     if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
         estimates = [_pooled_cost(slices, sums), _cost_by_blocks(lcore, slices, sums)]
         found = min((one for one in estimates if one is not None), key=lambda one: one.error)
-        apart = _aftermath(found.value, calibrated)
-        found = MeasuredCycles(found.value, math.hypot(found.error, SLICE_ERROR * found.value, apart))
+        found = MeasuredCycles(found.value, math.hypot(found.error, SLICE_ERROR * found.value))
         if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
-            return found
+            return found, _aftermath(found.value, calibrated)
     if calibrated is not None:
-        return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated)
+        return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated), 0.0
     return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
 
 
@@ -362,12 +403,17 @@ def _visits(
         few = f"only {slices.sum():.0f} slices were timed: the window is too short"
         return _Visits(few, few, few)
     met = float(slices.sum() * whole[ONE, VISITS] / whole[ONE, ONE])
+    rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
     if met < MIN_VISITS:
-        rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
         return _Visits(rare, rare, rare)
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     fitted = float(_fitted(coefficients, counts))
-    everything = MeasuredCycles(fitted, float(np.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted)))
+    scatter = fitted * float(special.stdtrit(met - 1, 0.975)) / math.sqrt(met) if met < FEW_VISITS else 0.0
+    everything = MeasuredCycles(
+        fitted, math.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted, scatter)
+    )
+    if met < FEW_VISITS:
+        return _Visits(everything if fitted > 0 else rare, rare, rare)
     if _switches_told_by_visits(whole) > COLLINEAR:
         alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
         return _Visits(everything, alike, alike)
@@ -390,7 +436,7 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
     slices, sums = _slices(lcore)
     used, whole = slices > 0, sums.sum(0)
     met = float(slices.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
-    if np.count_nonzero(used) < MIN_BLOCKS or met < MIN_VISITS:
+    if np.count_nonzero(used) < MIN_BLOCKS or met < FEW_VISITS:
         return f"slices met some {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     return MeasuredCycles(lost * max(0.0, float(coefficients[LOST])), lost * _half_width(replicates[:, LOST]))

@@ -56,13 +56,21 @@ class NodeClient:
         log: file to which the node's standard error is appended.
         who: what messages call it.
         lease_s: of a node behind a network, which may drop packets and close no connection (see `keep_lease`).
+        patience: so many times the limits of requests and trials it may take; a hello has a limit for its host.
 
     Attributes:
         hello: the node's `hello` event.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path, who: str = "the node", lease_s: float | None = None) -> None:
-        self.argv, self._who, self._lease_s = list(argv), who, lease_s
+    def __init__(
+        self,
+        argv: Sequence[str],
+        log: Path,
+        who: str = "the node",
+        lease_s: float | None = None,
+        patience: int = 1,
+    ) -> None:
+        self.argv, self._who, self._lease_s, self._patience = list(argv), who, lease_s, patience
         self._pending, self._tail = deque[dict[str, Any]](), b""
         self._sequence = 0
         self._writing, self._ended = threading.Lock(), threading.Event()
@@ -148,7 +156,7 @@ class NodeClient:
         """
         self._sequence += 1
         self._send({"cmd": command, "id": self._sequence, **fields})
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + self._patience * limit_s
         reply = self._take(lambda message: message.get("id") == self._sequence, deadline, f"no reply to '{command}'")
         if reply.get("ok") is not True:
             raise NodeRefused(
@@ -168,7 +176,7 @@ class NodeClient:
             NodeFailed: the node gave the trial up.
             NodeLost: it gave the trial up because lcores hang, so that it can start no other; or as `request` does.
         """
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + self._patience * limit_s
         while (event := self._take(_ends_a_trial, deadline, f"no event '{TRIAL_ENDS[0]}'")).get("trial") != trial:
             pass
         if event["event"] == "failed":
@@ -180,7 +188,7 @@ class NodeClient:
         if self._process.poll() is None:
             with contextlib.suppress(TrialError, subprocess.TimeoutExpired):  # `end` deals with a node that stays
                 self.request("quit", QUIT_LIMIT_S)
-                self._process.wait(QUIT_LIMIT_S)
+                self._process.wait(self._patience * QUIT_LIMIT_S)
         self.end()
 
     def end(self) -> None:

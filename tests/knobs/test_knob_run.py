@@ -65,7 +65,8 @@ def test_the_journal_shows_what_was_set(cli: Cli, tree: Tree, testbed: Path) -> 
 @pytest.mark.parametrize("seed", range(3))
 def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
     before = tree.picture()
-    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=20")
+    # 60 windows of 10 ms: longer than until the kill.
+    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=10")
     kill_when_set(process, tree, random.Random(seed).uniform(0, 0.5))
     assert tree.picture() != before
     refused = cli("run", "--resume", cli.run_folders()[0])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from knob_tree import Tree
 from pair_hosts import SPEC, pair_config, written
-from run_helpers import Cli
+from run_helpers import Cli, last_attempts
 from ssh_host import SshHost
 from test_pair_remote_hosts import SWEEP, wait_until
 
@@ -91,7 +91,7 @@ def test_recordings_that_find_no_room_cost_the_collector_not_the_trial(
     spec = cli.spec(SPEC.replace("burst: [8, 32]", "burst: [8]") + collectors)
     done = cli("run", spec, "--testbed", written(tmp_path / "two.yaml", config))
     assert done.returncode == 0, done.stderr
-    (trial,) = cli.only_run().trials
+    (trial,) = last_attempts(cli.only_run()).values()
     assert trial["status"] != "failed"
     outcome = trial["collectors"]["dut/kernel-load"]
     assert outcome["status"] == "failed", outcome

@@ -16,6 +16,7 @@ from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
+from pollscope.analysis.figures.model_error import ModelError, model_error
 from pollscope.analysis.figures.style import look
 from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
 from pollscope.analysis.point_values import factors, measured
@@ -25,16 +26,20 @@ from pollscope.store.run_folder import RunFolder
 
 __all__ = [
     "InlineFigure",
+    "ModelError",
     "Target",
     "asked_figure",
     "figure_of",
     "figures_of",
     "inline_comparison",
+    "inline_model_error",
     "inline_svg",
     "inline_table",
+    "model_error",
     "refused_figures",
     "save_comparison",
     "save_figure",
+    "save_model_error",
     "save_table_figure",
     "table_figures",
 ]
@@ -123,6 +128,25 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
     with look():
         svg = files.svg_text(_finished(figure, data, keeps_absent=False), opaque=False)
     return InlineFigure(svg, data.caption, in_words(data.drawn))
+
+
+def inline_model_error(error: ModelError) -> InlineFigure:
+    """A model against measurement, for a page; the error stands in the caption and in the words."""
+    with look():
+        drawn = error.draw()
+        finish(drawn, keeps_absent=False)
+        svg = files.svg_text(drawn, opaque=False)
+    return InlineFigure(svg, error.words(), error.words())
+
+
+def save_model_error(error: ModelError, runs: Sequence[RunFolder], target: Target) -> list[Path]:
+    """Draw a model against measurement into files, with its numbers as CSV beside them."""
+    with look():
+        drawn = error.draw()
+        finish(drawn, keeps_absent=False)
+        names = " ".join(dict.fromkeys(f"Run {run.run_id}." for run in runs))
+        words = f"{error.heading}.\n{error.words()} {names}"
+        return files.save(drawn, words, difference_rows(error.differences), target)
 
 
 def inline_table(figure: TableFigure) -> InlineFigure:

@@ -12,6 +12,8 @@ from pollscope.metrics.dictionary import metric_dictionary
 
 NOT_LEVELS = ("metric", "unit", "value", "low", "high", "n")
 MOST_DIFFERENCES = 5
+# What a figure draws whole, beyond the metrics: its title, and a metric of the same unit.
+DISTRIBUTIONS = {"latency_sent": ("Latency from departure", "latency_sent_max_ns")}
 
 
 def in_words(drawn: Sequence[Mapping[str, Any]]) -> str:
@@ -27,7 +29,8 @@ def in_words(drawn: Sequence[Mapping[str, Any]]) -> str:
 
 def _quantity(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     metric, _, rest = name.partition(" ")
-    title = f"{metric_dictionary()[metric].title} {rest}".strip()
+    own = DISTRIBUTIONS[metric][0] if metric in DISTRIBUTIONS else metric_dictionary()[metric].title
+    title = f"{own} {rest}".strip()
     least, greatest = (choose(rows, key=lambda row: float(row["value"])) for choose in (min, max))
     if len(rows) == 1:
         return f"{title}: {_value(least)}{_where(least)}."
@@ -40,7 +43,8 @@ def _quantity(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 def _value(row: Mapping[str, Any]) -> str:
     if row["unit"] == "ratio":
         return human_number(row["value"])
-    return metric_dictionary()[str(row["metric"]).partition(" ")[0]].text(row["value"])
+    metric = str(row["metric"]).partition(" ")[0]
+    return metric_dictionary()[DISTRIBUTIONS[metric][1] if metric in DISTRIBUTIONS else metric].text(row["value"])
 
 
 def _where(row: Mapping[str, Any]) -> str:

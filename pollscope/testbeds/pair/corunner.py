@@ -71,7 +71,8 @@ class DutCorunners:
     def start(self, log: Path) -> NodeClient:
         """Starts `pollscope-corunner` there, after `place`."""
         remote = self._host.config.ssh
-        return NodeClient(root_command(remote, [self._program]), log, "the co-runner", remote.lease_s)
+        command = root_command(remote, [self._program])
+        return NodeClient(command, log, "the co-runner", remote.lease_s, remote.patience)
 
     def _answer(self, params: Parameters) -> _Answer:
         asked = {name: getattr(params, name) for name in _ASKED}

@@ -137,7 +137,8 @@ class RemoteHost(ClientOwner):
             self._absent = "this testbed has no collectors and knobs there"
             raise HostError(self._absent, str(self))
         log = self._new_log()
-        client = NodeClient(root_command(self.config.ssh, [program, "agent"]), log, "pollscope agent")
+        remote = self.config.ssh
+        client = NodeClient(root_command(remote, [program, "agent"]), log, "pollscope agent", patience=remote.patience)
         try:
             version = client.wait_hello(self.config.hello_limit_s).get("pollscope")
         except HostError as error:
@@ -151,7 +152,7 @@ class RemoteHost(ClientOwner):
             self._absent = f"{program} is pollscope {version}, this is {__version__} (playbooks/play provision)"
             raise HostError(self._absent, str(self))
         self._starts += 1
-        client.keep_lease(self.config.ssh.lease_s)
+        client.keep_lease(remote.lease_s)
         client.request("aside", REQUEST_LIMIT_S, cpus=list(self.config.cpus))
         return client
 

@@ -198,7 +198,7 @@ class PairTestbed(NodeTestbed):
         said = _Tail(log)
         tries = self._open_tries(host.ssh)
         for tries_left in reversed(range(tries)):
-            client = NodeClient(command, log, lease_s=host.ssh.lease_s)
+            client = NodeClient(command, log, lease_s=host.ssh.lease_s, patience=host.ssh.patience)
             try:
                 client.wait_hello(host.hello_limit_s)
                 return client
@@ -257,13 +257,11 @@ class _Tail:
 
 def _probe(host: PairHost, program: str) -> str:
     """Why a host is not ready; empty when it is."""
-    command = ssh_command(host.ssh, ["test", "-x", program])
+    command, limit_s = ssh_command(host.ssh, ["test", "-x", program]), 2 * host.ssh.patience * CONNECT_LIMIT_S
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * CONNECT_LIMIT_S
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return f"no answer in {2 * CONNECT_LIMIT_S} s"
+        return f"no answer in {limit_s} s"
     except OSError as error:
         return f"ssh: {error.strerror}"
     if done.returncode == 0:

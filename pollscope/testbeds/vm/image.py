@@ -194,6 +194,7 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         return disk
     build_release = of_checkout("playbooks/build-release")
     _require_tools()
+    words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"  # asks the node, so what it lacks is said before minutes pass
     recipe.cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"making-{process_mark(os.getpid())}-", dir=recipe.cache) as folder:
         work = Path(folder)
@@ -207,7 +208,7 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
         root.mkdir()
         _run("tar", "-C", root, "-xf", recipe.system)
         _put_release(archive, root)
-        _configure(root)
+        _configure(root, words)
         _make_disk(root, work)
         for old in recipe.cache.glob(f"disk-{recipe.release}-*.img"):
             old.unlink()
@@ -301,8 +302,7 @@ def tsc_khz() -> int:
             remove_folder(prefix)
 
 
-def _configure(root: Path) -> None:
-    words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"
+def _configure(root: Path, words: str) -> None:
     for name, text in _FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text.replace("WORDS", words))

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A measured run and a modelled one of the same points in one figure, and how far the model is off."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pollscope.analysis.compare import Difference, compare_runs
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.style import (
+    DASHES,
+    LINES,
+    amount_axis,
+    interval_line,
+    level_axis,
+    log2_axis,
+    new_figure,
+)
+from pollscope.analysis.host_facts import HostFacts
+from pollscope.base.errors import UsageError
+from pollscope.base.units import human_number
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.store.run_folder import RunFolder
+
+# What a model tells of a core; those that a run has are drawn, no more than fit.
+METRICS = (
+    "rx_pps",
+    "tx_pps",
+    "poll_rate_running_hz",
+    "tax_share_running",
+    "latency_sent_p50_ns",
+    "latency_sent_p99_ns",
+)
+MOST_PANELS, COLUMNS, PANEL_INCH = 4, 2, 2.5
+TICKS = 5
+# From so much between the first and the last level on, levels crowd on a linear axis.
+CROWDED = 16
+
+
+@dataclass(frozen=True)
+class ModelError:
+    """A model held against measurement, at the points that both have.
+
+    Attributes:
+        figure: of the paper's row.
+        differences: modelled over measured.
+        fitted: where the model's costs come from if from this row; empty: from elsewhere.
+    """
+
+    figure: PaperFigure
+    differences: Sequence[Difference]
+    fitted: str
+
+    @property
+    def heading(self) -> str:
+        """Of the figure."""
+        return f"{self.figure.row}. The model against what was measured"
+
+    def words(self) -> str:
+        """The error of each metric: the geometric mean of modelled over measured, and its ends."""
+        told = []
+        for metric, found in self.by_metric().items():
+            ratios = [each.ratio.value for each in found if each.first.value > 0 and each.second.value > 0]
+            if not ratios:
+                continue
+            mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+            ends = f"{human_number(min(ratios))} to {human_number(max(ratios))}"
+            points = f"{len(ratios)} point{'s' if len(ratios) > 1 else ''}"
+            told.append(f"{metric_dictionary()[metric].title}: {human_number(mean)} ({ends}) at {points}")
+        source = f" Costs of the model come from this row ({self.fitted})." if self.fitted else ""
+        return f"Model's error, modelled over measured, geometric mean (least to greatest). {'; '.join(told)}.{source}"
+
+    def by_metric(self) -> dict[str, list[Difference]]:
+        """The differences of each metric that is drawn."""
+        names = list(dict.fromkeys(each.metric for each in self.differences))[:MOST_PANELS]
+        return {name: [each for each in self.differences if each.metric == name] for name in names}
+
+    def draw(self) -> Figure:
+        """A panel for each metric along the row's factor: measured drawn through, modelled dotted."""
+        panels = self.by_metric()
+        rows = -(-len(panels) // COLUMNS)
+        figure = new_figure(PANEL_INCH * rows + 0.4)
+        places = figure.subplots(rows, min(COLUMNS, len(panels)), squeeze=False).flat
+        for axes, (metric, found) in zip(places, panels.items(), strict=False):
+            self._panel(axes, metric, found)
+        for axes in list(places)[len(panels) :]:
+            axes.set_visible(False)
+        return figure
+
+    def _panel(self, axes: Axes, metric: str, found: Sequence[Difference]) -> None:
+        along = next(name for name in self.figure.along if name in found[0].samples[0].levels)
+        lines: dict[str, list[Difference]] = {}
+        for each in found:
+            lines.setdefault(each.samples[0].label(along, *self._constant(found)), []).append(each)
+        levels = sorted({float(each.samples[0].levels[along]) for each in found})
+        for rank, (label, points) in enumerate(lines.items()):
+            points.sort(key=lambda each: float(each.samples[0].levels[along]))
+            x, colour = [float(each.samples[0].levels[along]) for each in points], LINES[rank % len(LINES)]
+            what = f"{label}: " if label else ""
+            interval_line(axes, x, [each.first for each in points], colour, "o", f"{what}measured")
+            interval_line(axes, x, [each.second for each in points], colour, "X", f"{what}modelled", DASHES[2])
+        crowded = levels[0] > 0 and levels[-1] / levels[0] >= CROWDED
+        (log2_axis if crowded else level_axis)(axes, levels)
+        axes.set_title(metric_dictionary()[metric].title)
+        amount_axis(axes.yaxis, metric_dictionary()[metric], TICKS)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(along.replace("_", " "))
+
+    @staticmethod
+    def _constant(found: Sequence[Difference]) -> list[str]:
+        """Factors with the same level at every point."""
+        names = found[0].samples[0].levels
+        return [name for name in names if len({each.samples[0].levels.get(name) for each in found}) == 1]
+
+
+def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -> ModelError | None:
+    """How far a modelled run is off a measured one of the same row; None where they have no point in common."""
+    try:
+        found = compare_runs(measured, modelled, METRICS)
+    except UsageError:
+        return None
+    usable = [each for each in found if set(figure.along) & each.samples[0].levels.keys()]
+    # A rate that is nothing on both sides says nothing of the model.
+    usable = [each for each in usable if any(other.first.value for other in found if other.metric == each.metric)]
+    fitted = HostFacts(modelled.meta).fitted.get(figure.row, "")
+    return ModelError(figure, usable, fitted) if usable else None
