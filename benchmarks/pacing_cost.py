@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a schedule costs the generator: TSC cycles a packet to constant and Poisson arrivals over those of saturated sending.
+"""What a schedule costs the generator: TSC cycles a packet of constant and Poisson arrivals over saturated sending's.
 
 `build/gen-cost` drives the generator's own loop on one core, without a NIC, with a full burst always due.
 
-Prints `ratio pacing_cost_A MEDIAN LOW HIGH N` for both, with the 95 % interval of the median over N runs. Ends with 1 when a
-median is above 2 (constant) or 2.6 (Poisson).
+Prints `ratio pacing_cost_A MEDIAN LOW HIGH N` for both, with the 95 % interval of the median over N runs. Ends with 1
+when a median is above 2 (constant) or 2.6 (Poisson).
 """
 
 import subprocess
