@@ -17,6 +17,7 @@ from pollscope.analysis.papers import load_paper
 from pollscope.base.names import FIGURES, papers
 from pollscope.cli import modelled
 from pollscope.cli.modelled import NO_MODEL, NOT_MODELLED, measured_runs, modelled_runs, models_of
+from pollscope.models.hyperplane import chip, judged
 from pollscope.spec import Overrides
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -85,6 +86,7 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
     assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated
     for name, row in rows.items():
         assert bool(row.figures) != bool(row.reason), name
+        assert row.judged == [], "no chip was asked"
         assert (badges[name] == ["absent"]) == (not row.figures), name
 
 
@@ -95,6 +97,18 @@ def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: 
     assert {"S-F5", "S-F8"} <= set(dict(found)["measured"])
     assert found[-1][0] == "absent"
     assert page.count("<h4>") == len(socc19.rows[[row.row for row in socc19.rows].index("S-F8")].figures) == 3
+
+
+def test_statements_on_the_chip_stand_in_their_rows() -> None:
+    gallery = paper_gallery("hyperplane", [], {}, judged(chip(), ["H-F8", "H-F11a"]))
+    rows = {row.row: row for row in gallery.rows}
+    assert [badge.kind for badge in rows["H-F8"].badges] == ["modelled"]
+    ((statement, allowed, found, verdict, lever),) = rows["H-F8"].judged
+    assert statement.endswith(": 4.1")
+    assert (allowed, found, verdict, lever) == ("3.7 to 4.5", "5.27", "disagrees", "poll_ns is 170: 130 would do")
+    assert rows["H-F11a"].judged[0][1] == "1 or more"
+    assert (rows["H-F12"].judged, [badge.kind for badge in rows["H-F12"].badges]) == ([], ["absent"])
+    assert "poll_ns is 170: 130 would do" in gallery_html([gallery])
 
 
 def test_the_page_stands_alone_and_is_escaped(page: str) -> None:

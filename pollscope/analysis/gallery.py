@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every row of the papers on one page: drawn from the runs that there are, or absent with the reason."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from markupsafe import Markup
 
@@ -20,6 +22,7 @@ from pollscope.analysis.papers import EVERY_ROW, citation, load_paper
 from pollscope.analysis.point_values import factors, measured
 from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
 from pollscope.base.names import FIGURES
+from pollscope.base.units import human_number
 from pollscope.spec import known_specs, load_file
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
@@ -27,6 +30,7 @@ from pollscope.store.run_folder import RunFolder
 # Of a row that pollscope has claims or values of, and no more.
 NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
 RANK = {"measured": 0, "modelled": 1, "absent": 2}
+CHIP_COLUMNS = ("statement", "allowed", "on the chip", "verdict", "what would have to differ")
 NOT_GIVEN = "No run of it is among those given."
 ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
 
@@ -54,6 +58,7 @@ class GalleryRow:
         figures: those of a measured run first.
         reason: why there is none; empty where there is one.
         stated: what the paper's text states, as name and text.
+        judged: what becomes of the paper's statements on a modelled chip, a text for each column of CHIP_COLUMNS.
     """
 
     row: str
@@ -62,6 +67,7 @@ class GalleryRow:
     figures: list[DrawnFigure]
     reason: str = ""
     stated: list[tuple[str, str]] = field(default_factory=list)
+    judged: list[tuple[str, ...]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -136,13 +142,16 @@ def _misfit(row: str, run: RunFolder) -> str:
     return figure.misfit({name: data[f"factor.{name}"].nunique() for name in factors(data)})
 
 
-def paper_gallery(paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> PaperGallery:
+def paper_gallery(
+    paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, str], judged: Sequence[Mapping[str, Any]] = ()
+) -> PaperGallery:
     """Every row of a paper, drawn from runs.
 
     Args:
         paper: its name in data/papers.
         runs: of any rows.
         reasons: row -> why no run of it could be made here.
+        judged: what a modelled chip makes of statements of rows (models.hyperplane).
 
     Raises:
         UsageError: a run folder contradicts its formats.
@@ -150,6 +159,7 @@ def paper_gallery(paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, s
     known, rows = load_paper(paper), paper_rows(paper)
     by_row = runs_of_rows(rows, runs)
     shown = [_row(row, by_row[row], runs, reasons, known.stated.get(row, {})) for row in rows]
+    shown = [_with_chip(row, [each for each in judged if each["row"] == row.row]) for row in shown]
     return PaperGallery(paper, known.short, citation(paper), shown)
 
 
@@ -177,6 +187,27 @@ def _row(
     return GalleryRow(row, title, [Badge(mark) for mark in dict.fromkeys(marks)], figures, "", texts)
 
 
+def _with_chip(row: GalleryRow, judged: Sequence[Mapping[str, Any]]) -> GalleryRow:
+    """A row beside what a chip makes of its statements, which is modelled where nothing else is known of the row."""
+    if not judged:
+        return row
+    badges = row.badges if row.figures else [Badge(MODELLED)]
+    return replace(row, badges=badges, judged=[_chip_line(each) for each in judged])
+
+
+def _chip_line(each: Mapping[str, Any]) -> tuple[str, ...]:
+    interval = f" ({human_number(each['low'])} to {human_number(each['high'])})" if each["low"] < each["high"] else ""
+    ends = [human_number(each[end]) for end in ("from", "to")]
+    between = " to ".join(dict.fromkeys(ends))
+    allowed = between if math.isfinite(each["to"]) else f"{ends[0]} or more"
+    lever = ""
+    if "lever" in each:
+        value = each["would_do"]
+        would = "no value up to ten times off would do" if value is None else f"{human_number(value)} would do"
+        lever = f"{each['lever']} is {human_number(each['is'])}: {would}"
+    return each["statement"], allowed, f"{human_number(each['chip'])}{interval}", each["verdict"], lever
+
+
 def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
     """Measured and modelled in one figure, where a row has both at the same points."""
     measured_first = [run for run in own if not run.modelled][:1]
@@ -198,6 +229,7 @@ def gallery_html(galleries: Sequence[PaperGallery]) -> str:
         .get_template("gallery.html.j2")
         .render(
             papers=galleries,
+            chip_columns=CHIP_COLUMNS,
             tally=list(counts.items()),
             version=__version__,
             fonts=Markup(font_face(letters)) if letters else "",

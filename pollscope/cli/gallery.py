@@ -9,6 +9,7 @@ import typer
 from pollscope.base.names import papers
 from pollscope.cli.words import ModelFlag, PaperName, RunWords
 
+HYPERPLANE = "hyperplane"  # of whose chip there is a model by itself
 EXAMPLES = (
     "pollscope gallery",
     "pollscope gallery results --paper socc19 --out socc19.html",
@@ -33,17 +34,21 @@ def gallery(
     from pollscope.analysis.page import write_page
     from pollscope.cli.modelled import measured_runs, modelled_runs, models_of
     from pollscope.cli.outputs import page_out
+    from pollscope.models.hyperplane import chip, judged
     from pollscope.store.run_folder import RunFolder
 
     target, chosen = page_out(out), [paper] if paper else list(papers())
     there = measured_runs(runs)
     by_row = {row: own for name in chosen for row, own in runs_of_rows(paper_rows(name), there).items()}
-    computed, reasons = list[RunFolder](), dict[str, str]()
+    computed, reasons, statements = list[RunFolder](), dict[str, str](), list[dict[str, object]]()
     if model:
         folder = target.parent / "modelled"
         computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, _say)
         computed += models_of(first_measured(by_row), folder, _say)
-    pages = [paper_gallery(name, [*there, *computed], reasons) for name in chosen]
+        statements = judged(chip()) if HYPERPLANE in chosen else []
+    pages = [
+        paper_gallery(name, [*there, *computed], reasons, statements if name == HYPERPLANE else []) for name in chosen
+    ]
     typer.echo(write_page(gallery_html(pages), target))
 
 
