@@ -408,6 +408,46 @@ def test_a_login_that_an_emulated_machine_was_too_slow_for_is_tried_again(
     assert _LostOnce.made == starts
 
 
+class _Clock:
+    """SYNTHETIC: stands for module time; time passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.now_s += duration_s
+
+
+@pytest.mark.parametrize(("login_s", "tries"), [(0.0, 38), (75.0, 3)])
+def test_a_lease_is_waited_for_by_time_not_by_tries(
+    running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login_s: float, tries: int
+) -> None:
+    """A host that drops packets takes the whole limit of a login for each try: once 37 of them were made."""
+    clock, made = _Clock(), list[float]()
+
+    class Silent:
+        def __init__(self, *_: object, **__: object) -> None:
+            made.append(clock.now_s)
+
+        def wait_hello(self, _limit_s: float) -> dict[str, Any]:
+            clock.sleep(login_s)
+            raise HostError("the node did not start: the node ended with status 255")
+
+    monkeypatch.setattr(pair_testbed, "NodeClient", Silent)
+    monkeypatch.setattr(pair_testbed, "time", clock)
+    log = tmp_path / "log"
+    log.touch()
+    pair = running._pair
+    assert pair.config.dut.ssh.lease_s == 100
+    pair._opened = frozenset({str(pair.config.dut.ssh)})  # this run had a node there before
+    with pytest.raises(HostError, match="status 255"):
+        pair._start("dut", pair.config.dut, 1, AtStart(), log)
+    assert len(made) == tries
+
+
 class _Slow:
     """SYNTHETIC: a node behind QEMU, which hands it no more than 4 of the frames of `wire` in each trial."""
 
@@ -533,5 +573,5 @@ def test_a_step_that_the_test_of_machines_does_not_know_is_refused(checkout: Pat
     command: list[str | Path] = [sys.executable, checkout / "tests/vm/vm_test.py", "--steps", "sanity,plugs"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "no step: plugs; there are sanity, iommu, ddio, plug" in done.stderr
+    assert "no step: plugs; there are again, sanity, iommu, ddio, plug, restore" in done.stderr
     assert done.stdout == ""

@@ -165,16 +165,26 @@ def first_failure(folder: Path) -> str:
     return str(reasons[0])
 
 
+def recorded(folders: Iterable[Path]) -> tuple[int, int]:
+    """Trials and looks at the ground. One comes before a trial, and not in it: there no trial would fail."""
+    trials, looks = (
+        sum(len(path.read_bytes().splitlines()) for folder in folders for path in folder.glob(name))
+        for name in ("trials.jsonl", "ground.jsonl")
+    )
+    return trials, looks
+
+
 def pull_the_plug(testbed: VmPairTestbed) -> None:
     """Kills the DUT in a trial; the run says so, and is completed after `up`."""
     results, (dut, generator) = CHECKOUT / "results/sanity-pair", testbed.machines
     before, generator_pid = set(results.glob("*")), generator.pid()
 
-    def one_trial_is_made() -> bool:
-        return any(path.stat().st_size for new in set(results.glob("*")) - before for path in new.glob("trials.jsonl"))
+    def a_further_trial_begins() -> bool:
+        trials, looks = recorded(set(results.glob("*")) - before)
+        return trials > 0 and looks > 1
 
     with broken_run("sanity-pair", "sanity/pair.yaml") as (process, folders):
-        wait_until(one_trial_is_made, process, "a trial")
+        wait_until(a_further_trial_begins, process, "a trial after the first one")
         pid = dut.pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -196,15 +206,22 @@ def set_cable(testbed: VmPairTestbed, plugged: bool) -> None:
 def lose_ssh(testbed: VmPairTestbed) -> Path:
     """Cuts the DUT off in a sweep of a knob; after it answers again every knob is what it was, and the run goes on."""
     before, dut = snapshot(testbed), testbed.machines[0].remote
+    results = CHECKOUT / "results/i-f7-ddio"
+    earlier = set(results.glob("*"))
 
     def bit_is_set() -> bool:
         return "register 80" in run_there(dut, ["sh", "-s"], SCRIPT_LIMIT_S, REGISTER)[0]
+
+    def a_trial_has_the_bit() -> bool:
+        there = bit_is_set()
+        trials, looks = recorded(set(results.glob("*")) - earlier)
+        return there and looks > trials
 
     assert not bit_is_set()
     # Windows that are long beside the time in which the bit is seen, so that the cut falls in a trial.
     options = ("--quick", "--set", "trial.window=15 s")
     with broken_run("i-f7-ddio", "intrahost/i-f7-ddio.yaml", *options) as (process, folders):
-        wait_until(bit_is_set, process, "the bit of DDIO set in a trial")
+        wait_until(a_trial_has_the_bit, process, "the bit of DDIO set in a trial")
         set_cable(testbed, False)
     assert "DUT" in first_failure(folders[0])
     set_cable(testbed, True)

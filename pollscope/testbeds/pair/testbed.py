@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The `pair` testbed: DUT and generator on two hosts, each node started over SSH."""
 
+import itertools
 import shutil
 import subprocess
 import time
@@ -196,8 +197,8 @@ class PairTestbed(NodeTestbed):
     def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
         command = root_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
         said = _Tail(log)
-        tries = self._open_tries(host.ssh)
-        for tries_left in reversed(range(tries)):
+        deadline = time.monotonic() + self._lapse_s(host.ssh)
+        for tries in itertools.count(1):
             client = NodeClient(command, log, lease_s=host.ssh.lease_s, patience=host.ssh.patience)
             try:
                 client.wait_hello(host.hello_limit_s)
@@ -206,21 +207,20 @@ class PairTestbed(NodeTestbed):
                 if DID_NOT_START not in error.what:  # it did, and is of another version
                     raise HostError(error.what, f"{role} {host.ssh}", OTHER_VERSION) from error
                 # A host that cannot be reached stays away; only an emulated one may be too slow for a login.
-                if not tries_left or ("status 255" in error.what and not host.emulated):
+                tried = tries >= OPEN_TRIES and time.monotonic() > deadline
+                if tried or ("status 255" in error.what and not host.emulated):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
-        raise AssertionError("BUG: the last try neither returned nor raised")
+        raise AssertionError("BUG: tries that never end have ended")
 
     def findings(self) -> list[HostFinding]:
         """What each host has and lacks."""
         return [each for role in ("dut", "generator") for each in check_host(role, getattr(self.config, role))]
 
-    def _open_tries(self, remote: Remote) -> int:
-        """How often a node is started: when this run had one there before, its lease may have to lapse first."""
+    def _lapse_s(self, remote: Remote) -> float:
+        """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
         before, self._opened = self._opened, self._opened | {str(remote)}
-        if str(remote) not in before:
-            return OPEN_TRIES
-        return max(OPEN_TRIES, round((remote.lease_s + AFTER_LEASE_S) / OPEN_PAUSE_S))
+        return remote.lease_s + AFTER_LEASE_S if str(remote) in before else 0.0
 
     def status(self) -> TestbedState:
         """Whether both hosts answer and have the node program."""
