@@ -17,7 +17,7 @@ from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.find import find_run
-from pollscope.testbeds import DEFAULT, make_testbed
+from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 EXAMPLES = (
     "pollscope run S-F5 --quick",
@@ -41,6 +41,10 @@ def run(
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = DEFAULT_OUT,
     settings: Setting = None,
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS", help="Simulate on this Dask cluster (testbeds of kind model)."),
+    ] = None,
     restore_first: Annotated[
         bool, typer.Option("--restore-first", help="Restore the knobs that an ended run left behind, then start.")
     ] = False,
@@ -58,7 +62,7 @@ def run(
         what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     if resume is not None:
-        if quick or settings or testbed:
+        if quick or settings or testbed or dask:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
         _leave([_resume(find_run(resume), restore_first)])
         return
@@ -68,6 +72,8 @@ def run(
 
     def run_one(each: LoadedSpec, folder: Path) -> Ended:
         with closing(make_testbed(place)) as chosen:
+            if dask is not None:
+                _compute_on(dask, chosen)
             return _report(start_run(each, chosen, folder, _say, restore_first))
 
     if len(loaded) == 1:
@@ -77,8 +83,19 @@ def run(
             ended = run_one(only, folder)
         _leave([ended])
     else:
-        options = _options(testbed, quick, out, settings or (), restore_first)
+        options = [*_options(testbed, quick, out, settings or (), restore_first), *(["--dask", dask] if dask else [])]
         _leave(run_several(loaded, out, run_one, options))
+
+
+def _compute_on(address: str, testbed: Testbed) -> None:
+    """Lets a modelled testbed use a cluster."""
+    from pollscope.testbeds.cluster import Cluster
+    from pollscope.testbeds.model import ModelTestbed
+
+    if not isinstance(testbed, ModelTestbed):
+        what = f"is for modelled testbeds, and {testbed.name} is none"
+        raise UsageError(what, f"--dask {address}", "--testbed model, or leave it away")
+    testbed.compute_on(Cluster(address))
 
 
 def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:

@@ -35,6 +35,10 @@ class Maxima:
             goals = record.search["goals"][:1] if record.search is not None else []
             self._made.setdefault(record.point, {})[record.trial] = metrics, goals
 
+    def has(self, trial: Trial) -> bool:
+        """Whether a trial of kind maximum has been made."""
+        return trial.id in self._made.get(trial.point.id, {})
+
     def of(self, trial: Trial) -> float | None:
         """The maximum that a trial's load refers to; None when it refers to none.
 

@@ -2,7 +2,7 @@
 """The `model` testbed: trials are simulated with the costs that its file gives (docs/models.md)."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -20,6 +20,7 @@ from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig
+from pollscope.testbeds.cluster import Cluster
 from pollscope.testbeds.maxima import Maxima
 from pollscope.testbeds.model_result import config_of, result_of, servers_result, told_result
 
@@ -104,6 +105,17 @@ class ModelTestbed(Testbed):
     def __init__(self, file: Path, config: ModelConfig) -> None:
         super().__init__(file, config)
         self._maxima = Maxima(self.warnings)
+        self._cluster: Cluster | None = None
+        self._planned: Sequence[Trial] = ()
+
+    def compute_on(self, cluster: Cluster) -> None:
+        """Simulates on a cluster's workers; it is closed with the testbed."""
+        self._cluster = cluster
+
+    def close(self) -> None:
+        """Leaves the cluster."""
+        if self._cluster is not None:
+            self._cluster.close()
 
     def refusal(self, point: Point) -> str | None:
         """Why the model does not tell what happens at a point, or lacks a cost for it."""
@@ -126,8 +138,11 @@ class ModelTestbed(Testbed):
         return (self.config.workloads or {})[params.workload]
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Compiles the loops that the trials need, so that no trial's time holds it."""
-        if self.config.servers is None:
+        """Compiles the loops that the trials need, so that no trial's time holds it; a cluster begins."""
+        self._planned = assignment.plan.trials
+        if self._cluster is not None:
+            self._give([trial for trial in self._planned if trial.maximum_of is None and not trial.search_trials])
+        elif self.config.servers is None:
             for how in {trial.point.params.notification for trial in assignment.plan.trials}:
                 system = SHORT_QWAIT if how == "qwait" else SHORT_POLLING
                 simulate(system, window_ns=1000.0)
@@ -143,31 +158,27 @@ class ModelTestbed(Testbed):
             return record.failed(str(error), final=True)
         rate = rate_request(params, maximum_pps)
         start = {"trial": trial.id, "warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "rate": rate}
-        result = self._result(trial, rate.get("pps"))
+        result = self._result(trial, rate.get("pps"), maximum_pps)
         return record.having(maximum_pps=maximum_pps, config=config_of(params), start=start, result=result)
 
-    def _result(self, trial: Trial, offered_pps: float | None) -> dict[str, Any]:
-        params = trial.point.params
-        seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
-        if self.config.servers:
-            return self._of_servers(trial, offered_pps, seed)
-        if params.notification == "qwait":
-            told = points.told_system(params, self._costs(params), self.config.tsc_hz, offered_pps)
-            outcome = simulate(told, trial.window_ns, trial.warmup_ns, seed)
-            return told_result(params, told, outcome, self.config.tsc_hz)
-        batch = 1 if self.config.batch is None else round(self.config.batch.at(params.queues))
-        system = points.system(params, self._costs(params), self.config.tsc_hz, offered_pps, batch)
-        outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
-        return result_of(params, system, outcome, self.config.tsc_hz)
+    def _result(self, trial: Trial, offered_pps: float | None, maximum_pps: float | None) -> dict[str, Any]:
+        if self._cluster is None:
+            return simulated(self.config, trial, offered_pps)
+        if maximum_pps is not None and all(self._maxima.has(each) for each in self._planned if each.kind == "maximum"):
+            self._give([each for each in self._planned if each.maximum_of is not None])
+        self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
+        return dict(self._cluster.take(_name(trial, offered_pps)))
 
-    def _of_servers(self, trial: Trial, offered_pps: float | None, seed: int) -> dict[str, Any]:
-        params, tsc_hz = trial.point.params, self.config.tsc_hz
-        if offered_pps is None:
-            capacity_pps = server_points.capacity_pps(params, tsc_hz)
-            return servers_result(params, trial.window_ns, tsc_hz, taken=capacity_pps * trial.window_ns / 1e9)
-        system, parts = server_points.system(params, tsc_hz, offered_pps)
-        outcome = simulate(system, trial.window_ns / system.servers, trial.warmup_ns, seed, parts)
-        return servers_result(params, trial.window_ns, tsc_hz, outcome=outcome)
+    def _give(self, trials: Sequence[Trial]) -> None:
+        """Lets the cluster begin with trials whose load is known."""
+        assert self._cluster is not None
+        for trial in trials:
+            try:
+                maximum_pps = self._maxima.of(trial)
+            except TrialError:
+                continue  # said when it is this trial's turn
+            offered_pps = rate_request(trial.point.params, maximum_pps).get("pps")
+            self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
 
     def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
         """Trials that found a maximum are remembered."""
@@ -185,3 +196,34 @@ class ModelTestbed(Testbed):
     def describe(self) -> dict[str, Any]:
         """With the costs, so that a run says what it rests on."""
         return {**super().describe(), "model": self.config.model_dump(mode="json", exclude_none=True)}
+
+
+def _name(trial: Trial, offered_pps: float | None) -> str:
+    return f"{trial.id} at {offered_pps}"
+
+
+def simulated(config: ModelConfig, trial: Trial, offered_pps: float | None) -> dict[str, Any]:
+    """The result of a trial: the same bits for the same arguments, wherever it is computed."""
+    params, tsc_hz = trial.point.params, config.tsc_hz
+    seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
+    if config.servers:
+        return _of_servers(trial, tsc_hz, offered_pps, seed)
+    costs = (config.workloads or {})[params.workload]
+    if params.notification == "qwait":
+        told = points.told_system(params, costs, tsc_hz, offered_pps)
+        outcome = simulate(told, trial.window_ns, trial.warmup_ns, seed)
+        return told_result(params, told, outcome, tsc_hz)
+    batch = 1 if config.batch is None else round(config.batch.at(params.queues))
+    system = points.system(params, costs, tsc_hz, offered_pps, batch)
+    outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
+    return result_of(params, system, outcome, tsc_hz)
+
+
+def _of_servers(trial: Trial, tsc_hz: int, offered_pps: float | None, seed: int) -> dict[str, Any]:
+    params = trial.point.params
+    if offered_pps is None:
+        capacity_pps = server_points.capacity_pps(params, tsc_hz)
+        return servers_result(params, trial.window_ns, tsc_hz, taken=capacity_pps * trial.window_ns / 1e9)
+    system, parts = server_points.system(params, tsc_hz, offered_pps)
+    outcome = simulate(system, trial.window_ns / system.servers, trial.warmup_ns, seed, parts)
+    return servers_result(params, trial.window_ns, tsc_hz, outcome=outcome)

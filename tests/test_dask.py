@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modelled sweeps on a Dask cluster: the same bits whatever the number of workers, and nothing lost when one dies."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import pollscope
+
+pytest.importorskip("distributed", reason="Dask is not installed (pip install 'pollscope[dask]')")
+SECONDS = 120  # of a loaded machine
+SWEEP = (
+    *("run", "S-F9", "--quick", "--testbed", "model", "--set", "factors.queues=[1, 8, 64]"),
+    *("--set", "trial.window=20 ms", "--set", "repeats={count: 4}"),
+)
+LOADS = (
+    *("run", "S-F5", "--quick", "--testbed", "model", "--set", "factors.queues=[1]", "--set", "factors.lookups=[1]"),
+    *("--set", "factors.load_of_max=[0 %, 50 %]", "--set", "trial.window=5 ms", "--set", "repeats={count: 2}"),
+)
+
+
+class Workers:
+    """A scheduler and its workers, processes of this test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / "scheduler.json"
+        self._processes = [
+            self._started("distributed.cli.dask_scheduler", "--port", "0", "--scheduler-file", str(self._file))
+        ]
+        _until(self._file.exists)
+        self.address = json.loads(self._file.read_text(encoding="utf-8"))["address"]
+
+    def add(self) -> "subprocess.Popen[bytes]":
+        """One more worker with one thread, which nobody starts again."""
+        options = ("--no-nanny", "--nthreads", "1", "--local-directory", str(self._folder))
+        worker = self._started("distributed.cli.dask_worker", self.address, *options)
+        self._processes.append(worker)
+        return worker
+
+    def _started(self, module: str, *options: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-W", "ignore", "-m", module, *options, "--no-dashboard"]
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+
+    def end(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait(SECONDS)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    for _ in range(SECONDS * 20):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not become true")
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    found = Workers(folder)
+    yield found
+    found.end()
+
+
+def results(out: Path) -> dict[str, Any]:
+    """Trial -> its result, of the only run below a folder."""
+    (path,) = out.glob("*/*/trials.jsonl")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {record["trial"]: record["result"] for record in map(json.loads, lines)}
+
+
+@pytest.mark.parametrize("sweep", [SWEEP, LOADS], ids=["rates", "loads of a maximum"])
+def test_the_bits_are_those_without_a_cluster(tmp_path: Path, workers: Workers, sweep: tuple[str, ...]) -> None:
+    workers.add()
+    assert pollscope(*sweep, "--out", "local", cwd=tmp_path).returncode == 0
+    one = pollscope(*sweep, "--out", "one", "--dask", workers.address, cwd=tmp_path)
+    assert one.returncode == 0, one.stderr
+    workers.add()
+    assert pollscope(*sweep, "--out", "two", "--dask", workers.address, cwd=tmp_path).returncode == 0
+    assert results(tmp_path / "local") == results(tmp_path / "one") == results(tmp_path / "two")
+
+
+def test_nothing_is_lost_with_a_worker(tmp_path: Path, workers: Workers) -> None:
+    first, _second = workers.add(), workers.add()
+    assert pollscope(*SWEEP, "--out", "local", cwd=tmp_path).returncode == 0
+    command = [str(Path(sys.executable).with_name("pollscope")), *SWEEP, "--out", "there", "--dask", workers.address]
+    with (tmp_path / "said").open("w", encoding="utf-8") as said:
+        running = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=said, env=os.environ | {"NO_COLOR": "1"})
+    try:
+        _until(
+            lambda: sum(len(path.read_bytes().splitlines()) for path in tmp_path.glob("there/*/*/trials.jsonl")) >= 2
+        )
+        first.kill()
+        assert running.wait(SECONDS) == 0, (tmp_path / "said").read_text(encoding="utf-8")
+    finally:
+        running.kill()
+    assert results(tmp_path / "there") == results(tmp_path / "local")
+
+
+def test_what_cannot_compute_is_refused_in_one_line(tmp_path: Path) -> None:
+    nobody = pollscope(*SWEEP, "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
+    said = [line for line in nobody.stderr.splitlines() if not line.startswith("quick: ")]
+    assert (nobody.returncode, len(said)) == (3, 1)
+    assert "--dask tcp://127.0.0.1:9" in said[0]
+    measured = pollscope("run", "S-F9", "--quick", "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
+    assert (measured.returncode, "is for modelled testbeds, and loopback is none" in measured.stderr) == (2, True)
+    resumed = pollscope("run", "--resume", "latest", "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
+    assert resumed.returncode == 2
+    assert not (tmp_path / "results").exists()
