@@ -8,8 +8,8 @@
 TESTS ?= tests
 FUZZ_SECONDS ?= 5
 PYTEST_FLAGS ?=
-# Tests that do not measure sleep half of their time: two for each CPU.
-WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
+# Tests that do not measure wait half of their time: three for each CPU.
+WORKERS ?= $(shell workers=$$((3 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
 RUNS ?=
 
 VENV := .venv/bin
@@ -44,6 +44,7 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 	exit $$worst
 
 # What spins lcores needs the machine for itself; all else runs in parallel before it.
+# A worker that has nothing left takes tests from another: files differ by a factor of a thousand in what they take.
 test: ready-dev programs ## all tests, set-up included
 	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist worksteal $(TESTS) || apart=$$?; \
 	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \

@@ -46,6 +46,11 @@ class Chromium:
         assert found, f"the script did not end: {script}"
         return json.loads(html.unescape(found[1]))
 
+    def console(self, page: Path) -> list[str]:
+        """What the page says to the console while it loads: errors of its scripts, and what it could not load."""
+        shown = self._done("--enable-logging=stderr", "--dump-dom", page.as_uri()).stderr
+        return [line for line in shown.splitlines() if ":CONSOLE" in line]
+
     def printed(self, page: Path) -> bytes:
         """The page as PDF."""
         target = self._folder / "page.pdf"
@@ -57,11 +62,14 @@ class Chromium:
         self._run(f"--window-size={width_px},{height_px}", f"--screenshot={target}", page.as_uri())
 
     def _run(self, *arguments: str) -> str:
+        return self._done(*arguments).stdout
+
+    def _done(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run(
             [*self._command, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done
 
 
 def chromium_or_skip(folder: Path) -> Chromium:

@@ -23,7 +23,7 @@ FOLDERS = {
     "pmd": {"qwait"},
     "node": {"lib", "pmd", "qwait"},
     "corunner": {"lib"},
-    "bench": {"pmd"},
+    "bench": {"lib", "node", "pmd"},
     "tests": {"lib", "pmd", "node", "corunner", "qwait"},
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

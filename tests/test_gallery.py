@@ -16,11 +16,16 @@ from pollscope.analysis.gallery import NO_SPEC, PaperGallery, gallery_html, pape
 from pollscope.analysis.papers import load_paper
 from pollscope.base.names import FIGURES, papers
 from pollscope.cli import modelled
-from pollscope.cli.modelled import NOT_MODELLED, measured_runs, modelled_runs
+from pollscope.cli.modelled import NO_MODEL, NOT_MODELLED, measured_runs, modelled_runs, models_of
 from pollscope.spec import Overrides
 from pollscope.store.run_folder import RunFolder, read_run
 
+AS_GIVEN: dict[str, Any] = {"overrides": {"quick": False, "set": []}}
 REASONS = {"S-F12": "The model cannot compute it: `tx` has no <costs>."}
+
+
+def _say_nothing(_text: str) -> None:
+    pass
 
 
 def run_of(folder: Path, row: str, trials: list[dict[str, Any]], **meta: Any) -> RunFolder:
@@ -63,12 +68,19 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
     badges = {name: [badge.kind for badge in row.badges] for name, row in rows.items()}
     assert badges["S-F8"] == ["measured", "modelled"]
     assert [figure.heading.rpartition("(")[2] for figure in rows["S-F8"].figures][1] == "modelled)"
+    error = rows["S-F8"].figures[2]
+    assert error.heading == "S-F8. The model against what was measured"
+    # The modelled trials of this test are the measured ones.
+    assert "Poll rate while running: 1 (1 to 1) at " in error.caption
+    assert all(word in error.svg for word in ("measured", "modelled"))
+    assert len(rows["S-F5"].figures) == 1, "no model computed its points"
     assert badges["S-F5"] == badges["I-LL"] == ["measured"]
     assert rows["I-LL"].badges[0].text == "the paper's table"
     assert rows["S-F9"].reason.startswith("The run run-wrong does not show it: it shows queues")
     assert "no room for 16 cores" in rows["S-F13"].reason
-    assert rows["S-F12"].reason == REASONS["S-F12"]
-    assert rows["C-T2"].reason.endswith("`pollscope run C-T2` measures it.")
+    assert rows["S-F12"].reason.startswith(f"{REASONS['S-F12']} `pollscope run S-F12` measures it on a testbed ")
+    assert rows["S-F12"].reason.endswith("so receiver and sender are equal.")  # as data/reproductions.yaml has it
+    assert rows["C-T2"].reason.startswith("No run of it is among those given. `pollscope run C-T2` measures it")
     assert rows["C-T5"].reason == NO_SPEC
     assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated
     for name, row in rows.items():
@@ -76,10 +88,19 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
         assert (badges[name] == ["absent"]) == (not row.figures), name
 
 
+def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: str) -> None:
+    socc19 = next(gallery for gallery in galleries if gallery.name == "socc19")
+    found = [(badge.kind, rows) for badge, rows in socc19.by_badge()]
+    assert dict(found)["modelled"] == ["S-F8"]
+    assert {"S-F5", "S-F8"} <= set(dict(found)["measured"])
+    assert found[-1][0] == "absent"
+    assert page.count("<h4>") == len(socc19.rows[[row.row for row in socc19.rows].index("S-F8")].figures) == 3
+
+
 def test_the_page_stands_alone_and_is_escaped(page: str) -> None:
     outside = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"', page)
     assert [link for link in outside if not link.startswith("http://www.w3.org/")] == []
-    assert "<script" not in page
+    assert page.count("<script") == page.count("</script") == 1, "the figures' own"
     assert "<code>tx</code> has no &lt;costs&gt;." in page
     identifiers = re.findall(r'\bid="([^"]+)"', page)
     assert len(identifiers) == len(set(identifiers))
@@ -110,10 +131,34 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     assert len(said) == 1
     monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True))
     found, reasons = modelled_runs(["C-F7"], tmp_path, said.append)
+    assert (found, reasons) == ([], {"C-F7": NO_MODEL})
+
+
+def test_a_row_that_no_machine_has_costs_for_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modelled, "MACHINES", {"model": ()})
+    found, reasons = modelled_runs(["C-T3"], tmp_path, _say_nothing)
     assert found == []
-    assert reasons["C-F7"] == (
-        f"{NOT_MODELLED} its spec is not meant for a testbed of kind 'model' (it names loopback, vm-pair, pair)."
-    )
+    assert reasons["C-T3"].startswith(f"{NOT_MODELLED} no point is left: model.yaml has no costs of workload ipsec")
+
+
+def test_hyperplane_and_the_xeon_are_computed_by_their_own_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modelled, "OVERRIDES", Overrides(True, ("trial.window=1 ms", "repeats={count: 1}")))
+    found, reasons = modelled_runs(["C-T3", "H-F13"], tmp_path, _say_nothing)
+    assert [run.meta["testbed"]["name"] for run in found] == ["model-xeon-4110", "model-hyperplane"]
+    assert reasons == {}
+
+
+def test_models_are_held_against_the_points_of_measured_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    measured = [run for run in measured_runs(None) if run.meta["row"] == "S-F8"]
+    computed = models_of(measured, tmp_path, _say_nothing)
+    assert [run.modelled for run in computed] == [True]
+    queues = [{trial["factors"]["queues"] for trial in run.trials} for run in (*measured, *computed)]
+    assert queues[0] == queues[1]
+    old = read_run(synthetic.write_run(tmp_path / "old", poll_trials(), row="S-F8", spec_text="format: 0", **AS_GIVEN))
+    assert models_of([old], tmp_path, _say_nothing) == []
 
 
 def test_the_command_writes_one_page(tmp_path: Path) -> None:

@@ -148,14 +148,15 @@ def test_a_table_without_a_row_has_none(tmp_path: Path) -> None:
     assert current_table(read_run(tmp_path / "run"))["row"].isna().all()
 
 
-def test_runs_are_found_by_latest_folder_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = own_run(tmp_path / "results" / "bursts" / "20260101T000000Z-aaaaaa").path
     newest = own_run(tmp_path / "results" / "bursts" / "20260102T000000Z-aaaaaa").path
-    other = own_run(tmp_path / "results" / "other" / "20260101T120000Z-aaaaaa").path
+    other = own_run(tmp_path / "results" / "other" / "20260101T120000Z-b0b0b0").path
     monkeypatch.chdir(tmp_path)
     assert find_run("latest").resolve() == newest
     assert find_run("results/bursts").resolve() == newest
     assert find_run("BURSTS").resolve() == newest
+    assert find_run("20260101T120000Z-b0b0b0").resolve() == find_run("B0B0B0").resolve() == other
     assert [path.resolve() for path in find_runs("results")] == [newest, other]
     assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]
 

@@ -126,6 +126,67 @@ def test_every_figure_is_described_by_words_that_are_there(chromium: Chromium, p
     assert all("values, from" in words for _, words in found)
 
 
+def test_the_pages_scripts_say_nothing_to_the_console(chromium: Chromium, page: str, tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    target.write_text(page.replace("</body>", "<script>console.error('seen')</script></body>"), encoding="utf-8")
+    said = chromium.console(target)
+    assert len(said) == 1
+    assert "seen" in said[0]
+
+
+def test_every_figure_is_drawn_and_has_named_buttons(chromium: Chromium, page: str) -> None:
+    script = """return [...document.querySelectorAll('figure')].map(figure =>
+      [figure.querySelector('svg').getBoundingClientRect().height, figure.querySelector('svg').ariaLabel,
+       [...figure.querySelectorAll('.tools button')].map(each => each.ariaLabel),
+       figure.querySelectorAll('use').length]);"""
+    found = chromium.measured(page, WIDTHS_PX[2], script)
+    assert len(found) == page.count("<figure ") == 2
+    for height, name, buttons, marks in found:
+        assert height > 100
+        assert buttons == [f"{words}: {name}" for words in ("Zoom in", "Zoom out", "Show all")]
+        assert marks > 0
+
+
+def test_keys_go_from_mark_to_mark_and_zoom(chromium: Chromium, page: str) -> None:
+    script = """const figure = document.getElementById('r1-s-f8-figure');
+      const [box, svg, told] = ['.wide', 'svg', '.told'].map(each => figure.querySelector(each));
+      const press = key => {
+        box.dispatchEvent(new window.KeyboardEvent('keydown', {key, cancelable: true}));
+        return [told.textContent, told.getAttribute('role'), svg.getAttribute('viewBox')];
+      };
+      const first = [told.textContent, told.getAttribute('role'), svg.getAttribute('viewBox')];
+      return [first, ...['ArrowRight', 'ArrowRight', 'ArrowLeft', '+', '-', '+', '0'].map(press)];"""
+    first, one, two, back, *zoomed = chromium.measured(page, WIDTHS_PX[2], script)
+    assert first[:2] == [first[0], "status"]
+    assert "arrow keys" in first[0]
+    assert "RX queues polled by the core: " in one[0]
+    assert "95 %: " in one[0]
+    assert "n = " in one[0]
+    assert one[0] == back[0] != two[0]
+    widths = [float(view.split()[2]) for _, _, view in (first, *zoomed)]
+    assert widths[1] == widths[3] == pytest.approx(widths[0] / 1.5)
+    assert widths[2] == widths[4] == widths[0]
+
+
+def test_pointing_near_a_mark_tells_it(chromium: Chromium, page: str) -> None:
+    script = """const figure = document.getElementById('r1-s-f8-figure');
+      const area = figure.querySelector('g[id*="marks-0-0"] use').getBoundingClientRect();
+      const at = {clientX: area.x + area.width / 2 + 5, clientY: area.y + area.height / 2 - 5};
+      figure.querySelector('svg').dispatchEvent(new window.PointerEvent('pointermove', at));
+      return figure.querySelector('.told').textContent;"""
+    assert "n = " in chromium.measured(page, WIDTHS_PX[2], script)
+
+
+def test_without_the_script_marks_have_titles(page: str) -> None:
+    assert page.count("</title></use>") > 10
+
+
+def test_buttons_are_not_printed(chromium: Chromium, page: str) -> None:
+    on_paper = page.replace("@media print", "@media all")
+    script = "return [...document.querySelectorAll('.tools')].map(each => window.getComputedStyle(each).display);"
+    assert chromium.measured(on_paper, PAPER_PX, script) == ["none", "none"]
+
+
 def test_headings_go_down_one_level_at_a_time(chromium: Chromium, page: str) -> None:
     script = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(each => Number(each.tagName[1]));"
     levels = chromium.measured(page, WIDTHS_PX[1], script)

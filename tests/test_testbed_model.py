@@ -426,6 +426,15 @@ def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
     assert table["modelled"].all()
 
 
+def test_what_waits_in_queues_that_fill_was_not_taken(cli: ModelCli) -> None:
+    """Rings that take far more than what comes in the window."""
+    spec = TOLD.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
+    table = cli.table(
+        spec=spec.replace("queues: [1, 8, 64]", "queues: [64]"), file={**FILE, "workloads": {"io": QWAIT}}
+    )
+    assert table["metric.rx_pps"].mean() == pytest.approx(1e9 / 110, rel=0.02)
+
+
 def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
     spec = TOLD.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
     spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")

@@ -6,7 +6,7 @@
  *	gen-cost		prints a line for each: NAME CYCLES
  *	gen-cost NAME TRIALS	one of them, TRIALS times, for a program that counts instructions; prints PACKETS
  *
- * Prints the 10th percentile of many short trials: what a disturbed host adds is left out.
+ * Prints the 10th percentile of many short trials: what a disturbed host adds is left out. Exit codes: 0 done, 1 no memory, 2 bad usage.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -168,17 +168,12 @@ static double tenth_percentile(const struct kind *kind)
 	return cycles[TRIALS / 10];
 }
 
-/* For a program that counts instructions: these trials alone. */
-static int count_packets(const char *name, unsigned int trials)
+static const struct kind *kind_of(const char *name)
 {
-	uint64_t packets = 0;
-
 	for (unsigned int k = 0; k < RTE_DIM(kinds); k++)
 		if (strcmp(name, kinds[k].name) == 0)
-			for (unsigned int i = 0; i < trials; i++)
-				run(&kinds[k], &packets);
-	printf("%" PRIu64 "\n", packets);
-	return packets > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+			return &kinds[k];
+	return NULL;
 }
 
 /* On the CPU that it happens to run on. */
@@ -194,13 +189,31 @@ static void start_eal(char *program)
 	tsc_hz = (double)rte_get_tsc_hz();
 }
 
-int main(int argc, char **argv)
+static void print_all(void)
 {
-	start_eal(argv[0]);
-	make_engine();
-	if (argc == 3)
-		return count_packets(argv[1], (unsigned int)strtoul(argv[2], NULL, 10));
 	for (unsigned int k = 0; k < RTE_DIM(kinds); k++)
 		printf("%s %.2f\n", kinds[k].name, tenth_percentile(&kinds[k]));
+}
+
+int main(int argc, char **argv)
+{
+	const struct kind *kind = argc == 3 ? kind_of(argv[1]) : NULL;
+	const unsigned long trials = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+	uint64_t packets = 0;
+
+	if (argc != 1 && (kind == NULL || trials == 0 || trials > TRIALS)) {
+		fprintf(stderr, "usage: gen-cost [saturated|constant|poisson TRIALS] (TRIALS: 1 to %d)\n",
+		        TRIALS);
+		return 2;
+	}
+	start_eal(argv[0]);
+	make_engine();
+	if (kind == NULL) {
+		print_all();
+		return EXIT_SUCCESS;
+	}
+	for (unsigned long i = 0; i < trials; i++)
+		run(kind, &packets);
+	printf("%" PRIu64 "\n", packets);
 	return EXIT_SUCCESS;
 }

@@ -26,6 +26,7 @@ from pollscope.store.run_folder import RunFolder
 
 # Of a row that pollscope has claims or values of, and no more.
 NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
+RANK = {"measured": 0, "modelled": 1, "absent": 2}
 NOT_GIVEN = "No run of it is among those given."
 ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
 
@@ -71,6 +72,14 @@ class PaperGallery:
     short: str
     citation: str
     rows: list[GalleryRow]
+
+    def by_badge(self) -> list[tuple[Badge, list[str]]]:
+        """Each badge with its rows: measured ones first, absent ones last."""
+        found: dict[Badge, list[str]] = {}
+        for row in self.rows:
+            for badge in row.badges:
+                found.setdefault(badge, []).append(row.row)
+        return sorted(found.items(), key=lambda each: RANK[each[0].kind])
 
 
 def paper_rows(paper: str) -> list[str]:
@@ -181,7 +190,8 @@ def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
 def gallery_html(galleries: Sequence[PaperGallery]) -> str:
     """The page as text; everything that comes from a run is escaped."""
     rows = [row for gallery in galleries for row in gallery.rows]
-    counts = Counter(badge.text for row in rows for badge in row.badges)
+    badges = sorted((badge for row in rows for badge in row.badges), key=lambda badge: RANK[badge.kind])
+    counts = Counter(badge.text for badge in badges)
     letters = "".join(figure.svg for row in rows for figure in row.figures)
     return (
         environment()

@@ -37,7 +37,7 @@ def run(
     quick: QuickFlag = False,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="RUN", help="Complete an interrupted run: its folder, or `latest`."),
+        typer.Option("--resume", metavar="RUN", help="Complete an interrupted run: its folder, its id, or `latest`."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = DEFAULT_OUT,
     settings: Setting = None,

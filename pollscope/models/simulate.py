@@ -304,6 +304,7 @@ class Outcome:
         window_ns: simulated time that was counted, over all parts.
         cores: of polling cores, dispatchers behind workers.
         busy_share: of cores that are told: share of the time in which they were not halted.
+        served: of cores that are told: packets whose service ended in the window; fewer than came while queues fill.
     """
 
     times: Histogram
@@ -313,6 +314,7 @@ class Outcome:
     window_ns: float
     cores: Sequence[Core] = field(default=())
     busy_share: float | None = None
+    served: int | None = None
 
 
 System = SharedServers | PollingCores | QwaitCores
@@ -418,6 +420,7 @@ class _Part:
     refused: int
     counts: "loop.Counts | None" = None
     busy_ns: NDArray[np.float64] | None = None
+    served: int | None = None
 
 
 def _runner(system: System, window_ns: float, warmup_ns: float) -> Callable[[np.random.Generator], _Part]:
@@ -482,7 +485,8 @@ def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.ran
     draws = _draws(system.arrivals, system.service, Hiccups())
     warmup, window = float(warmup_ns), float(window_ns)
     qwait_loop.notify_and_work(random, draws, layout, state, warmup, window, stays, counts, busy_ns)
-    return _Part(stays, int(counts[qwait_loop.ARRIVED]), int(counts[qwait_loop.MISSED]), busy_ns=busy_ns)
+    arrived, missed, served = (int(counts[each]) for each in (qwait_loop.ARRIVED, qwait_loop.MISSED, qwait_loop.SERVED))
+    return _Part(stays, arrived, missed, busy_ns=busy_ns, served=served)
 
 
 def _below(queues: int, weights: tuple[float, ...] | None) -> NDArray[np.float64]:
@@ -601,6 +605,7 @@ def _joined(system: System, parts: Sequence[_Part], window_ns: float) -> Outcome
         window_ns=window_ns * len(parts),
         cores=_cores_of(system, counts) if isinstance(system, PollingCores) else (),
         busy_share=float(np.mean(busy)) / window_ns if busy else None,
+        served=sum(part.served or 0 for part in parts) if busy else None,
     )
 
 

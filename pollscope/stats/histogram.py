@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,8 @@ def _counts(raw: object, layout: BucketLayout, place: str) -> dict[int, int]:
     if not isinstance(raw, Sequence) or isinstance(raw, str):
         raise UsageError("counts is not a list", place)
     length = _empty(layout).counts_len
+    if (right := _right_counts(raw, length)) is not None:
+        return right
     counts: dict[int, int] = {}
     for pair in raw:
         match pair:
@@ -226,6 +229,18 @@ def _counts(raw: object, layout: BucketLayout, place: str) -> dict[int, int]:
             case _:
                 raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
     return counts
+
+
+def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
+    """The counts when nothing is wrong with them, in a tenth of the time: a large run has millions of entries."""
+    try:
+        counts = dict(raw)
+    except (TypeError, ValueError):
+        return None
+    if len(counts) < len(raw) or not set(map(type, chain(counts, counts.values()))) <= {int}:
+        return None
+    inside = not counts or (min(counts) >= 0 and max(counts) < length and min(counts.values()) > 0)
+    return counts if inside else None
 
 
 def _decoded(text: object, layout: BucketLayout, place: str) -> dict[int, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds run folders: by path, by what holds them (`results`, `results/SPEC`), by a spec's name, or as `latest`."""
+"""Finds run folders: by path, what holds them (`results`, `results/SPEC`), a spec's name, run id, or as `latest`."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -40,9 +40,19 @@ def _runs_of(path: Path) -> list[Path]:
     named = by_name.get(str(path).lower())
     if named is not None:
         return _newest_below(named)
+    by_id = [run for spec in by_name.values() for run in _folders(spec) if _has_id(run, str(path)) and is_run(run)]
+    if by_id:
+        return by_id
     close = get_close_matches(str(path).lower(), [*by_name, LATEST], n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise UsageError("there is no such run", str(path), f"{hint}{REMEDY}, a spec that was run here, or `{LATEST}`")
+    raise UsageError(
+        "there is no such run", str(path), f"{hint}{REMEDY}, its id, a spec that was run here, or `{LATEST}`"
+    )
+
+
+def _has_id(run: Path, word: str) -> bool:
+    """Whether a word is a run's id, or what stands in it behind the time."""
+    return word.lower() in (run.name.lower(), run.name.lower().rpartition("-")[2])
 
 
 def is_run(path: Path) -> bool:

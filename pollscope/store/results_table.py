@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pollscope import __version__
@@ -47,23 +49,17 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
         | {"ground": stand.label, "other_ground": stand.left_out}
         for number, (record, judgement, stand) in enumerate(zip(records, judgements, trial_grounds(run), strict=True))
     ]
-    metrics = list(metric_dictionary().metrics)
-    absent = [f"absent.{name}" for name in metrics]
+    metrics = metric_dictionary().metrics
+    measured, absent = ([f"{kind}.{name}" for name in metrics] for kind in ("metric", "absent"))
     factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
-    columns = [
-        *KEYS,
-        *JUDGED_KEYS,
-        *factors,
-        *(f"metric.{name}" for name in metrics),
-        *absent,
-    ]
-    table = pd.DataFrame(rows, columns=columns)
-    kinds = {f"metric.{name}": "float64" for name in metrics} | dict.fromkeys(absent, "str")
-    words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
-    table = table.astype(kinds | dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    named = [*KEYS, *JUDGED_KEYS, *factors]
+    table = pd.DataFrame([[row.get(name, np.nan) for name in named] for row in rows], columns=named)
+    values = {name: np.array([row.get(name, np.nan) for row in rows], "float64") for name in measured}
     # A few reasons, each thousands of times: as numbers into a list of them a table is copied forty times as fast.
-    # Words first, so that a column without a reason is one of words in the file, too.
-    table = table.astype(dict.fromkeys(absent, "category"))
+    reasons = {name: _reasons([row.get(name) for row in rows]) for name in absent}
+    table = pd.concat([table, pd.DataFrame(values | reasons, index=table.index)], axis="columns")
+    words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
+    table = table.astype(dict.fromkeys(words, "str") | {"other_ground": "bool"})
     for factor in factors:
         # Levels that are partly words (frame 64 and imix) are words all: a column has one type.
         if table[factor].dropna().map(lambda level: isinstance(level, str)).nunique() > 1:
@@ -72,6 +68,19 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
         table["row"] = pd.Series(None, index=table.index, dtype="str")
     table.attrs.update(pollscope=__version__, rules=RULES)
     return table
+
+
+def _reasons(given: Sequence[object]) -> pd.Categorical:
+    """A column of reasons or None; of words even where there is none, so that it is one of words in the file, too."""
+    words = tuple(sorted({str(reason) for reason in given if reason is not None}))
+    numbers = {word: number for number, word in enumerate(words)}
+    codes = [-1 if reason is None else numbers[str(reason)] for reason in given]
+    return pd.Categorical.from_codes(codes, dtype=_type_of(words))
+
+
+@lru_cache(maxsize=1000)  # most columns of a table have the same few
+def _type_of(words: tuple[str, ...]) -> pd.CategoricalDtype:
+    return pd.CategoricalDtype(pd.Index(words, dtype="str"))
 
 
 def flags_of(table: pd.DataFrame) -> list[list[Flag]]:

@@ -91,7 +91,8 @@ def told_result(params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz
         tsc_hz: cycles a second of the modelled machine.
     """
     window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
-    taken, cycles = outcome.arrived - outcome.refused, float(window["end_tsc"])
+    # What waits in a queue was not taken yet: at saturation the queues fill for longer than a short window.
+    taken, cycles = outcome.served or 0, float(window["end_tsc"])
     shares = [taken * (core + 1) // system.cores - taken * core // system.cores for core in range(system.cores)]
     busy = min(1.0, outcome.busy_share or 0.0) * cycles
     sends = params.workload not in SEND_NOTHING

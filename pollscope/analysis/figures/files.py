@@ -16,6 +16,7 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from matplotlib.figure import Figure
 
+from pollscope.analysis.figures.points import name_marks, titled
 from pollscope.analysis.figures.style import FONT, PAPER, caption
 from pollscope.base.errors import HostError
 
@@ -74,8 +75,8 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
 
 
 def svg_text(figure: Figure, *, opaque: bool) -> str:
-    """The figure as SVG whose text stays text, without metadata."""
-    buffer = io.StringIO()
+    """The figure as SVG whose text stays text and whose marks have titles, without metadata."""
+    buffer, marks = io.StringIO(), name_marks(figure)
     figure.savefig(
         buffer,
         format="svg",
@@ -84,7 +85,7 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
         facecolor=PAPER if opaque else "none",
         metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
     )
-    return re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
+    return titled(re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL), marks)
 
 
 def with_fonts(svg: str) -> str:

@@ -17,15 +17,17 @@ from pollscope.analysis.figures.style import (
     interval_line,
     level_axis,
     log2_axis,
+    look,
     new_figure,
 )
+from pollscope.analysis.figures.sweep_lines import CROWDED, factor_word
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.store.run_folder import RunFolder
 
-# What a model tells of a core; those that a run has are drawn, no more than fit.
+# What a model tells of a core; those that the row shows are drawn, and the rate.
 METRICS = (
     "rx_pps",
     "tx_pps",
@@ -34,10 +36,9 @@ METRICS = (
     "latency_sent_p50_ns",
     "latency_sent_p99_ns",
 )
+RATES = METRICS[:3]  # of which one is drawn whatever a row shows
 MOST_PANELS, COLUMNS, PANEL_INCH = 4, 2, 2.5
 TICKS = 5
-# From so much between the first and the last level on, levels crowd on a linear axis.
-CROWDED = 16
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ class ModelError:
         axes.set_title(metric_dictionary()[metric].title)
         amount_axis(axes.yaxis, metric_dictionary()[metric], TICKS)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(along.replace("_", " "))
+        word = factor_word(along)
+        axes.set_xlabel(f"{word[0].upper()}{word[1:]}")
 
     @staticmethod
     def _constant(found: Sequence[Difference]) -> list[str]:
@@ -118,8 +120,13 @@ class ModelError:
 
 def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -> ModelError | None:
     """How far a modelled run is off a measured one of the same row; None where they have no point in common."""
+    data = figure.data(measured)
+    with look():
+        figure.draw(data)
+    shown = {str(row["metric"]) for row in data.drawn}
+    metrics = [each for each in METRICS if each in shown]
     try:
-        found = compare_runs(measured, modelled, METRICS)
+        found = compare_runs(measured, modelled, metrics if set(metrics) & set(RATES) else [RATES[0], *metrics])
     except UsageError:
         return None
     usable = [each for each in found if set(figure.along) & each.samples[0].levels.keys()]

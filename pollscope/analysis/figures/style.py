@@ -13,6 +13,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullLocator
 
+from pollscope.analysis.figures.points import ESTIMATES
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
@@ -130,13 +131,16 @@ def interval_line(
     """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow."""
     y = [estimate.value for estimate in estimates]
     name = label or "_nolegend_"
-    axes.plot(x, y, color=colour, ls=dashes, marker=marker, ms=4.2, mec=colour, mew=1.1, label=name, zorder=3)
+    look_of: Any = {"color": colour, "ls": dashes, "marker": marker, "ms": 4.2, "mec": colour, "mew": 1.1, "zorder": 3}
+    (line,) = axes.plot(x, y, label=name, **look_of)
+    ESTIMATES[line] = label, estimates
     for position, estimate in zip(x, estimates, strict=True):
         if estimate.has_interval:
             whisker(axes, position, estimate, colour)
         else:
             mark: Any = {"ms": 4.2, "mfc": PAPER, "mec": colour, "mew": 1.1, "label": HOLLOW}
-            axes.plot(position, estimate.value, marker, zorder=4, **mark)
+            (hollow,) = axes.plot(position, estimate.value, marker, zorder=4, **mark)
+            ESTIMATES[hollow] = label, [estimate]
 
 
 def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:

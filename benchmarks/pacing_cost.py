@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a schedule costs the generator: TSC cycles a packet of constant and Poisson arrivals over saturated sending's.
+
+`build/gen-cost` drives the generator's own loop on one core, without a NIC, with a full burst always due.
+
+Prints `ratio pacing_cost_A MEDIAN LOW HIGH N` for both, with the 95 % interval of the median over N runs. Ends with 1
+when a median is above 2 (constant) or 2.6 (Poisson).
+"""
+
+import subprocess
+import sys
+
+from ratio import print_ratio
+
+from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.paths import node_program
+
+RUNS = 15
+MOST = {"constant": 2.0, "poisson": 2.6}
+LIMIT_S = 120.0
+
+
+def cycles_per_packet() -> dict[str, float]:
+    """By the kind of sending."""
+    program = node_program().with_name("gen-cost")
+    if not program.is_file():
+        raise HostError("the program is not built", str(program), "make build")
+    told = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+    found = {name: float(cycles) for name, cycles in (line.split() for line in told.splitlines())}
+    print("  ".join(f"{name} {cycles:.1f}" for name, cycles in found.items()), file=sys.stderr)
+    return found
+
+
+def main() -> int:
+    runs = [cycles_per_packet() for _ in range(RUNS)]
+    medians = {
+        name: print_ratio(f"pacing_cost_{name}", [run[name] / run["saturated"] for run in runs]).value for name in MOST
+    }
+    return 0 if all(medians[name] <= most for name, most in MOST.items()) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PollscopeError as error:
+        sys.exit(f"pacing_cost: {error}")
