@@ -40,7 +40,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.15, **dut: Any) -> dict[str, Any]:
+def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.3, **dut: Any) -> dict[str, Any]:
     """A trial whose window holds all of its traffic but the drain's."""
     node.get("configure", **configuration(**{"queues": QUEUES, "rx_desc": 4096, **dut}))
     return node.trial(window_s=window_s, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
@@ -177,8 +177,11 @@ def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
         hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 60_000_000}}
         late = {"late_max_ns": 3_000_000}
         node.get("configure", **configuration(queues=1, burst=1, hiccup=hiccup, gen=late, **dut))
-        result = node.trial(window_s=0.1, warmup_s=0.0, rate={"pps": 60}, drain_max_ns=10**10)
-        (generator,) = result["gen"]["lcores"]
+        for _ in range(20):  # a busy host may keep all packets of a trial from leaving on time
+            result = node.trial(window_s=0.1, warmup_s=0.0, rate={"pps": 60}, drain_max_ns=10**10)
+            (generator,) = result["gen"]["lcores"]
+            if generator["total"]["sent"]:
+                break
         assert generator["total"]["sent"] >= 1
         assert generator["total"]["rx_packets"] == generator["total"]["sent"], dut
 

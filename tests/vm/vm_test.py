@@ -343,7 +343,7 @@ def compare_modes(testbed: VmPairTestbed) -> None:
     before = snapshot(testbed)
     folder = run("intrahost/i-iommu.yaml", "--quick")
     complete(folder)
-    pollscope("compare", folder, "--by", "iommu")
+    pollscope("compare", folder, "--by", "iommu", "--out", CHECKOUT / "out")
     after = snapshot(testbed)
     assert after == before, f"not as before:\n{before}\n{after}"
 
@@ -369,7 +369,7 @@ def sanity(_testbed: VmPairTestbed) -> None:
 
 def compare_ddio(testbed: VmPairTestbed) -> None:
     """DDIO on and off, though SSH was lost in between."""
-    pollscope("compare", lose_ssh(testbed), "--by", "ddio")
+    pollscope("compare", lose_ssh(testbed), "--by", "ddio", "--out", CHECKOUT / "out")
 
 
 # What provisioned machines go through, in this order.
