@@ -12,8 +12,8 @@ from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Show, Spec
 from pollscope.spec.predicates import LOAD, OwnClaim, Range
 
-# Below this a window sees a handful of packets: most likely a unit is missing.
-FEW_PPS = 1000
+# Rates below the first that are fewer packets in a window than the second: most likely a unit is missing.
+FEW_PPS, FEW_PACKETS = 1000, 500
 
 
 def load_text(spec: Spec) -> str:
@@ -62,9 +62,9 @@ def _unknown_rows(spec: Spec) -> Iterator[str]:
 
 def _few_packets(spec: Spec) -> Iterator[str]:
     levels = spec.levels.get("load_pps", (spec.parameters.load_pps,))
-    few = [float(level) for level in levels if level is not None and 0 < level < FEW_PPS]
+    window = spec.trial.window_ns / 1e9
+    few = [float(level) for level in levels if level is not None and 0 < level < min(FEW_PPS, FEW_PACKETS / window)]
     if few:
-        window = spec.trial.window_ns / 1e9
         packets = human_number(few[0] * window)
         yield (
             f"load_pps: {_rate(few[0])} {'is' if few[0] == 1 else 'are'} {packets} packets in a window of "
