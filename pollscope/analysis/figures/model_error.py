@@ -70,6 +70,8 @@ class ModelError:
             mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
             ends = f"{human_number(min(ratios))} to {human_number(max(ratios))}"
             points = f"{len(ratios)} point{'s' if len(ratios) > 1 else ''}"
+            if zero := len(found) - len(ratios):
+                points += f" ({zero} where one side is 0 left out)"
             told.append(f"{metric_dictionary()[metric].title}: {human_number(mean)} ({ends}) at {points}")
         source = f" Costs of the model come from this row ({self.fitted})." if self.fitted else ""
         return f"Model's error, modelled over measured, geometric mean (least to greatest). {'; '.join(told)}.{source}"
