@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Co-runners of the DUT: which CPUs they get, what runs with a real co-runner record, and that none is left behind."""
 
+import contextlib
 import os
 import signal
 import time
@@ -88,8 +89,9 @@ def corunner_of(runner: int, limit_s: float = 60) -> int:
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         for pid in children(runner):
-            if Path(f"/proc/{pid}/comm").read_text().startswith("pollscope-corun"):
-                return pid
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # another child, and it has ended
+                if Path(f"/proc/{pid}/comm").read_text().startswith("pollscope-corun"):
+                    return pid
         time.sleep(0.02)
     raise AssertionError("no co-runner was started")
 
