@@ -13,7 +13,7 @@ from pollscope.spec.model import LOADS, Show, Spec
 from pollscope.spec.predicates import LOAD, OwnClaim, Range
 
 # Rates below the first that are fewer packets in a window than the second: most likely a unit is missing.
-FEW_PPS, FEW_PACKETS = 1000, 500
+FEW_PPS, FEW_PACKETS = 1000, 1000
 
 
 def load_text(spec: Spec) -> str:
