@@ -46,9 +46,7 @@ def gallery(
         computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, _say)
         computed += models_of(first_measured(by_row), folder, _say)
         statements = judged(chip()) if HYPERPLANE in chosen else []
-    pages = [
-        paper_gallery(name, [*there, *computed], reasons, statements if name == HYPERPLANE else []) for name in chosen
-    ]
+    pages = [paper_gallery(name, [*there, *computed], reasons, statements) for name in chosen]
     typer.echo(write_page(gallery_html(pages), target))
 
 

@@ -79,7 +79,8 @@ class Classes:
 
     Attributes:
         total: cycles of the window.
-        empty_poll: the empty polls by themselves.
+        empty_poll: the empty polls by themselves; where their cost is known worse than MOST_ERROR_SHARE and that of
+            packets better, what these and the loop leave.
         loop: looks at the TSC, decisions of the loop, waits for locks, lost polls, and time in which something else had
             the CPU; where slices know better what packets cost, all that is left.
         instrumentation: stamps and bookkeeping of what was sampled.
@@ -171,12 +172,7 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
         fitted = MeasuredCycles(visits.all.value + waited, math.hypot(visits.all.error, unseen))
         parts = _by_slices(parts, fitted, total - instrumentation)
     if parts.packets.error > MOST_ERROR_SHARE * total:
-        error = empty.error / max(1.0, polls)
-        return (
-            f"the cost of an empty poll is known to {human_number(cost.value)} +-{human_number(error, 2)} "
-            f"cycles only, which is {human_share(parts.packets.error / total)} of the window "
-            f"(limit {human_share(MOST_ERROR_SHARE)}): a longer window or a quieter machine would tell"
-        )
+        return _unknown(cost.value, empty.error / max(1.0, polls), parts.packets.error / total)
     useful = visits.alone
     if isinstance(useful, MeasuredCycles):
         useful = MeasuredCycles(useful.value + waited, useful.error)
@@ -191,6 +187,14 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
         parts.empty.value / max(1.0, polls),
         visits.switch,
         parts.by_slices,
+    )
+
+
+def _unknown(poll_cycles: float, poll_error: float, share: float) -> str:
+    return (
+        f"the cost of an empty poll is known to {human_number(poll_cycles)} +-{human_number(poll_error, 2)} cycles "
+        f"only, which is {human_share(share)} of the window (limit {human_share(MOST_ERROR_SHARE)}): "
+        "a longer window or a quieter machine would tell"
     )
 
 
