@@ -61,9 +61,9 @@ lint: ready-dev programs ## format, style, types, imports and scripts of everyth
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p pollscope
-	MYPYPATH=benchmarks $(VENV)/mypy benchmarks tests/test_second_observer.py tests/test_tcp_flows.py
+	MYPYPATH=benchmarks $(VENV)/mypy benchmarks tests/test_second_observer.py
 	@# Each folder with a conftest.py of its own apart: two modules of one name are no program.
-	MYPYPATH=tests/fuzz:tests:tests/knobs $(VENV)/mypy --exclude 'tests/(knobs|chroot)/|test_second_observer|test_tcp_flows' tests
+	MYPYPATH=tests/fuzz:tests:tests/knobs $(VENV)/mypy --exclude 'tests/(knobs|chroot)/|test_second_observer' tests
 	MYPYPATH=tests $(VENV)/mypy tests/knobs
 	MYPYPATH=tests $(VENV)/mypy tests/chroot
 	@# Ansible puts these together under ansible.module_utils, where mypy does not see them.

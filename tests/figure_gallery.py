@@ -32,6 +32,7 @@ ORGANISED: dict[str, list[Any]] = {"cores": [1, 2, 4, 8], "organisation": ["scal
 SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
 TASKS = ["encap", "crypto", "steer", "rs", "raid", "dispatch"]
 TOLD = ["spin", "qwait"]
+FLOWS: dict[str, list[Any]] = {"cores": [1, 2, 4], "organisation": ["scale-out", "corec"], "flows": [64, 128]}
 # Row -> levels of the factors that its figure is made for.
 FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F5": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
@@ -57,6 +58,10 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "C-F6": {"cores": [1, 4], "organisation": ["scale-out", "corec"], "load_of_max": [0.81, 0.95]},
     "C-F7": {"cores": [2, 4], "frame": [64, 512], "load_pps": [1e6, 5e6, 1e7]},
     "C-T4": {"cores": [1, 2, 4], "trace": ["traces/made-1.pcap", "traces/made-2.pcap"]},
+    "C-T5": {"cores": [1, 2, 4], "flow_size": [10**9, 10**10]},
+    "C-F8": {**FLOWS, "flow_size": [100_000]},
+    "C-F9": {**FLOWS, "flow_size": [10_000]},
+    "C-F10": {**FLOWS, "flow_size": [1000]},
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
     "H-F3b": {"queues": [1, 250, 500, 1000]},
     "H-F3c": {"queues": [1, 100, 1000]},
@@ -116,7 +121,27 @@ def trial(levels: Levels, repeat: int, spread: float, pmu: bool) -> dict[str, An
     record["result"]["gen"]["lcores"][0]["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
     if {"dut_core", "corunner", "corunner_place"} & levels.keys():
         record["corunner"] = _corunner(record, levels, repeat, pmu)
+    if "flow_size" in levels:
+        record["result"]["tcp"] = _tcp(levels, shift)
+        record["params"] = {"flow_size": levels["flow_size"]}
     return record
+
+
+def _tcp(levels: Levels, shift: float) -> dict[str, Any]:
+    flows, cores = int(levels.get("flows", 1)), int(levels["cores"])
+    first_ns = shift * levels["flow_size"] * 40 * (1 + 0.05 * cores * (levels.get("organisation") != "scale-out"))
+    columns = {"segments": 1000, "retransmissions": 20 * (cores - 1), "spurious_retransmissions": 10 * (cores - 1)}
+    columns |= {"reordering": 3 * cores, "reordering_events": 5 * (cores - 1)}
+    return {
+        "flows": {
+            "completion_ns": [round(first_ns * (1 + each / flows)) for each in range(flows)],
+            **{name: [round(shift * value)] * flows for name, value in columns.items()},
+        },
+        "duration_ns": round(2 * first_ns),
+        "bottleneck": {"rate_bps": 200_000_000, "bucket_bytes": 32768},
+        "path": [{"role": "pump", "packets": 1000, "dropped": 0}, {"role": "worker", "packets": 1000, "dropped": 0}],
+        "kernel": {"release": "6.1"},
+    }
 
 
 def _corunner(record: dict[str, Any], levels: Levels, repeat: int, pmu: bool) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(cli: OwnCli) -> None:
         ({"away_at": "queues=10"}, "order.seed=2", "there is no more paper"),
         ({"colour": "red"}, "order.seed=2", "own.yaml:1: colour: unknown key; allowed: kind, seconds, fails_at"),
         ({}, "testbeds=[loopback]", "not meant for a testbed of kind 'sum'"),
-        ({}, "testbeds=[abacus]", "allowed: loopback, vm-pair, pair, pairs, model, sum, desks"),
+        ({}, "testbeds=[abacus]", "allowed: loopback, vm-pair, pair, pairs, model, namespaces, sum, desks"),
         ({"kind": ["sum"]}, "order.seed=2", "kind is ['sum']"),
         ({}, "factors.queues=[1000]", "no point is left: no more than 100 queues"),
     ],

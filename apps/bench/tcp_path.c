@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp-path: the way of a kernel's packets through cores that share a receive queue, or have one each (benchmarks/tcp_flows.py).
+ * tcp-path: the way of a kernel's packets through cores that share a receive queue, or have one each (testbed namespaces).
  *
  *	net_af_packet0 -> pump -> net_crossover0_a => net_crossover0_b -> workers -> net_af_packet1
  *

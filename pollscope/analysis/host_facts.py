@@ -81,7 +81,9 @@ class HostFacts:
     def virtual_nic(self) -> bool:
         """Whether the packets moved over the virtual NIC."""
         drivers = self.port_drivers
-        return any("crossover" in driver for driver in drivers) or (not drivers and self.testbed_name == "loopback")
+        return any("crossover" in driver for driver in drivers) or (
+            not drivers and self.testbed_name in ("loopback", "namespaces")
+        )
 
     @property
     def emulated(self) -> bool:
@@ -115,6 +117,8 @@ class HostFacts:
         """Where the packets came from."""
         if self.modelled:
             return MODEL
+        if self.testbed.get("kind") == "namespaces":
+            return "the kernel's TCP on the same machine"
         if self.testbed_name == "loopback":
             return "pollscope-node on another lcore of the same process"
         return "pollscope-node"

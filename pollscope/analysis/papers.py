@@ -107,9 +107,15 @@ def _parameters(run: RunFolder) -> dict[str, set[Any]]:
     if "setup" not in run.derived:
         trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
         run.derived["setup"] = {
-            name: {params[name] for params in trials if params.get(name) is not None} for name in SETUP_WORDS
+            name: {params[name] for params in trials if params.get(name) is not None and _is_read(name, params)}
+            for name in SETUP_WORDS
         }
     return dict(run.derived["setup"])
+
+
+def _is_read(name: str, params: Mapping[str, Any]) -> bool:
+    """TCP makes its own frames."""
+    return name != "frame" or params.get("flow_size") is None
 
 
 def _said(value: object, unit: str) -> str:

@@ -192,8 +192,8 @@ def level_text(factor: str, level: Level) -> str:
     """A level for humans: shares in percent, rates with a prefix."""
     if factor in SHARE_FACTORS:
         return human_share(float(level), 6)
-    if factor == "load_pps":
-        return human(float(level), "pps", digits=6)
+    if factor in ("load_pps", "flow_size"):
+        return human(float(level), "pps" if factor == "load_pps" else "B", digits=6)
     return human_number(level, 6) if isinstance(level, float) else str(level)
 
 

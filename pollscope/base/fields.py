@@ -63,6 +63,7 @@ def _at_most_all(share: float) -> float:
 Probability = Annotated[float, _reader(units.SHARE), AfterValidator(_at_most_all), _schema(units.SHARE, "5 %")]
 PacketRate = Annotated[float, _reader(units.RATE), Field(ge=0), _schema(units.RATE, "3 Mpps")]
 Footprint = Annotated[int, _reader(units.SIZE), Field(ge=1536, le=2**42), _schema(units.SIZE, "32 MiB")]
+FlowSize = Annotated[int, _reader(units.SIZE), Field(ge=1, le=2**44), _schema(units.SIZE, "100 kB")]
 TaskData = Annotated[int, _reader(units.SIZE), Field(ge=0, le=2**20), _schema(units.SIZE, "4 KiB")]
 Cycles = Annotated[int, _reader(units.CYCLES), Field(ge=0, le=10**8), _schema(units.CYCLES, "2000 cycles")]
 

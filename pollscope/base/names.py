@@ -89,6 +89,7 @@ TESTBEDS: Mapping[str, str] = MappingProxyType(
         "pair": "pollscope.testbeds.pair.testbed:PairTestbed",
         "pairs": "pollscope.testbeds.pairs:PairsTestbed",
         "model": "pollscope.testbeds.model:ModelTestbed",
+        "namespaces": "pollscope.testbeds.namespaces.testbed:NamespacesTestbed",
     }
 )
 
@@ -117,6 +118,10 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
         "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
         "C-T4": "pollscope.analysis.figures.c_t4:FIGURE",
+        "C-T5": "pollscope.analysis.figures.c_t5:C_T5",
+        "C-F8": "pollscope.analysis.figures.c_t5:C_F8",
+        "C-F9": "pollscope.analysis.figures.c_t5:C_F9",
+        "C-F10": "pollscope.analysis.figures.c_t5:C_F10",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
         "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",

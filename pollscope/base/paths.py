@@ -8,6 +8,7 @@ from pollscope.base.errors import HostError
 
 NODE_VARIABLE = "POLLSCOPE_NODE"
 CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
+TCP_PATH_VARIABLE = "POLLSCOPE_TCP_PATH"
 PACKAGE = Path(__file__).resolve().parent.parent
 # A checkout, or an archive of one: what is built and what only deploys stands beside the package.
 CHECKOUT = PACKAGE.parent
@@ -47,6 +48,15 @@ def corunner_program() -> Path:
         HostError: it is not there or cannot be executed.
     """
     return _program("pollscope-corunner", CORUNNER_VARIABLE)
+
+
+def tcp_path_program() -> Path:
+    """The built `tcp-path`, which forwards TCP flows: $POLLSCOPE_TCP_PATH, or build/tcp-path of the checkout.
+
+    Raises:
+        HostError: it is not there or cannot be executed.
+    """
+    return _program("tcp-path", TCP_PATH_VARIABLE)
 
 
 def _program(name: str, variable: str) -> Path:

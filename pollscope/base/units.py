@@ -105,7 +105,7 @@ def parse(text: object, dimension: Dimension) -> int | float:
 _PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _IEC_PREFIXES = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 # Units that a prefix is written against: `12.5 Mpps`, but `3.1 M polls/s`.
-_JOINT = ("pps", "bit/s", "B/s", "W", "Hz")
+_JOINT = ("pps", "bit/s", "B/s", "B", "W", "Hz")
 # Nearer to zero than this, digits say nothing.
 _NEXT_TO_NOTHING = 1e-6
 # Smaller probabilities are not told apart.

@@ -17,6 +17,7 @@ from pollscope.metrics.formulas.corunner import CORUNNER
 from pollscope.metrics.formulas.distributions import DISTRIBUTIONS
 from pollscope.metrics.formulas.dut import DUT, ERRORS, moved_counter
 from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.metrics.formulas.tcp import TCP
 from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NotMeasured, TrialFacts
 from pollscope.metrics.steady import rate_after_cut, warm_up
@@ -27,7 +28,7 @@ from pollscope.stats.histogram import BeyondRange
 SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
 SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
-COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
+COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **TCP, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
 # Rates that leave out a warm-up which reached into the window: counter of the parts.
 CUT = {
     **dict.fromkeys(("rx_pps", "rx_bps", "rx_line_bps"), "rx_packets"),

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from pollscope.base.names import rows
-from pollscope.base.units import human_number, human_rate, human_share, human_time
+from pollscope.base.units import human, human_number, human_rate, human_share, human_time
 from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Show, Spec
 from pollscope.spec.predicates import LOAD, OwnClaim, Range
@@ -24,6 +24,9 @@ def load_text(spec: Spec) -> str:
         return "load: as fast as the generator can"
     if name == "load_pps":
         return f"load: {', '.join(_rate(float(level)) for level in levels)}"
+    if name == "flow_size":
+        sizes = ", ".join(human(float(level), "B", digits=6) for level in levels)
+        return f"load: {sizes} on each TCP connection, as fast as TCP lets it"
     shares = ", ".join(f"{human_share(level, 6)}" for level in levels)
     if name == "load_of_line":
         return f"load: {shares} of line rate"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pollscope.base.fields import (
     Cycles,
     Delays,
+    FlowSize,
     Footprint,
     Frame,
     IntervalNs,
@@ -35,7 +36,7 @@ from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
-LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "saturate")
+LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "flow_size", "saturate")
 
 ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"
 RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
@@ -143,7 +144,7 @@ class Parameters(Model):
     )
     longest: int = Field(default=16, ge=0, le=64, description="how many of the longest iterations are kept")
     frame: Frame = Field(default=64, description="frame size with FCS as RFC 2544 counts it, `imix`, or a mix")
-    flows: int = Field(default=1024, ge=1, le=1_000_000, description="UDP flows")
+    flows: int = Field(default=1024, ge=1, le=1_000_000, description="UDP flows; with flow_size TCP connections")
     trace: str | None = Field(
         default=None,
         min_length=1,
@@ -200,6 +201,9 @@ class Parameters(Model):
         default=None, description="offered load as a share of the trace's own rate; may be more than all of it"
     )
     load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
+    flow_size: FlowSize | None = Field(
+        default=None, description="kernel TCP: so much is sent on each of `flows` connections, as fast as TCP lets it"
+    )
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
 
     def only(self, names: Iterable[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pollscope.base.errors import HostError, WrongTestbed
 from pollscope.host.facts import host_facts
 from pollscope.knobs import RestoreResult
 from pollscope.plan.plan import Plan, Trial
+from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.finding import HostFinding
@@ -36,6 +37,13 @@ class TestbedState:
 
     ready: bool
     facts: list[str] = field(default_factory=list)
+
+
+def tcp_refusal(params: Parameters) -> str | None:
+    """Why a testbed whose generator sends UDP cannot host a point; None when it can."""
+    if params.flow_size is None:
+        return None
+    return "flow_size: TCP flows are sent by a kernel, and only a testbed of kind namespaces has one at both ends"
 
 
 class HostAway(HostError):

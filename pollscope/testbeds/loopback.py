@@ -32,7 +32,7 @@ from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import TestbedConfig, TestbedState
+from pollscope.testbeds.base import TestbedConfig, TestbedState, tcp_refusal
 from pollscope.testbeds.corunner import corunner_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
@@ -157,7 +157,7 @@ class LoopbackTestbed(NodeTestbed):
             return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"
         if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
-        alone = corunner_refusal(params, lambda: self._corunner_cpus(params))
+        alone = tcp_refusal(params) or corunner_refusal(params, lambda: self._corunner_cpus(params))
         if alone is not None:
             return alone
         if (too_many := _queues_refusal(params)) is not None:

@@ -21,6 +21,11 @@ RULES: tuple[Rule, ...] = (*TRAFFIC_RULES, *DUT_RULES, *HOST_NETWORK_RULES)
 # Where more of the trials than this say the opposite of their means, nothing is told.
 DISAGREEING_SHARE = 1 / 3
 
+TCP_FLOWS = (
+    "TCP chooses its own rate, and what forwards its flows counts nothing that would tell; "
+    "bottleneck_share says how far the link limits"
+)
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -90,6 +95,8 @@ def diagnose(point: PointFacts) -> Diagnosis:
 
 def _finding(rule: Rule, point: PointFacts) -> StageFinding:
     try:
+        if point.param("flow_size") is not None:
+            raise NotMeasured(TCP_FLOWS)
         said = _with_doubt(rule, point.trials, rule.judge(point))
     except NotMeasured as absent:
         said = Told(RuleOutcome.ABSENT, (str(absent),))

@@ -38,6 +38,7 @@ UNITS = {
     "load_of_max": "share of the maximum",
     "load_of_line": "share of line rate",
     "load_of_trace": "share of the trace's rate",
+    "flow_size": "B",
     "frame": "B",
     "burst": "packets",
 }

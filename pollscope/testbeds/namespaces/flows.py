@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One trial of TCP flows: the forwarding program, the server and the client, each in its namespace."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import HostError, TrialError
+from pollscope.host.eal_folders import new_file_prefix, remove_folder
+from pollscope.spec.model import Parameters
+from pollscope.testbeds.namespaces.inside import TCP_INFO
+from pollscope.testbeds.namespaces.network import BUCKET_BYTES, SERVER_ADDRESS, Namespaces, running
+
+PORT = 9000
+# 16384 mbufs, rings and EAL's own (apps/bench/tcp_path.c).
+MEMORY_MIB = 512
+# So many times what the flows take at the bottleneck, and a while for lost handshakes, whose repeats double.
+LIMIT_TIMES, LIMIT_MORE_S = 20, 120
+# Columns of the record, of each flow.
+COLUMNS = ("completion_ns", *TCP_INFO)
+
+
+def path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix: str) -> list[str]:
+    """The forwarding program with its lcores, which the kernel may put on any of these CPUs."""
+    shares = params.organisation == "corec"
+    pair = f"net_crossover0,rx={'corec' if shares else 'standard'}"
+    devices = ["net_af_packet0,iface=near", f"net_af_packet1,iface=far,qpairs={params.cores}", pair]
+    lcores = f"(0-{params.cores + 1})@({','.join(map(str, cpus))})"
+    eal = ["--lcores", lcores, "--no-huge", "-m", str(MEMORY_MIB), "--no-shconf", "--no-pci", "--no-telemetry"]
+    vdevs = [word for device in devices for word in ("--vdev", device)]
+    return [str(program), *eal, "--file-prefix", prefix, *vdevs, "--", *(["--share"] if shares else [])]
+
+
+def measure(
+    namespaces: Namespaces, program: Path, params: Parameters, cpus: Sequence[int], log: Path
+) -> dict[str, Any]:
+    """All flows of a point, once: `tcp` of a trial's result (docs/store-format.md).
+
+    Raises:
+        TrialError: a program did not begin, or a flow did not come through.
+    """
+    prefix = new_file_prefix()
+    path_in_dut = namespaces.inside("dut", *path_command(program, params, cpus, prefix))
+    try:
+        with running(path_in_dut, log) as path:
+            sent = _send(namespaces, params, log)
+            path.stdin.close()  # type: ignore[union-attr]
+            said = path.stdout.read()  # type: ignore[union-attr]
+    except HostError as error:
+        raise TrialError(str(error)) from None
+    finally:
+        remove_folder(prefix)
+    flows = sent["flows"]
+    first_ns = min(flow["begun_ns"] for flow in flows)
+    return {
+        "flows": {name: [flow[name] for flow in flows] for name in COLUMNS},
+        "duration_ns": max(flow["begun_ns"] + flow["completion_ns"] for flow in flows) - first_ns,
+        "bottleneck": {"rate_bps": namespaces.rate_bps, "bucket_bytes": BUCKET_BYTES},
+        "path": _lcores(said),
+        "kernel": sent["kernel"],
+    }
+
+
+def _send(namespaces: Namespaces, params: Parameters, log: Path) -> dict[str, Any]:
+    size, flows = params.flow_size or 0, params.flows
+    limit_s = LIMIT_MORE_S + LIMIT_TIMES * 8 * size * flows / namespaces.rate_bps
+    words = [SERVER_ADDRESS, str(PORT), str(flows), str(size), f"{limit_s:.0f}"]
+    with (
+        running(namespaces.python("server", "serve", SERVER_ADDRESS, str(PORT)), log),
+        subprocess.Popen(
+            namespaces.python("client", "send", *words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as client,
+    ):
+        assert client.stdin is not None and client.stdout is not None and client.stderr is not None
+        try:
+            said, complaint = client.stdout.read(), client.stderr.read()
+        finally:
+            client.stdin.close()  # it ends with it
+    if client.returncode != 0:
+        raise TrialError(f"the flows did not come through: {complaint.strip()[-300:]}")
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def _lcores(said: str) -> list[dict[str, Any]]:
+    """Each lcore of the path, the pump first."""
+    lines = [line.split() for line in said.splitlines()]
+    return [
+        {"role": role, "packets": int(received), "dropped": int(dropped)} for role, _, received, _, dropped in lines
+    ]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The `namespaces` testbed: kernel TCP goes from one network namespace to another, through cores that forward."""
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pollscope.base.errors import HostError, TrialError
+from pollscope.base.paths import tcp_path_program
+from pollscope.host.activity import read_activity
+from pollscope.host.facts import build_facts, host_facts
+from pollscope.knobs import KnobHost, KnobSession
+from pollscope.knobs.points import knob_refusal, knob_settings
+from pollscope.plan.plan import Trial
+from pollscope.spec.model import LOADS, Parameters
+from pollscope.spec.points import Point
+from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.base import Assignment, HostAway, Knobs, NoKnobs, Opening, Testbed, TestbedConfig
+from pollscope.testbeds.namespaces.flows import measure
+from pollscope.testbeds.namespaces.network import Namespaces, require_namespaces
+
+# What the forwarding program takes from a point; all else of the DUT is as it is built (apps/bench/tcp_path.c).
+USED = ("queues", "cores", "organisation", "workload", "flows", "frame", *LOADS)
+# As many worker lcores as it has room for.
+MOST_CORES = 16
+# Beside the workers: the pump, and the kernel's two ends.
+OTHER_THREADS = 3
+# Why parts of a record that other testbeds have are not in this one's.
+NO_CYCLES = {"absent": "the program that forwards TCP flows accounts for no cycles and no polls"}
+NO_GENERATOR = {"absent": "the kernel's TCP sends, not a generator"}
+NO_WINDOW = {"absent": "TCP flows have no window: a trial lasts until all of them are complete"}
+NO_CONFIG = {"absent": "no node is configured where TCP flows are measured"}
+
+
+class NamespacesConfig(TestbedConfig):
+    """The file of a namespaces testbed."""
+
+    kind: Literal["namespaces"]
+    rate_mbit: int = Field(ge=1, le=100_000, description="bottleneck on the data's way, in Mbit/s")
+    queue_ms: int = Field(default=20, ge=1, le=10_000, description="so long a frame waits there at most")
+
+
+class NamespacesTestbed(Testbed):
+    """This machine: two ends of TCP in namespaces of their own, and the DUT between them. Needs root."""
+
+    kind = "namespaces"
+    summary = "TCP flows of this machine's kernel between network namespaces, through cores that forward"
+    config_model = NamespacesConfig
+    config: NamespacesConfig
+    shared_tsc = True
+
+    def __init__(self, file: Path, config: NamespacesConfig) -> None:
+        super().__init__(file, config)
+        self.knob_host = KnobHost()
+        self._knobs: Knobs = NoKnobs()
+        self._open = ExitStack()
+
+    def refusal(self, point: Point) -> str | None:
+        """Why a point cannot be measured: no TCP, another DUT than the one that there is, too few CPUs, or a knob."""
+        params = point.params
+        if params.flow_size is None:
+            return "this testbed sends TCP flows, so it needs flow_size"
+        if params.workload != "io":
+            return f"TCP flows are forwarded as they are (workload io), not by {params.workload}"
+        if params.organisation not in ("scale-out", "corec"):
+            two = "cores with a queue each (scale-out) or one for all (corec)"
+            return f"TCP flows go through {two}, not {params.organisation}"
+        if params.queues != (wanted := 1 if params.organisation == "corec" else params.cores):
+            return f"{params.organisation} with {params.cores} cores has {wanted} RX queues here, not {params.queues}"
+        if (other := _other_parameter(params)) is not None:
+            return f"the program that forwards TCP flows has no {other}"
+        cpus = len(os.sched_getaffinity(0))
+        if params.cores > min(cpus, MOST_CORES):
+            return f"needs {params.cores} CPUs for the DUT's cores; there are {min(cpus, MOST_CORES)}"
+        return knob_refusal(self.knob_host, point.factors)
+
+    def check(self) -> None:
+        """Checks that this user may make namespaces, and that the program is built.
+
+        Raises:
+            HostError: not so.
+        """
+        require_namespaces()
+        tcp_path_program()
+
+    def knobs(self, what: str, restore_first: bool) -> Knobs:
+        """This host's, and its lock."""
+        self._knobs = KnobSession(what, self.knob_host, restore_first)
+        return self._knobs
+
+    def machine(self) -> dict[str, Any]:
+        """This machine's, and those of the build that forwards."""
+        return {"host": host_facts(), "build": build_facts(tcp_path_program())}
+
+    def describe(self) -> dict[str, Any]:
+        """With the bottleneck: it is what completion times are made of."""
+        return {**super().describe(), "rate_mbit": self.config.rate_mbit, "queue_ms": self.config.queue_ms}
+
+    def begin(self, assignment: Assignment) -> Opening:
+        """Makes the namespaces.
+
+        Raises:
+            HostError: this host or user cannot have them.
+        """
+        self._log = assignment.log
+        self._cpus = sorted(os.sched_getaffinity(0))
+        self._namespaces = self._open.enter_context(Namespaces(self.config.rate_mbit * 10**6, self.config.queue_ms))
+        most = max(trial.point.params.cores for trial in assignment.plan.trials)
+        if len(self._cpus) < most + OTHER_THREADS:
+            self.warnings.append(
+                f"the kernel's TCP and the DUT share {len(self._cpus)} CPUs, so completion times hold waits for a CPU "
+                "(bottleneck_share says how near one core came to what the link alone allows), and cores lose theirs "
+                "between taking and sending; compare by the ratio to one core in this run"
+            )
+        none = {"available": False, "reason": "collectors do not run beside TCP flows"}
+        uses = assignment.plan.spec.collectors
+        return Opening(
+            collectors={use.name: {**none, "required": use.required, "interval_ns": use.interval_ns} for use in uses}
+        )
+
+    def measure(self, trial: Trial, attempt: int) -> TrialRecord:
+        """Runs all flows of a point, with its knobs set."""
+        record = self.begun(trial, attempt).having(config=NO_CONFIG)
+        try:
+            self._knobs.apply(knob_settings(trial.point.factors))
+        except HostAway:
+            raise
+        except HostError as error:
+            return record.failed(f"its knobs could not be set: {error}", final=True)
+        before = read_activity(self._cpus)
+        try:
+            found = measure(self._namespaces, tcp_path_program(), trial.point.params, self._cpus, self._log)
+        except TrialError as error:
+            return record.failed(str(error))
+        result = {"state": "done", "window": NO_WINDOW, "dut": NO_CYCLES, "gen": NO_GENERATOR, "tcp": found}
+        return record.having(host=read_activity(self._cpus).since(before), result=result)
+
+    def end(self) -> None:
+        """The namespaces vanish."""
+        self._open.close()
+
+
+def _other_parameter(params: Parameters) -> str | None:
+    """A parameter that the program does not read, and its value, where that is not the default."""
+    for name, field in Parameters.model_fields.items():
+        value = getattr(params, name)
+        if name not in USED and value != field.default:
+            return f"{name} {value}"
+    return None
