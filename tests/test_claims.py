@@ -13,8 +13,10 @@ import synthetic_run as synthetic
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
 from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
+from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
@@ -298,6 +300,22 @@ def test_a_saturated_point_that_misses_nothing_shows_the_generator(tmp_path: Pat
     for record in trials:
         record["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = 10**6
     assert judged(tmp_path / "full", trials, one, **meta).kind is AGREES
+
+
+def test_what_finds_no_room_behind_the_dispatchers_is_missed_by_the_dut(tmp_path: Path) -> None:
+    """Dispatchers that keep up with the generator, and a ring that does not: the workers are the limit."""
+    trials = [synthetic.trial(f"t{repeat}", "cores=1", repeat, {"cores": 1}, pps=1e6 + repeat) for repeat in range(3)]
+    meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, **meta))
+    table = current_table(run)
+    assert list(saturated_generator_points(run, table)) == ["cores=1"]
+    assert saturated_generator_points(run, table.assign(**{"metric.ring_full_share": 0.4})) == {}
+
+
+def test_a_row_at_full_load_is_judged_where_the_dut_was_the_limit() -> None:
+    """One core's generator cannot saturate many cores: its own rate is no growth, no peak and no loss of theirs."""
+    full_load = ("S-F13.below", "S-F16.", "S-F18.", "S-F7b.", "H-F13.")
+    assert [each.id for each in load_claims() if each.id.startswith(full_load) and not each.needs_load] == []
 
 
 def test_a_condition_on_what_a_run_did_not_know_yet_means_the_default(tmp_path: Path) -> None:
