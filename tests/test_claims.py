@@ -305,7 +305,7 @@ def test_a_saturated_point_that_misses_nothing_shows_the_generator(tmp_path: Pat
 def test_what_finds_no_room_behind_the_dispatchers_is_missed_by_the_dut(tmp_path: Path) -> None:
     """Dispatchers that keep up with the generator, and a ring that does not: the workers are the limit."""
     trials = [synthetic.trial(f"t{repeat}", "cores=1", repeat, {"cores": 1}, pps=1e6 + repeat) for repeat in range(3)]
-    meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    meta: dict[str, Any] = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
     run = read_run(synthetic.write_run(tmp_path / "run", trials, **meta))
     table = current_table(run)
     assert list(saturated_generator_points(run, table)) == ["cores=1"]
