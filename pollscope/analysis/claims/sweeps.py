@@ -214,6 +214,8 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
         levels = [float(sample.levels[predicate.factor]) for sample in members]
         if min(levels) >= predicate.low or max(levels) <= predicate.high:
             continue  # no level before the peak, or none beyond it: the highest one measured is no peak
+        if not any(predicate.low <= level <= predicate.high for level in levels):
+            continue  # whatever is highest of the others, the stated one may be higher
         behind += members
         at = _may_be_highest(members, predicate.factor, confidence)
         highest = max(members, key=lambda sample: sample.estimate.value)
@@ -224,7 +226,7 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
         numbers.append(Number(label, top, min(at), max(at), len(highest.values), text))
     if not numbers:
         wanted = f"{human_number(predicate.low)} to {human_number(predicate.high)}"
-        return none_of(f"no levels of {predicate.factor} on both sides of {wanted}")
+        return none_of(f"no levels of {predicate.factor} at and on both sides of {wanted}")
     return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers, behind)
 
 
