@@ -256,12 +256,7 @@ def service(params: Parameters, tsc_hz: float) -> Service:
 
 def mean_service_ns(params: Parameters, tsc_hz: float) -> float:
     """What a packet takes beyond packet_ns on average, hiccups included."""
-    spec = service(params, tsc_hz)
-    mean_ns = spec.mean_ns
-    if spec.kind == "two-lengths":
-        mean_ns += spec.long_probability * (spec.long_ns - spec.mean_ns)
-    held_up = hiccups(params)
-    return mean_ns + held_up.probability * sum(held_up.lengths_ns) / len(held_up.lengths_ns)
+    return service(params, tsc_hz).average_ns + hiccups(params).average_ns
 
 
 def hiccups(params: Parameters) -> Hiccups:
