@@ -125,6 +125,22 @@ def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path)
     assert own < (number.high - number.low) / 2 < own + 0.01
 
 
+@pytest.mark.parametrize(
+    ("polls", "kind"), [({1: 0, 2: 10, 4: 77}, AGREES), ({1: 0, 2: 0, 4: 0}, INCONCLUSIVE)], ids=["rises", "stays"]
+)
+def test_a_trend_from_nothing_on(tmp_path: Path, polls: dict[int, int], kind: VerdictKind) -> None:
+    """Of 0 no share can be told: the test alone decides, and the sentence has the two ends."""
+    trials = [
+        synthetic.trial(f"q{queues}:{repeat}", f"q{queues}", repeat, {"queues": queues}, pps=1e4 * count)
+        for queues, count in polls.items()
+        for repeat in range(5)
+    ]
+    one = claim(metric="rx_pps", predicate={"kind": "trend", "factor": "queues", "direction": "rises"})
+    verdict = judged(tmp_path, trials, one)
+    assert verdict.kind is kind
+    assert "absent" not in verdict.finding.sentence
+
+
 def test_trend_never_compares_groups(tmp_path: Path) -> None:
     # Within each load the tax rises with queues; taken all together it would fall, because loads differ more.
     useful = {(1, 0.2): 0.30, (2, 0.2): 0.28, (2, 0.9): 0.80, (4, 0.9): 0.78}

@@ -89,6 +89,8 @@ def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int)
     if change.has_interval and max(abs(change.low), abs(change.high)) < predicate.flat_within:
         return DISAGREES  # plainly flat
     ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
+    if math.isnan(change.value):  # from 0 on every rise is more than a share of it: the test alone tells
+        return AGREES if own.direction == wanted else DISAGREES if own.direction == -wanted else INCONCLUSIVE
     if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within:
         return AGREES
     return DISAGREES if own.direction == -wanted else INCONCLUSIVE
@@ -113,7 +115,8 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
     first, last = members[0].estimate.value, members[-1].estimate.value
     ends = f"{metric.text(first)} to {metric.text(last)}"
     low, high = (change.low, change.high) if change.has_interval else (None, None)
-    return Number(label, change.value, low, high, change.n, f"{ends}, {percent(change.value)}{interval}")
+    share = "" if math.isnan(change.value) else f", {percent(change.value)}{interval}"  # 0 has no share
+    return Number(label, change.value, low, high, change.n, f"{ends}{share}")
 
 
 def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
