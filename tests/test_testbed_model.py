@@ -102,6 +102,18 @@ def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
         assert table[f"metric.{absent}"].isna().all()
 
 
+def test_sizes_that_costs_do_not_know_are_said(cli: ModelCli) -> None:
+    """`holds_for` refuses other sizes; without it imix takes what 64 B do, and plan, run and report say so."""
+    file = cli.testbed(FILE | {"holds_for": {}})
+    said = "the costs in machine.yaml know no sizes of frames: with frame imix a packet takes what 64 B do"
+    spec, size = cli.spec(SPEC), ("--set", "parameters.frame=imix")
+    assert said in cli("plan", spec, "--testbed", file, *size).stderr
+    assert "know no sizes" not in cli("plan", spec, "--testbed", file).stderr
+    done = cli("run", spec, "--testbed", file, *size)
+    assert done.returncode == 0, done.stderr
+    assert [text for text in cli.only_run().meta["warnings"] if text == said]
+
+
 def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
     first = cli.table()
     again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")

@@ -72,6 +72,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **params.only(same),
         **(params.only(QWAIT) if params.notification == "qwait" else {}),
         **({"wait_after_ns": params.wait_after} if params.notification == "adaptive" else {}),
+        **_rebalancing(params),
         **_rings(params, wiring),
         **_service(params),
         **_hiccup(params),
@@ -95,6 +96,12 @@ def _rings(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     # Other rings than that of scale-up have one producer and one consumer: nothing to choose.
     names = ("ring_size", "ring_sync") if params.organisation == "scale-up" else ("ring_size",)
     return {"dispatchers": list(wiring.dispatcher_lcores[:count]), **params.only(names)}
+
+
+def _rebalancing(params: Parameters) -> dict[str, Any]:
+    if params.organisation != "rebalanced":
+        return {}
+    return {"rebalance_period_ns": params.rebalance_period, "rebalance_threshold": params.rebalance_threshold}
 
 
 def _service(params: Parameters) -> dict[str, Any]:

@@ -56,8 +56,17 @@ class Parameters(Model):
     placement: Placement = Field(
         default="separate", description="CPUs of the DUT's lcores: a policy, or a list of CPUs, workers first"
     )
-    organisation: Literal["scale-out", "scale-up", "locked", "trylock", "corec"] = Field(
+    organisation: Literal["scale-out", "scale-up", "locked", "trylock", "corec", "rebalanced"] = Field(
         default="scale-out", description="how cores and queues are joined"
+    )
+    rebalance_period: Nanoseconds = Field(
+        default=100_000_000,
+        ge=10**6,
+        le=10**10,
+        description="rebalanced: so often the loads of the queues are looked at",
+    )
+    rebalance_threshold: Probability = Field(
+        default=0.02, description="rebalanced: excess of the fullest queue over the mean that is left alone"
     )
     dispatchers: int | None = Field(
         default=None,
@@ -422,7 +431,9 @@ class Failures(Model):
 
     tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
     at_most: int = Field(
-        default=20, ge=0, description="tries that may fail, of all trials; after one more the run ends and can go on"
+        default=20,
+        ge=0,
+        description="tries that may fail, of all trials of a pair; after one more it ends, and the run can go on",
     )
 
 

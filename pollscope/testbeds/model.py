@@ -28,6 +28,8 @@ from pollscope.testbeds.model_result import Ipc, config_of, result_of, servers_r
 SHORT_POLLING = PollingCores(Arrivals(1e6), Service(100.0), empty_poll_ns=10.0)
 SHORT_QWAIT = QwaitCores(Arrivals(1e6), Service(100.0))
 
+USUAL_FRAME = 64  # bytes
+
 
 # Of a parameter, as a spec's record has it.
 Level = int | float | str | bool | None
@@ -144,12 +146,22 @@ class ModelTestbed(Testbed):
             return server_points.refusal(params, self.config.tsc_hz)
         return points.refusal(params, self._costs(params), self.config.tsc_hz)
 
+    def cautions(self, point: Point) -> list[str]:
+        """That a frame's size costs nothing, where it is not the one of the rows that most costs come from."""
+        frame = point.params.frame
+        if self.config.servers or "frame" in self.config.holds_for or frame == USUAL_FRAME:
+            return []
+        size = f"{frame} B" if isinstance(frame, int) else frame
+        return [f"the costs in {self.file.name} know no sizes of frames: with frame {size} a packet takes what 64 B do"]
+
     def _costs(self, params: Parameters) -> Costs:
         return (self.config.workloads or {})[params.workload]
 
     def begin(self, assignment: Assignment) -> Opening:
         """Compiles the loops that the trials need, so that no trial's time holds it; a cluster begins."""
         self._planned = assignment.plan.trials
+        found = (text for point in assignment.plan.points for text in self.cautions(point))
+        self.warnings += [text for text in dict.fromkeys(found) if text not in self.warnings]
         if self._cluster is not None:
             self._give([trial for trial in self._planned if trial.maximum_of is None and not trial.search_trials])
         elif self.config.servers is None:

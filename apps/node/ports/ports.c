@@ -16,6 +16,7 @@
 #include "counters.h"
 #include "net_crossover.h"
 #include "pools.h"
+#include "reta.h"
 #include "spec.h"
 
 #define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, keeps buffers warm */
@@ -203,30 +204,23 @@ static int setup_queues(uint16_t port, struct node_error *err)
 	return 0;
 }
 
+/* Round-robin. */
 static int set_reta(uint16_t port, struct node_error *err)
 {
-	struct rte_eth_rss_reta_entry64 reta[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE] = {0};
-	struct rte_eth_rss_reta_entry64 *entries = reta;
 	struct rte_eth_dev_info info;
 	const struct port_spec *next = &plan.ports[port].spec;
 
 	if (next->rx_queues == 1 || rte_eth_dev_info_get(port, &info) < 0 || info.reta_size == 0)
 		return 0;
-	const size_t groups = (info.reta_size + RTE_ETH_RETA_GROUP_SIZE - 1u) / RTE_ETH_RETA_GROUP_SIZE;
+	uint16_t *queues = calloc(info.reta_size, sizeof(*queues));
 
-	if (groups > RTE_DIM(reta))
-		entries = calloc(groups, sizeof(*entries));
-	if (!entries)
+	if (!queues)
 		return node_fail(err, plan.ports[port].at, "out of memory");
-	for (uint32_t i = 0; i < info.reta_size; i++) {
-		entries[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
-		entries[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] =
-		        (uint16_t)(i % next->rx_queues);
-	}
-	const int status = rte_eth_dev_rss_reta_update(port, entries, info.reta_size);
+	for (uint32_t i = 0; i < info.reta_size; i++)
+		queues[i] = (uint16_t)(i % next->rx_queues);
+	const int status = port_reta_write(port, queues, info.reta_size);
 
-	if (entries != reta)
-		free(entries);
+	free(queues);
 	if (status < 0)
 		return node_fail(err, plan.ports[port].at, "rte_eth_dev_rss_reta_update: %s",
 		                 rte_strerror(-status));
@@ -387,10 +381,15 @@ json_t *ports_report(void)
 	char name[RTE_ETH_NAME_MAX_LEN];
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port)
-		if (ports[port].running)
-			json_object_set_new(object, port_name(port, name),
-			                    port_counters_report(port, ports[port].spec.rx_queues));
+	RTE_ETH_FOREACH_DEV (port) {
+		if (!ports[port].running)
+			continue;
+		json_t *report = port_counters_report(port, ports[port].spec.rx_queues);
+
+		json_object_set_new(report, "posted_bytes",
+		                    json_integer((json_int_t)posted_bytes(&ports[port])));
+		json_object_set_new(object, port_name(port, name), report);
+	}
 	return object;
 }
 
