@@ -46,6 +46,7 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 # What spins lcores needs the machine for itself; all else runs in parallel before it: files whole, because what they
 # share is dear, and as they stand, because by number of tests the longest come last.
 # A worker that has nothing left takes tests from another: files differ by a factor of a thousand in what they take.
+test: export PYTHONDONTWRITEBYTECODE := # some containers set it; every worker would compile all tests anew
 test: ready-dev programs ## all tests, set-up included
 	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) || apart=$$?; \
 	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \

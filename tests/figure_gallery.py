@@ -4,7 +4,7 @@
 `python tests/figure_gallery.py FOLDER` draws them, the recorded runs, comparisons, sweeps and tables, to be looked at.
 """
 
-import sys
+import argparse
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
@@ -221,4 +221,6 @@ def _draw_recorded(folder: Path, run: RunFolder, name: str, asked: Iterable[dict
 
 
 if __name__ == "__main__":
-    draw_all(Path(sys.argv[1]))
+    asked = argparse.ArgumentParser(description="Draws the figure of every paper row in every state as PNG.")
+    asked.add_argument("folder", type=Path, help="where the figures go; it may be missing")
+    draw_all(asked.parse_args().folder)

@@ -437,7 +437,9 @@ class Failures(Model):
 
     tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
     at_most: int = Field(
-        default=20, ge=0, description="tries that may fail, of all trials; after one more the run ends and can go on"
+        default=20,
+        ge=0,
+        description="tries that may fail, of all trials of a pair; after one more it ends, and the run can go on",
     )
 
 
