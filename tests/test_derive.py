@@ -91,6 +91,18 @@ def test_time_taken_away_is_no_cost_of_polling_while_running() -> None:
     assert metrics["poll_rate_running_hz"] == pytest.approx(2e7 / 0.9)
 
 
+def test_a_core_that_was_away_when_the_window_ended_polled_no_faster() -> None:
+    """Its cycles go on behind the window until it was back; in that time it polled nothing."""
+    record = synthetic.trial(queues=4)
+    lcore = record["result"]["dut"]["lcores"][0]
+    away = lcore["cycles"]["total"] // 10
+    lcore["cycles"] |= {name: lcore["cycles"][name] + away for name in ("total", "loop") if name in lcore["cycles"]}
+    lcore["interruptions"] = {"count": 1, "cycles": away}
+    metrics, _ = derive_trial(record)
+    assert metrics["poll_rate_running_hz"] == pytest.approx(2e7)
+    assert metrics["sweep_time_ns"] == pytest.approx(200)
+
+
 def test_parts_that_do_not_add_up_are_not_told_apart() -> None:
     """Timed one by one, visits of a tenth of the window take as long as a fifth: they overlap."""
     record = synthetic.trial(useful_share=0.1)

@@ -111,6 +111,10 @@ def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     missing = [row for row in numbers(tmp_path / "o.csv") if row["absent"]]
     assert [(row["metric"], row["value"]) for row in missing] == [("ipc", "")]
+    assert {(row["queues"], row["n"]) for row in numbers(tmp_path / "o.csv") if row["value"]} == {
+        ("1", "4"),
+        ("2", "4"),
+    }
     done = pollscope("figures", "run", "--x", "burst", "--y", "ipc", "--out", "p.png", cwd=tmp_path)
     assert (done.returncode, [row["metric"] for row in numbers(tmp_path / "p.csv")]) == (0, ["ipc"])
 

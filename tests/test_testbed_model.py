@@ -114,6 +114,14 @@ def test_sizes_that_costs_do_not_know_are_said(cli: ModelCli) -> None:
     assert [text for text in cli.only_run().meta["warnings"] if text == said]
 
 
+def test_a_plan_of_many_trials_says_what_room_its_run_takes(cli: ModelCli) -> None:
+    place = ("--testbed", cli.testbed(FILE))
+    many = cli("plan", cli.spec(SPEC), *place, "--set", "repeats.count=1000", "--set", "factors.burst=[1, 2, 4, 8]")
+    assert "12000 trials, " in many.stdout
+    assert "room: about 263 MiB on the disk, and 1.56 GiB of memory to report on it" in many.stdout
+    assert "room:" not in cli("plan", cli.spec(SPEC), *place).stdout
+
+
 def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
     first = cli.table()
     again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
