@@ -60,6 +60,7 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "C-T4": {"cores": [1, 2, 4], "trace": ["traces/made-1.pcap", "traces/made-2.pcap"]},
     "C-RIVALS": {
         "organisation": ["scale-out", "rebalanced", "corec", "locked"],
+        "rx_buffers": ["posted", "shared"],
         "shape": ["FB", "SQ"],
         "flows": [1, 1024],
     },

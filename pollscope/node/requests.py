@@ -61,7 +61,16 @@ def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
     for name, rx, tx in wanted:  # one port may have two of these tasks
         before = queues.get(name, (0, 0))
         queues[name] = (max(rx, before[0]), max(tx, before[1]))
-    return [{"name": name, "rx_queues": rx, "tx_queues": tx, **both} for name, (rx, tx) in queues.items()]
+    return [
+        {"name": name, "rx_queues": rx, "tx_queues": tx, **both, **(_buffers(params) if name == wiring.dut_rx else {})}
+        for name, (rx, tx) in queues.items()
+    ]
+
+
+def _buffers(params: Parameters) -> dict[str, Any]:
+    if params.rx_buffers == "posted":
+        return {}
+    return {"buffers": params.rx_buffers, "supply": params.rx_supply}
 
 
 def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:

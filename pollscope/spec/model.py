@@ -135,6 +135,12 @@ class Parameters(Model):
     hiccup_delays: Delays | None = Field(default=None, description="list: drawn from these with equal probability")
     hiccup_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the hiccups; repeat k: seed + k")
     burst: int = Field(default=32, ge=1, le=512, description="packets asked for in one poll")
+    rx_buffers: Literal["posted", "shared", "split"] = Field(
+        default="posted",
+        description="virtual NIC: empty buffers lie in each queue's descriptors, in one supply for all queues, "
+        "or in one of each queue from which the others borrow",
+    )
+    rx_supply: int = Field(default=256, ge=64, le=4096, description="shared, split: buffers of a supply")
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")

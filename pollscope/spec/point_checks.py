@@ -93,6 +93,26 @@ def _rebalanced(params: Parameters, spec: Spec) -> Contradiction | None:
     return None
 
 
+def _buffers(params: Parameters, spec: Spec) -> Contradiction | None:
+    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_supply.h)."""
+    where = params.rx_buffers
+    if where == "posted":
+        other = params.rx_supply != Parameters.model_fields["rx_supply"].default
+        if other and ("rx_supply" in spec.levels or "rx_buffers" not in spec.levels):
+            return "rx_supply", "rx_supply is for rx_buffers shared or split; posted buffers have none"
+        return None
+    if params.rx_supply > params.rx_desc:
+        return "rx_supply", f"{where}: a supply is no larger than rx_desc ({params.rx_desc}), not {params.rx_supply}"
+    for name, wanted in (("feed", "wire"), ("dma", "copy")):
+        if getattr(params, name) != wanted:
+            return name, f"rx_buffers {where} needs {name} {wanted}, not {getattr(params, name)}"
+    if params.organisation == "corec":
+        return "organisation", f"corec claims posted buffers; rx_buffers {where} has none"
+    if params.notification not in UNRUNG:
+        return "notification", f"{params.notification} needs posted buffers, not rx_buffers {where}"
+    return None
+
+
 def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
     notification = params.notification
@@ -244,6 +264,7 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _rings,
     _corec,
     _rebalanced,
+    _buffers,
     _notification,
     _accounting,
     _workload_keys,

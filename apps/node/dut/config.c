@@ -504,11 +504,31 @@ static int ask_for_hashes(const struct dut_config *config, const char *where, st
 	return 0;
 }
 
+/* Buffers apart from descriptors: one lcore at a time polls a queue, and nobody rings. */
+static int check_buffers(const struct dut_config *config, const struct port_spec *spec,
+                         struct node_error *err)
+{
+	const bool rung =
+	        config->notification != NOTIFICATION_SPIN && config->notification != NOTIFICATION_SLEEP_RAMP;
+
+	if (spec->buffers == PORT_BUFFERS_POSTED)
+		return 0;
+	if (config->organisation == COREC)
+		return node_fail(err, "dut.organisation", "corec claims posted buffers; its port has them %s",
+		                 port_buffers_names[spec->buffers]);
+	if (rung)
+		return node_fail(err, "dut.notification", "%s needs posted buffers; the port has them %s",
+		                 dut_config_notification(config), port_buffers_names[spec->buffers]);
+	return 0;
+}
+
 int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err)
 {
 	if (ports_plan_find(plan, config->rx_name, "dut.rx_port", &config->rx_port, err) ||
 	    ports_plan_find(plan, config->tx_name, "dut.tx_port", &config->tx_port, err) ||
 	    check_frames(config, plan, err) || check_queues(config, plan, err))
+		return -1;
+	if (config->rx_port != NO_PORT && check_buffers(config, &plan->ports[config->rx_port].spec, err))
 		return -1;
 	if (config->organisation == COREC && config->rx_port != NO_PORT)
 		plan->ports[config->rx_port].spec.corec = true;

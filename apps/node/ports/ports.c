@@ -108,6 +108,9 @@ static unsigned int pool_size(uint16_t port)
 	const struct port_spec *next = &plan.ports[port].spec;
 	uint32_t sum = (uint32_t)next->rx_queues * next->rx_desc;
 
+	/* besides what was delivered and not polled yet */
+	if (next->buffers != PORT_BUFFERS_POSTED)
+		sum += (uint32_t)next->rx_queues * next->supply;
 	if (port == plan.held_port)
 		sum += plan.held_mbufs;
 	for (unsigned int p = 0; p < RTE_MAX_ETHPORTS; p++)
@@ -140,6 +143,25 @@ static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_erro
 	return 0;
 }
 
+static int set_buffers(uint16_t port, struct node_error *err)
+{
+	const struct port_spec *next = &plan.ports[port].spec;
+	const int status = next->buffers == PORT_BUFFERS_POSTED
+	                           ? 0
+	                           : net_crossover_rx_buffers(port, (enum net_crossover_buffers)next->buffers,
+	                                                      next->supply);
+
+	if (status == 0)
+		return 0;
+	if (status == -ENODEV)
+		return node_fail(err, plan.ports[port].at, "buffers %s need a port of %s",
+		                 port_buffers_names[next->buffers], NET_CROSSOVER_DRIVER_NAME);
+	return node_fail(err, plan.ports[port].at, "buffers %s: %s", port_buffers_names[next->buffers],
+	                 status == -ENOTSUP
+	                         ? "the port feeds itself or swaps buffers (feed=infinite, dma=swap)"
+	                         : rte_strerror(-status));
+}
+
 /* Before the device is configured: the mode decides what it offers. */
 static int set_rx_mode(uint16_t port, struct node_error *err)
 {
@@ -147,7 +169,7 @@ static int set_rx_mode(uint16_t port, struct node_error *err)
 	const int status = net_crossover_rx_corec(port, corec);
 
 	if (status == 0 || (status == -ENODEV && !corec))
-		return 0;
+		return set_buffers(port, err);
 	if (status == -ENODEV)
 		return node_fail(err, "dut.organisation", "corec needs a port of %s",
 		                 NET_CROSSOVER_DRIVER_NAME);
@@ -332,7 +354,14 @@ static uint64_t posted_bytes(const struct port *p)
 {
 	const uint64_t stride = p->pool->header_size + p->pool->elt_size + p->pool->trailer_size;
 
-	return stride * p->spec.rx_queues * p->spec.rx_desc;
+	switch (p->spec.buffers) {
+	case PORT_BUFFERS_SHARED:
+		return stride * p->spec.supply;
+	case PORT_BUFFERS_SPLIT:
+		return stride * p->spec.rx_queues * p->spec.supply;
+	default:
+		return stride * p->spec.rx_queues * p->spec.rx_desc;
+	}
 }
 
 json_t *ports_links(void)

@@ -12,18 +12,21 @@ from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, new_figure
 from pollscope.analysis.point_values import PointValues
 
+# (organisation, where empty buffers lie) -> words.
 NAMES = {
-    "scale-out": "a queue a core (RSS)",
-    "rebalanced": "a queue a core, rebalanced (RSS++)",
-    "corec": "one queue, corec",
-    "locked": "one queue, lock that is waited for",
-    "trylock": "one queue, lock that is passed by",
+    ("scale-out", "posted"): "a queue a core (RSS)",
+    ("rebalanced", "posted"): "a queue a core, rebalanced (RSS++)",
+    ("scale-out", "shared"): "a queue a core, shared buffers (ShRing)",
+    ("scale-out", "split"): "a queue a core, buffers lent (rxBisect)",
+    ("corec", "posted"): "one queue, corec",
+    ("locked", "posted"): "one queue, lock that is waited for",
+    ("trylock", "posted"): "one queue, lock that is passed by",
 }
 # (shape, flows are one) -> words.
 TRAFFIC = {("FB", False): "balanced", ("SQ", False): "many flows,\none queue", ("SQ", True): "one flow"}
 HEIGHT_INCH = 5.0
 # Between the marks of two organisations; kinds of traffic are 1 apart.
-APART = 0.11
+APART = 0.09
 # Axes of shares and of moves are no shorter, so that none looks like none.
 LEAST_PERCENT = 1.0
 
@@ -58,8 +61,8 @@ def _draw_panel(axes: Axes, data: FigureData, panel: _Shown) -> None:
     if not found:
         absent_panel(axes, data.absence(panel.metric), 30)
         return
-    for rank, (organisation, words) in enumerate(NAMES.items()):
-        members = [each for each in found if each.levels["organisation"] == organisation and _traffic(each) in TRAFFIC]
+    for rank, (way, words) in enumerate(NAMES.items()):
+        members = [each for each in found if _way(each) == way and _traffic(each) in TRAFFIC]
         if members:
             _marks(axes, members, rank, panel.scale, words)
     axes.set_xticks(range(len(TRAFFIC)), list(TRAFFIC.values()))
@@ -73,6 +76,10 @@ def _marks(axes: Axes, members: Sequence[PointValues], rank: int, scale: float, 
     interval_line(axes, places, estimates, LINES[rank], MARKERS[rank], words, "")
 
 
+def _way(sample: PointValues) -> tuple[str, str]:
+    return str(sample.levels["organisation"]), str(sample.levels.get("rx_buffers", "posted"))
+
+
 def _traffic(sample: PointValues) -> tuple[str, bool]:
     return str(sample.levels.get("shape", "FB")), sample.levels.get("flows") == 1
 
@@ -83,5 +90,5 @@ FIGURE = PaperFigure(
     "Cores that share a queue beside cores with a queue each, under balanced and skewed traffic",
     draw,
     along=("organisation",),
-    beside=("queues", "shape", "flows"),
+    beside=("rx_buffers", "rx_supply", "queues", "shape", "flows"),
 )

@@ -127,7 +127,13 @@ class PairTestbed(NodeTestbed):
         if params.dma != "copy":
             return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
         virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
-        for name, level in (("organisation", "corec"), ("notification", "qwait")):
+        features = (
+            ("organisation", "corec"),
+            ("notification", "qwait"),
+            ("rx_buffers", "shared"),
+            ("rx_buffers", "split"),
+        )
+        for name, level in features:
             if getattr(params, name) == level and not virtual:
                 return f"{name}={level} is a feature of the virtual NIC {VIRTUAL_NIC}; a real one's driver has none"
         if reason := tcp_refusal(params) or self.config.dut.start_refusal(point):
