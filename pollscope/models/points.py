@@ -32,8 +32,6 @@ def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 def _not_modelled(params: Parameters) -> str | None:
     if params.organisation == "trylock":
         return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
-    if not isinstance(params.frame, int):
-        return f"what a packet costs is known of frames of one size, not of a mix ({params.frame})"
     if params.notification == "qwait" and (reason := _not_told(params)):
         return reason
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
