@@ -103,10 +103,10 @@ def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
 
 
 def test_sizes_that_costs_do_not_know_are_said(cli: ModelCli) -> None:
-    """`holds_for` refuses other sizes; without it imix takes what 64 B do, and plan, run and report say so."""
+    """`holds_for` refuses other sizes; without it 1518 B take what 64 B do, and plan, run and report say so."""
     file = cli.testbed(FILE | {"holds_for": {}})
-    said = "the costs in machine.yaml know no sizes of frames: with frame imix a packet takes what 64 B do"
-    spec, size = cli.spec(SPEC), ("--set", "parameters.frame=imix")
+    said = "the costs in machine.yaml know no sizes of frames: at 1518 B a packet takes what 64 B do"
+    spec, size = cli.spec(SPEC), ("--set", "parameters.frame=1518B")
     assert said in cli("plan", spec, "--testbed", file, *size).stderr
     assert "know no sizes" not in cli("plan", spec, "--testbed", file).stderr
     done = cli("run", spec, "--testbed", file, *size)

@@ -151,8 +151,7 @@ class ModelTestbed(Testbed):
         frame = point.params.frame
         if self.config.servers or "frame" in self.config.holds_for or frame == USUAL_FRAME:
             return []
-        size = f"{frame} B" if isinstance(frame, int) else frame
-        return [f"the costs in {self.file.name} know no sizes of frames: with frame {size} a packet takes what 64 B do"]
+        return [f"the costs in {self.file.name} know no sizes of frames: at {frame} B a packet takes what 64 B do"]
 
     def _costs(self, params: Parameters) -> Costs:
         return (self.config.workloads or {})[params.workload]
