@@ -594,3 +594,38 @@ def test_a_foreign_or_broken_folder_is_one_line(tmp_path: Path, file: str, conte
         current_table(read_run(run))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def two_cores(*rx_packets: int) -> dict[str, Any]:
+    """A window in which each core received so many."""
+    record = synthetic.trial()
+    (first,) = record["result"]["dut"]["lcores"]
+    cores = [{**first, "lcore": 2 + place, "rx_packets": packets} for place, packets in enumerate(rx_packets)]
+    record["result"]["dut"]["lcores"] = cores
+    return record
+
+
+@pytest.mark.parametrize(
+    ("rx_packets", "imbalance"),
+    [((100, 100), 0), ((150, 50), 0.5), ((200, 0), 1), ((0, 0, 0, 80), 1), ((30, 20, 10), 0.25)],
+)
+def test_imbalance_is_of_the_busiest_core(rx_packets: tuple[int, ...], imbalance: float) -> None:
+    metrics, _ = derive_trial(two_cores(*rx_packets))
+    assert metrics["core_imbalance"] == pytest.approx(imbalance)
+
+
+def test_imbalance_needs_cores_and_packets() -> None:
+    _, absences = derive_trial(synthetic.trial())
+    assert absences["core_imbalance"] == "one core alone has no other that could have less"
+    _, absences = derive_trial(two_cores(0, 0))
+    assert absences["core_imbalance"] == "the cores received no packet in the window"
+
+
+def test_moved_entries_and_posted_buffers() -> None:
+    record = synthetic.trial()
+    assert {"reta_moves_per_s", "posted_bytes"} <= set(derive_trial(record)[1])
+    record["result"]["dut"]["rebalancing"] = {"moved": 12}
+    record["result"]["ports"][record["config"]["dut"]["rx_port"]]["posted_bytes"] = 4096
+    metrics, _ = derive_trial(record)
+    assert metrics["reta_moves_per_s"] == pytest.approx(12 / TrialFacts(record).window_s)
+    assert metrics["posted_bytes"] == 4096

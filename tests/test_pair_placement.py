@@ -4,6 +4,7 @@
 import os
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from pollscope.run import agent
 from pollscope.run.agent import Agent
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.config import PairHost, Ports
+from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
+from pollscope.testbeds.pair.session import wiring
 from pollscope.testbeds.pair.ssh import Remote
 
 # One socket of six cores with two threads each: CPU 6 is the second thread of CPU 0, and so on.
@@ -74,6 +77,17 @@ def test_pairs_are_the_threads_of_a_core_of_the_duts_host(smt: None, tmp_path: P
     assert host.requests == ["placement"], "asked once"
 
 
+def test_the_node_is_told_the_lcores_on_these_cpus(smt: None, tmp_path: Path) -> None:
+    host = Asked(NAMED, tmp_path)
+    pairs = params(cores=2, dispatchers=2, organisation="scale-up", placement="smt-pairs")
+    placement = DutPlacement(host)
+    config: Any = SimpleNamespace(dut=host.config, generator=host.config)
+    told = wiring(config, pairs, DutCorunners(host, placement).dut_lcores(pairs))
+    at = {lcore: NAMED[lcore - 1] for lcore in (*told.dut_lcores, *told.dispatcher_lcores)}
+    assert tuple(at[lcore] for lcore in told.dut_lcores) == placement.cpus(pairs)[:2]
+    assert tuple(at[lcore] for lcore in told.dispatcher_lcores) == placement.cpus(pairs)[2:]
+
+
 @pytest.mark.parametrize(
     ("cpus", "changes", "reason"),
     [
@@ -107,14 +121,14 @@ def test_the_nic_says_which_node_is_near(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert set(placement.cpus(params(cores=2, placement="remote-node"))) == {0, 1}
 
 
-def test_a_plan_asks_the_duts_host(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    """Over a real sshd: threads of a core where this host has such, else its reason."""
+def test_the_duts_host_is_asked_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     file = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"cpus": cpus}))
     listed = f"parameters={{placement: [{cpus[-1]}], load_pps: 0, generator_receives: false}}"
     spec = "format: 1\nname: placed\nrow: S-F18\ntitle: t\ntestbeds: [pair]\nrepeats: {count: 1}\n"
     done = cli("plan", cli.spec(spec), "--testbed", file, "--set", listed)
     assert done.returncode == 0, done.stderr
+    assert "left out" not in done.stdout
     refused = cli("plan", cli.spec(spec), "--testbed", file, "--set", listed.replace(f"[{cpus[-1]}]", "[4000]"))
     assert refused.returncode == 3
     assert "placement: this host has no CPU 4000 to give" in refused.stdout + refused.stderr

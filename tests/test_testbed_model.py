@@ -243,6 +243,17 @@ def test_what_it_does_not_know_is_left_out(cli: ModelCli, setting: str, reason: 
     assert reason in done.stderr.splitlines()[-1]
 
 
+def test_a_mix_of_frames_has_costs_of_its_own_or_none(cli: ModelCli) -> None:
+    mixed = ("plan", cli.spec(SPEC), "--set", "parameters={workload: io, load_pps: 1 Mpps, frame: imix}", "--testbed")
+    refused = cli(*mixed, cli.testbed({**FILE, "holds_for": {}}))
+    assert "machine.yaml are those of one frame size, and imix is a mix" in refused.stdout + refused.stderr
+    known = cli(*mixed, cli.testbed({**FILE, "holds_for": {"frame": [64, "imix"]}}))
+    assert known.returncode == 0, known.stderr
+    assert "left out" not in known.stdout
+    both = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed({**FILE, "holds_for": {"frame": [96, 128]}}))
+    assert "hold for frame 96, 128, not for 64" in both.stdout + both.stderr
+
+
 def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: ModelCli) -> None:
     file = copy.deepcopy(FILE)
     del file["workloads"]["io"]["path_ns"]
@@ -556,7 +567,6 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
         ({}, "no qwait_ns"),
         ({"idle": "umwait"}, "idle pause or sleep only"),
         ({"idle": "sleep"}, "no wake_up_ns"),
-        ({"frame": "imix"}, "frames of one size, not of a mix"),
         ({"burst": 32}, "one packet at a time"),
         ({"queues": 3, "cores": 2}, "equal parts"),
         ({"hiccup_probability": "10 %", "hiccup_delay": "1 us"}, "no hiccups"),

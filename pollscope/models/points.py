@@ -32,8 +32,6 @@ def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 def _not_modelled(params: Parameters) -> str | None:
     if params.organisation == "trylock":
         return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
-    if not isinstance(params.frame, int):
-        return f"what a packet costs is known of frames of one size, not of a mix ({params.frame})"
     if params.notification == "qwait" and (reason := _not_told(params)):
         return reason
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
@@ -47,8 +45,8 @@ def _not_modelled(params: Parameters) -> str | None:
 
 def _not_told(params: Parameters) -> str | None:
     """What the model of cores that are told which queue is next has not."""
-    if params.service_order != "round-robin" or params.idle == "umwait":
-        return "the model's cores that are told have service_order round-robin and idle pause or sleep only"
+    if params.idle == "umwait":
+        return "the model's cores that are told have idle pause or sleep only"
     if params.burst != 1:
         return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
     if params.queues % params.cores:
@@ -164,6 +162,7 @@ def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: fl
         notice_ns=cost("notice_ns"),
         wake_up_ns=cost("wake_up_ns") if params.idle == "sleep" else 0.0,
         per_ready_ns=cost("per_ready_ns") if params.ready_set == "linear" else 0.0,
+        order=params.service_order,
     )
 
 

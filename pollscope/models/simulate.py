@@ -251,6 +251,8 @@ class QwaitCores:
         notice_ns: from an arrival to the ready set while a core is halted.
         wake_up_ns: of a halted core.
         per_ready_ns: more of a QWAIT for each ready queue, where the ready set is in software.
+        order: which ready queue is next: the one after the last one, or always the first.
+        turns: round-robin: packets that each queue gives at most in its turn; None: one.
     """
 
     arrivals: Arrivals
@@ -264,6 +266,8 @@ class QwaitCores:
     notice_ns: float = 0.0
     wake_up_ns: float = 0.0
     per_ready_ns: float = 0.0
+    order: Literal["round-robin", "strict"] = "round-robin"
+    turns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         model = "QwaitCores"
@@ -272,6 +276,9 @@ class QwaitCores:
         at_least(model, 0, per_ready_ns=self.per_ready_ns)
         above_zero(model, rate_pps=self.arrivals.rate_pps)
         check_weights(model, self.weights, self.queues)
+        whole(model, 1, **{f"turns[{place}]": each for place, each in enumerate(self.turns or ())})
+        if self.turns is not None and (self.order == "strict" or len(self.turns) != self.queues):
+            raise UsageError(f"are {len(self.turns)} for {self.queues} queues ({self.order})", f"{model}: turns")
         if self.arrivals.batch > 1:
             raise UsageError("take packets that come one at a time", model, "PollingCores have batches")
         if self.cores % self.ready_sets or self.queues % self.ready_sets:
@@ -486,6 +493,8 @@ def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.ran
         notice_ns=float(system.notice_ns),
         wake_up_ns=float(system.wake_up_ns),
         per_ready_ns=float(system.per_ready_ns),
+        strict=system.order == "strict",
+        turns=np.array(system.turns or (1,) * queues, dtype=np.int64),
     )
     state = qwait_loop.ReadyState(
         packets=np.zeros((queues, system.room)),
@@ -493,6 +502,7 @@ def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.ran
         length=np.zeros(queues, np.int64),
         ready=np.zeros(sets, np.int64),
         last=firsts[1:] - 1,
+        left=np.zeros(sets, np.int64),
         held_ns=np.zeros(system.cores),
         done_ns=np.full(system.cores, np.inf),
     )

@@ -142,6 +142,8 @@ class ModelTestbed(Testbed):
             if given.get(name) not in known:
                 held = ", ".join(map(str, known))
                 return f"the costs in {self.file.name} hold for {name} {held}, not for {given.get(name)}"
+        if not isinstance(params.frame, int) and "frame" not in self.config.holds_for and not self.config.servers:
+            return f"the costs in {self.file.name} are those of one frame size, and {params.frame} is a mix"
         if self.config.servers:
             return server_points.refusal(params, self.config.tsc_hz)
         return points.refusal(params, self._costs(params), self.config.tsc_hz)

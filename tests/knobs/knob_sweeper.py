@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sweeps three knobs of a tree until it is killed: `knob_sweeper.py ROOT SEED`; a line on stdout says that it began."""
+"""Sweeps the knobs of a tree until it is killed: `knob_sweeper.py ROOT`, and a seed a line on standard input.
 
+Each sweep is a process of its own, forked because a start takes longer than a sweep lives: its pid is a line on
+standard output, its exit code the next one.
+"""
+
+import os
 import random
 import sys
 from pathlib import Path
@@ -15,9 +20,8 @@ LEVELS = {
 }
 
 
-def main(root: Path, seed: int) -> None:
+def sweep(root: Path, seed: int) -> None:
     chance = random.Random(seed)
-    print("sweeping", flush=True)
     while True:
         with KnobSession(f"sweep {seed}", KnobHost.at(root)) as session:
             for _ in range(chance.randint(1, 8)):
@@ -25,5 +29,15 @@ def main(root: Path, seed: int) -> None:
                 session.apply(point)
 
 
+def main(root: Path) -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            sweep(root, int(line))
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]))

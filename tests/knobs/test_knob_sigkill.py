@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whenever a run is killed, every byte of the host comes back."""
 
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,28 +27,46 @@ KILLS = 50
 LATEST_S = 0.15
 
 
-def kill_at_random(tree: Tree, seed: int) -> None:
-    """Starts the sweeper and kills it, and nothing that it started, at a random moment.
+@dataclass
+class Sweeper:
+    """Sweeps in processes that are killed; `told` forks them."""
 
-    Four of five are killed after their first entry in the journal: on a busy host the others may not have come so far.
-    """
-    command = [sys.executable, str(SWEEPER), str(tree.root), str(seed)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"sweeping\n"
-        while seed % 5 and not run_journal(tree.host).exists() and process.poll() is None:
+    tree: Tree
+    told: subprocess.Popen[str]
+
+    def kill_at_random(self, seed: int) -> None:
+        """Starts a sweep and kills it, and nothing that it started, at a random moment.
+
+        Four of five are killed after their first entry in the journal: on a busy host the others may not have come so
+        far.
+        """
+        assert self.told.stdin is not None and self.told.stdout is not None
+        self.told.stdin.write(f"{seed}\n")
+        self.told.stdin.flush()
+        pid = int(self.told.stdout.readline())
+        deadline = time.monotonic() + 60
+        while seed % 5 and not run_journal(self.tree.host).exists():
+            assert time.monotonic() < deadline, "the sweep does not begin"
             time.sleep(0.001)
         time.sleep(random.Random(seed).uniform(0.0, LATEST_S))
-        process.kill()
-        _, errors = process.communicate()
-    assert errors == b""
+        os.kill(pid, signal.SIGKILL)
+        assert int(self.told.stdout.readline()) == -signal.SIGKILL
 
 
-def test_sigkill_at_any_moment(tree: Tree) -> None:
+@pytest.fixture
+def sweeper(tree: Tree) -> Iterator[Sweeper]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, str(SWEEPER), str(tree.root)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as told:
+        yield Sweeper(tree, told)
+        assert told.communicate() == ("", "")
+
+
+def test_sigkill_at_any_moment(tree: Tree, sweeper: Sweeper) -> None:
     before = tree.picture()
     left, outcomes = 0, []
     for seed in range(KILLS):
-        kill_at_random(tree, seed)
+        sweeper.kill_at_random(seed)
         with HostLock("test", tree.host.lock_path):
             left += bool(left_behind(tree.host))
             outcomes += restore_all(tree.host, knobs_of(tree.host))
@@ -55,7 +77,7 @@ def test_sigkill_at_any_moment(tree: Tree) -> None:
     assert left >= KILLS // 2  # else the kills came at moments at which there was nothing to lose
 
 
-def test_sigkill_of_the_restore_itself(tree: Tree) -> None:
+def test_sigkill_of_the_restore_itself(tree: Tree, sweeper: Sweeper) -> None:
     before = tree.picture()
     program = (
         "import sys; from pathlib import Path\n"
@@ -64,7 +86,7 @@ def test_sigkill_of_the_restore_itself(tree: Tree) -> None:
         "with HostLock('restore', host.lock_path): restore_all(host, knobs_of(host))"
     )
     for seed in range(10):
-        kill_at_random(tree, 1000 + seed)
+        sweeper.kill_at_random(1000 + seed)
         command = [sys.executable, "-c", program, str(tree.root)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
@@ -75,9 +97,9 @@ def test_sigkill_of_the_restore_itself(tree: Tree) -> None:
             assert tree.picture() == before, f"seed {seed}"
 
 
-def test_a_left_behind_journal_stops_the_next_run(tree: Tree, knob: Command) -> None:
+def test_a_left_behind_journal_stops_the_next_run(tree: Tree, sweeper: Sweeper, knob: Command) -> None:
     for seed in range(100):
-        kill_at_random(tree, 2000 + seed)
+        sweeper.kill_at_random(2000 + seed)
         if left_behind(tree.host):
             break
     with pytest.raises(LeftBehind, match=r"sweep \d+ of .* did not restore: .*knob restore.*--restore-first"):
