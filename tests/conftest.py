@@ -2,6 +2,7 @@
 """What all tests share: where the checkout is and where the C side is built."""
 
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from run_helpers import Cli
 from ssh_host import SshHost, running_sshd
 
+from pollscope.cli import GARBAGE_EVERY
 from pollscope.host.lock import HostLock
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -37,6 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("measure"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: who searches for garbage need not look through them a thousand times."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_EVERY)
 
 
 @pytest.fixture(autouse=True)

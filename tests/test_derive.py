@@ -565,6 +565,11 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         ("run.json", "[]", "not written by pollscope"),
         ("run.json", json.dumps(synthetic.run_meta(format=99)), "has format 99"),
         ("run.json", '{"format": 1}', "has no 'run_id'"),
+        (
+            "run.json",
+            json.dumps(synthetic.run_meta(units={"rx_pps": "Mpps", "gone": "m"})),
+            "run.json: units.rx_pps: is 'Mpps'; in the metric dictionary of this pollscope it is 'packet/s' (read it",
+        ),
         ("trials.jsonl", '{"trial": \n{}\n', "line 1: is not JSON"),
         ("trials.jsonl", "{}\n", "line 1: has no 'trial'"),
         ("trials.jsonl", "\x00\xff\n", "line 1: is not JSON"),

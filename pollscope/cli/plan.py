@@ -76,6 +76,11 @@ def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:
         (made, testbed.name if len(parts) == 1 else f"{testbed.name} {part.name}")
         for part, made in zip(parts, plans, strict=True)
     ]
+    cautions = dict.fromkeys(
+        text for part, made in zip(parts, plans, strict=True) for point in made.points for text in part.cautions(point)
+    )
+    for text in cautions:
+        typer.echo(f"caution: {text}", err=True)
     if as_json:
         found = [_as_json(*each) for each in shown]
         typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))

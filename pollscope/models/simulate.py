@@ -19,7 +19,7 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 from pollscope.base.errors import UsageError
-from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
+from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, stable, whole
 from pollscope.stats.estimates import Estimate, mean_estimate
 from pollscope.stats.histogram import LARGEST_VALUE, BucketLayout, Histogram, merged
 
@@ -67,6 +67,12 @@ class Service:
         at_least("Service", 0, mean_ns=self.mean_ns, long_ns=self.long_ns)
         share("Service", long_probability=self.long_probability)
 
+    @property
+    def average_ns(self) -> float:
+        """Mean of both lengths together."""
+        longer_ns = self.long_ns - self.mean_ns if self.kind == "two-lengths" else 0.0
+        return self.mean_ns + self.long_probability * longer_ns
+
 
 @dataclass(frozen=True)
 class Hiccups:
@@ -88,6 +94,11 @@ class Hiccups:
         share("Hiccups", probability=self.probability)
         whole("Hiccups", 1, lengths=len(self.lengths_ns))
         at_least("Hiccups", 0, **{f"lengths_ns[{place}]": each for place, each in enumerate(self.lengths_ns)})
+
+    @property
+    def average_ns(self) -> float:
+        """Of a packet (or poll), held up or not."""
+        return self.probability * sum(self.lengths_ns) / len(self.lengths_ns)
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ class SharedServers:
         service: of a packet.
         servers: how many.
         hiccups: part of the service.
-        room: packets that may wait at most; 0 is no limit.
+        room: packets that may wait at most; 0 is no limit, and then servers must keep up (utilisation below 1).
         quantity: what is recorded: `stay`, the time in the system, or `wait`, that until service begins.
     """
 
@@ -144,6 +155,9 @@ class SharedServers:
                 "SharedServers",
                 "PollingCores have batches and hiccups of polls",
             )
+        if not self.room:
+            each_ns = self.service.average_ns + self.hiccups.average_ns
+            stable("SharedServers", self.arrivals.rate_pps * each_ns / NS_PER_S / self.servers)
 
 
 @dataclass(frozen=True)

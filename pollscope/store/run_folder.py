@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
 
 FORMAT = 1
 TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
@@ -80,7 +81,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     """Read and check run.json of a run folder.
 
     Raises:
-        UsageError: no run folder, or a format that is not known.
+        UsageError: no run folder, a format that is not known, or units that are not those of the metric dictionary.
     """
     file = path / "run.json"
     try:
@@ -102,7 +103,17 @@ def read_meta(path: Path) -> dict[str, Any]:
     for key in ("run_id", "spec_name", "row", "testbed"):
         if key not in meta:
             raise UsageError(f"has no '{key}'", str(file))
+    _check_units(meta.get("units"), file)
     return meta
+
+
+def _check_units(units: object, file: Path) -> None:
+    """Refuses a run whose numbers have other units than the metric dictionary says."""
+    known = metric_dictionary().metrics
+    for name, unit in (units if isinstance(units, dict) else {}).items():
+        if name in known and unit != known[name].unit:
+            what = f"is {unit!r}; in the metric dictionary of this pollscope it is {known[name].unit!r}"
+            raise UsageError(what, f"{file}: units.{name}", "read it with the version that wrote it")
 
 
 def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool, int]:
