@@ -5,8 +5,10 @@
 #   RUNS=results/*/*        what `make figures` draws; default: what was measured here, and the recorded runs
 #   STEPS=sanity,plug       `make vm-test` does these alone, on machines that are up; they stay up
 #   FUZZ_SECONDS=600        of `make fuzz`, for each parser
+#   CROSSINGS=30            of `make fuzz`, faults to draw for each set of a run's features
 TESTS ?= tests
 FUZZ_SECONDS ?= 5
+CROSSINGS ?= 1
 PYTEST_FLAGS ?=
 # Tests that do not measure wait half of their time: three for each CPU.
 WORKERS ?= $(shell workers=$$((3 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
@@ -92,7 +94,8 @@ figures: ready ## every row of the papers on one page, out/gallery.html: measure
 	@mkdir -p out
 	@$(POLLSCOPE) gallery $(RUNS) --out out/gallery.html
 
-fuzz: ready-dev ## broken outputs into every parser of the collectors, FUZZ_SECONDS each
+fuzz: ready-dev ## CROSSINGS faults into runs whose features meet, broken outputs into every parser, FUZZ_SECONDS each
+	$(PYTEST) tests/test_crossings.py --crossings $(CROSSINGS)
 	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
 
 vm-test: ready-vm programs ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)

@@ -4,7 +4,7 @@
 `python tests/figure_gallery.py FOLDER` draws them, the recorded runs, comparisons, sweeps and tables, to be looked at.
 """
 
-import sys
+import argparse
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
@@ -58,6 +58,12 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "C-F6": {"cores": [1, 4], "organisation": ["scale-out", "corec"], "load_of_max": [0.81, 0.95]},
     "C-F7": {"cores": [2, 4], "frame": [64, 512], "load_pps": [1e6, 5e6, 1e7]},
     "C-T4": {"cores": [1, 2, 4], "trace": ["traces/made-1.pcap", "traces/made-2.pcap"]},
+    "C-RIVALS": {
+        "organisation": ["scale-out", "rebalanced", "corec", "locked"],
+        "rx_buffers": ["posted", "shared"],
+        "shape": ["FB", "SQ"],
+        "flows": [1, 1024],
+    },
     "C-T5": {"cores": [1, 2, 4], "flow_size": [10**9, 10**10]},
     "C-F8": {**FLOWS, "flow_size": [100_000]},
     "C-F9": {**FLOWS, "flow_size": [10_000]},
@@ -215,4 +221,6 @@ def _draw_recorded(folder: Path, run: RunFolder, name: str, asked: Iterable[dict
 
 
 if __name__ == "__main__":
-    draw_all(Path(sys.argv[1]))
+    asked = argparse.ArgumentParser(description="Draws the figure of every paper row in every state as PNG.")
+    asked.add_argument("folder", type=Path, help="where the figures go; it may be missing")
+    draw_all(asked.parse_args().folder)

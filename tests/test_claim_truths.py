@@ -257,6 +257,12 @@ def test_a_peak_at_the_end_of_the_sweep_is_none() -> None:
     assert judge(predicate, found, METRIC).kind is VerdictKind.NOT_MEASURABLE
 
 
+def test_a_peak_whose_level_was_not_measured_is_none() -> None:
+    found = drawn(FACTORS, over((1, 2, 6, 10), lambda level: 1e6 * level), 5, 0.01, np.random.default_rng(1))
+    predicate = Peak(kind="peak", factor="queues", low=4, high=4)
+    assert judge(predicate, found, METRIC).kind is VerdictKind.NOT_MEASURABLE
+
+
 @some
 @given(REPEATS, NOISE, st.integers(1, 5), SEEDS)
 def test_dips(repeats: int, noise: float, between: int, seed: int) -> None:

@@ -13,8 +13,10 @@ import synthetic_run as synthetic
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
 from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
+from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
@@ -121,6 +123,22 @@ def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path)
     assert number.low is not None and number.high is not None
     own = SLICE_ERROR * 0.7 * math.sqrt(2) * 0.5
     assert own < (number.high - number.low) / 2 < own + 0.01
+
+
+@pytest.mark.parametrize(
+    ("polls", "kind"), [({1: 0, 2: 10, 4: 77}, AGREES), ({1: 0, 2: 0, 4: 0}, INCONCLUSIVE)], ids=["rises", "stays"]
+)
+def test_a_trend_from_nothing_on(tmp_path: Path, polls: dict[int, int], kind: VerdictKind) -> None:
+    """Of 0 no share can be told: the test alone decides, and the sentence has the two ends."""
+    trials = [
+        synthetic.trial(f"q{queues}:{repeat}", f"q{queues}", repeat, {"queues": queues}, pps=1e4 * count)
+        for queues, count in polls.items()
+        for repeat in range(5)
+    ]
+    one = claim(metric="rx_pps", predicate={"kind": "trend", "factor": "queues", "direction": "rises"})
+    verdict = judged(tmp_path, trials, one)
+    assert verdict.kind is kind
+    assert "absent" not in verdict.finding.sentence
 
 
 def test_trend_never_compares_groups(tmp_path: Path) -> None:
@@ -298,6 +316,23 @@ def test_a_saturated_point_that_misses_nothing_shows_the_generator(tmp_path: Pat
     for record in trials:
         record["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = 10**6
     assert judged(tmp_path / "full", trials, one, **meta).kind is AGREES
+
+
+def test_what_finds_no_room_behind_the_dispatchers_is_missed_by_the_dut(tmp_path: Path) -> None:
+    """Dispatchers that keep up with the generator, and a ring that does not: the workers are the limit."""
+    trials = [synthetic.trial(f"t{repeat}", "cores=1", repeat, {"cores": 1}, pps=1e6 + repeat) for repeat in range(3)]
+    meta: dict[str, Any] = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, **meta))
+    table = current_table(run)
+    assert list(saturated_generator_points(run, table)) == ["cores=1"]
+    assert saturated_generator_points(run, table.assign(**{"metric.ring_full_share": 0.4})) == {}
+
+
+def test_a_row_at_full_load_is_judged_where_the_dut_was_the_limit() -> None:
+    """One core's generator cannot saturate many cores: its own rate is no growth, no peak and no loss of theirs."""
+    full_load = ("S-F13.below", "S-F16.scale-out", "S-F16.scale-up-", "S-F18.", "S-F7b.", "H-F13.")
+    below = "S-F16.scale-up-below-scale-out"  # which a rate that the generator limits only makes harder
+    assert [each.id for each in load_claims() if each.id.startswith(full_load) and not each.needs_load] == [below]
 
 
 def test_a_condition_on_what_a_run_did_not_know_yet_means_the_default(tmp_path: Path) -> None:
@@ -558,6 +593,6 @@ def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     page = (checkout / "docs" / "reproductions.md").read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     anchors = {heading.lower().replace(".", "").replace(" ", "-") for heading in headings}
-    rows = {claim.row for claim in load_claims() if claim.paper is not None and not claim.row.startswith("I-")}
+    rows = {claim.row for claim in load_claims() if claim.paper is not None}
     assert rows == set(known_reasons())
     assert {anchor(row).partition("#")[2] for row in rows} <= anchors

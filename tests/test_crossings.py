@@ -2,11 +2,13 @@
 """Runs in which features of a run meet, with faults in between, and what holds whatever happens.
 
 Six rows hold every pair of the eight features with, and without, each other (a covering array of strength two), each
-with faults of its own. `pytest tests/test_crossings.py --crossings 30` has hypothesis draw so many further faults for
-each row.
+with faults of its own. `--crossings 30` has hypothesis draw so many further faults for each row: one in CI (`make
+fuzz`), 30 at night.
 """
 
 import json
+import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -228,6 +230,12 @@ def faults(features: frozenset[str]) -> st.SearchStrategy[tuple[tuple[int, str],
     fault = st.tuples(st.integers(1, 10), st.sampled_from(FAULTS))
     least, most = (1, 2) if "resume" in features else (0, 0)
     return st.lists(fault, min_size=least, max_size=most, unique_by=lambda each: each[0]).map(tuple)
+
+
+def test_further_faults_are_drawn_in_ci_and_at_night(checkout: Path) -> None:
+    made = subprocess.run(["make", "-n", "fuzz", "VENV=V"], cwd=checkout, capture_output=True, text=True, check=True)
+    assert re.search(r"^V/pytest\s+tests/test_crossings.py --crossings 1$", made.stdout, re.MULTILINE)
+    assert " CROSSINGS=30 " in (checkout / ".ci/run").read_text()
 
 
 def test_the_rows_cover_every_pair() -> None:

@@ -91,6 +91,18 @@ def test_time_taken_away_is_no_cost_of_polling_while_running() -> None:
     assert metrics["poll_rate_running_hz"] == pytest.approx(2e7 / 0.9)
 
 
+def test_a_core_that_was_away_when_the_window_ended_polled_no_faster() -> None:
+    """Its cycles go on behind the window until it was back; in that time it polled nothing."""
+    record = synthetic.trial(queues=4)
+    lcore = record["result"]["dut"]["lcores"][0]
+    away = lcore["cycles"]["total"] // 10
+    lcore["cycles"] |= {name: lcore["cycles"][name] + away for name in ("total", "loop") if name in lcore["cycles"]}
+    lcore["interruptions"] = {"count": 1, "cycles": away}
+    metrics, _ = derive_trial(record)
+    assert metrics["poll_rate_running_hz"] == pytest.approx(2e7)
+    assert metrics["sweep_time_ns"] == pytest.approx(200)
+
+
 def test_parts_that_do_not_add_up_are_not_told_apart() -> None:
     """Timed one by one, visits of a tenth of the window take as long as a fifth: they overlap."""
     record = synthetic.trial(useful_share=0.1)
@@ -565,6 +577,11 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         ("run.json", "[]", "not written by pollscope"),
         ("run.json", json.dumps(synthetic.run_meta(format=99)), "has format 99"),
         ("run.json", '{"format": 1}', "has no 'run_id'"),
+        (
+            "run.json",
+            json.dumps(synthetic.run_meta(units={"rx_pps": "Mpps", "gone": "m"})),
+            "run.json: units.rx_pps: is 'Mpps'; in the metric dictionary of this pollscope it is 'packet/s' (read it",
+        ),
         ("trials.jsonl", '{"trial": \n{}\n', "line 1: is not JSON"),
         ("trials.jsonl", "{}\n", "line 1: has no 'trial'"),
         ("trials.jsonl", "\x00\xff\n", "line 1: is not JSON"),
@@ -577,3 +594,38 @@ def test_a_foreign_or_broken_folder_is_one_line(tmp_path: Path, file: str, conte
         current_table(read_run(run))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def two_cores(*rx_packets: int) -> dict[str, Any]:
+    """A window in which each core received so many."""
+    record = synthetic.trial()
+    (first,) = record["result"]["dut"]["lcores"]
+    cores = [{**first, "lcore": 2 + place, "rx_packets": packets} for place, packets in enumerate(rx_packets)]
+    record["result"]["dut"]["lcores"] = cores
+    return record
+
+
+@pytest.mark.parametrize(
+    ("rx_packets", "imbalance"),
+    [((100, 100), 0), ((150, 50), 0.5), ((200, 0), 1), ((0, 0, 0, 80), 1), ((30, 20, 10), 0.25)],
+)
+def test_imbalance_is_of_the_busiest_core(rx_packets: tuple[int, ...], imbalance: float) -> None:
+    metrics, _ = derive_trial(two_cores(*rx_packets))
+    assert metrics["core_imbalance"] == pytest.approx(imbalance)
+
+
+def test_imbalance_needs_cores_and_packets() -> None:
+    _, absences = derive_trial(synthetic.trial())
+    assert absences["core_imbalance"] == "one core alone has no other that could have less"
+    _, absences = derive_trial(two_cores(0, 0))
+    assert absences["core_imbalance"] == "the cores received no packet in the window"
+
+
+def test_moved_entries_and_posted_buffers() -> None:
+    record = synthetic.trial()
+    assert {"reta_moves_per_s", "posted_bytes"} <= set(derive_trial(record)[1])
+    record["result"]["dut"]["rebalancing"] = {"moved": 12}
+    record["result"]["ports"][record["config"]["dut"]["rx_port"]]["posted_bytes"] = 4096
+    metrics, _ = derive_trial(record)
+    assert metrics["reta_moves_per_s"] == pytest.approx(12 / TrialFacts(record).window_s)
+    assert metrics["posted_bytes"] == 4096

@@ -17,7 +17,7 @@ from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_facts import firmware_of
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
-from pollscope.run.doctor import user_mode_wait
+from pollscope.run.doctor import Check, answer, user_mode_wait
 
 
 @pytest.fixture
@@ -41,6 +41,41 @@ def test_doctor_says_yes_or_no_with_a_reason(cli: Cli) -> None:
     assert {"cores", "pollscope-node", "TSC", "hugepages", "PMU", "MSR", "VFIO", "IOMMU", "DPDK", "governor"} <= names
     assert report["host"]["cpus"] >= 1
     assert cli("doctor").returncode == 0
+
+
+def test_the_answer_does_not_take_a_knob_for_what_it_turns() -> None:
+    findings = [Check("loopback testbed", "hugepages", "note", "none reserved"), Check("knobs", "hugepages", "yes", "")]
+    assert "Missing most: hugepages" in answer(findings)
+
+
+# In a mount namespace of its own; nothing of this host is changed.
+NO_HUGEPAGES = """
+mount --bind "$NONE" /sys/kernel/mm/hugepages && exec "$@"
+"""
+
+
+def test_without_hugepages_doctor_plan_run_and_report_say_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = cli.folder / "none"
+    for name in ("nr_hugepages", "free_hugepages"):
+        written(none / "hugepages-2048kB" / name, "0")
+    monkeypatch.setenv("NONE", str(none))
+    cli.inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", NO_HUGEPAGES, "sh"]
+    spec = cli.spec()
+
+    def told(*words: str | Path) -> str:
+        process = cli.start(*words)
+        out, err = process.communicate(timeout=120)
+        if "unshare" in err or "mount:" in err:
+            pytest.skip(f"no mount namespace with an empty /sys/kernel/mm/hugepages: {err.strip()}")
+        assert process.returncode == 0, err
+        return out + err
+
+    assert "Missing most: hugepages, so TLB misses raise every cost" in told("doctor")
+    costs = "no hugepages: 4 KiB pages add TLB misses"
+    assert f"caution: {costs}" in told("plan", spec)
+    assert f"warning: {costs}" in told("run", spec)
+    page = Path(told("report", cli.run_folders()[0]).strip())
+    assert costs in (cli.folder / page).read_text(encoding="utf-8")
 
 
 def test_doctor_without_a_node_says_so_and_ends_with_3(cli: Cli) -> None:

@@ -259,7 +259,9 @@ def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate(missed)]
     [found] = explained(tmp_path / "run", records)
     assert limits(found) == []
-    assert of(found, "RX ring").evidence[0] == "the trials do not agree: it limits in 2 of the 5 that tell"
+    assert of(found, "RX ring").evidence[0] == (
+        "the trials do not agree: by their means it limits, one by one it limits in 2 of 5"
+    )
     assert found.summary.startswith("not told what limits it; it may be: ")
 
 

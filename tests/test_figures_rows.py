@@ -247,3 +247,24 @@ def test_the_caption_does_not_claim_that_latency_leaves_interruptions_out(tmp_pa
     text = words(svg_of(run_of(tmp_path / "run", "H-F3b", trials), "H-F3b", tmp_path / "out"))
     assert "is part of these numbers" in text
     assert "is left out" not in text
+
+
+def test_ways_to_several_cores_stand_side_by_side(tmp_path: Path) -> None:
+    trials = []
+    for organisation, buffers, shape, flows in (
+        ("scale-out", "posted", "FB", 1024),
+        ("rebalanced", "posted", "SQ", 1024),
+        ("scale-out", "split", "SQ", 1),
+        ("corec", "posted", "SQ", 1),
+    ):
+        for repeat in range(3):
+            levels = {"organisation": organisation, "rx_buffers": buffers, "shape": shape, "flows": flows}
+            point = ",".join(f"{name}={level}" for name, level in levels.items())
+            record = synthetic.trial(f"{point}:{repeat}", point, repeat, levels, pps=1e6 + repeat)
+            record["result"]["ports"][record["config"]["dut"]["rx_port"]]["posted_bytes"] = 2**20
+            trials.append(record)
+    text = words(svg_of(run_of(tmp_path / "run", "C-RIVALS", trials), "C-RIVALS", tmp_path / "out"))
+    for word in ("balanced", "one flow", "RSS++", "rxBisect", "one queue, corec", "Posted buffers (MiB)"):
+        assert word in text
+    assert "lock that is waited for" not in text
+    assert "one core alone has no other" in text

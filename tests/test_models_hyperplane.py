@@ -4,6 +4,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,26 @@ def test_ready_queues_are_served_in_turn() -> None:
     assert told.refused / told.window_ns * 1e9 == pytest.approx(1e6, rel=0.02)
     assert told.times.percentile(5) < 10_000 < told.times.percentile(50)
     assert brought < 0.9e6
+
+
+def test_a_queue_of_priority_is_served_as_if_alone() -> None:
+    """Two queues with 70 % of a core's time each: with strict order only one of them waits for its ring to empty."""
+    system = QwaitCores(Arrivals(1.4e6), Service(1000.0), queues=2, room=64)
+    strict, fair = (simulate(replace(system, order=order), 2e8, 1e7) for order in ("strict", "round-robin"))
+    assert strict.served == pytest.approx(fair.served, rel=1e-3)
+    # Of what is served 70 % are the first queue's: M/D/1 and the rest of one service at most.
+    assert strict.times.percentile(65) < 12_000
+    assert strict.times.percentile(80) > 100_000
+    assert fair.times.percentile(10) > 100_000, "both rings are full"
+
+
+def test_weights_of_turns_share_a_core() -> None:
+    """Three packets of one queue for one of the other: full rings of 64 take 64 / (3 / 4) and 64 / (1 / 4) services."""
+    system = QwaitCores(Arrivals(4e6), Service(1000.0), queues=2, room=64, turns=(3, 1))
+    found = simulate(system, 1e8, 2e6)
+    assert found.times.percentile(50) == pytest.approx(64_000 * 4 / 3, rel=0.03)
+    assert found.times.percentile(90) == pytest.approx(64_000 * 4, rel=0.03)
+    assert found.times.percentile(74) < 150_000 < found.times.percentile(76), "three of four are the first queue's"
 
 
 @pytest.mark.parametrize("queues_of_core", [1, 64, 1000])

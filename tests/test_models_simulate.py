@@ -305,6 +305,10 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "a negative length": (lambda: Hiccups(0.1, (1.0, -2.0)), "lengths_ns[1]: is -2.0"),
     "no server": (lambda: SharedServers(A, S, 0), "servers: is 0"),
     "no traffic": (lambda: SharedServers(Arrivals(0.0), S), "SharedServers: rate_pps: is 0.0"),
+    "servers that fall behind": (
+        lambda: SharedServers(Arrivals(2e6), S, hiccups=Hiccups(0.5, (900.0,))),
+        "SharedServers: utilisation: is 1.1, allowed is below 1",
+    ),
     "batches for servers": (lambda: SharedServers(Arrivals(1.0, batch=2), S), "PollingCores have batches"),
     "no core": (lambda: PollingCores(A, S, cores=0), "cores: is 0"),
     "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues: is 1, allowed is a whole number from 2 on"),

@@ -29,6 +29,7 @@ ORGANISATIONS: dict[str, dict[str, Any]] = {
     "locked": {"organisation": "locked", "lcores": [2, 3, 4]},
     "trylock": {"organisation": "trylock", "lcores": [2, 3, 4]},
     "corec": {"organisation": "corec", "lcores": [2, 3, 4]},
+    "rebalanced": {"organisation": "rebalanced", "lcores": [2, 3, 4, 5, 6]},
 }
 KEEPS_ORDER = ("scale-out", "scale-out-dispatchers")
 QUEUES = 5

@@ -105,6 +105,20 @@ def test_the_command_draws_what_is_asked_for_with_its_numbers(tmp_path: Path) ->
     assert by_levels[("2", "8")] == 1
 
 
+def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) -> None:
+    own_run(tmp_path / "run")
+    done = pollscope("figures", "run", "--x", "burst", "--y", "ipc,rx_pps", "--out", "o.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    missing = [row for row in numbers(tmp_path / "o.csv") if row["absent"]]
+    assert [(row["metric"], row["value"]) for row in missing] == [("ipc", "")]
+    assert {(row["queues"], row["n"]) for row in numbers(tmp_path / "o.csv") if row["value"]} == {
+        ("1", "4"),
+        ("2", "4"),
+    }
+    done = pollscope("figures", "run", "--x", "burst", "--y", "ipc", "--out", "p.png", cwd=tmp_path)
+    assert (done.returncode, [row["metric"] for row in numbers(tmp_path / "p.csv")]) == (0, ["ipc"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

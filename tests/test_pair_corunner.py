@@ -19,6 +19,7 @@ from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.spec import load_text
 from pollscope.testbeds.pair.config import PairHost, Ports
 from pollscope.testbeds.pair.corunner import DutCorunners
+from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import Remote
 
@@ -106,7 +107,7 @@ class Answering(RemoteHost):
 
 def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
     host = Answering()
-    corunners, params = DutCorunners(host), load_text(ALONE, "spec.yaml").spec.parameters
+    corunners, params = DutCorunners(host, DutPlacement(host)), load_text(ALONE, "spec.yaml").spec.parameters
     for _ in range(2):
         assert corunners.place(params) == CorunnerCpus(7, None, (6,))
     assert [request for request, _ in host.asked] == ["corunners", "aside"]

@@ -273,6 +273,14 @@ def test_a_drift_over_the_run_is_told_with_its_size(tmp_path: Path) -> None:
     )
 
 
+def test_what_falls_falls_by_less_than_there_is(tmp_path: Path) -> None:
+    """To a fourteenth of what it began with, which is 170 % of its median."""
+    run = read_run(synthetic.write_run(tmp_path / "run", _timed(-0.93, 0.005, seed=3)))
+    found = drift(run, _with_rates_of(run, derive_table(run)), "rx_pps")
+    assert found is not None
+    assert -1 < found.move < -0.7
+
+
 def _with_rates_of(run: RunFolder, table: pd.DataFrame) -> pd.DataFrame:
     """The table of a run that differs from the table's own in its rates only."""
     rates = {record["trial"]: COMPUTE["rx_pps"](TrialFacts(record)) for record in run.trials}

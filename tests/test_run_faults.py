@@ -118,8 +118,15 @@ def test_node_after_node_lost_stops_the_run_and_resume_completes_it(cli: Cli) ->
     assert "5 nodes in a row were lost" in done.stderr
     assert len(done.stderr.strip().splitlines()[-1].splitlines()) == 1
     assert len(cli.only_run().trials) == 5
+    reason = cli.only_run().meta["reason"]
+    assert reason in done.stderr
+    assert reason.endswith(cli.only_run().trials[-1]["reason"])
+    page = cli("report", cli.run_folders()[0])
+    assert page.returncode == 0, page.stderr
+    assert "node.log: 5 nodes in a row were lost" in Path(page.stdout.strip()).read_text()
     cli.faults = None
     assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    assert cli.only_run().meta["reason"] is None
     assert_complete(cli.only_run())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pollscope.analysis.claims.model import Claim, load_claims
 from pollscope.base.errors import UsageError
 from pollscope.spec import Overrides, SpecError, find_specs, load_file, load_text
 
@@ -68,6 +69,55 @@ def test_rows_are_found_and_unique() -> None:
         spec = load_file(path).spec
         for name in (spec.name, *spec.all_rows):
             assert names.setdefault(name, path) == path, f"{name} is in {names[name]} and in {path}"
+
+
+def rows_of(*beginnings: str) -> list[Path]:
+    specs = {path: load_file(path).spec for path in EXPERIMENTS}
+    return [path for path, spec in specs.items() if any((row or "").startswith(beginnings) for row in spec.all_rows)]
+
+
+@pytest.mark.parametrize("path", rows_of("S-", "H-F3"), ids=lambda path: path.stem)
+def test_rows_that_were_measured_on_nics_are_meant_for_nics(path: Path) -> None:
+    assert {"loopback", "vm-pair", "pair"} <= set(load_file(path).spec.testbeds)
+
+
+# What takes a quick run too long: gigabytes over one flow, and emulated nodes that start anew for another page size.
+ONLY_WHOLE = ("C-T5.", "I-IOMMU.large-pages")
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_a_quick_run_has_the_levels_that_claims_name(path: Path) -> None:
+    loaded = load_file(path)
+    quick = load_file(path, Overrides(quick=True)).spec
+    lacking = [
+        f"{claim.id}: {factor} {level}"
+        for claim in load_claims()
+        if claim.row in quick.all_rows and not claim.id.startswith(ONLY_WHOLE)
+        for factor, level in levels_named(claim)
+        if level in loaded.spec.levels.get(factor, ()) and level not in quick.levels[factor]
+    ]
+    assert lacking == []
+
+
+def levels_named(claim: Claim) -> list[tuple[str, object]]:
+    """The single levels that a claim's conditions and its predicate name."""
+    ends = [getattr(claim.predicate, name, None) for name in ("first", "last")]
+    factor = str(getattr(claim.predicate, "factor", ""))
+    return [*claim.where.items(), *((factor, end) for end in ends if end is not None)]
+
+
+def test_a_claim_has_a_collector_for_what_it_is_about() -> None:
+    """What a claim of a row on a NIC needs is either derived from the node's own numbers or collected by its spec."""
+    collected = {"dram_bytes_per_s": "perf-uncore", "nic_pcie_latency_ns": "neohost", "iotlb_misses_per_s": "vtd-pmu"}
+    by_row = {row: load_file(path).spec for path in EXPERIMENTS for row in load_file(path).spec.all_rows}
+    lacking = [
+        claim.id
+        for claim in load_claims()
+        if claim.row in by_row
+        and (needed := collected.get(claim.metric))
+        and needed not in {use.name for use in by_row[claim.row].collectors}
+    ]
+    assert lacking == []
 
 
 OWN = "format: 1\nname: own\ntitle: t\nparameters: {load_pps: 2 Mpps}\nfactors: {burst: [1, 2, 4, 8, 32]}\n"

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import gc
 import json
 import re
 from pathlib import Path
 
 import pytest
+import synthetic_run as synthetic
 
 from pollscope.base.errors import UsageError
+from pollscope.store import run_folder
 from pollscope.store.run_folder import read_run
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter, new_run_id
@@ -62,6 +65,22 @@ def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
     made(tmp_path / "run")
     with pytest.raises(UsageError, match="already there"):
         RunWriter.create(tmp_path / "run", META)
+
+
+def test_what_a_large_file_made_is_left_out_of_later_collections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = synthetic.write_run(tmp_path / "run", [synthetic.trial("a", "p", 0, {"queues": 1})])
+    frozen = gc.get_freeze_count()
+    read_run(folder)
+    assert (gc.get_freeze_count(), gc.isenabled()) == (frozen, True)
+    monkeypatch.setattr(run_folder, "LARGE_BYTES", 0)
+    try:
+        read_run(folder)
+        assert gc.get_freeze_count() > frozen
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])

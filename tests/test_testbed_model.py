@@ -3,6 +3,7 @@
 
 import copy
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from run_helpers import Cli, assert_complete
 
-from pollscope.models import points
+from pollscope.models import cold_queues, points
 from pollscope.models.costs import Cost, Costs
-from pollscope.models.hyperplane import TASKS, chip
+from pollscope.models.hyperplane import TASKS, Notification, Shape, chip, peak_pps
+from pollscope.models.simulate import simulate
 from pollscope.spec.model import Parameters
 from pollscope.store.run_folder import read_run
 
@@ -98,6 +100,26 @@ def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
     assert (table["metric.loss_share"] == 0).all()
     for absent in ("ipc", "reordered_share", "involuntary_switches", "iteration_cycles_p50", "steal_ticks"):
         assert table[f"metric.{absent}"].isna().all()
+
+
+def test_sizes_that_costs_do_not_know_are_said(cli: ModelCli) -> None:
+    """`holds_for` refuses other sizes; without it 1518 B take what 64 B do, and plan, run and report say so."""
+    file = cli.testbed(FILE | {"holds_for": {}})
+    said = "the costs in machine.yaml know no sizes of frames: at 1518 B a packet takes what 64 B do"
+    spec, size = cli.spec(SPEC), ("--set", "parameters.frame=1518B")
+    assert said in cli("plan", spec, "--testbed", file, *size).stderr
+    assert "know no sizes" not in cli("plan", spec, "--testbed", file).stderr
+    done = cli("run", spec, "--testbed", file, *size)
+    assert done.returncode == 0, done.stderr
+    assert [text for text in cli.only_run().meta["warnings"] if text == said]
+
+
+def test_a_plan_of_many_trials_says_what_room_its_run_takes(cli: ModelCli) -> None:
+    place = ("--testbed", cli.testbed(FILE))
+    many = cli("plan", cli.spec(SPEC), *place, "--set", "repeats.count=1000", "--set", "factors.burst=[1, 2, 4, 8]")
+    assert "12000 trials, " in many.stdout
+    assert "room: about 263 MiB on the disk, and 1.56 GiB of memory to report on it" in many.stdout
+    assert "room:" not in cli("plan", cli.spec(SPEC), *place).stdout
 
 
 def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
@@ -201,7 +223,9 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
         ("knobs={governor: performance}", "no host whose knobs could be turned: governor"),
         ("parameters.workload=l3fwd-lpm", "machine.yaml has no costs of workload l3fwd-lpm"),
         ("parameters.frame=128 B", "the costs in machine.yaml hold for frame 64, not for 128"),
-        ("parameters.organisation=locked", "how cores get in each other's way with locked"),
+        ("parameters.organisation=trylock", "how cores get in each other's way with trylock"),
+        ("parameters={workload: io, load_pps: 1 Mpps, organisation: locked, cores: 2}", "no shared_empty_poll_ns"),
+        ("parameters={workload: io, load_pps: 1 Mpps, frame: imix}", "machine.yaml hold for frame 64, not for imix"),
         ("parameters.organisation=scale-up", "the file has no dispatch_ns and no empty_ring_poll_ns"),
         (
             "parameters={workload: io, load_pps: 1 Mpps, organisation: corec, cores: 2}",
@@ -209,7 +233,6 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
         ),
         ("parameters.spinning_cores=1", "nothing that runs beside the DUT"),
         ("parameters={workload: io, load_of_line: 10 %}", "the model has no line"),
-        ("parameters={workload: io, saturate: true, shape: PC}", "cold queues that depend on how often they are"),
         ("factors.queues=[128]", "empty_poll_ns is known for 1 to 64 queues a core, not for 128"),
         ("parameters={workload: tx, saturate: true}", "workload tx only sends"),
     ],
@@ -218,6 +241,17 @@ def test_what_it_does_not_know_is_left_out(cli: ModelCli, setting: str, reason: 
     done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--set", setting)
     assert done.returncode in (2, 3), done.stdout
     assert reason in done.stderr.splitlines()[-1]
+
+
+def test_a_mix_of_frames_has_costs_of_its_own_or_none(cli: ModelCli) -> None:
+    mixed = ("plan", cli.spec(SPEC), "--set", "parameters={workload: io, load_pps: 1 Mpps, frame: imix}", "--testbed")
+    refused = cli(*mixed, cli.testbed({**FILE, "holds_for": {}}))
+    assert "machine.yaml are those of one frame size, and imix is a mix" in refused.stdout + refused.stderr
+    known = cli(*mixed, cli.testbed({**FILE, "holds_for": {"frame": [64, "imix"]}}))
+    assert known.returncode == 0, known.stderr
+    assert "left out" not in known.stdout
+    both = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed({**FILE, "holds_for": {"frame": [96, 128]}}))
+    assert "hold for frame 96, 128, not for 64" in both.stdout + both.stderr
 
 
 def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: ModelCli) -> None:
@@ -444,11 +478,95 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
     assert rate["linear"] == pytest.approx(1e9 / (110 + 64 * 2), rel=0.02)
 
 
+def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: ModelCli) -> None:
+    """13 hot queues give bursts, 51 cold ones a packet in 5 % of the visits; by hand from the costs."""
+    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, generator_receives: false")
+    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  shape: [PC, NC]").replace("warmup: 1", "warmup: 3")
+    table = cli.table("parameters.concentrated_queues=13", spec=spec)
+    arrive = -math.log(0.95)
+    turn_ns = 13 * (40 + 32 * 20) + 51 * (0.05 * 40 + arrive * 20 + 0.95 * 4)
+    for shape in ("PC", "NC"):
+        of = table[table["factor.shape"] == shape]
+        assert of["metric.rx_pps"].mean() == pytest.approx((13 * 32 + 51 * arrive) / turn_ns * 1e9, rel=0.01)
+        assert of["metric.empty_poll_fraction"].mean() == pytest.approx(0.95 * 51 / 64, rel=0.01)
+
+
+def test_cold_queues_of_several_readers_follow_each_ones_own_turn() -> None:
+    """Two cores of unlike many hot queues: each sees its cold queues busy in 5 % of its visits."""
+    costs = Costs.model_validate({**COSTS, "empty_poll_ns": cost(8), "generator_pps": cost(200e6)}, strict=False)
+    given = {"workload": "io", "cores": 2, "queues": 16, "shape": "NC", "concentrated_queues": 3, "saturate": True}
+    params = Parameters.model_validate({**given, "generator_receives": False}, strict=False)
+    assert points.refusal(params, costs, 2e9) is None
+    hot = cold_queues.hot_queues(params)
+    busy = [len([queue for queue in hot if queue % 2 == core]) for core in (0, 1)]
+    assert busy[0] != busy[1], "choose another seed: the cores are alike"
+    outcome = simulate(points.system(params, costs, 2e9, None), 20e6, 2e6)
+    for core, number in zip(outcome.cores, busy, strict=True):
+        visits = core.empty_polls + core.partial_polls + core.full_polls
+        assert core.empty_polls / visits == pytest.approx(0.95 * (8 - number) / 8, rel=0.01)
+
+
+def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
+    costs = Costs.model_validate({**COSTS, "generator_pps": cost(5e6)}, strict=False)
+    given = {"workload": "io", "queues": 64, "shape": "PC", "saturate": True, "generator_receives": False}
+    params = Parameters.model_validate(given, strict=False)
+    said = points.refusal(params, costs, 2e9)
+    assert said == "hot queues are not backlogged: 45.6 Mpps are taken, and the generator sends 5 Mpps"
+
+
+def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: ModelCli) -> None:
+    """At next to no load a packet waits until the first of two cores comes by: a third of a sweep, by chance."""
+    spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
+        "queues: [1, 8, 64]", "queues: [64]\n  organisation: [scale-out, locked]"
+    )
+    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "shared_empty_poll_ns": cost(40)}}})
+    mean = table.groupby("factor.organisation")["metric.latency_sent_mean_ns"].mean() - 560
+    assert 64 * 40 / 4 < mean["locked"] < 64 * 40 / 2
+    assert mean["scale-out"] < 32 * 8 / 2 * 1.2
+    assert table["metric.ipc"].isna().all()
+
+
+def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
+    spec = TOLD.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
+    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**QWAIT, "wake_up_ns": cost(500)}}})
+    mean = table.groupby("factor.idle")["metric.latency_sent_mean_ns"].mean()
+    assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
+
+
+def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> None:
+    known = {"useful_ipc": cost(1.5), "polling_ipc": cost(2.6)}
+    table = cli.table(file={**FILE, "workloads": {"io": {**COSTS, **known}}})
+    useful = table["metric.useful_share"]
+    assert table["metric.ipc"].to_list() == pytest.approx((2.6 - 1.1 * useful).to_list())
+    assert table["metric.ipc_useful"].to_list() == pytest.approx([1.5] * 9)
+    assert table["metric.ipc_polling"].to_list() == pytest.approx([2.6] * 9)
+    assert table["metric.llc_loads_per_s"].isna().all()
+    assert table["modelled"].all()
+
+
+@pytest.mark.parametrize("shape", ["FB", "PC", "NC", "SQ"])
+@pytest.mark.parametrize("how", ["spin", "qwait"])
+def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, how: Notification) -> None:
+    """The testbed simulates what the chip has as a formula; two models of one machine must agree."""
+    file = YAML(typ="safe").load(CHECKOUT / "configs/platforms/model-hyperplane.yaml")
+    costs = Costs.model_validate(file["workloads"]["encap"], strict=False)
+    given = {"workload": "encap", "queues": 500, "burst": 1, "rx_desc": 256, "generator_receives": False}
+    params = Parameters.model_validate({**given, "saturate": True, "shape": shape, "notification": how}, strict=False)
+    expected = peak_pps(chip(), "encap", shape, 500, how)
+    if how == "qwait":
+        told = simulate(points.told_system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
+        assert (told.served or 0) / 0.1 == pytest.approx(expected, rel=0.01)
+        return
+    found = simulate(points.system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
+    assert sum(core.sent for core in found.cores) / 0.1 == pytest.approx(expected, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({}, "no qwait_ns"),
-        ({"idle": "sleep"}, "idle pause only"),
+        ({"idle": "umwait"}, "idle pause or sleep only"),
+        ({"idle": "sleep"}, "no wake_up_ns"),
         ({"burst": 32}, "one packet at a time"),
         ({"queues": 3, "cores": 2}, "equal parts"),
         ({"hiccup_probability": "10 %", "hiccup_delay": "1 us"}, "no hiccups"),
@@ -457,7 +575,7 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
 def test_what_the_model_of_told_cores_has_not_is_left_out(change: dict[str, Any], reason: str) -> None:
     costs = Costs.model_validate(QWAIT if change else COSTS, strict=False)
     given = {"notification": "qwait", "workload": "io", "burst": 1, "load_pps": 1e6, **change}
-    assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs))
+    assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs, 2e9))
 
 
 def test_hyperplanes_file_has_the_parameters_of_its_chip() -> None:
@@ -474,3 +592,12 @@ def test_hyperplanes_file_has_the_parameters_of_its_chip() -> None:
         assert known.qwait_ns.value == machine.qwait_ns
         assert known.notice_ns.value == machine.cycles_ns("lookup_cycles")
         assert known.per_ready_ns.value == machine["per_ready_ns"]
+        assert known.wake_up_ns is not None
+        assert known.useful_ipc is not None
+        assert known.polling_ipc is not None
+        assert known.shared_empty_poll_ns is not None
+        assert known.wake_up_ns.value == machine["wake_up_ns"]
+        assert (known.useful_ipc.value, known.polling_ipc.value) == (machine["ipc_task"], machine["ipc_poll"])
+        for queues in (200, 400, 1000):
+            shared_ns = machine.poll_ns(queues) * machine["shared_poll_factor"]
+            assert known.shared_empty_poll_ns.at(queues) == pytest.approx(shared_ns, rel=1e-3)

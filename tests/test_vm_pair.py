@@ -74,7 +74,7 @@ def test_plan_needs_no_machine(cli: Cli, checkout: Path) -> None:
 
 
 def test_plan_and_run_refuse_the_same_specs(cli: Cli) -> None:
-    planned, run = (cli(command, "H-F3b", "--testbed", "vm-pair") for command in ("plan", "run"))
+    planned, run = (cli(command, "H-F9", "--testbed", "vm-pair") for command in ("plan", "run"))
     assert (planned.returncode, run.returncode) == (2, 2)
     assert planned.stdout == ""
     assert planned.stderr == run.stderr
@@ -282,7 +282,8 @@ def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch:
     assert not asked
     assert "knobs_refusal says no" in str(running.refusal(point_of(**{"knob.ddio": "on"})))
     assert running.refusal(point_of(corunner="matmul")) == "corunners says no"
-    assert asked == ["dut knobs_refusal", "dut corunners"]
+    assert running.refusal(point_of(placement="smt-pairs")) == "placement says no"
+    assert asked == ["dut knobs_refusal", "dut corunners", "dut placement"]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,11 @@ def test_points_that_no_machine_can_host(running: VmPairTestbed, levels: dict[st
 
 @pytest.mark.parametrize(
     ("levels", "what"),
-    [({"knob.governor": "performance"}, "knob governor"), ({"corunner": "matmul"}, "what runs beside the DUT")],
+    [
+        ({"knob.governor": "performance"}, "knob governor"),
+        ({"corunner": "matmul"}, "what runs beside the DUT"),
+        ({"placement": "smt-pairs"}, "placement smt-pairs"),
+    ],
 )
 def test_machines_that_do_not_run_are_not_asked(running: VmPairTestbed, levels: dict[str, Any], what: str) -> None:
     for machine in running.machines:
@@ -355,7 +360,7 @@ def test_the_generator_is_told_the_routes_of_the_dut(tmp_path: Path, monkeypatch
     assert isinstance(testbed, vm_pair.VmPairTestbed)
     spec = load_file(Path(__file__).resolve().parent.parent / "experiments/sanity/pair.yaml").spec
     params = make_plan(spec, testbed.refusal).trials[0].point.params
-    dut, generator = split_request(configure_request(params, wiring(testbed._pair.config, params)))
+    dut, generator = split_request(configure_request(params, wiring(testbed._pair.config, params, [1])))
     assert dut["dut"]["routes"] == generator["gen"]["routes"] == 1024
 
 

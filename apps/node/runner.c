@@ -312,6 +312,7 @@ static json_t *step_running(void)
 	if (read(runner.trial.wake_fd, &wakes, sizeof(wakes)) < 0) {
 		/* nobody has woken us: a look now and then */
 	}
+	dut_step();
 	if (is_closed()) {
 		if (runner.hold)
 			return NULL;
@@ -351,7 +352,7 @@ int runner_timeout_ms(void)
 {
 	if (runner.state == RUNNER_DRAINING || runner.state == RUNNER_ENDING)
 		return DRAIN_LOOK_MS;
-	return -1;
+	return runner.state == RUNNER_RUNNING ? dut_timeout_ms() : -1;
 }
 
 const char *runner_trial_name(void)

@@ -4,6 +4,7 @@
 
 #include "crossover_classify.h"
 #include "crossover_describe.h"
+#include "crossover_supply.h"
 
 static bool contains(const uint64_t *list, unsigned int size, uint64_t number)
 {
@@ -112,6 +113,8 @@ static enum crossover_gate open_gate(const struct crossover_port *port)
 {
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return CROSSOVER_GATE_VOID;
+	if (crossover_has_supply(port))
+		return CROSSOVER_GATE_SUPPLY;
 	if (port->promiscuous && !port->hashing && !port->described)
 		return port->notifies ? CROSSOVER_GATE_NOTIFY_DIRECT : CROSSOVER_GATE_DIRECT;
 	return port->notifies ? CROSSOVER_GATE_NOTIFY : CROSSOVER_GATE_CLASSIFY;

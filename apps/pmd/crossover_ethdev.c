@@ -45,7 +45,7 @@ static int infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_tx_queues = RTE_MAX_QUEUES_PER_PORT;
 	info->max_mac_addrs = CROSSOVER_MAX_MACS;
 	info->rx_offload_capa = RX_OFFLOADS;
-	if (port_of(dev)->rx_mode == CROSSOVER_RX_COREC)
+	if (port_of(dev)->rx_mode != CROSSOVER_RX_STANDARD)
 		info->rx_offload_capa &= ~(uint64_t)RTE_ETH_RX_OFFLOAD_SCATTER;
 	info->tx_offload_capa = TX_OFFLOADS;
 	info->tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;

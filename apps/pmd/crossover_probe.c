@@ -10,6 +10,7 @@
 #include "crossover_compat.h"
 #include "crossover_control.h"
 #include "crossover_corec.h"
+#include "crossover_supply.h"
 #include "crossover_describe.h"
 #include "crossover_devargs.h"
 #include "crossover_ethdev.h"
@@ -265,6 +266,44 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return ret;
 }
 
+static int set_buffers(struct rte_eth_dev *dev, enum net_crossover_buffers buffers, uint16_t supply)
+{
+	struct crossover_port *port = dev->data->dev_private;
+
+	if (port->started || (buffers != NET_CROSSOVER_POSTED && port->notifies))
+		return -EBUSY;
+	if (buffers == NET_CROSSOVER_POSTED)
+		port->rx_mode = crossover_has_supply(port) ? CROSSOVER_RX_STANDARD : port->rx_mode;
+	else
+		port->rx_mode = buffers == NET_CROSSOVER_SHARED ? CROSSOVER_RX_SHARED : CROSSOVER_RX_SPLIT;
+	port->supply = supply;
+	crossover_describe_select(dev);
+	return 0;
+}
+
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t supply)
+{
+	const struct crossover_options *options;
+	struct crossover_port *port;
+	int ret;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	port = rte_eth_devices[port_id].data->dev_private;
+	options = &port->pair->options;
+	if (buffers != NET_CROSSOVER_POSTED && (supply < CROSSOVER_SUPPLY_MIN || supply > CROSSOVER_RING_MAX))
+		return -EINVAL;
+	if (buffers != NET_CROSSOVER_POSTED &&
+	    (options->feed == CROSSOVER_FEED_INFINITE || options->dma == CROSSOVER_DMA_SWAP))
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	ret = set_buffers(&rte_eth_devices[port_id], buffers, supply);
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
 {
 	struct crossover_port *port;
@@ -275,7 +314,8 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 	port = rte_eth_devices[port_id].data->dev_private;
 	if (bells != NULL && count == 0)
 		return -EINVAL;
-	if (bells != NULL && port->pair->options.feed == CROSSOVER_FEED_INFINITE)
+	if (bells != NULL &&
+	    (port->pair->options.feed == CROSSOVER_FEED_INFINITE || crossover_has_supply(port)))
 		return -ENOTSUP;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0)

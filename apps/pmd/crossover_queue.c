@@ -12,6 +12,7 @@
 #include "crossover_rx.h"
 #include "crossover_sent.h"
 #include "crossover_stats.h"
+#include "crossover_supply.h"
 #include "crossover_wire.h"
 
 #define DEFAULT_FREE_THRESH 32
@@ -189,7 +190,10 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 		              rxq->port_id, queue_id, rxq->size, rxq->pool->name, rte_strerror(-ret));
 		return ret;
 	}
-	ret = rxq->port->rx_mode == CROSSOVER_RX_COREC ? crossover_corec_init(rxq, dev) : 0;
+	if (rxq->port->rx_mode == CROSSOVER_RX_COREC)
+		ret = crossover_corec_init(rxq, dev);
+	else if (crossover_has_supply(rxq->port))
+		ret = crossover_supply_init(rxq, dev);
 	if (ret != 0) {
 		crossover_rx_drain(rxq);
 		return ret;
@@ -218,17 +222,30 @@ static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 	if (!rxq->started)
 		return;
 	crossover_corec_release(rxq);
+	crossover_supply_release(rxq);
 	crossover_rx_drain(rxq);
 	crossover_feed_release(rxq);
 	rxq->started = 0;
 	dev->data->rx_queue_state[rxq->queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
 }
 
+/* Queues that take each other's buffers start and stop together. */
+static int check_alone(const struct crossover_port *port, uint16_t queue_id)
+{
+	if (!crossover_has_supply(port))
+		return 0;
+	CROSSOVER_LOG(ERR, "port %u: RX queue %u: with buffers apart from deliveries start and stop the port",
+	              port->port_id, queue_id);
+	return -ENOTSUP;
+}
+
 int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = port_of(dev);
-	int ret = crossover_control_lock(port->pair);
+	int ret = check_alone(port, queue_id);
 
+	if (ret == 0)
+		ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
 	ret = start_rx(dev, queue_id);
@@ -240,8 +257,10 @@ int crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = port_of(dev);
 	struct crossover_rx_queue *rxq = port->rx_queues[queue_id];
-	int ret = crossover_control_lock(port->pair);
+	int ret = check_alone(port, queue_id);
 
+	if (ret == 0)
+		ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
 	close_rx(rxq);

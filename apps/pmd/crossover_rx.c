@@ -10,6 +10,7 @@
 #include "crossover_corec.h"
 #include "crossover_feed.h"
 #include "crossover_rx.h"
+#include "crossover_supply.h"
 #include "crossover_take.h"
 
 /* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
@@ -192,6 +193,8 @@ eth_rx_burst_t crossover_rx_burst(const struct crossover_port *port, bool descri
 {
 	if (port->rx_mode == CROSSOVER_RX_COREC)
 		return crossover_corec_burst(described);
+	if (crossover_has_supply(port))
+		return crossover_supply_burst(described);
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return described ? burst_fed_described : burst_fed;
 	return described ? burst_described : burst;

@@ -9,6 +9,7 @@
 #include "crossover_dma.h"
 #include "crossover_quiesce.h"
 #include "crossover_sent.h"
+#include "crossover_supply.h"
 #include "crossover_tx.h"
 #include "crossover_wire.h"
 #include "qwait.h"
@@ -117,6 +118,38 @@ static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_
 	ring(txq->peer, verdicts.queue, count);
 }
 
+static void deliver_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
+                        const uint64_t *tags, uint32_t count)
+{
+	struct crossover_rx_queue *rxq = __atomic_load_n(&txq->peer->rx_queues[queue], __ATOMIC_ACQUIRE);
+
+	if (unlikely(rxq == NULL || rxq->supply == NULL)) {
+		txq->counts.peer_missed += count;
+		crossover_count_sent(txq, pkts, count);
+		return;
+	}
+	txq->missed[queue] += crossover_supply_deliver(txq, rxq, pkts, tags, count);
+}
+
+static __rte_noinline void send_supplied(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
+                                         uint32_t count)
+{
+	struct crossover_verdicts verdicts;
+	struct rte_mbuf *copies[CROSSOVER_CHUNK], *const *grouped;
+
+	crossover_classify(txq->peer, pkts, count, &verdicts);
+	grouped = crossover_group(txq->peer, &verdicts, pkts, count, copies);
+	for (uint32_t first = 0, run; first < count; first += run) {
+		run = run_length(&verdicts, first, count);
+		if (verdicts.queue[first] == CROSSOVER_FILTERED) {
+			txq->counts.peer_filtered += run;
+			crossover_count_sent(txq, grouped + first, run);
+		} else {
+			deliver_run(txq, verdicts.queue[first], grouped + first, verdicts.tag + first, run);
+		}
+	}
+}
+
 /* What a NIC does is the wire's part and sometimes timed; freeing is the driver's. */
 static __rte_always_inline void send_chunk(struct crossover_tx_queue *txq, uint32_t gate,
                                            struct rte_mbuf *const *pkts, uint32_t count)
@@ -131,6 +164,8 @@ static __rte_always_inline void send_chunk(struct crossover_tx_queue *txq, uint3
 		send_run(txq, 0, pkts, NULL, count, &left);
 	else if (gate < CROSSOVER_GATE_VOID)
 		send_classified(txq, pkts, count, &left);
+	else if (gate == CROSSOVER_GATE_SUPPLY)
+		send_supplied(txq, pkts, count);
 	else
 		send_and_ring(txq, gate, pkts, count, &left);
 	if (unlikely(timed))

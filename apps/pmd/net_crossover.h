@@ -42,13 +42,31 @@ int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probab
  */
 int net_crossover_rx_corec(uint16_t port_id, bool on);
 
+/* Where empty buffers of a port lie, see crossover_supply.h. */
+enum net_crossover_buffers {
+	NET_CROSSOVER_POSTED, /* in the descriptors of each RX queue */
+	NET_CROSSOVER_SHARED, /* in one supply for all RX queues */
+	NET_CROSSOVER_SPLIT,  /* in a supply of each RX queue, from which all others may borrow */
+};
+
+/*
+ * Holds for all queues of the port that start from now on, with `supply` (64 to 4096, no more than a queue has descriptors)
+ * buffers in a supply. One lcore polls a queue, as ever. All RX queues have one mempool and start and stop with the port.
+ * Nobody may poll the port during the call. A secondary process that is there already must be attached again before it polls.
+ *
+ * Returns 0, or -ENODEV if the port is none of this driver's, -EINVAL for another supply, -EBUSY if it is started, has
+ * doorbells, or another control thread keeps the pair, -ENOTSUP if the pair has feed=infinite or dma=swap.
+ */
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t supply);
+
 /*
  * From now on whoever sends to this port rings bells[q % count] (qwait_notify(), see qwait.h) behind the DD bits of RX queue q, once
  * a burst of at most 32 frames; NULL: nobody does, and sending costs what it did before. With a bell for each RX queue a ring says
  * which queue has packets; with fewer it says as much as an interrupt vector that several queues share. `bells` is in memory that
  * all processes share, and stays where it is until a call with NULL has returned 0. May be called while the port is running.
  *
- * Returns 0, or -ENODEV if the port is none of this driver's, -ENOTSUP if the pair has feed=infinite: there nobody sends. -EINVAL:
+ * Returns 0, or -ENODEV if the port is none of this driver's, -ENOTSUP if the pair has feed=infinite (there nobody sends) or
+ * buffers lie apart from the descriptors. -EINVAL:
  * bells, but none of them. -EBUSY if another control thread keeps the pair, or a sender does not leave its burst.
  */
 struct qwait_doorbell;

@@ -28,6 +28,14 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return -ENODEV;
 }
 
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t supply)
+{
+	(void)port_id;
+	(void)buffers;
+	(void)supply;
+	return -ENODEV;
+}
+
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
 {
 	(void)port_id;

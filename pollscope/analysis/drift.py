@@ -4,6 +4,7 @@
 Repeats on different ground (docs/ground.md) are not compared with each other: that they differ is said of the ground.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +21,7 @@ from pollscope.store.run_folder import RunFolder
 
 # Several metrics are looked at in every run, so a drift has to be surer than one in twenty.
 LARGEST_P = 0.01
-# A smaller move than this, as a share of a point's median, is not worth a warning.
+# A smaller move than this, as a share, is not worth a warning.
 SMALLEST_MOVE = 0.02
 FEWEST_REPEATS = 3
 
@@ -30,7 +31,7 @@ class Drift:
     """A metric that rose or fell while the run went on.
 
     Attributes:
-        move: from the first trial to the last, as a share of a point's median; median over points.
+        move: from the first trial to the last, as a share of what it began with; median over points.
         minutes: length of the run.
         p: of the Mann-Kendall test over all points, each compared with itself only (Hirsch 1982).
         points: how many had repeats enough.
@@ -82,5 +83,11 @@ def _move(when: Sequence[float], values: Sequence[float], length: float) -> floa
     middle = median(values)
     if middle == 0 or len(set(when)) < 2:
         return None
+    if min(values) > 0:  # on a straight line what falls to a tenth would fall by more than there is
+        return math.expm1(_slope([math.log(value) for value in values], when) * length)
+    return max(-1.0, _slope(values, when) * length / abs(middle))
+
+
+def _slope(values: Sequence[float], when: Sequence[float]) -> float:
     with np.errstate(invalid="ignore"):  # the slope's interval, which is not asked for, has none where many are tied
-        return float(scipy.stats.theilslopes(values, when).slope) * length / abs(middle)
+        return float(scipy.stats.theilslopes(values, when).slope)

@@ -62,16 +62,30 @@ def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> 
     Raises:
         UsageError: an unknown metric, runs of different specs, hosts or testbeds, or no run with one of the metrics.
     """
+    return [
+        _series(metric, label, [(run_id, fmean(values)) for run_id, values in of_runs])
+        for metric, label, of_runs in values_of_runs(runs, metrics)
+    ]
+
+
+def values_of_runs(
+    runs: Sequence[RunFolder], metrics: Sequence[str] | None = None
+) -> list[tuple[str, str, list[tuple[str, tuple[float, ...]]]]]:
+    """Metric, point in words, and the values of each run there, in base units, by age.
+
+    Raises:
+        UsageError: as of `history`.
+    """
     ordered = sorted(runs, key=lambda run: run.run_id)
     _same_ground(ordered)
     tables = [(run.run_id, current_table(run)) for run in ordered]
     found = []
     for metric in [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]:
-        by_label: dict[str, list[tuple[str, float]]] = {}
+        by_label: dict[str, list[tuple[str, tuple[float, ...]]]] = {}
         for run_id, table in tables:
             for sample in by_point(data_of(table, metric), metric):
-                by_label.setdefault(sample.label() or "all", []).append((run_id, fmean(sample.values)))
-        found += [_series(metric, label, values) for label, values in by_label.items()]
+                by_label.setdefault(sample.label() or "all", []).append((run_id, sample.values))
+        found += [(metric, label, of_runs) for label, of_runs in by_label.items()]
     if not found:
         raise UsageError("no run measured one of these metrics", remedy="choose others with --metric")
     return found

@@ -71,6 +71,8 @@ def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     planned, made = len(run.meta.get("plan", [])), len(last_attempts(run.trials))
     if status != "complete":
         ended = "has not ended, or was killed" if status == "running" else f"is {status}"
+        if reason := run.meta.get("reason"):
+            ended += f", because {str(reason).rstrip('.')}"
         yield Caution(
             "unfinished",
             f"The run {ended}: {made} of {planned} planned trials are there. "

@@ -44,7 +44,7 @@ def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str,
     rows = measured(table)
     if "factor.feed" in rows.columns:
         rows = rows[~rows["factor.feed"].isin(WITHOUT_GENERATOR)]
-    missed = rows.groupby("point", sort=False)["metric.imissed_share"].median().dropna()
+    missed = _lost_by_the_dut(rows).groupby(rows["point"], sort=False).median().dropna()
     text = metric_dictionary()["imissed_share"].text
     return {
         str(point): f"at {point} the DUT missed {text(float(share))} of all that the generator could send, "
@@ -52,6 +52,13 @@ def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str,
         for point, share in missed.items()
         if share < SATURATED_MISSED_SHARE
     }
+
+
+def _lost_by_the_dut(rows: pd.DataFrame) -> pd.Series:
+    """The share of what came to the DUT that its port missed, or that found no room between dispatchers and workers."""
+    missed = rows["metric.imissed_share"]
+    full = rows["metric.ring_full_share"].fillna(0) if "metric.ring_full_share" in rows else 0
+    return missed + (1 - missed) * full
 
 
 def unreached_points(table: pd.DataFrame) -> dict[str, str]:

@@ -122,6 +122,7 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "C-F8": "pollscope.analysis.figures.c_t5:C_F8",
         "C-F9": "pollscope.analysis.figures.c_t5:C_F9",
         "C-F10": "pollscope.analysis.figures.c_t5:C_F10",
+        "C-RIVALS": "pollscope.analysis.figures.c_rivals:FIGURE",
         "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
         "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
         "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",

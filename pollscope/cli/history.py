@@ -11,6 +11,7 @@ from pollscope.cli.words import MetricNames
 
 EXAMPLES = (
     "pollscope history s-f5-polling-tax",
+    "pollscope history s-f5-polling-tax --together",
     "pollscope history S-F8 --metric poll_rate_running_hz --fail-on-change",
 )
 
@@ -24,15 +25,21 @@ def history(
     fail_on_change: Annotated[
         bool, typer.Option("--fail-on-change", help="End with 1 when a level changed anywhere.")
     ] = False,
+    together: Annotated[
+        bool, typer.Option("--together", help="Instead: all runs as one, with intervals that count runs.")
+    ] = False,
 ) -> None:
     """Shows where a metric changed its level over the runs of a spec.
 
     It takes ten runs to tell a change, of which some five lie behind it; the rate of false alarms is 1 % a series. What
     else changed there, in the spec or on the host, follows. To compare two runs: `pollscope compare`. Without
-    --fail-on-change the exit code is 0 whatever is found.
+    --fail-on-change the exit code is 0 whatever is found. With --together: the mean over runs, how much runs and how
+    much trials of a run scatter, and how many trials a run are worth their time (Kalibera & Jones 2013).
     """
     from pollscope.analysis.history import changed_with_it, history_text
     from pollscope.analysis.history import history as history_of
+    from pollscope.analysis.repeats import together as together_of
+    from pollscope.analysis.repeats import together_text
     from pollscope.store.find import is_run
     from pollscope.store.run_folder import read_run
 
@@ -40,6 +47,11 @@ def history(
     runs = [read_run(path) for path in sorted(folder.glob("*")) if is_run(path)]
     if not runs:
         raise UsageError("holds no run folder", str(folder), "measure with `pollscope run`, or name another --results")
+    if together:
+        if fail_on_change:
+            raise UsageError("shows no change of level", "--together", "leave out --fail-on-change")
+        typer.echo(together_text(together_of(runs, metrics)))
+        return
     found = history_of(runs, metrics)
     for line in [history_text(found), *changed_with_it(runs, found)]:
         typer.echo(line)

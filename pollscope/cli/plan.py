@@ -8,13 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from pollscope.base.errors import CannotHost, HostError, PollscopeError, WrongTestbed
-from pollscope.base.units import human_time
+from pollscope.base.units import human_size, human_time
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
 from pollscope.spec import LoadedSpec, Overrides, Spec, known_specs, load_file
 from pollscope.spec.advice import load_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
+# From here on a plan says what room its run takes. Of a measured trial, on the disk and in a report (docs/spec.md, many
+# points); a modelled one takes a fifth of it.
+MANY_TRIALS = 10_000
+TRIAL_BYTES, TRIAL_MEMORY_BYTES = 23e3, 140e3
 EXAMPLES = (
     "pollscope plan S-F5",
     "pollscope plan S-F5 --quick --json",
@@ -76,6 +80,11 @@ def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:
         (made, testbed.name if len(parts) == 1 else f"{testbed.name} {part.name}")
         for part, made in zip(parts, plans, strict=True)
     ]
+    cautions = dict.fromkeys(
+        text for part, made in zip(parts, plans, strict=True) for point in made.points for text in part.cautions(point)
+    )
+    for text in cautions:
+        typer.echo(f"caution: {text}", err=True)
     if as_json:
         found = [_as_json(*each) for each in shown]
         typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))
@@ -110,12 +119,19 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
+def _room(trials: int) -> str:
+    disk, memory = (human_size(int(trials * each)) for each in (TRIAL_BYTES, TRIAL_MEMORY_BYTES))
+    return f"room: about {disk} on the disk, and {memory} of memory to report on it (docs/spec.md, many points)"
+
+
 def _show(made: Plan, testbed: str) -> None:
     longest = made.seconds_at_most
     at_most = f", at most {human_time(longest)}" if longest > made.seconds else ""
     typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
     typer.echo(load_text(made.spec))
     typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
+    if len(made.trials) >= MANY_TRIALS:
+        typer.echo(_room(len(made.trials)))
     for index, trial in enumerate(made.trials, 1):
         searched = f" (a search: about {trial.search_trials} trials, {human_time(trial.seconds)})"
         typer.echo(f"{index:5}  {trial.id}{searched if trial.search_trials else ''}")

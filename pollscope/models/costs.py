@@ -94,7 +94,8 @@ class Costs(Given):
         empty_poll_ns: a poll that finds nothing.
         visit_ns: a poll that finds packets, with sending them, beside what each packet takes.
         packet_ns: a packet: taken, processed and sent.
-        shared_packet_ns: more of a packet where several cores take from one RX queue (corec).
+        shared_packet_ns: more of a packet where several cores take from one RX queue (corec, locked).
+        shared_empty_poll_ns: a poll that finds nothing in an RX queue that several cores poll (locked).
         path_ns: what a round trip takes beside the DUT: wire, NIC, generator.
         dispatch_ns: a packet at a dispatcher.
         empty_ring_poll_ns: a worker's poll of an empty ring.
@@ -104,14 +105,18 @@ class Costs(Given):
         ring_contended_ns: more of it for an operation that had to wait for another core's; left out: nothing.
         qwait_ns: what being told the next ready queue takes a core, with all that belongs to it.
         notice_ns: from an arrival until a waiting core is told; left out: nothing.
+        wake_up_ns: of a waiting core that sleeps (idle: sleep), beside notice_ns.
         per_ready_ns: more of it for each queue that is ready, where the ready set is searched (ready_set: linear).
         generator_pps: what the generator sends at most.
+        useful_ipc: instructions a cycle while a polling core receives, processes and sends.
+        polling_ipc: the same of all its other cycles.
     """
 
     empty_poll_ns: Cost
     visit_ns: Cost
     packet_ns: Cost
     shared_packet_ns: Cost | None = None
+    shared_empty_poll_ns: Cost | None = None
     path_ns: Cost | None = None
     dispatch_ns: Cost | None = None
     empty_ring_poll_ns: Cost | None = None
@@ -121,12 +126,15 @@ class Costs(Given):
     ring_contended_ns: Cost | None = None
     qwait_ns: Cost | None = None
     notice_ns: Cost | None = None
+    wake_up_ns: Cost | None = None
     per_ready_ns: Cost | None = None
     generator_pps: Cost | None = None
+    useful_ipc: Cost | None = None
+    polling_ipc: Cost | None = None
 
     @model_validator(mode="after")
     def _polls_take_time(self) -> Self:
-        for name in ("empty_poll_ns", "empty_ring_poll_ns"):
+        for name in ("empty_poll_ns", "shared_empty_poll_ns", "empty_ring_poll_ns"):
             cost: Cost | None = getattr(self, name)
             if cost is not None and 0 in (cost.value, *(cost.by_queues or {}).values()):
                 raise ValueError(f"{name} is 0, allowed is more: an idle core would poll without end")

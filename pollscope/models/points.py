@@ -3,9 +3,16 @@
 
 import math
 
-import numpy as np
-
 from pollscope.base.names import SHARED_QUEUES
+from pollscope.base.units import human_rate
+from pollscope.models.cold_queues import (
+    Reader,
+    SaturatingTraffic,
+    cold_packets,
+    has_cold_traffic,
+    hot_queues,
+    saturating_traffic,
+)
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, QwaitCores, Service
 from pollscope.spec.lcores import dispatchers
@@ -17,16 +24,14 @@ RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_visit_ns")
 SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
 
 
-def refusal(params: Parameters, costs: Costs) -> str | None:
+def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
     """Why the model does not tell what happens at a point; None when it does."""
-    return _not_modelled(params) or _cost_missing(params, costs)
+    return _not_modelled(params) or _cost_missing(params, costs) or _too_few(params, costs, tsc_hz)
 
 
 def _not_modelled(params: Parameters) -> str | None:
-    if params.organisation not in ("scale-out", "scale-up", "corec"):
-        return (
-            f"a model has scale-out, scale-up, corec, not how cores get in each other's way with {params.organisation}"
-        )
+    if params.organisation == "trylock":
+        return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
     if params.notification == "qwait" and (reason := _not_told(params)):
         return reason
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
@@ -35,16 +40,13 @@ def _not_modelled(params: Parameters) -> str | None:
         return "the model does not replay traces"
     if params.load_of_line is not None:
         return "the model has no line, of whose rate load_of_line is a share"
-    partly = params.shape in ("PC", "NC") and 0 < params.background_probability < 1
-    if partly and params.load_pps is None:
-        return "with cold queues that depend on how often they are visited the model needs load_pps"
     return None
 
 
 def _not_told(params: Parameters) -> str | None:
     """What the model of cores that are told which queue is next has not."""
-    if params.service_order != "round-robin" or params.idle != "pause":
-        return "the model's cores that are told have service_order round-robin and idle pause only"
+    if params.idle == "umwait":
+        return "the model's cores that are told have idle pause or sleep only"
     if params.burst != 1:
         return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
     if params.queues % params.cores:
@@ -59,8 +61,10 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     needed = [*(RING_COSTS if rings else ())]
     needed += SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
     needed += ["shared_packet_ns"] if params.organisation == "corec" and params.cores > 1 else []
+    needed += ["shared_empty_poll_ns"] if params.organisation == "locked" and params.cores > 1 else []
     if params.notification == "qwait":
         needed += ["qwait_ns", *(["per_ready_ns"] if params.ready_set == "linear" else [])]
+        needed += ["wake_up_ns"] if params.idle == "sleep" else []
     needed += ["path_ns"] if params.generator_receives else []
     needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
     missing = [name for name in needed if getattr(costs, name) is None]
@@ -71,6 +75,17 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
         if isinstance(cost, Cost) and not cost.reaches(number):
             return f"{name} is known for {cost.range} queues a core, not for {number}"
     return None
+
+
+def _too_few(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
+    """Hot queues that the generator cannot keep backlogged: the point has another shape than it should."""
+    if params.load_pps is not None or params.feed != "wire" or not has_cold_traffic(params):
+        return None
+    found = _with_cold_queues(params, costs, tsc_hz)
+    if found.rate_pps > found.taken_pps:
+        return None
+    most = human_rate(costs.generator_pps.at(queues_of_a_core(params)) if costs.generator_pps else 0.0)
+    return f"hot queues are not backlogged: {human_rate(found.taken_pps)} are taken, and the generator sends {most}"
 
 
 def queues_of_a_core(params: Parameters) -> int:
@@ -96,25 +111,20 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         found: Cost | None = getattr(costs, name)
         return 0.0 if found is None else found.at(number)
 
-    together = params.organisation == "corec" and params.cores > 1
-    saturated = offered_pps is None
-    rate_pps = _everything_pps(params, costs) if offered_pps is None else offered_pps
+    together = params.organisation in SHARED_QUEUES and params.cores > 1
+    arrivals, weights = _offered(params, costs, tsc_hz, offered_pps, batch)
     return PollingCores(
-        Arrivals(
-            rate_pps,
-            random=params.arrivals == "poisson" and not saturated,
-            batch=params.generator_burst if saturated and rate_pps else batch,
-        ),
+        arrivals,
         service(params, tsc_hz),
         cores=params.cores,
         queues=params.queues,
-        weights=_weights(params),
+        weights=weights,
         dispatchers=dispatchers(params),
-        shared=params.organisation in ("scale-up", "corec"),
+        shared=params.organisation == "scale-up" or params.organisation in SHARED_QUEUES,
         burst=params.burst,
         rx_room=params.rx_desc,
         ring_room=params.ring_size - 1,
-        empty_poll_ns=cost("empty_poll_ns"),
+        empty_poll_ns=_empty_poll_ns(params, costs),
         visit_ns=cost("visit_ns"),
         packet_ns=cost("packet_ns") + (cost("shared_packet_ns") if together else 0.0),
         dispatch_ns=cost("dispatch_ns"),
@@ -139,19 +149,85 @@ def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: fl
     extra = service(params, tsc_hz)
     each_ns = cost("visit_ns") + cost("packet_ns")
     long_ns = extra.long_ns + each_ns if extra.kind == "two-lengths" else 0.0
-    rate_pps = _everything_pps(params, costs) if offered_pps is None else offered_pps
+    arrivals, weights = _offered(params, costs, tsc_hz, offered_pps, batch=1, saturating_batch=1)
     return QwaitCores(
-        Arrivals(rate_pps, random=params.arrivals == "poisson" and offered_pps is not None),
+        arrivals,
         Service(extra.mean_ns + each_ns, extra.kind, long_ns, extra.long_probability),
         cores=params.cores,
         queues=params.queues,
         ready_sets=params.cores,
-        weights=_weights(params),
+        weights=weights,
         room=params.rx_desc,
         qwait_ns=cost("qwait_ns"),
         notice_ns=cost("notice_ns"),
+        wake_up_ns=cost("wake_up_ns") if params.idle == "sleep" else 0.0,
         per_ready_ns=cost("per_ready_ns") if params.ready_set == "linear" else 0.0,
+        order=params.service_order,
     )
+
+
+def _offered(
+    params: Parameters,
+    costs: Costs,
+    tsc_hz: float,
+    offered_pps: float | None,
+    batch: int,
+    saturating_batch: int | None = None,
+) -> tuple[Arrivals, tuple[float, ...] | None]:
+    """What comes, and the weight of each queue in it; saturating_batch left out: the generator's burst."""
+    if offered_pps is not None:
+        return Arrivals(offered_pps, random=params.arrivals == "poisson", batch=batch), _weights(params)
+    rate_pps = _everything_pps(params, costs)
+    if rate_pps and has_cold_traffic(params):
+        # One by one: a cold queue's packets must not come in bursts.
+        found = _with_cold_queues(params, costs, tsc_hz)
+        return Arrivals(found.rate_pps, random=False), found.weights
+    together = (saturating_batch or params.generator_burst) if rate_pps else batch
+    return Arrivals(rate_pps, random=False, batch=together), _weights(params)
+
+
+def _empty_poll_ns(params: Parameters, costs: Costs) -> float:
+    """Of an RX queue; heads that several cores poll are in the cache of whoever polled last."""
+    shared = params.organisation == "locked" and params.cores > 1
+    cost = costs.shared_empty_poll_ns if shared and costs.shared_empty_poll_ns else costs.empty_poll_ns
+    return cost.at(queues_of_a_core(params))
+
+
+def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> SaturatingTraffic:
+    """Saturation of a point with cold traffic."""
+    number, shared = queues_of_a_core(params), params.organisation in SHARED_QUEUES
+
+    def cost(name: str) -> float:
+        found: Cost | None = getattr(costs, name)
+        return 0.0 if found is None else found.at(number)
+
+    packet_ns = cost("packet_ns") + mean_service_ns(params, tsc_hz)
+    packet_ns += cost("shared_packet_ns") if shared and params.cores > 1 else 0.0
+    told = params.notification == "qwait"
+    linear_ns = cost("per_ready_ns") if told and params.ready_set == "linear" else 0.0
+    groups = 1 if shared else dispatchers(params) or params.cores
+    readers = [
+        Reader(
+            _queues_of(params, group, groups),
+            0.0 if told else _empty_poll_ns(params, costs),
+            cost("visit_ns") + (cost("qwait_ns") if told else 0.0),
+            cost("dispatch_ns") if dispatchers(params) else packet_ns,
+            linear_ns,
+            params.burst,
+            params.cores if shared else 1,
+        )
+        for group in range(groups)
+    ]
+    limited = params.feed == "wire" and costs.generator_pps is not None
+    return saturating_traffic(params, readers, OVERLOAD, cost("generator_pps") if limited else None)
+
+
+def _queues_of(params: Parameters, group: int, groups: int) -> range:
+    """Cores that poll are dealt queues like cards; those that are told have neighbours (models.simulate)."""
+    if params.notification == "qwait":
+        each = params.queues // groups
+        return range(group * each, (group + 1) * each)
+    return range(group, params.queues, groups)
 
 
 def _everything_pps(params: Parameters, costs: Costs) -> float:
@@ -177,6 +253,11 @@ def service(params: Parameters, tsc_hz: float) -> Service:
     return Service(extra_ns)
 
 
+def mean_service_ns(params: Parameters, tsc_hz: float) -> float:
+    """What a packet takes beyond packet_ns on average, hiccups included."""
+    return service(params, tsc_hz).average_ns + hiccups(params).average_ns
+
+
 def hiccups(params: Parameters) -> Hiccups:
     """What holds packets up, as the spec has it."""
     lengths = params.hiccup_delays if params.hiccup_distribution == "list" else (params.hiccup_delay or 0,)
@@ -185,16 +266,10 @@ def hiccups(params: Parameters) -> Hiccups:
 
 
 def _weights(params: Parameters) -> tuple[float, ...] | None:
-    """Of each RX queue, as the generator has it (docs/node-protocol.md, `shape`)."""
-    hot = {
-        "FB": params.queues,
-        "PC": max(1, round(params.concentrated_share * params.queues)),
-        "NC": min(params.queues, params.concentrated_queues),
-        "SQ": 1,
-    }[params.shape]
-    if hot == params.queues:
+    """Of each RX queue below saturation, as the generator has it (docs/node-protocol.md, `shape`)."""
+    hot = hot_queues(params)
+    if len(hot) == params.queues:
         return None
-    background = params.background_probability if params.shape in ("PC", "NC") else 0.0
-    cold = 1.0 if background == 1 else -math.log1p(-background) / params.burst
-    drawn = np.random.Generator(np.random.PCG64(params.shape_seed)).permutation(params.queues)[:hot]
-    return tuple(1.0 if queue in set(drawn.tolist()) else cold for queue in range(params.queues))
+    background = params.shape in ("PC", "NC")
+    cold = cold_packets(params) / params.burst if background else 0.0
+    return tuple(1.0 if queue in hot else cold for queue in range(params.queues))

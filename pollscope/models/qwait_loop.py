@@ -2,8 +2,9 @@
 """Compiled: cores that are told which queue has work, in turn, and halt when none has (HyperPlane's QWAIT).
 
 A ready set knows the queues that have packets. A core that is done asks it, which takes `qwait_ns`, and serves one
-packet of the next ready queue after the one that was served last (round robin). When none is ready the core halts; a
-packet that comes then is noticed after `notice_ns`, and a core that sleeps needs `wake_up_ns` more.
+packet of the next ready queue after the one that was served last (round robin), of one queue several times in turn
+where queues have weights (weighted round robin), or of the first ready queue (strict priority). When none is ready the
+core halts; a packet that comes then is noticed after `notice_ns`, and a core that sleeps needs `wake_up_ns` more.
 """
 
 from typing import NamedTuple
@@ -30,6 +31,8 @@ class Ready(NamedTuple):
         notice_ns: from an arrival to the ready set while a core is halted.
         wake_up_ns: of a halted core.
         per_ready_ns: more for each ready queue that a ready set in software goes through.
+        strict: the first ready queue of a set is served, whichever was served last.
+        turns: packets that each queue gives at most before it is another's turn.
     """
 
     below: NDArray[np.float64]
@@ -40,6 +43,8 @@ class Ready(NamedTuple):
     notice_ns: float
     wake_up_ns: float
     per_ready_ns: float
+    strict: bool
+    turns: NDArray[np.int64]
 
 
 class ReadyState(NamedTuple):
@@ -50,6 +55,7 @@ class ReadyState(NamedTuple):
         head, length: of each queue.
         ready: number of queues with packets, by set.
         last: queue that was served last, by set.
+        left: packets that it may still give in this turn, by set.
         held_ns: by core, the arrival of the packet that it works on.
         done_ns: by core, when it is done; inf: halted.
     """
@@ -59,18 +65,23 @@ class ReadyState(NamedTuple):
     length: NDArray[np.int64]
     ready: NDArray[np.int64]
     last: NDArray[np.int64]
+    left: NDArray[np.int64]
     held_ns: NDArray[np.float64]
     done_ns: NDArray[np.float64]
 
 
 @compiled
 def _next_ready(layout: Ready, state: ReadyState, ready_set: int) -> int:
-    """The next queue with packets after the one that was served last, in a circle."""
+    """The queue whose turn it still is, or the next one with packets after it in a circle; the first one if strict."""
     first, number = layout.first[ready_set], layout.first[ready_set + 1] - layout.first[ready_set]
-    place = state.last[ready_set] - first
+    place = number - 1 if layout.strict else state.last[ready_set] - first
+    if not layout.strict and state.left[ready_set] > 0 and state.length[first + place] > 0:
+        state.left[ready_set] -= 1
+        return int(first + place)
     for step in range(1, number + 1):
         queue = first + (place + step) % number
         if state.length[queue] > 0:
+            state.left[ready_set] = layout.turns[queue] - 1
             return int(queue)
     return -1
 

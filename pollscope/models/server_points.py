@@ -5,7 +5,7 @@ What a packet takes is what the spec adds to it: extra cycles and hiccups. Polls
 """
 
 from pollscope.base.units import human_rate
-from pollscope.models.points import hiccups, service
+from pollscope.models.points import hiccups, mean_service_ns, service
 from pollscope.models.simulate import Arrivals, SharedServers
 from pollscope.spec.lcores import dispatchers
 from pollscope.spec.model import Parameters
@@ -36,16 +36,6 @@ def _unstable(params: Parameters, tsc_hz: float) -> str | None:
     if params.load_pps is None or params.load_pps < (most := capacity_pps(params, tsc_hz)):
         return None
     return f"{human_rate(params.load_pps)} is no less than the {human_rate(most)} that servers can do"
-
-
-def mean_service_ns(params: Parameters, tsc_hz: float) -> float:
-    """What a packet takes a server on average, hiccups included."""
-    spec = service(params, tsc_hz)
-    mean_ns = spec.mean_ns
-    if spec.kind == "two-lengths":
-        mean_ns += spec.long_probability * (spec.long_ns - spec.mean_ns)
-    held_up = hiccups(params)
-    return mean_ns + held_up.probability * sum(held_up.lengths_ns) / len(held_up.lengths_ns)
 
 
 def capacity_pps(params: Parameters, tsc_hz: float) -> float:

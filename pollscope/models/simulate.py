@@ -19,7 +19,7 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 from pollscope.base.errors import UsageError
-from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, whole
+from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, stable, whole
 from pollscope.stats.estimates import Estimate, mean_estimate
 from pollscope.stats.histogram import LARGEST_VALUE, BucketLayout, Histogram, merged
 
@@ -67,6 +67,12 @@ class Service:
         at_least("Service", 0, mean_ns=self.mean_ns, long_ns=self.long_ns)
         share("Service", long_probability=self.long_probability)
 
+    @property
+    def average_ns(self) -> float:
+        """Mean of both lengths together."""
+        longer_ns = self.long_ns - self.mean_ns if self.kind == "two-lengths" else 0.0
+        return self.mean_ns + self.long_probability * longer_ns
+
 
 @dataclass(frozen=True)
 class Hiccups:
@@ -88,6 +94,11 @@ class Hiccups:
         share("Hiccups", probability=self.probability)
         whole("Hiccups", 1, lengths=len(self.lengths_ns))
         at_least("Hiccups", 0, **{f"lengths_ns[{place}]": each for place, each in enumerate(self.lengths_ns)})
+
+    @property
+    def average_ns(self) -> float:
+        """Of a packet (or poll), held up or not."""
+        return self.probability * sum(self.lengths_ns) / len(self.lengths_ns)
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ class SharedServers:
         service: of a packet.
         servers: how many.
         hiccups: part of the service.
-        room: packets that may wait at most; 0 is no limit.
+        room: packets that may wait at most; 0 is no limit, and then servers must keep up (utilisation below 1).
         quantity: what is recorded: `stay`, the time in the system, or `wait`, that until service begins.
     """
 
@@ -144,6 +155,9 @@ class SharedServers:
                 "SharedServers",
                 "PollingCores have batches and hiccups of polls",
             )
+        if not self.room:
+            each_ns = self.service.average_ns + self.hiccups.average_ns
+            stable("SharedServers", self.arrivals.rate_pps * each_ns / NS_PER_S / self.servers)
 
 
 @dataclass(frozen=True)
@@ -237,6 +251,8 @@ class QwaitCores:
         notice_ns: from an arrival to the ready set while a core is halted.
         wake_up_ns: of a halted core.
         per_ready_ns: more of a QWAIT for each ready queue, where the ready set is in software.
+        order: which ready queue is next: the one after the last one, or always the first.
+        turns: round-robin: packets that each queue gives at most in its turn; None: one.
     """
 
     arrivals: Arrivals
@@ -250,6 +266,8 @@ class QwaitCores:
     notice_ns: float = 0.0
     wake_up_ns: float = 0.0
     per_ready_ns: float = 0.0
+    order: Literal["round-robin", "strict"] = "round-robin"
+    turns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         model = "QwaitCores"
@@ -258,6 +276,9 @@ class QwaitCores:
         at_least(model, 0, per_ready_ns=self.per_ready_ns)
         above_zero(model, rate_pps=self.arrivals.rate_pps)
         check_weights(model, self.weights, self.queues)
+        whole(model, 1, **{f"turns[{place}]": each for place, each in enumerate(self.turns or ())})
+        if self.turns is not None and (self.order == "strict" or len(self.turns) != self.queues):
+            raise UsageError(f"are {len(self.turns)} for {self.queues} queues ({self.order})", f"{model}: turns")
         if self.arrivals.batch > 1:
             raise UsageError("take packets that come one at a time", model, "PollingCores have batches")
         if self.cores % self.ready_sets or self.queues % self.ready_sets:
@@ -472,6 +493,8 @@ def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.ran
         notice_ns=float(system.notice_ns),
         wake_up_ns=float(system.wake_up_ns),
         per_ready_ns=float(system.per_ready_ns),
+        strict=system.order == "strict",
+        turns=np.array(system.turns or (1,) * queues, dtype=np.int64),
     )
     state = qwait_loop.ReadyState(
         packets=np.zeros((queues, system.room)),
@@ -479,6 +502,7 @@ def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.ran
         length=np.zeros(queues, np.int64),
         ready=np.zeros(sets, np.int64),
         last=firsts[1:] - 1,
+        left=np.zeros(sets, np.int64),
         held_ns=np.zeros(system.cores),
         done_ns=np.full(system.cores, np.inf),
     )

@@ -61,7 +61,16 @@ def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
     for name, rx, tx in wanted:  # one port may have two of these tasks
         before = queues.get(name, (0, 0))
         queues[name] = (max(rx, before[0]), max(tx, before[1]))
-    return [{"name": name, "rx_queues": rx, "tx_queues": tx, **both} for name, (rx, tx) in queues.items()]
+    return [
+        {"name": name, "rx_queues": rx, "tx_queues": tx, **both, **(_buffers(params) if name == wiring.dut_rx else {})}
+        for name, (rx, tx) in queues.items()
+    ]
+
+
+def _buffers(params: Parameters) -> dict[str, Any]:
+    if params.rx_buffers == "posted":
+        return {}
+    return {"buffers": params.rx_buffers, "supply": params.rx_supply}
 
 
 def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
@@ -72,6 +81,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **params.only(same),
         **(params.only(QWAIT) if params.notification == "qwait" else {}),
         **({"wait_after_ns": params.wait_after} if params.notification == "adaptive" else {}),
+        **_rebalancing(params),
         **_rings(params, wiring),
         **_service(params),
         **_hiccup(params),
@@ -95,6 +105,12 @@ def _rings(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     # Other rings than that of scale-up have one producer and one consumer: nothing to choose.
     names = ("ring_size", "ring_sync") if params.organisation == "scale-up" else ("ring_size",)
     return {"dispatchers": list(wiring.dispatcher_lcores[:count]), **params.only(names)}
+
+
+def _rebalancing(params: Parameters) -> dict[str, Any]:
+    if params.organisation != "rebalanced":
+        return {}
+    return {"rebalance_period_ns": params.rebalance_period, "rebalance_threshold": params.rebalance_threshold}
 
 
 def _service(params: Parameters) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from pollscope.host.cpus import online_cpus
 from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.lock import default_lock_path
-from pollscope.host.placement import room_beside
+from pollscope.host.placement import Wanted, place, room_beside
+from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, write_boot_note
 from pollscope.knobs.points import knob_refusal
@@ -40,6 +41,7 @@ from pollscope.testbeds.corunner import corunner_refusal
 
 # Of a recording in one reply.
 PIECE_BYTES = 4 << 20
+NO_SUCH_CPU = "there is no CPU {} here, which the testbed's file names"
 Reply = dict[str, Any]
 
 
@@ -110,11 +112,24 @@ class Agent:
         wishes = Parameters.model_construct(**params)  # checked where the spec was read
         cpus = online_cpus()  # the DUT's may be isolated, so that this process may not run there
         if missing := sorted(set(dut) - {cpu.cpu for cpu in cpus}):
-            raise HostError(f"there is no CPU {missing[0]} here, which the testbed's file names")
+            raise HostError(NO_SUCH_CPU.format(missing[0]))
         if reason := corunner_refusal(wishes, lambda: place_corunners(cpus, wishes, dut, ())):
             return {"refusal": reason}
         found = place_corunners(cpus, wishes, dut, ())
         return {"refusal": None, "cpus": asdict(found), "program": str(corunner_program())}
+
+    def placement(self, policy: str, workers: int, dispatchers: int, cpus: Sequence[int], nic: str) -> Reply:
+        """Which of these CPUs, workers first, a DUT gets by a policy on this host's topology; or why none."""
+        every = online_cpus()
+        if missing := sorted(set(cpus) - {cpu.cpu for cpu in every}):
+            raise HostError(NO_SUCH_CPU.format(missing[0]))
+        node = next((each.numa_node for each in nics() if each.address == nic), None)
+        wanted = Wanted(workers, dispatchers, generator=False, placement=policy, nic_node=node)
+        try:
+            roles = place([cpu for cpu in every if cpu.cpu in set(cpus)], wanted)
+        except HostError as error:
+            return {"refusal": f"{error.what} (of the {len(cpus)} CPUs that the testbed's file names)"}
+        return {"refusal": None, "cpus": [*roles.dut, *roles.dispatchers]}
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> Reply:
         """What ran on some CPUs since boot, and how long a node's lcores had to wait."""

@@ -76,7 +76,8 @@ def answer(findings: list[Check]) -> str:
     broken = [each for each in findings if each.topic == "loopback testbed" and each.state == "no"]
     if broken:
         return f"This host cannot measure yet: {broken[0].name}: {broken[0].text}"
-    states = {each.name: each.state for each in findings}
+    # A knob may have the name of what it turns: that it can be turned does not mean that it is there.
+    states = {each.name: each.state for each in findings if each.topic != "knobs"}
     missed = next((text for name, text in _MISSED if states.get(name) in ("no", "note")), "")
     return f"This host can measure (`pollscope run S-F5 --quick`). Missing most: {missed or 'nothing'}."
 

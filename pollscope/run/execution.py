@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any
 
 from pollscope.base.clock import utc_now
-from pollscope.base.errors import CannotHost, HostError, PollscopeError
+from pollscope.base.errors import CannotHost, HostError, PollscopeError, reason_of
 from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan
 from pollscope.run.progress import Progress
@@ -90,8 +90,8 @@ class Execution:
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
-        except (PollscopeError, OSError):
-            self._finish("failed")
+        except (PollscopeError, OSError) as error:
+            self._finish("failed", _ended_by(error))
             raise
         return self._finish("failed" if any(runner.failures() for runner in self._runners) else "complete")
 
@@ -123,7 +123,9 @@ class Execution:
         if self._stored is not None:
             refuse_other_nodes(self._stored.meta, hello or {}, noise, str(self._writer.folder))
         collectors = {"collectors": first.collectors} if first.collectors else {}
-        self._writer.update(node_hello=hello, noise=noise, status="running", finished_utc=None, **collectors)
+        self._writer.update(
+            node_hello=hello, noise=noise, status="running", reason=None, finished_utc=None, **collectors
+        )
         for opening in openings.values():
             self._say_absent(opening)
 
@@ -140,13 +142,14 @@ class Execution:
             if not each["available"]:
                 self._progress.say(f"the collector {name} is absent: {each['reason']}")
 
-    def _finish(self, status: str) -> RunOutcome:
+    def _finish(self, status: str, reason: str | None = None) -> RunOutcome:
         for runner in self._runners:
             runner.testbed.end()
         outcomes = [*self._knobs.restored_first, *self._knobs.restore()]
         warnings = self._warnings([f"{NOT_RESTORED}: {each}" for each in outcomes if not each.restored])
         self._writer.update(
             status=status,
+            reason=reason,
             rules=RULES,
             finished_utc=utc_now(),
             plan=self._trial_ids(),
@@ -196,6 +199,13 @@ class Execution:
             for runner in self._runners
             for point, maximum in runner.testbed.maxima.items()
         }
+
+
+def _ended_by(error: PollscopeError | OSError) -> str:
+    """What ended a run, without the advice that its last line gave."""
+    if isinstance(error, PollscopeError):
+        return f"{error.where}: {error.what}" if error.where else error.what
+    return reason_of(error)
 
 
 def knobs_after(knobs: Knobs) -> Mapping[str, Mapping[str, str]]:

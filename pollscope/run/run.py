@@ -161,6 +161,7 @@ def _first_meta(
         "started_utc": utc_now(),
         "finished_utc": None,
         "status": "running",
+        "reason": None,
     }
 
 

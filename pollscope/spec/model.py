@@ -56,8 +56,17 @@ class Parameters(Model):
     placement: Placement = Field(
         default="separate", description="CPUs of the DUT's lcores: a policy, or a list of CPUs, workers first"
     )
-    organisation: Literal["scale-out", "scale-up", "locked", "trylock", "corec"] = Field(
+    organisation: Literal["scale-out", "scale-up", "locked", "trylock", "corec", "rebalanced"] = Field(
         default="scale-out", description="how cores and queues are joined"
+    )
+    rebalance_period: Nanoseconds = Field(
+        default=100_000_000,
+        ge=10**6,
+        le=10**10,
+        description="rebalanced: so often the loads of the queues are looked at",
+    )
+    rebalance_threshold: Probability = Field(
+        default=0.02, description="rebalanced: excess of the fullest queue over the mean that is left alone"
     )
     dispatchers: int | None = Field(
         default=None,
@@ -126,6 +135,12 @@ class Parameters(Model):
     hiccup_delays: Delays | None = Field(default=None, description="list: drawn from these with equal probability")
     hiccup_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the hiccups; repeat k: seed + k")
     burst: int = Field(default=32, ge=1, le=512, description="packets asked for in one poll")
+    rx_buffers: Literal["posted", "shared", "split"] = Field(
+        default="posted",
+        description="virtual NIC: empty buffers lie in each queue's descriptors, in one supply for all queues, "
+        "or in one of each queue from which the others borrow",
+    )
+    rx_supply: int = Field(default=256, ge=64, le=4096, description="shared, split: buffers of a supply")
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")
@@ -422,7 +437,9 @@ class Failures(Model):
 
     tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
     at_most: int = Field(
-        default=20, ge=0, description="tries that may fail, of all trials; after one more the run ends and can go on"
+        default=20,
+        ge=0,
+        description="tries that may fail, of all trials of a pair; after one more it ends, and the run can go on",
     )
 
 

@@ -45,11 +45,9 @@ def contradictions(spec: Spec) -> Iterator[Contradiction]:
 
 def _dispatchers(params: Parameters, _spec: Spec) -> Contradiction | None:
     organisation, cores, count = params.organisation, params.cores, lcores.dispatchers(params)
-    if organisation in SHARED_QUEUES and count:
-        return (
-            "dispatchers",
-            f"{organisation}: all cores poll the RX queues themselves, without dispatchers, not with {count}",
-        )
+    if organisation in (*SHARED_QUEUES, "rebalanced") and count:
+        themselves = "the cores poll RX queues themselves, without dispatchers"
+        return "dispatchers", f"{organisation}: {themselves}, not with {count}"
     if organisation == "scale-up" and not count:
         return "dispatchers", "scale-up: the ring is filled by at least one dispatcher"
     if organisation == "scale-out" and count not in (0, cores):
@@ -80,6 +78,41 @@ def _corec(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
+def _rebalanced(params: Parameters, spec: Spec) -> Contradiction | None:
+    """A core has one queue, and what comes to it is decided by the RETA (docs/corec.md)."""
+    if params.organisation != "rebalanced":
+        for name in ("rebalance_period", "rebalance_threshold"):
+            other = getattr(params, name) != Parameters.model_fields[name].default
+            if other and (name in spec.levels or "organisation" not in spec.levels):
+                return name, f"{name} is for organisation rebalanced; {params.organisation} moves nothing"
+        return None
+    if params.queues != params.cores:
+        return "queues", f"rebalanced: each core has one RX queue, so {params.cores} need as many, not {params.queues}"
+    if params.feed != "wire":
+        return "feed", f"rebalanced: the RETA spreads what the wire brings, not {params.feed}"
+    return None
+
+
+def _buffers(params: Parameters, spec: Spec) -> Contradiction | None:
+    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_supply.h)."""
+    where = params.rx_buffers
+    if where == "posted":
+        other = params.rx_supply != Parameters.model_fields["rx_supply"].default
+        if other and ("rx_supply" in spec.levels or "rx_buffers" not in spec.levels):
+            return "rx_supply", "rx_supply is for rx_buffers shared or split; posted buffers have none"
+        return None
+    if params.rx_supply > params.rx_desc:
+        return "rx_supply", f"{where}: a supply is no larger than rx_desc ({params.rx_desc}), not {params.rx_supply}"
+    for name, wanted in (("feed", "wire"), ("dma", "copy")):
+        if getattr(params, name) != wanted:
+            return name, f"rx_buffers {where} needs {name} {wanted}, not {getattr(params, name)}"
+    if params.organisation == "corec":
+        return "organisation", f"corec claims posted buffers; rx_buffers {where} has none"
+    if params.notification not in UNRUNG:
+        return "notification", f"{params.notification} needs posted buffers, not rx_buffers {where}"
+    return None
+
+
 def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
     notification = params.notification
@@ -105,8 +138,9 @@ def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
     if mode == "sampled":
         return None
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
-    if delays or params.organisation in SHARED_QUEUES or lcores.dispatchers(params) or params.lookups > 1:
-        what = "neither dispatchers, shared queues, delays nor further look-ups"
+    counts_more = params.organisation in (*SHARED_QUEUES, "rebalanced")
+    if delays or counts_more or lcores.dispatchers(params) or params.lookups > 1:
+        what = "neither dispatchers, shared or rebalanced queues, delays nor further look-ups"
         return "accounting", f"{mode} goes with {what}; use sampled"
     return None
 
@@ -229,6 +263,8 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _dispatchers,
     _rings,
     _corec,
+    _rebalanced,
+    _buffers,
     _notification,
     _accounting,
     _workload_keys,

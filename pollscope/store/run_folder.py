@@ -12,9 +12,11 @@ from typing import Any
 import orjson
 
 from pollscope.base.errors import UsageError
+from pollscope.metrics.dictionary import metric_dictionary
 
 FORMAT = 1
 TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
+LARGE_BYTES = 8 << 20  # of trials.jsonl
 REMEDY = "give the folder that `pollscope run` printed"
 
 
@@ -58,29 +60,44 @@ def read_run(path: Path) -> RunFolder:
         UsageError: no run folder, a format that is not known, or a broken line that is not the last.
     """
     meta = read_meta(path)
-    with _without_collections():
+    with _without_collections(path):
         trials, torn, size = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
         canaries, _, _ = _read_lines(path / "ground.jsonl", ("canary",))
     return RunFolder(path, meta, trials, torn, canaries, size)
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
-    """Millions of objects that all stay: the collector would look through them again and again, and find nothing."""
-    was = gc.isenabled()
+def _without_collections(path: Path) -> Iterator[None]:
+    """Millions of objects that all stay: the collector would look through them again and again, and find nothing.
+
+    What a large file made is left out of later collections, too, which were half of the time that a report took. It has
+    no cycles, so it goes when nobody has it any more.
+    """
+    was, large = gc.isenabled(), _size(path / "trials.jsonl") > LARGE_BYTES
+    if large:
+        gc.collect()  # what is garbage now would stay with it
     gc.disable()
     try:
         yield
     finally:
+        if large:
+            gc.freeze()
         if was:
             gc.enable()
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0  # said when it is read
 
 
 def read_meta(path: Path) -> dict[str, Any]:
     """Read and check run.json of a run folder.
 
     Raises:
-        UsageError: no run folder, or a format that is not known.
+        UsageError: no run folder, a format that is not known, or units that are not those of the metric dictionary.
     """
     file = path / "run.json"
     try:
@@ -102,7 +119,17 @@ def read_meta(path: Path) -> dict[str, Any]:
     for key in ("run_id", "spec_name", "row", "testbed"):
         if key not in meta:
             raise UsageError(f"has no '{key}'", str(file))
+    _check_units(meta.get("units"), file)
     return meta
+
+
+def _check_units(units: object, file: Path) -> None:
+    """Refuses a run whose numbers have other units than the metric dictionary says."""
+    known = metric_dictionary().metrics
+    for name, unit in (units if isinstance(units, dict) else {}).items():
+        if name in known and unit != known[name].unit:
+            what = f"is {unit!r}; in the metric dictionary of this pollscope it is {known[name].unit!r}"
+            raise UsageError(what, f"{file}: units.{name}", "read it with the version that wrote it")
 
 
 def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool, int]:

@@ -170,6 +170,11 @@ class Testbed(ABC):
     def refusal(self, point: Point) -> str | None:
         """Why this testbed cannot host a point; None when it can."""
 
+    def cautions(self, point: Point) -> list[str]:
+        """What somebody who plans has to know of a point that it can host."""
+        del point
+        return []
+
     @abstractmethod
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
         """Measures one trial; one that fails is a record with the reason (see `begun`).

@@ -263,6 +263,10 @@ class LoopbackTestbed(NodeTestbed):
         free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == PAGE_BYTES[size])
         return Memory(True, free, folder)
 
+    def cautions(self, point: Point) -> list[str]:
+        """What the memory and the CPUs that it would get mean for its costs."""
+        return _cautions(self._roles(point.params), self._memory(point.params))
+
     def _own_memory(self) -> Memory:
         free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == HUGEPAGE_BYTES)
         enough = self.config.hugepages == "always" or free >= FIXED_BYTES + SPARE_MBUFS * MBUF_BYTES

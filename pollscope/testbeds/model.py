@@ -22,11 +22,17 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, tcp_refusal
 from pollscope.testbeds.cluster import Cluster
 from pollscope.testbeds.maxima import Maxima
-from pollscope.testbeds.model_result import config_of, result_of, servers_result, told_result
+from pollscope.testbeds.model_result import Ipc, config_of, result_of, servers_result, told_result
 
 # Any system of a kind makes its loop be compiled.
 SHORT_POLLING = PollingCores(Arrivals(1e6), Service(100.0), empty_poll_ns=10.0)
 SHORT_QWAIT = QwaitCores(Arrivals(1e6), Service(100.0))
+
+USUAL_FRAME = 64  # bytes
+
+
+# Of a parameter, as a spec's record has it.
+Level = int | float | str | bool | None
 
 
 class MadeFrom(TestbedConfig):
@@ -51,7 +57,7 @@ class ModelConfig(TestbedConfig):
         servers: instead of them: cores are those of queueing theory, which begin as soon as they are free; a packet
             takes what the spec adds to it.
         batch: packets that the generator sends together below saturation; left out: one.
-        holds_for: parameters of a spec that the costs depend on, with the values that they hold for.
+        holds_for: parameters of a spec that the costs depend on, with the value, or the values, that they hold for.
         made_from: runs that the costs come from.
     """
 
@@ -60,7 +66,9 @@ class ModelConfig(TestbedConfig):
     workloads: Mapping[str, Costs] | None = Field(default=None, min_length=1)
     servers: Literal[True] | None = None
     batch: Cost | None = None
-    holds_for: Mapping[str, int | float | str | bool | None] = Field(default_factory=dict)
+    holds_for: Mapping[str, Level | Annotated[tuple[Level, ...], Field(strict=False, min_length=1)]] = Field(
+        default_factory=dict
+    )
     made_from: MadeFrom | None = None
 
     @field_validator("holds_for")
@@ -128,13 +136,24 @@ class ModelTestbed(Testbed):
             return f"the model's cores receive; workload {params.workload} only sends"
         if self.config.workloads is not None and params.workload not in self.config.workloads:
             return f"{self.file.name} has no costs of workload {params.workload}"
-        for name, value in self.config.holds_for.items():
-            found = params.model_dump(mode="json").get(name)
-            if found != value:
-                return f"the costs in {self.file.name} hold for {name} {value}, not for {found}"
+        given = params.model_dump(mode="json")
+        for name, values in self.config.holds_for.items():
+            known = values if isinstance(values, tuple) else (values,)
+            if given.get(name) not in known:
+                held = ", ".join(map(str, known))
+                return f"the costs in {self.file.name} hold for {name} {held}, not for {given.get(name)}"
+        if not isinstance(params.frame, int) and "frame" not in self.config.holds_for and not self.config.servers:
+            return f"the costs in {self.file.name} are those of one frame size, and {params.frame} is a mix"
         if self.config.servers:
             return server_points.refusal(params, self.config.tsc_hz)
-        return points.refusal(params, self._costs(params))
+        return points.refusal(params, self._costs(params), self.config.tsc_hz)
+
+    def cautions(self, point: Point) -> list[str]:
+        """That a frame's size costs nothing, where it is not the one of the rows that most costs come from."""
+        frame = point.params.frame
+        if self.config.servers or "frame" in self.config.holds_for or frame == USUAL_FRAME:
+            return []
+        return [f"the costs in {self.file.name} know no sizes of frames: at {frame} B a packet takes what 64 B do"]
 
     def _costs(self, params: Parameters) -> Costs:
         return (self.config.workloads or {})[params.workload]
@@ -142,6 +161,8 @@ class ModelTestbed(Testbed):
     def begin(self, assignment: Assignment) -> Opening:
         """Compiles the loops that the trials need, so that no trial's time holds it; a cluster begins."""
         self._planned = assignment.plan.trials
+        found = (text for point in assignment.plan.points for text in self.cautions(point))
+        self.warnings += [text for text in dict.fromkeys(found) if text not in self.warnings]
         if self._cluster is not None:
             self._give([trial for trial in self._planned if trial.maximum_of is None and not trial.search_trials])
         elif self.config.servers is None:
@@ -218,7 +239,13 @@ def simulated(config: ModelConfig, trial: Trial, offered_pps: float | None) -> d
     batch = 1 if config.batch is None else round(config.batch.at(params.queues))
     system = points.system(params, costs, tsc_hz, offered_pps, batch)
     outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
-    return result_of(params, system, outcome, tsc_hz)
+    return result_of(params, system, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
+
+
+def _ipc(costs: Costs, queues: int) -> Ipc | None:
+    if costs.useful_ipc is None or costs.polling_ipc is None:
+        return None
+    return Ipc(costs.useful_ipc.at(queues), costs.polling_ipc.at(queues))
 
 
 def _of_servers(trial: Trial, tsc_hz: int, offered_pps: float | None, seed: int) -> dict[str, Any]:

@@ -4,8 +4,8 @@
 What a model does not tell is absent with the reason.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pollscope.base.names import SEND_NOTHING, SHARED_QUEUES
 from pollscope.models.points import OVERLOAD
@@ -15,6 +15,7 @@ from pollscope.spec.model import Parameters
 from pollscope.stats.histogram import Histogram
 
 RX_PORT, TX_PORT, BACK_PORT = "model_rx", "model_tx", "model_back"
+NO_CACHES = ("l1d_loads", "l1d_misses", "l2_misses", "llc_loads", "llc_misses")
 # The CRC, which RFC 2544 counts and drivers do not.
 FCS_BYTES = 4
 
@@ -30,7 +31,16 @@ def config_of(params: Parameters) -> dict[str, Any]:
     return config
 
 
-def result_of(params: Parameters, system: PollingCores, outcome: Outcome, tsc_hz: int) -> dict[str, Any]:
+class Ipc(NamedTuple):
+    """Instructions a cycle of a core that polls: while it receives, processes and sends, and else."""
+
+    useful: float
+    polling: float
+
+
+def result_of(
+    params: Parameters, system: PollingCores, outcome: Outcome, tsc_hz: int, ipc: Ipc | None = None
+) -> dict[str, Any]:
     """Result of one trial.
 
     Args:
@@ -38,9 +48,10 @@ def result_of(params: Parameters, system: PollingCores, outcome: Outcome, tsc_hz
         system: what was simulated.
         outcome: what came out.
         tsc_hz: cycles a second of the modelled machine.
+        ipc: of its cores; None: not known.
     """
     window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
-    lcores = [_lcore(params, system, number, core, window) for number, core in enumerate(outcome.cores)]
+    lcores = [_lcore(params, system, number, core, window, ipc) for number, core in enumerate(outcome.cores)]
     result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
     stats = {"ipackets": outcome.arrived - outcome.refused, "imissed": outcome.refused, "rx_nombuf": 0}
     result["ports"] = {RX_PORT: {"stats": stats}}
@@ -126,12 +137,15 @@ def told_result(params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz
     return result
 
 
-def _lcore(params: Parameters, system: PollingCores, number: int, core: Core, window: dict[str, int]) -> dict[str, Any]:
+def _lcore(
+    params: Parameters, system: PollingCores, number: int, core: Core, window: dict[str, int], ipc: Ipc | None
+) -> dict[str, Any]:
     dispatcher = number >= system.cores
     reads_ring = system.dispatchers > 0 and not dispatcher
     sends = not dispatcher and params.workload not in SEND_NOTHING
     polls = {"empty": core.empty_polls, "partial": core.partial_polls, "full": core.full_polls}
     queues = 1 if reads_ring else _queues_of(system, number - system.cores if dispatcher else number)
+    cycles = _cycles(core, window)
     found: dict[str, Any] = {
         "lcore": 1 + number,
         "cpu": number,
@@ -139,14 +153,14 @@ def _lcore(params: Parameters, system: PollingCores, number: int, core: Core, wi
         "source": "ring" if reads_ring else "rx-queues",
         "queues": queues,
         "accounting": "model",
-        "cycles": _cycles(core, window),
+        "cycles": cycles,
         "interruptions": {"count": 0, "cycles": 0},
         "polls": {**polls, "race_lost": _races(params), "refill_failed": 0},
         "iterations": sum(polls.values()) // queues,
         "idle_iterations": {"absent": "a model does not follow sweeps one by one"},
         "rx_packets": core.taken,
         "rx_bytes": _bytes(params, core.taken),
-        "pmu": {"absent": "a model has no processor counters"},
+        "pmu": _counters(cycles, ipc),
         "os": {"absent": "a model has no operating system"},
     }
     if dispatcher:
@@ -184,6 +198,21 @@ def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
         "instrumentation": 0,
         **dict.fromkeys(("receive", "process", "transmit"), parts),
     }
+
+
+def _counters(cycles: Mapping[str, Any], ipc: Ipc | None) -> dict[str, Any]:
+    """Instructions and core cycles, where the file says what a cycle does; the clock is that of the TSC."""
+    if ipc is None:
+        return {"absent": "a model has no processor counters, and its file no useful_ipc and polling_ipc"}
+    useful, polling = cycles["useful"], cycles["total"] - cycles["useful"]
+    scopes = {
+        "useful": (useful * ipc.useful, useful),
+        "polling": (polling * ipc.polling, polling),
+        "window": (useful * ipc.useful + polling * ipc.polling, cycles["total"]),
+    }
+    others = {name: {"absent": "a model has no caches whose events could be counted"} for name in NO_CACHES}
+    counted = {name: {"instructions": count, "cycles": of, **others} for name, (count, of) in scopes.items()}
+    return {**counted, "multiplexed_share": 0.0}
 
 
 def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:

@@ -19,16 +19,22 @@
 #define RING_SLOTS_DEFAULT    1024
 #define WAIT_AFTER_DEFAULT_NS 50000 /* about what a sleep and a wake-up take (docs/hyperplane.md) */
 #define WAIT_AFTER_MAX_NS     1000000000
-#define FLOWS_DEFAULT         1024
-#define LOOKUPS_MAX           1024
-#define SESSIONS_DEFAULT      65536
-#define SESSIONS_MIN          8 /* rte_hash */
-#define SESSIONS_MAX          (1u << 24)
+/* Those of RSS++'s own configuration for DPDK (github.com/rsspp/fastclick: TIMER 100, IMBALANCE_THRESHOLD 0.02). */
+#define REBALANCE_PERIOD_DEFAULT_NS 100000000
+#define REBALANCE_THRESHOLD_DEFAULT 0.02
+#define REBALANCE_PERIOD_MIN_NS     1000000
+#define REBALANCE_PERIOD_MAX_NS     10000000000
+#define FLOWS_DEFAULT               1024
+#define LOOKUPS_MAX                 1024
+#define SESSIONS_DEFAULT            65536
+#define SESSIONS_MIN                8 /* rte_hash */
+#define SESSIONS_MAX                (1u << 24)
 
 const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NULL};
 
-static const char *const organisations[] = {"scale-out", "scale-up", "locked", "trylock", "corec", NULL};
-static const char *const ring_syncs[] = {"default", "rts", "hts", NULL}; /* as in enum handoff_sync */
+static const char *const organisations[] = {"scale-out", "scale-up",   "locked", "trylock",
+                                            "corec",     "rebalanced", NULL}; /* as in enum organisation */
+static const char *const ring_syncs[] = {"default", "rts", "hts", NULL};      /* as in enum handoff_sync */
 static const char *const notifications[] = {"spin",    "qwait",      "interrupt", "adaptive",
                                             "monitor", "sleep-ramp", NULL}; /* as in enum notification */
 static const char *const service_orders[] = {"round-robin", "strict", NULL};
@@ -170,6 +176,9 @@ static int read_numbers(json_t *object, struct dut_config *config, struct node_e
 	       fields_u64(object, "dut", "sample_every", 1, SAMPLE_EVERY_MAX, &config->sample_every, err) ||
 	       fields_u64(object, "dut", "wait_after_ns", 0, WAIT_AFTER_MAX_NS, &config->wait_after_ns,
 	                  err) ||
+	       fields_u64(object, "dut", "rebalance_period_ns", REBALANCE_PERIOD_MIN_NS,
+	                  REBALANCE_PERIOD_MAX_NS, &config->rebalance_period_ns, err) ||
+	       fields_real(object, "dut", "rebalance_threshold", 0, 1, &config->rebalance_threshold, err) ||
 	       fields_u64(object, "dut", "longest", 0, LONGEST_MAX, &config->longest, err);
 }
 
@@ -195,9 +204,8 @@ static int check_organisation(const struct dut_config *config, struct node_error
 		                 dispatchers);
 	if (config->organisation == SCALE_UP && !dispatchers)
 		return node_fail(err, "dut.dispatchers", "scale-up needs at least one");
-	if (shares_queues(config) && dispatchers)
-		return node_fail(err, "dut.dispatchers",
-		                 "%s has none: all lcores poll the RX queues themselves",
+	if ((shares_queues(config) || config->organisation == REBALANCED) && dispatchers)
+		return node_fail(err, "dut.dispatchers", "%s has none: lcores poll the RX queues themselves",
 		                 organisations[config->organisation]);
 	if (config->organisation != SCALE_UP && config->ring_sync != HANDOFF_DEFAULT)
 		return node_fail(err, "dut.ring_sync",
@@ -213,6 +221,22 @@ static bool is_of(const struct workload *workload, const struct workload *const 
 	while (*of && *of != workload)
 		of++;
 	return *of;
+}
+
+/* Keys of the organisation that rebalances mean nothing with others. */
+static int check_rebalancing(const json_t *object, const struct dut_config *config, struct node_error *err)
+{
+	static const struct {
+		const char *key, *where;
+	} own[] = {{"rebalance_period_ns", "dut.rebalance_period_ns"},
+	           {"rebalance_threshold", "dut.rebalance_threshold"}};
+
+	for (unsigned int i = 0; config->organisation != REBALANCED && i < RTE_DIM(own); i++)
+		if (json_object_get(object, own[i].key))
+			return node_fail(err, own[i].where,
+			                 "is for organisation rebalanced; leave it out with %s",
+			                 organisations[config->organisation]);
+	return 0;
 }
 
 /* Keys of some workloads mean nothing with others. */
@@ -260,7 +284,7 @@ static int check_notification(const json_t *object, const struct dut_config *con
 		                 "is for notification adaptive; leave it out with %s", name);
 	if (config->notification == NOTIFICATION_SPIN)
 		return 0;
-	if (!source_owns_rx_queues(config->source))
+	if (!source_owns_rx_queues(config->source) || config->source == SOURCE_COUNTED)
 		return node_fail(err, "dut.notification",
 		                 "%s is for lcores that read RX queues of their own: scale-out without "
 		                 "dispatchers",
@@ -315,6 +339,8 @@ static enum poller_source source_of(const struct dut_config *config)
 		return SOURCE_MADE;
 	if (shares_queues(config))
 		return shared_sources[config->organisation];
+	if (config->organisation == REBALANCED)
+		return SOURCE_COUNTED;
 	if (config->dispatchers.n)
 		return SOURCE_RING;
 	switch (config->notification) {
@@ -350,10 +376,10 @@ static int check_loop(const struct dut_config *config, struct node_error *err)
 {
 	if (dut_config_loop(config))
 		return 0;
-	return node_fail(
-	        err, "dut.accounting",
-	        "%s goes with neither rings, shared queues, delays nor further look-ups; use sampled",
-	        accounting_names[config->accounting]);
+	return node_fail(err, "dut.accounting",
+	                 "%s goes with neither rings, shared or rebalanced queues, delays nor further "
+	                 "look-ups; use sampled",
+	                 accounting_names[config->accounting]);
 }
 
 static int check_frames(const struct dut_config *config, const struct ports_plan *plan,
@@ -387,25 +413,58 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 	if (config->tx_port != NO_PORT && plan->ports[config->tx_port].spec.tx_queues < workers)
 		return node_fail(err, "dut.lcores", "%u lcores need as many TX queues; the port has %u",
 		                 workers, plan->ports[config->tx_port].spec.tx_queues);
+	if (config->source == SOURCE_COUNTED && plan->ports[config->rx_port].spec.rx_queues != workers)
+		return node_fail(
+		        err, "dut.lcores",
+		        "rebalanced: each lcore has one RX queue, so %u need as many; the port has %u",
+		        workers, plan->ports[config->rx_port].spec.rx_queues);
 	return 0;
 }
 
 int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err)
 {
-	static const char *const keys[] = {
-	        "lcores",         "dispatchers", "rx_port",       "tx_port",       "organisation",
-	        "ring_sync",      "ring_size",   "workload",      "encapsulation", "frame",
-	        "flows",          "routes",      "burst",         "notification",  "service",
-	        "extra_cycles",   "hiccup",      "longest",       "accounting",    "sample_every",
-	        "lookups",        "tx_pool",     "transform",     "sessions",      "task_buffers",
-	        "parity_buffers", "task_data",   "service_order", "ready_set",     "idle",
-	        "wait_after_ns",  NULL};
+	static const char *const keys[] = {"lcores",
+	                                   "dispatchers",
+	                                   "rx_port",
+	                                   "tx_port",
+	                                   "organisation",
+	                                   "ring_sync",
+	                                   "ring_size",
+	                                   "workload",
+	                                   "encapsulation",
+	                                   "frame",
+	                                   "flows",
+	                                   "routes",
+	                                   "burst",
+	                                   "notification",
+	                                   "service",
+	                                   "extra_cycles",
+	                                   "hiccup",
+	                                   "longest",
+	                                   "accounting",
+	                                   "sample_every",
+	                                   "lookups",
+	                                   "tx_pool",
+	                                   "transform",
+	                                   "sessions",
+	                                   "task_buffers",
+	                                   "parity_buffers",
+	                                   "task_data",
+	                                   "service_order",
+	                                   "ready_set",
+	                                   "idle",
+	                                   "wait_after_ns",
+	                                   "rebalance_period_ns",
+	                                   "rebalance_threshold",
+	                                   NULL};
 
 	*config = (struct dut_config){
 	        .accounting = ACCOUNTING_SAMPLED,
 	        .workload = WORKLOAD_l3fwd_lpm, /* the application of SoCC'19 */
 	        .ring_slots = RING_SLOTS_DEFAULT,
 	        .wait_after_ns = WAIT_AFTER_DEFAULT_NS,
+	        .rebalance_period_ns = REBALANCE_PERIOD_DEFAULT_NS,
+	        .rebalance_threshold = REBALANCE_THRESHOLD_DEFAULT,
 	        .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
 	        .flows = FLOWS_DEFAULT,
 	        .routes = ROUTES_DEFAULT,
@@ -422,12 +481,14 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	    read_numbers(object, config, err) || delay_config_read(object, config, err))
 		return -1;
 	config->source = source_of(config);
-	return check_organisation(config, err) || check_workload(object, config, err) ||
-	       check_notification(object, config, err) || check_loop(config, err);
+	return check_organisation(config, err) || check_rebalancing(object, config, err) ||
+	       check_workload(object, config, err) || check_notification(object, config, err) ||
+	       check_loop(config, err);
 }
 
-/* By the RSS hash of a packet its queue is known (workload/queue_data.h). */
-static int ask_for_hashes(const struct dut_config *config, struct ports_plan *plan, struct node_error *err)
+/* By the RSS hash of a packet its RETA entry is known, and so its queue (workload/queue_data.h). */
+static int ask_for_hashes(const struct dut_config *config, const char *where, struct ports_plan *plan,
+                          struct node_error *err)
 {
 	struct port_spec *spec = &plan->ports[config->rx_port].spec;
 	struct rte_eth_dev_info info;
@@ -436,10 +497,28 @@ static int ask_for_hashes(const struct dut_config *config, struct ports_plan *pl
 		return 0;
 	if (rte_eth_dev_info_get(config->rx_port, &info) < 0 ||
 	    !(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH))
-		return node_fail(err, "dut.task_data",
+		return node_fail(err, where,
 		                 "needs a port that delivers RSS hashes, or one RX queue; %s does not",
 		                 config->rx_name);
 	spec->rss_hash = true;
+	return 0;
+}
+
+/* Buffers apart from descriptors: one lcore at a time polls a queue, and nobody rings. */
+static int check_buffers(const struct dut_config *config, const struct port_spec *spec,
+                         struct node_error *err)
+{
+	const bool rung =
+	        config->notification != NOTIFICATION_SPIN && config->notification != NOTIFICATION_SLEEP_RAMP;
+
+	if (spec->buffers == PORT_BUFFERS_POSTED)
+		return 0;
+	if (config->organisation == COREC)
+		return node_fail(err, "dut.organisation", "corec claims posted buffers; its port has them %s",
+		                 port_buffers_names[spec->buffers]);
+	if (rung)
+		return node_fail(err, "dut.notification", "%s needs posted buffers; the port has them %s",
+		                 dut_config_notification(config), port_buffers_names[spec->buffers]);
 	return 0;
 }
 
@@ -449,9 +528,14 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 	    ports_plan_find(plan, config->tx_name, "dut.tx_port", &config->tx_port, err) ||
 	    check_frames(config, plan, err) || check_queues(config, plan, err))
 		return -1;
+	if (config->rx_port != NO_PORT && check_buffers(config, &plan->ports[config->rx_port].spec, err))
+		return -1;
 	if (config->organisation == COREC && config->rx_port != NO_PORT)
 		plan->ports[config->rx_port].spec.corec = true;
-	if (config->task_data && config->rx_port != NO_PORT && ask_for_hashes(config, plan, err))
+	if (config->task_data && config->rx_port != NO_PORT &&
+	    ask_for_hashes(config, "dut.task_data", plan, err))
+		return -1;
+	if (config->source == SOURCE_COUNTED && ask_for_hashes(config, "dut.organisation", plan, err))
 		return -1;
 	plan->held_port = config->rx_port;
 	plan->held_mbufs = config->ring_slots * dut_config_rings(config);

@@ -15,7 +15,7 @@
 #include "node_error.h"
 #include "ports/plan.h"
 
-enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, ORGANISATIONS };
+enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, REBALANCED, ORGANISATIONS };
 /* How workers learn of packets. All but SPIN and QWAIT poll all queues and wait after sweeps without a packet (loop/quiet.h). */
 enum notification {
 	NOTIFICATION_SPIN,
@@ -45,7 +45,9 @@ struct dut_config {
 	enum organisation organisation;
 	enum handoff_sync ring_sync;
 	enum notification notification;
-	uint64_t wait_after_ns;     /* NOTIFICATION_ADAPTIVE */
+	uint64_t wait_after_ns;       /* NOTIFICATION_ADAPTIVE */
+	uint64_t rebalance_period_ns; /* REBALANCED */
+	double rebalance_threshold; /* REBALANCED: excess of the fullest queue over the mean that is left alone */
 	unsigned int service_order; /* enum qwait_policy, without weights */
 	unsigned int ready_set;     /* enum qwait_ready_set */
 	unsigned int idle;          /* enum qwait_idle */

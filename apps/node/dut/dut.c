@@ -10,6 +10,7 @@
 #include "config.h"
 #include "dispatcher.h"
 #include "notify.h"
+#include "rebalancer.h"
 #include "rings.h"
 #include "net_crossover.h"
 #include "loop/event.h"
@@ -47,6 +48,7 @@ static void drop_pollers(void)
 void dut_close(void)
 {
 	dut_notify_free();
+	dut_rebalancer_free();
 	drop_pollers();
 	dut_rings_free();
 	rte_free(dut.locks);
@@ -169,6 +171,7 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	case SOURCE_RX_QUEUES:
 	case SOURCE_NOTIFIED:
 	case SOURCE_WAITING:
+	case SOURCE_COUNTED:
 		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
 		break;
 	case SOURCE_LOCKED:
@@ -229,7 +232,10 @@ static int set_up(const struct dut_config *config, struct node_error *err)
 	}
 	for (unsigned int i = 0; i < config->dispatchers.n; i++)
 		assign_dispatcher(dut.pollers[config->workers.n + i], i, config);
-	return dut_notify_make(config, dut.pollers, config->workers.n, err);
+	return dut_rebalancer_make(config, dut.pollers, config->workers.n, err) ||
+	                       dut_notify_make(config, dut.pollers, config->workers.n, err)
+	               ? -1
+	               : 0;
 }
 
 int dut_apply(const struct dut_config *config, struct node_error *err)
@@ -301,6 +307,17 @@ void dut_start(const struct trial *trial)
 {
 	for (unsigned int i = 0; i < dut.n; i++)
 		poll_reset(dut.pollers[i], trial);
+	dut_rebalancer_begin(trial);
+}
+
+void dut_step(void)
+{
+	dut_rebalancer_step();
+}
+
+int dut_timeout_ms(void)
+{
+	return dut_rebalancer_timeout_ms();
 }
 
 /* Counters belong to a thread: the lcore opens its own, once. */

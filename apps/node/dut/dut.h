@@ -36,6 +36,10 @@ struct poller *dut_rx_poller(void);
 /* Clear the accounts for a trial. */
 void dut_start(const struct trial *trial);
 
+/* While a trial runs: what the main lcore does for it from time to time, and until when there is nothing to do (-1: ever). */
+void dut_step(void);
+int dut_timeout_ms(void);
+
 /* The main function of poller's lcore, for rte_eal_remote_launch; arg: struct poller *. */
 int dut_lcore_main(void *arg);
 

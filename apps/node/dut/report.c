@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the DUT tells about a window: the object L of docs/node-protocol.md. */
 #include "dut.h"
+#include "rebalancer.h"
 #include "rings.h"
 #include "lcore.h"
 #include "workload/encryptor.h"
@@ -270,11 +271,15 @@ static bool is_dispatcher(const struct poller *p)
 
 static json_t *traffic_json(const struct poller *p, const struct account *a)
 {
-	static const char *const sources[] = {
-	        [SOURCE_RX_QUEUES] = "rx-queues", [SOURCE_LOCKED] = "rx-queues",
-	        [SOURCE_TRYLOCK] = "rx-queues",   [SOURCE_COREC] = "rx-queues",
-	        [SOURCE_NOTIFIED] = "rx-queues",  [SOURCE_WAITING] = "rx-queues",
-	        [SOURCE_RING] = "ring",           [SOURCE_MADE] = "made"};
+	static const char *const sources[] = {[SOURCE_RX_QUEUES] = "rx-queues",
+	                                      [SOURCE_LOCKED] = "rx-queues",
+	                                      [SOURCE_TRYLOCK] = "rx-queues",
+	                                      [SOURCE_COREC] = "rx-queues",
+	                                      [SOURCE_NOTIFIED] = "rx-queues",
+	                                      [SOURCE_WAITING] = "rx-queues",
+	                                      [SOURCE_COUNTED] = "rx-queues",
+	                                      [SOURCE_RING] = "ring",
+	                                      [SOURCE_MADE] = "made"};
 	const bool receives = p->source != SOURCE_MADE; /* what is made counts as received inside */
 	json_t *object = json_pack(
 	        "{s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
@@ -428,10 +433,13 @@ json_t *dut_report(bool running)
 
 	for (unsigned int i = 0; i < n; i++)
 		json_array_append_new(list, running ? dut_live(pollers[i]) : dut_window(pollers[i]));
-	json_t *object = json_pack("{s:o}", "lcores", list), *rings = running ? NULL : dut_rings_json();
+	json_t *object = json_pack("{s:o}", "lcores", list), *rings = running ? NULL : dut_rings_json(),
+	       *rebalancing = running ? NULL : dut_rebalancer_json();
 
 	if (rings)
 		json_object_set_new(object, "rings", rings);
+	if (rebalancing)
+		json_object_set_new(object, "rebalancing", rebalancing);
 	if (n > 0 && pollers[0]->encryptor)
 		json_object_set_new(object, "crypto_driver", json_string(encryptor_driver()));
 	return object;

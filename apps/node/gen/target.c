@@ -9,6 +9,7 @@
 #include <rte_ethdev.h>
 
 #include "fields.h"
+#include "ports/reta.h"
 
 #define WHERE "gen.target_port"
 #define AT    "gen.target"
@@ -41,19 +42,13 @@ static int read_key(uint16_t port, const struct rte_eth_dev_info *info, struct r
 
 static int read_reta(uint16_t port, uint16_t size, struct rss_target *target, struct node_error *err)
 {
-	struct rte_eth_rss_reta_entry64 groups[RSS_RETA_MAX / RTE_ETH_RETA_GROUP_SIZE] = {0};
-	int status;
-
 	if (size > RSS_RETA_MAX || size % RTE_ETH_RETA_GROUP_SIZE != 0)
 		return node_fail(err, WHERE, "RETA of %u entries; multiples of 64 up to %u can be inverted",
 		                 size, RSS_RETA_MAX);
-	for (unsigned int i = 0; i < size / RTE_ETH_RETA_GROUP_SIZE; i++)
-		groups[i].mask = UINT64_MAX;
-	status = rte_eth_dev_rss_reta_query(port, groups, size);
+	const int status = port_reta_read(port, target->reta, size);
+
 	if (status != 0)
 		return node_fail(err, WHERE, "cannot read the RETA: %s", rte_strerror(-status));
-	for (unsigned int i = 0; i < size; i++)
-		target->reta[i] = groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
 	target->reta_size = size;
 	return 0;
 }

@@ -666,12 +666,13 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	SAMPLED_LOOPS(name##_corec, SOURCE_COREC, receive_corec, process, resizes, send_port)                \
 	NOTIFIED_LOOPS(name##_notified, receive_alone, process, resizes, send_port)                          \
 	SAMPLED_LOOPS(name##_waiting, SOURCE_WAITING, receive_alone, process, resizes, send_port)            \
+	SAMPLED_LOOPS(name##_counted, SOURCE_COUNTED, receive_counted, process, resizes, send_port)          \
 	SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process, resizes, send_port)                   \
 	static const loop_table name = {                                                                     \
 		alone##_OF(name##_alone, SOURCE_RX_QUEUES), SAMPLED_OF(name##_locked, SOURCE_LOCKED),        \
 		SAMPLED_OF(name##_trylock, SOURCE_TRYLOCK), SAMPLED_OF(name##_corec, SOURCE_COREC),          \
 		SAMPLED_OF(name##_notified, SOURCE_NOTIFIED), SAMPLED_OF(name##_waiting, SOURCE_WAITING),    \
-		SAMPLED_OF(name##_ring, SOURCE_RING)}
+		SAMPLED_OF(name##_counted, SOURCE_COUNTED), SAMPLED_OF(name##_ring, SOURCE_RING)}
 /* clang-format on */
 
 #define WORKLOAD_LOOPS(...)         LOOPS_OF_WORKLOAD(ALL, __VA_ARGS__)

@@ -44,6 +44,7 @@ enum poller_source {
 	SOURCE_COREC,     /* RX queues that others read at the same time */
 	SOURCE_NOTIFIED,  /* RX queues that it alone reads, and of which it is told which have packets */
 	SOURCE_WAITING,   /* RX queues that it alone reads, all in turn; after empty sweeps it waits */
+	SOURCE_COUNTED,   /* RX queues that it alone reads, and whose packets it counts by RETA entry */
 	SOURCE_RING,      /* a ring that dispatchers fill */
 	SOURCE_MADE,      /* nowhere: it makes them */
 	POLLER_SOURCES
@@ -163,6 +164,10 @@ struct poller {
 	uint32_t quiet_sweeps;      /* without a packet, so far */
 	uint32_t quiet_limit;       /* the lcore waits at so many */
 	uint64_t nap_ns;            /* WAIT_RAMP: the last one */
+
+	/* SOURCE_COUNTED: packets received so far by RETA entry; this lcore alone writes them, whoever rebalances reads them */
+	uint64_t *entry_packets;
+	uint32_t entry_mask;
 } __rte_cache_aligned;
 
 /*
@@ -184,7 +189,8 @@ static inline bool source_is_shared(enum poller_source source)
 /* It alone reads RX queues. */
 static inline bool source_owns_rx_queues(enum poller_source source)
 {
-	return source == SOURCE_RX_QUEUES || source == SOURCE_NOTIFIED || source == SOURCE_WAITING;
+	return source == SOURCE_RX_QUEUES || source == SOURCE_NOTIFIED || source == SOURCE_WAITING ||
+	       source == SOURCE_COUNTED;
 }
 
 static inline bool source_reads_rx_queues(enum poller_source source)

@@ -26,6 +26,24 @@ static __rte_always_inline uint16_t receive_alone(struct poller *p, uint16_t que
 	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
 }
 
+/*
+ * The same, and packets are counted by the RETA entry that brought them. Relaxed: nobody else writes a count, and who reads it
+ * wants no more than about how many. What was not hashed did not come by the RETA.
+ */
+static __rte_always_inline uint16_t receive_counted(struct poller *p, uint16_t queue,
+                                                    struct rte_mbuf **packets)
+{
+	const uint16_t n = receive_alone(p, queue, packets);
+
+	for (uint16_t i = 0; i < n; i++) {
+		uint64_t *count = &p->entry_packets[packets[i]->hash.rss & p->entry_mask];
+		const uint64_t hashed = (packets[i]->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0;
+
+		__atomic_store_n(count, *count + hashed, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
 /* Sweeps of several lcores begin at different queues, or each would run into the one before it. */
 static __rte_always_inline uint16_t shared_queue(const struct poller *p, uint16_t place)
 {

@@ -16,6 +16,7 @@
 #include "counters.h"
 #include "net_crossover.h"
 #include "pools.h"
+#include "reta.h"
 #include "spec.h"
 
 #define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, keeps buffers warm */
@@ -107,6 +108,9 @@ static unsigned int pool_size(uint16_t port)
 	const struct port_spec *next = &plan.ports[port].spec;
 	uint32_t sum = (uint32_t)next->rx_queues * next->rx_desc;
 
+	/* besides what was delivered and not polled yet */
+	if (next->buffers != PORT_BUFFERS_POSTED)
+		sum += (uint32_t)next->rx_queues * next->supply;
 	if (port == plan.held_port)
 		sum += plan.held_mbufs;
 	for (unsigned int p = 0; p < RTE_MAX_ETHPORTS; p++)
@@ -139,6 +143,25 @@ static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_erro
 	return 0;
 }
 
+static int set_buffers(uint16_t port, struct node_error *err)
+{
+	const struct port_spec *next = &plan.ports[port].spec;
+	const int status = next->buffers == PORT_BUFFERS_POSTED
+	                           ? 0
+	                           : net_crossover_rx_buffers(port, (enum net_crossover_buffers)next->buffers,
+	                                                      next->supply);
+
+	if (status == 0)
+		return 0;
+	if (status == -ENODEV)
+		return node_fail(err, plan.ports[port].at, "buffers %s need a port of %s",
+		                 port_buffers_names[next->buffers], NET_CROSSOVER_DRIVER_NAME);
+	return node_fail(err, plan.ports[port].at, "buffers %s: %s", port_buffers_names[next->buffers],
+	                 status == -ENOTSUP
+	                         ? "the port feeds itself or swaps buffers (feed=infinite, dma=swap)"
+	                         : rte_strerror(-status));
+}
+
 /* Before the device is configured: the mode decides what it offers. */
 static int set_rx_mode(uint16_t port, struct node_error *err)
 {
@@ -146,7 +169,7 @@ static int set_rx_mode(uint16_t port, struct node_error *err)
 	const int status = net_crossover_rx_corec(port, corec);
 
 	if (status == 0 || (status == -ENODEV && !corec))
-		return 0;
+		return set_buffers(port, err);
 	if (status == -ENODEV)
 		return node_fail(err, "dut.organisation", "corec needs a port of %s",
 		                 NET_CROSSOVER_DRIVER_NAME);
@@ -203,30 +226,23 @@ static int setup_queues(uint16_t port, struct node_error *err)
 	return 0;
 }
 
+/* Round-robin. */
 static int set_reta(uint16_t port, struct node_error *err)
 {
-	struct rte_eth_rss_reta_entry64 reta[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE] = {0};
-	struct rte_eth_rss_reta_entry64 *entries = reta;
 	struct rte_eth_dev_info info;
 	const struct port_spec *next = &plan.ports[port].spec;
 
 	if (next->rx_queues == 1 || rte_eth_dev_info_get(port, &info) < 0 || info.reta_size == 0)
 		return 0;
-	const size_t groups = (info.reta_size + RTE_ETH_RETA_GROUP_SIZE - 1u) / RTE_ETH_RETA_GROUP_SIZE;
+	uint16_t *queues = calloc(info.reta_size, sizeof(*queues));
 
-	if (groups > RTE_DIM(reta))
-		entries = calloc(groups, sizeof(*entries));
-	if (!entries)
+	if (!queues)
 		return node_fail(err, plan.ports[port].at, "out of memory");
-	for (uint32_t i = 0; i < info.reta_size; i++) {
-		entries[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
-		entries[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] =
-		        (uint16_t)(i % next->rx_queues);
-	}
-	const int status = rte_eth_dev_rss_reta_update(port, entries, info.reta_size);
+	for (uint32_t i = 0; i < info.reta_size; i++)
+		queues[i] = (uint16_t)(i % next->rx_queues);
+	const int status = port_reta_write(port, queues, info.reta_size);
 
-	if (entries != reta)
-		free(entries);
+	free(queues);
 	if (status < 0)
 		return node_fail(err, plan.ports[port].at, "rte_eth_dev_rss_reta_update: %s",
 		                 rte_strerror(-status));
@@ -338,7 +354,14 @@ static uint64_t posted_bytes(const struct port *p)
 {
 	const uint64_t stride = p->pool->header_size + p->pool->elt_size + p->pool->trailer_size;
 
-	return stride * p->spec.rx_queues * p->spec.rx_desc;
+	switch (p->spec.buffers) {
+	case PORT_BUFFERS_SHARED:
+		return stride * p->spec.supply;
+	case PORT_BUFFERS_SPLIT:
+		return stride * p->spec.rx_queues * p->spec.supply;
+	default:
+		return stride * p->spec.rx_queues * p->spec.rx_desc;
+	}
 }
 
 json_t *ports_links(void)
@@ -387,10 +410,15 @@ json_t *ports_report(void)
 	char name[RTE_ETH_NAME_MAX_LEN];
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port)
-		if (ports[port].running)
-			json_object_set_new(object, port_name(port, name),
-			                    port_counters_report(port, ports[port].spec.rx_queues));
+	RTE_ETH_FOREACH_DEV (port) {
+		if (!ports[port].running)
+			continue;
+		json_t *report = port_counters_report(port, ports[port].spec.rx_queues);
+
+		json_object_set_new(report, "posted_bytes",
+		                    json_integer((json_int_t)posted_bytes(&ports[port])));
+		json_object_set_new(object, port_name(port, name), report);
+	}
 	return object;
 }
 

@@ -7,8 +7,12 @@
 
 #include "fields.h"
 
+#define SUPPLY_MIN 64 /* of net_crossover */
+
+const char *const port_buffers_names[] = {"posted", "shared", "split", NULL};
+
 static const struct port_spec defaults = {
-        .rx_queues = 1, .tx_queues = 1, .rx_desc = 512, .tx_desc = 512, .mtu = 1500};
+        .rx_queues = 1, .tx_queues = 1, .rx_desc = 512, .tx_desc = 512, .mtu = 1500, .supply = 256};
 
 static int hex_digit(char c)
 {
@@ -88,11 +92,31 @@ static int parse_numbers(const json_t *object, const char *at, const struct rte_
 	return 0;
 }
 
+/* A supply is no larger than a queue, whose descriptors its buffers go to. */
+static int parse_buffers(const json_t *object, const char *at, struct port_spec *spec, struct node_error *err)
+{
+	uint64_t supply = spec->supply;
+	char path[64];
+
+	if (fields_choice(object, at, "buffers", port_buffers_names, &spec->buffers, err))
+		return -1;
+	if (spec->buffers == PORT_BUFFERS_POSTED && json_object_get(object, "supply"))
+		return node_fail(err, node_where(path, sizeof(path), at, "supply"),
+		                 "is for buffers shared or split; leave it out with posted");
+	if (fields_u64(object, at, "supply", SUPPLY_MIN, spec->rx_desc, &supply, err))
+		return -1;
+	if (spec->buffers != PORT_BUFFERS_POSTED && supply > spec->rx_desc)
+		return node_fail(err, node_where(path, sizeof(path), at, "supply"),
+		                 "must be at most rx_desc (%u), not %u", spec->rx_desc, (unsigned int)supply);
+	spec->supply = (uint16_t)supply;
+	return 0;
+}
+
 int port_spec_read(const json_t *object, const char *at, uint16_t *port, struct port_spec *spec,
                    struct node_error *err)
 {
-	static const char *const keys[] = {"name",    "rx_queues", "tx_queues", "rx_desc",
-	                                   "tx_desc", "mtu",       "rss",       NULL};
+	static const char *const keys[] = {"name", "rx_queues", "tx_queues", "rx_desc", "tx_desc",
+	                                   "mtu",  "rss",       "buffers",   "supply",  NULL};
 	struct rte_eth_dev_info info;
 	const char *name = NULL;
 	char path[48];
@@ -104,7 +128,7 @@ int port_spec_read(const json_t *object, const char *at, uint16_t *port, struct 
 		return node_fail(err, node_where(path, sizeof(path), at, "name"), "no port has the name %s",
 		                 name);
 	*spec = defaults;
-	if (parse_numbers(object, at, &info, spec, err) ||
+	if (parse_numbers(object, at, &info, spec, err) || parse_buffers(object, at, spec, err) ||
 	    parse_rss(json_object_get(object, "rss"), at, &info, spec, err))
 		return -1;
 	return 0;
@@ -114,6 +138,6 @@ bool port_spec_same(const struct port_spec *a, const struct port_spec *b)
 {
 	return a->rx_queues == b->rx_queues && a->tx_queues == b->tx_queues && a->rx_desc == b->rx_desc &&
 	       a->tx_desc == b->tx_desc && a->mtu == b->mtu && a->corec == b->corec &&
-	       a->rss_hash == b->rss_hash && a->key_bytes == b->key_bytes &&
-	       memcmp(a->key, b->key, a->key_bytes) == 0;
+	       a->buffers == b->buffers && a->supply == b->supply && a->rss_hash == b->rss_hash &&
+	       a->key_bytes == b->key_bytes && memcmp(a->key, b->key, a->key_bytes) == 0;
 }

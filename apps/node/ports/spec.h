@@ -11,12 +11,19 @@
 
 #define PORT_KEY_MAX_BYTES 64
 
+/* Where empty buffers of RX queues lie (net_crossover.h, enum net_crossover_buffers, in this order). */
+enum port_buffers { PORT_BUFFERS_POSTED, PORT_BUFFERS_SHARED, PORT_BUFFERS_SPLIT };
+
+extern const char *const port_buffers_names[]; /* ends with NULL */
+
 struct port_spec {
 	uint16_t rx_queues;
 	uint16_t tx_queues;
 	uint16_t rx_desc;
 	uint16_t tx_desc;
 	uint16_t mtu;
+	unsigned int buffers; /* enum port_buffers */
+	uint16_t supply;      /* buffers of a supply; where they are posted: of no meaning */
 	bool corec;    /* several lcores poll an RX queue at once; follows from the DUT, not in the object */
 	bool rss_hash; /* packets come with their hash; follows from the DUT, too */
 	uint8_t key_bytes; /* 0: the driver's own key */

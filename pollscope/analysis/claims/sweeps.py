@@ -89,6 +89,8 @@ def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int)
     if change.has_interval and max(abs(change.low), abs(change.high)) < predicate.flat_within:
         return DISAGREES  # plainly flat
     ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
+    if math.isnan(change.value):  # from 0 on every rise is more than a share of it: the test alone tells
+        return AGREES if own.direction == wanted else DISAGREES if own.direction == -wanted else INCONCLUSIVE
     if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within:
         return AGREES
     return DISAGREES if own.direction == -wanted else INCONCLUSIVE
@@ -113,7 +115,8 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
     first, last = members[0].estimate.value, members[-1].estimate.value
     ends = f"{metric.text(first)} to {metric.text(last)}"
     low, high = (change.low, change.high) if change.has_interval else (None, None)
-    return Number(label, change.value, low, high, change.n, f"{ends}, {percent(change.value)}{interval}")
+    share = "" if math.isnan(change.value) else f", {percent(change.value)}{interval}"  # 0 has no share
+    return Number(label, change.value, low, high, change.n, f"{ends}{share}")
 
 
 def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
@@ -214,6 +217,8 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
         levels = [float(sample.levels[predicate.factor]) for sample in members]
         if min(levels) >= predicate.low or max(levels) <= predicate.high:
             continue  # no level before the peak, or none beyond it: the highest one measured is no peak
+        if not any(predicate.low <= level <= predicate.high for level in levels):
+            continue  # whatever is highest of the others, the stated one may be higher
         behind += members
         at = _may_be_highest(members, predicate.factor, confidence)
         highest = max(members, key=lambda sample: sample.estimate.value)
@@ -224,7 +229,7 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
         numbers.append(Number(label, top, min(at), max(at), len(highest.values), text))
     if not numbers:
         wanted = f"{human_number(predicate.low)} to {human_number(predicate.high)}"
-        return none_of(f"no levels of {predicate.factor} on both sides of {wanted}")
+        return none_of(f"no levels of {predicate.factor} at and on both sides of {wanted}")
     return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers, behind)
 
 

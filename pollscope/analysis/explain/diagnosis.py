@@ -112,7 +112,8 @@ def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
     wrong = len(kinds) - limits if said.kind is RuleOutcome.LIMITS else limits
     if wrong <= DISAGREEING_SHARE * len(kinds):
         return said
-    doubt = f"the trials do not agree: it limits in {limits} of the {len(kinds)} that tell"
+    whole = "limits" if said.kind is RuleOutcome.LIMITS else "does not limit"
+    doubt = f"the trials do not agree: by their means it {whole}, one by one it limits in {limits} of {len(kinds)}"
     return Told(RuleOutcome.OPEN, (doubt, *said.evidence))
 
 

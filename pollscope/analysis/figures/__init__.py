@@ -106,7 +106,7 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
     data = figure.data(run)
     with look():
         drawn = _finished(figure, data, target.keeps_absent)
-        return files.save(drawn, f"{figure.heading}.\n{data.caption}", data.drawn, target)
+        return files.save(drawn, f"{figure.heading}.\n{data.caption}", [*data.drawn, *data.missing], target)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class FigureData:
         pools_trials: whether all packets of all trials are drawn together.
         pairs: a sentence about pairs that are not drawn.
         drawn: what the figure asked for, for the file beside it.
+        missing: what it asked for and no trial has, with the reason, for the same file.
         remarks: sentences about what the figure could not show; known once it is drawn.
     """
 
@@ -72,6 +73,7 @@ class FigureData:
     pools_trials: bool = False
     pairs: str = ""
     drawn: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[dict[str, Any]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     _samples: dict[str, list[PointValues]] = field(default_factory=dict)
 
@@ -82,10 +84,18 @@ class FigureData:
         return self._samples[metric]
 
     def _noted(self, name: str, samples: list[PointValues]) -> list[PointValues]:
-        unit = metric_dictionary()[name.partition(" ")[0]].unit
+        metric = name.partition(" ")[0]
+        unit = metric_dictionary()[metric].unit
+        self.note_absence(metric)
         for sample in samples:
             self.note(name, unit, sample.levels, sample.estimate)
         return samples
+
+    def note_absence(self, metric: str) -> None:
+        """Keeps why a metric that was asked for is in no trial, if so, for the file beside the figure."""
+        if self.rows.empty or self.rows[f"metric.{metric}"].isna().all():
+            known = metric_dictionary()[metric]
+            self.missing.append({"metric": metric, "unit": known.unit, "absent": self.absence(metric)})
 
     def note(self, name: str, unit: str, levels: Mapping[str, Any], estimate: Estimate) -> None:
         """Keeps a number that is drawn for the file beside the figure; ends of an unknown interval are left empty."""

@@ -59,7 +59,7 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
     data = folder / f"{target.name}.csv"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(list(rows)).to_csv(data, index=False)
+        pd.DataFrame(list(rows), dtype=object).to_csv(data, index=False)  # whole numbers stay so beside a hole
         for path in paths:
             if path.suffix == ".svg":
                 path.write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")

@@ -132,6 +132,7 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
         UsageError: a factor that is left over, more lines than can be told apart, or a level that there is none of.
     """
     held = {name: _level_of(data, name, level) for name, level in show.at.items()}
+    data.note_absence(metric)
     samples = [
         sample
         for sample in by_point(data.rows, metric)

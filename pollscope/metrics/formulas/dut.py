@@ -66,8 +66,8 @@ def _pmu_rate(event: str) -> Compute:
 
 
 def _running_s(trial: TrialFacts) -> float:
-    """Seconds in which the lcores ran, mean over lcores."""
-    return trial.window_s * trial.running_cycles / trial.total_cycles
+    """Seconds in which the lcores ran, mean over lcores. What ends late, because it was away, counts to its own end."""
+    return trial.running_cycles / trial.tsc_hz / len(trial.lcores)
 
 
 def _burst_mean(trial: TrialFacts) -> float:

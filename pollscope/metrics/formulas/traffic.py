@@ -164,6 +164,22 @@ def _ring_full_share(trial: TrialFacts) -> float:
     return full / nonzero(trial.received("rx_packets"), "the dispatchers received no packet in the window")
 
 
+def _core_imbalance(trial: TrialFacts) -> float:
+    packets = [lcore["rx_packets"].number() for lcore in trial.workers]
+    if len(packets) < 2:
+        raise NotMeasured("one core alone has no other that could have less")
+    mean = nonzero(sum(packets), "the cores received no packet in the window") / len(packets)
+    return (max(packets) - mean) / (sum(packets) - mean)
+
+
+def _reta_moves_per_s(trial: TrialFacts) -> float:
+    return trial.part("result", "dut", "rebalancing", "moved").number() / trial.window_s
+
+
+def _posted_bytes(trial: TrialFacts) -> float:
+    return trial.part("result", "ports", trial.part("config", "dut", "rx_port").text(), "posted_bytes").number()
+
+
 TRAFFIC: dict[str, Compute] = {
     "offered_pps": _gen_rate("sent"),
     "intended_pps": _gen_rate("intended"),
@@ -185,4 +201,7 @@ TRAFFIC: dict[str, Compute] = {
     "rx_nombuf_share": _rx_nombuf_share,
     "tx_dropped_share": _tx_dropped_share,
     "ring_full_share": _ring_full_share,
+    "core_imbalance": _core_imbalance,
+    "reta_moves_per_s": _reta_moves_per_s,
+    "posted_bytes": _posted_bytes,
 }

@@ -9,8 +9,8 @@ from typing import Any
 from pollscope.base.errors import HostError
 from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.node.client import NodeClient
-from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
+from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import root_command
 
@@ -32,10 +32,11 @@ class DutCorunners:
 
     Args:
         host: the DUT's host.
+        placement: of the DUT there.
     """
 
-    def __init__(self, host: RemoteHost) -> None:
-        self._host = host
+    def __init__(self, host: RemoteHost, placement: DutPlacement) -> None:
+        self._host, self._placement = host, placement
         self._answers: dict[str, _Answer] = {}
         self._program = ""
         self._placed: tuple[CorunnerCpus, int] | None = None  # for which connection the agent stepped aside
@@ -64,6 +65,10 @@ class DutCorunners:
         self._host.collector_options = {} if cpus.corunner is None else {"perf-corunner": {"cpus": [cpus.corunner]}}
         return cpus
 
+    def dut_lcores(self, params: Parameters) -> list[int]:
+        """The lcores of the DUT itself, workers first, then dispatchers."""
+        return self._placement.lcores(params)
+
     def leave(self) -> None:
         """Nothing runs beside the DUT from now on."""
         self._host.collector_options = {}
@@ -76,7 +81,7 @@ class DutCorunners:
 
     def _answer(self, params: Parameters) -> _Answer:
         asked = {name: getattr(params, name) for name in _ASKED}
-        dut = self._host.config.cpus[: lcores.dut_lcores(params)]
+        dut = self._placement.cpus(params)
         key = repr((asked, dut))
         if key not in self._answers:
             reply = self._host.ask("corunners", params=asked, dut=list(dut))

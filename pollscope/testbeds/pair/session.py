@@ -50,9 +50,8 @@ EMULATED = "the machines are emulated: times, rates and caches are the emulator'
 Options = Mapping[str, Mapping[str, object]]
 
 
-def wiring(config: PairConfig, params: Parameters) -> Wiring:
-    """Lcores and ports of a pair, as records have them: workers first, then dispatchers."""
-    polling = [1 + index for index in range(len(config.dut.cpus))]
+def wiring(config: PairConfig, params: Parameters, polling: Sequence[int]) -> Wiring:
+    """Lcores and ports of a pair, as records have them; `polling`: the DUT's, workers first, then dispatchers."""
     dut, generator = config.dut.ports, config.generator.ports
     return Wiring(
         generator_lcore=1,
@@ -185,7 +184,8 @@ class PairSession:
         """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
         if not has_corunners(params):
             self._corunners.leave()
-        request = configure_request(params, wiring(self._config, params))
+        polling = self._corunners.dut_lcores(params)
+        request = configure_request(params, wiring(self._config, params, polling))
         if request != self._configured:
             self._configured = {}
             self._configure(request)

@@ -29,6 +29,7 @@ from pollscope.testbeds.pair.host_check import check_host
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
 from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
+from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
@@ -63,7 +64,8 @@ class PairTestbed(NodeTestbed):
             RemoteHost("dut", config.dut, self._prefix("dut")),
             RemoteHost("generator", config.generator, self._prefix("gen")),
         )
-        self._corunners = DutCorunners(self.hosts[0])
+        self._placement = DutPlacement(self.hosts[0])
+        self._corunners = DutCorunners(self.hosts[0], self._placement)
         self._opened: frozenset[str] = frozenset()
         self._knob_refusals: dict[str, str | None] = {}
 
@@ -106,6 +108,7 @@ class PairTestbed(NodeTestbed):
         """Why this pair cannot take a point; None when it can."""
         return (
             self.static_refusal(point)
+            or self._placement.refusal(point.params)
             or (self._corunners.refusal(point.params) if has_corunners(point.params) else None)
             or self._knob_refusal(knob_settings(point.factors))
         )
@@ -114,8 +117,6 @@ class PairTestbed(NodeTestbed):
         """Why it cannot by the testbed's file alone, without asking the hosts; None when it can as far as that goes."""
         params = point.params
         cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
-        if params.placement != "separate":
-            return f"places lcores on the CPUs that {self.file.name} names, in that order"
         needed = lcores.dut_lcores(params)
         if needed > cpus:
             return f"needs {needed} DUT cores; {self.file.name} names {cpus}"
@@ -126,7 +127,13 @@ class PairTestbed(NodeTestbed):
         if params.dma != "copy":
             return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
         virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
-        for name, level in (("organisation", "corec"), ("notification", "qwait")):
+        features = (
+            ("organisation", "corec"),
+            ("notification", "qwait"),
+            ("rx_buffers", "shared"),
+            ("rx_buffers", "split"),
+        )
+        for name, level in features:
             if getattr(params, name) == level and not virtual:
                 return f"{name}={level} is a feature of the virtual NIC {VIRTUAL_NIC}; a real one's driver has none"
         if reason := tcp_refusal(params) or self.config.dut.start_refusal(point):

@@ -34,6 +34,7 @@ from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
 from pollscope.testbeds.pair.knobs import PairKnobs
+from pollscope.testbeds.pair.placement import BY_THE_FILE
 from pollscope.testbeds.pair.plays import run_play
 from pollscope.testbeds.pair.session import PairSession
 from pollscope.testbeds.pair.ssh import Remote
@@ -126,13 +127,14 @@ class VmPairTestbed(NodeTestbed):
         return self._pair.machine()
 
     def refusal(self, point: Point) -> str | None:
-        """As a pair's. While no machine runs, no knob but the mode of the IOMMU and no co-runner can be judged."""
+        """As a pair's. While no machine runs, co-runners, placements and knobs but the IOMMU's mode are unknown."""
         if point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") == "lazy":
             return "iommu=lazy: under a virtual IOMMU the kernel is always strict"
         if self._stopped() is None:
             return self._pair.refusal(point)
         unknown = [f"knob {name}" for name in knob_settings(point.factors) if name != boot_mode.KNOB]
         unknown += ["what runs beside the DUT"] if has_corunners(point.params) else []
+        unknown += [f"placement {point.params.placement}"] if point.params.placement != BY_THE_FILE else []
         if unknown:
             return f"{', '.join(unknown)}: only machines that run can tell (pollscope testbed up {self.name})"
         return self._pair.static_refusal(point)

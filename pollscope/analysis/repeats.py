@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All runs of one spec together: a mean whose interval counts runs, and where the scatter comes from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pollscope.analysis.history import values_of_runs
+from pollscope.base.units import human_number, human_share
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.stats.hierarchy import FEWEST_RUNS, Hierarchy, hierarchy
+from pollscope.store.run_folder import RunFolder
+
+COSTS = (
+    "Trials a run: worth their time where beginning a run takes as long as one of its trials; where it takes k times "
+    "as long, the square root of k times as many."
+)
+
+
+@dataclass(frozen=True)
+class Together:
+    """A metric at a point over all runs; nothing is found where fewer than two have it."""
+
+    metric: str
+    point: str
+    runs: int
+    found: Hierarchy | None
+
+
+def together(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[Together]:
+    """Every metric at every point over the runs (stats.hierarchy).
+
+    Args:
+        runs: of one spec, on one host and testbed, in any order.
+        metrics: names; those of `history` without any.
+
+    Raises:
+        UsageError: as of `history`.
+    """
+    return [
+        Together(
+            metric,
+            label,
+            len(of_runs),
+            hierarchy([values for _, values in of_runs]) if len(of_runs) >= FEWEST_RUNS else None,
+        )
+        for metric, label, of_runs in values_of_runs(runs, metrics)
+    ]
+
+
+def together_text(found: Sequence[Together]) -> str:
+    """A line for each metric and point."""
+    lines = [_line(each) for each in found]
+    return "\n".join([*lines, COSTS] if any(each.found for each in found) else lines)
+
+
+def _line(each: Together) -> str:
+    head = f"{each.metric}, {each.point}:"
+    if each.found is None:
+        return f"{head} one run has it, and an interval over runs needs two"
+    text, mean = metric_dictionary()[each.metric].text, each.found.mean
+    said = f"{head} {text(mean.value)} ({text(mean.low)} to {text(mean.high)}) over {each.runs} runs"
+    if mean.value == 0:
+        return said
+    runs, trials = (abs(part / mean.value) for part in (each.found.between_runs, each.found.between_trials))
+    if trials != trials:
+        return f"{said}; one trial a run, so runs and trials cannot be told apart (together {human_share(runs)})"
+    said += f"; runs scatter by {human_share(runs)}, trials of a run by {human_share(trials)}"
+    best, now = each.found.optimal_trials, human_number(each.found.trials_a_run)
+    if best is None:
+        return f"{said}: runs do not differ by more than their trials do; {now} trials a run"
+    return f"{said}: {best} trial{'s' if best > 1 else ''} a run, not {now}, would be worth their time"

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What packets cost a PCIe link, and how many of them it carries: bytes on the link, headers and descriptors included.
+
+Source: R. Neugebauer et al., Understanding PCIe performance for end host networking (SIGCOMM 2018), whose model it is;
+limits of acknowledgement and flow control are computed as PCI Express Base Specification 3.0, sections 2.6.1.2 and
+3.5.3.1, has them, those of generation 3 for later ones, too.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pollscope.base.errors import UsageError
+from pollscope.models.checked import at_least, whole
+
+# Transfers a second, and bits of eight that are data.
+GENERATIONS = {
+    1: (2.5e9, 8 / 10),
+    2: (5e9, 8 / 10),
+    3: (8e9, 128 / 130),
+    4: (16e9, 128 / 130),
+    5: (32e9, 128 / 130),
+}
+LANES = (1, 2, 4, 8, 12, 16, 32)
+PAYLOADS = (128, 256, 512, 1024, 2048, 4096)
+# By largest payload and lanes: how many TLPs may pass before an acknowledgement or an update of credits (both alike).
+FACTORS: dict[int, tuple[float, ...]] = {
+    128: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
+    256: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
+    512: (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0),
+}
+TLP_OVERHEAD_SYMBOLS = 28
+INTERNAL_DELAY_SYMBOLS = {1: 19, 2: 70, 3: 115, 4: 115, 5: 115}
+# A packet of the data link layer; an ordered set to skip, every so many symbols.
+DLLP_BYTES, SKIP_BYTES, SKIP_EVERY = 8, 4, 1538
+# With framing, sequence number, header (64-bit addresses) and LCRC, without ECRC.
+WRITE_HEADER_BYTES, READ_HEADER_BYTES, COMPLETION_HEADER_BYTES = 24, 24, 20
+DOORBELL_BYTES = 4
+
+
+class LinkBytes(NamedTuple):
+    """Bytes on a link: from the device to the host, and from the host to the device."""
+
+    upstream: float
+    downstream: float
+
+    def plus(self, other: "LinkBytes", share: float = 1.0) -> "LinkBytes":
+        """Both together, of the other a share (one for so many packets)."""
+        return LinkBytes(self.upstream + share * other.upstream, self.downstream + share * other.downstream)
+
+
+@dataclass(frozen=True)
+class PcieLink:
+    """A link of a device.
+
+    Attributes:
+        generation: 1 to 5.
+        lanes: 1 to 32.
+        max_payload: bytes of a write or a completion at most (MPS).
+        max_read_request: bytes that a read asks for at most (MRRS).
+        completion_boundary: bytes at which completions of a read may be cut (RCB); None: they are cut at max_payload.
+    """
+
+    generation: int
+    lanes: int
+    max_payload: int = 256
+    max_read_request: int = 512
+    completion_boundary: int | None = None
+
+    def __post_init__(self) -> None:
+        known: dict[str, tuple[int | None, ...]] = {
+            "generation": tuple(GENERATIONS),
+            "lanes": LANES,
+            "max_payload": PAYLOADS,
+            "max_read_request": PAYLOADS,
+            "completion_boundary": (None, 64, 128),
+        }
+        for name, allowed in known.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise UsageError(f"is {value}, allowed are {', '.join(map(str, allowed))}", f"PcieLink: {name}")
+
+    @property
+    def raw_bits_per_s(self) -> float:
+        """What the lanes carry, without what encodes it."""
+        transfers, share = GENERATIONS[self.generation]
+        return transfers * share * self.lanes
+
+    @property
+    def acknowledgement_symbols(self) -> int:
+        """After so many symbols an acknowledgement is due at the latest, and an update of credits."""
+        # Of larger payloads the source has the factors of 512 bytes.
+        factor = FACTORS[min(self.max_payload, max(FACTORS))][LANES.index(self.lanes)]
+        tlps = (self.max_payload + TLP_OVERHEAD_SYMBOLS) * factor / self.lanes
+        return math.floor(tlps + INTERNAL_DELAY_SYMBOLS[self.generation])
+
+    @property
+    def tlp_bits_per_s(self) -> float:
+        """What is left to packets of the transaction layer, their headers included."""
+        upkeep = 2 * DLLP_BYTES / self.acknowledgement_symbols + SKIP_BYTES / SKIP_EVERY
+        return self.raw_bits_per_s * (1 - upkeep)
+
+    def write(self, size: float) -> LinkBytes:
+        """The device writes so many bytes to memory."""
+        return LinkBytes(math.ceil(size / self.max_payload) * WRITE_HEADER_BYTES + size, 0.0)
+
+    def read(self, size: float) -> LinkBytes:
+        """The device reads so many bytes from memory."""
+        cut = self.completion_boundary or self.max_payload
+        completions = math.ceil(size / cut) * COMPLETION_HEADER_BYTES + size
+        return LinkBytes(math.ceil(size / self.max_read_request) * READ_HEADER_BYTES, completions)
+
+    def posted(self, size: float) -> LinkBytes:
+        """A core writes so many bytes to the device."""
+        return LinkBytes(0.0, WRITE_HEADER_BYTES + size)
+
+    def most_per_s(self, each: LinkBytes) -> float:
+        """How many such things a second the link carries; the fuller direction decides."""
+        return self.tlp_bits_per_s / 8 / max(each.upstream, each.downstream)
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """How a NIC and its driver use descriptors.
+
+    Attributes:
+        size: bytes of a descriptor.
+        fetched: that the device reads at once.
+        written_back: RX descriptors (or completions) that it writes at once.
+        tx_written_back: packets for each completion of a TX descriptor.
+        doorbell_every: packets for each doorbell of a core, a direction.
+        inlined: bytes of a sent packet that stand in its descriptors and are not read again; a packet that is longer
+            has the rest read.
+    """
+
+    size: int = 16
+    fetched: int = 8
+    written_back: int = 8
+    tx_written_back: int = 32
+    doorbell_every: int = 32
+    inlined: int = 0
+
+    def __post_init__(self) -> None:
+        whole("Descriptors", 1, size=self.size, fetched=self.fetched, written_back=self.written_back)
+        whole("Descriptors", 1, tx_written_back=self.tx_written_back, doorbell_every=self.doorbell_every)
+        whole("Descriptors", 0, inlined=self.inlined)
+
+
+def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
+    """Bytes on the link for a received packet of so many bytes.
+
+    Raises:
+        UsageError: a packet without bytes.
+    """
+    whole("received", 1, packet=packet)
+    data = link.write(packet)
+    data = data.plus(link.read(scheme.size * scheme.fetched), 1 / scheme.fetched)
+    data = data.plus(link.write(scheme.size * scheme.written_back), 1 / scheme.written_back)
+    return data.plus(link.posted(DOORBELL_BYTES), 1 / scheme.doorbell_every)
+
+
+def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
+    """Bytes on the link for a sent packet of so many bytes.
+
+    Raises:
+        UsageError: a packet without bytes.
+    """
+    whole("sent", 1, packet=packet)
+    inlined = min(packet, scheme.inlined)
+    descriptors = link.read((scheme.size + inlined) * scheme.fetched)
+    data = LinkBytes(0.0, 0.0).plus(descriptors, 1 / scheme.fetched)
+    if packet > inlined:
+        data = data.plus(link.read(packet - inlined))
+    data = data.plus(link.write(scheme.size), 1 / scheme.tx_written_back)
+    return data.plus(link.posted(DOORBELL_BYTES), 1 / scheme.doorbell_every)
+
+
+def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> float:
+    """Packets a second that are received and sent again over one link."""
+    return link.most_per_s(received(link, packet, scheme).plus(sent(link, packet, scheme)))
+
+
+def needed_outstanding(rate_per_s: float, latency_ns: float) -> float:
+    """Reads that have to be under way for a rate (Little's law); with fewer tags the rate is lower.
+
+    Raises:
+        UsageError: a value is negative or no number.
+    """
+    at_least("needed_outstanding", 0, rate_per_s=rate_per_s, latency_ns=latency_ns)
+    return rate_per_s * latency_ns / 1e9

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Repeats at two levels, trials inside of runs: Kalibera & Jones, Rigorous benchmarking in reasonable time (ISMM 2013).
+
+Trials of one run share what was drawn once for it: where its memory lies, which CPUs it got, how the host was. So the
+interval of a mean over several runs counts the runs, and more trials a run narrow it only as far as trials scatter.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from pollscope.stats.estimates import CONFIDENCE, Estimate, Values
+
+FEWEST_RUNS = 2
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """What repeats at two levels say together.
+
+    Attributes:
+        mean: of the means of the runs, with Student's interval over the runs.
+        between_runs: standard deviation of what a run as a whole adds (T_2 of the source); 0 where trials explain all.
+        between_trials: standard deviation of trials of one run (T_1); nan with one trial a run.
+        trials_a_run: harmonic mean of their number.
+        optimal_trials: trials of a run that narrow the interval most for the time they take; None where nothing is
+            gained by fewer (runs do not scatter) or it cannot be told.
+    """
+
+    mean: Estimate
+    between_runs: float
+    between_trials: float
+    trials_a_run: float
+    optimal_trials: int | None
+
+
+def hierarchy(
+    runs: Sequence[Sequence[float]], run_over_trial_time: float = 1.0, confidence: float = CONFIDENCE
+) -> Hierarchy:
+    """Mean and parts of the scatter.
+
+    Runs count alike, however many trials they have.
+
+    Args:
+        runs: the trials of each, two runs at least, each with one value at least, all finite.
+        run_over_trial_time: what beginning a run takes, as a multiple of a trial.
+        confidence: level of the interval.
+
+    Raises:
+        ValueError: fewer than two runs, a run without trials, a value that is no number, or a time that is not above 0.
+    """
+    samples = [np.asarray(run, dtype=float) for run in runs]
+    if len(samples) < FEWEST_RUNS or not all(len(each) for each in samples):
+        raise ValueError(f"needs {FEWEST_RUNS} runs and a trial in each, not {[len(each) for each in samples]} trials")
+    if not all(np.isfinite(each).all() for each in samples) or not 0 < run_over_trial_time < math.inf:
+        raise ValueError("needs finite values, and a time above 0")
+    means = np.array([each.mean() for each in samples])
+    of_means = float(means.var(ddof=1))
+    trials = len(samples) / sum(1 / len(each) for each in samples)
+    within = _within(samples)
+    between = of_means - (0.0 if math.isnan(within) else within / trials)
+    half = float(special.stdtrit(len(samples) - 1, (1 + confidence) / 2)) * math.sqrt(of_means / len(samples))
+    value = float(means.mean())
+    mean = Estimate(value, value - half, value + half, len(samples), "Student t over runs")
+    return Hierarchy(
+        mean,
+        math.sqrt(max(0.0, between)),
+        math.sqrt(within),
+        trials,
+        _optimal(within, between, run_over_trial_time),
+    )
+
+
+def _within(samples: Sequence[Values]) -> float:
+    """Variance of the trials of one run, pooled over runs; nan where no run has two."""
+    freedom = sum(len(each) - 1 for each in samples)
+    squares = sum(float(((each - each.mean()) ** 2).sum()) for each in samples)
+    return squares / freedom if freedom else math.nan
+
+
+def _optimal(within: float, between: float, run_over_trial_time: float) -> int | None:
+    """Section 6.2 of the source: the square root of the ratio of costs times that of variances, rounded up."""
+    if math.isnan(within) or between <= 0:
+        return None
+    return max(1, math.ceil(math.sqrt(run_over_trial_time * within / between)))

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What docs/models.md says of the model's error against the recorded S-F10a comes out of what ships."""
+
+import re
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+RECORDED = CHECKOUT / "data/runs/s-f10a-single-flow"
+ROW = re.compile(r"\| sent \| S-F10a, (\d+) queues, traffic in one \| ([\d.]+) Mpps \| ([\d.]+) Mpps \| ([\d.]+) \(")
+
+
+def test_the_documented_error_is_what_compare_prints(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, node=tmp_path / "there-is-no-node")
+    settings = ("factors.queues=[64, 512]", "factors.shape=[SQ]", "factors.feed=[wire]", "trial.window=20 ms")
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = cli("run", "S-F10a", "--quick", "--testbed", "model", *words)
+    assert done.returncode == 0, done.stderr
+    said = cli("compare", RECORDED, cli.run_folders()[0], "--metric", "tx_pps").stdout
+    found = dict(re.findall(r"queues (\d+), shape SQ, feed wire +run A: (.*? Mpps +run B: .*? Mpps +[\d.]+) \(", said))
+    rows = ROW.findall((CHECKOUT / "docs/models.md").read_text())
+    assert [queues for queues, *_ in rows] == ["64", "512"]
+    for queues, *documented in rows:
+        numbers = [float(number) for number in re.findall(r"(?<![AB])\d[\d.]*", found[queues])]
+        assert numbers == pytest.approx([float(number) for number in documented], rel=0.02)

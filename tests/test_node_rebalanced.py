@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Organisation `rebalanced` of a real node: RETA entries go from loaded queues to idle ones while packets flow.
+
+The node has more lcores than the machine has CPUs: only counts are looked at.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dut_node import DUT_RX, Node, configuration, running_node
+
+pytestmark = pytest.mark.measure
+
+LCORES = "0@0,1@0,2@1,3@1,4@1"
+SECOND_NS = 10**9
+PERIOD_NS = 20_000_000
+
+
+@pytest.fixture(scope="module")
+def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", lcores=LCORES) as running:
+        yield running
+
+
+def request(queues: int = 2, period_ns: int = PERIOD_NS, **more: Any) -> dict[str, Any]:
+    dut = {"organisation": "rebalanced", "lcores": [2, 3, 4][:queues], "rebalance_period_ns": period_ns}
+    return configuration(**{"queues": queues, "rx_desc": 4096, **dut, **more})
+
+
+def trial(node: Node, pps: int = 40_000, **more: Any) -> dict[str, Any]:
+    """The warm-up has ten rounds; all packets, also those of the warm-up, are told in `sequence` and `total`."""
+    node.get("configure", **request(**more))
+    return node.trial(warmup_s=0.2, window_s=0.3, rate={"pps": pps}, drain_max_ns=3 * SECOND_NS)
+
+
+def received(result: dict[str, Any]) -> list[int]:
+    return [lcore["rx_packets"] for lcore in result["dut"]["lcores"]]
+
+
+@pytest.mark.parametrize("queues", [2, 3])
+def test_skewed_flows_are_spread_and_no_packet_is_lost_or_comes_twice(node: Node, queues: int) -> None:
+    result = trial(node, queues=queues, gen={"shape": "SQ", "flows": 1024})
+    (generator,) = result["gen"]["lcores"]
+    missed = sum(port["stats"]["imissed"] for port in result["ports"].values())
+    assert generator["total"]["sent"] > 0
+    assert generator["total"]["rx_packets"] + missed == generator["total"]["sent"]
+    assert generator["sequence"]["lost"] == missed
+    assert generator["sequence"]["duplicated"] == 0
+    assert generator["rx_foreign"] == 0
+    told = result["dut"]["rebalancing"]
+    # All packets came to one queue at first; a half or two thirds of its entries had to go.
+    assert told["moved_before"] + told["moved"] > 0
+    assert told["failed"] == 0
+    assert told["entries"] == 512
+    assert min(received(result)) > 0.2 * sum(received(result)) / queues
+
+
+def test_the_next_trial_begins_with_the_reta_of_the_configuration(node: Node) -> None:
+    """Nothing is moved in a trial that is shorter than the period: what the one before moved is back."""
+    skewed = {"shape": "SQ", "flows": 1024}
+    assert min(received(trial(node, gen=skewed))) > 0
+    node.get("configure", **request(period_ns=10 * SECOND_NS, gen=skewed))
+    for _ in range(2):
+        result = node.trial(window_s=0.1, rate={"pps": 40_000})
+        assert min(received(result)) == 0
+        assert result["dut"]["rebalancing"]["rounds"] == 0
+    reply = node.get("configure", **configuration(queues=2, lcores=[2, 3]))
+    assert reply["target"]["reta"] == [0, 1] * 256
+    assert "rebalancing" not in node.trial(rate={"pps": 1000})["dut"]
+
+
+def test_one_flow_stays_where_it_is_and_in_order(node: Node) -> None:
+    result = trial(node, gen={"shape": "SQ", "flows": 1})
+    (generator,) = result["gen"]["lcores"]
+    assert min(received(result)) == 0
+    assert result["dut"]["rebalancing"]["moved"] == result["dut"]["rebalancing"]["moved_before"] == 0
+    assert generator["sequence"]["reordered"] == 0
+
+
+def test_a_threshold_of_all_leaves_everything_alone(node: Node) -> None:
+    """With two queues the fullest exceeds the mean by no more than all of it: flows keep their order."""
+    result = trial(node, rebalance_threshold=1.0, gen={"shape": "SQ", "flows": 64})
+    assert result["dut"]["rebalancing"]["moved_before"] + result["dut"]["rebalancing"]["moved"] == 0
+    assert result["gen"]["lcores"][0]["sequence"]["reordered"] == 0
+
+
+def test_one_queue_has_nowhere_to_move_to(node: Node) -> None:
+    result = trial(node, queues=1)
+    assert result["dut"]["rebalancing"]["moved"] == 0
+    assert received(result)[0] > 0
+
+
+@pytest.mark.parametrize("workload", ["l3fwd-lpm", "drop", "encap"])
+def test_every_workload_has_the_loop(node: Node, workload: str) -> None:
+    result = trial(node, workload=workload, gen={"shape": "SQ", "flows": 256})
+    assert min(received(result)) > 0
+    assert result["ports"][DUT_RX]["posted_bytes"] >= 2 * 4096 * 2048
+
+
+@pytest.mark.parametrize(
+    ("dut", "where", "words"),
+    [
+        ({"queues": 3, "lcores": [2, 3]}, "dut.lcores", "one RX queue"),
+        ({"dispatchers": [4]}, "dut.dispatchers", "rebalanced has none"),
+        ({"notification": "qwait"}, "dut.notification", "scale-out"),
+        ({"accounting": "full"}, "dut.accounting", "rebalanced"),
+        ({"rebalance_period_ns": 999_999}, "dut.rebalance_period_ns", "1000000"),
+        ({"rebalance_period_ns": 10**10 + 1}, "dut.rebalance_period_ns", "10000000000"),
+        ({"rebalance_threshold": -0.1}, "dut.rebalance_threshold", "0"),
+        ({"rebalance_threshold": "small"}, "dut.rebalance_threshold", "number"),
+        ({"organisation": "scale-out"}, "dut.rebalance_period_ns", "leave it out with scale-out"),
+    ],
+)
+def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: str, words: str) -> None:
+    reply = node.ask("configure", **request(**dut))
+    assert (reply["ok"], reply["where"]) == (False, where), reply
+    assert words in reply["error"]
