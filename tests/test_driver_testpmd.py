@@ -12,8 +12,6 @@ from testpmd import Testpmd, number, port_stats, remove_leftovers, require_testp
 FORWARD_S = 10  # as long as the acceptance asks for
 SHORT_S = 0.5
 
-pytestmark = pytest.mark.measure
-
 
 @pytest.fixture(autouse=True)
 def can_run() -> None:

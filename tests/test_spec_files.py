@@ -208,3 +208,24 @@ def test_the_load_is_said_in_words(change: str, text: str) -> None:
 
 def test_names_and_rows_are_found_in_any_case() -> None:
     assert find_specs("s-f5") == find_specs("S-F5") == find_specs("S-F5-POLLING-TAX")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("title: t\nname: own # mine\nrow: X-F1\n", "X-F1"),
+        ("name: own\nrows:\n- X-F1\n\n# two\n- X-F2", "X-F2"),
+        ("rows: [X-F1,\n  X-F2]\nname: own\n", "X-F2"),
+        ('{"name": "own", "row": "X-F1"}', "X-F1"),
+        ("title: &row X-F1\nname: own\nrow: *row\n", "X-F1"),
+        ("name: own\nfactors: [1\n", "own"),
+    ],
+    ids=["keys", "list", "flow", "JSON", "alias", "broken elsewhere"],
+)
+def test_a_spec_is_found_by_its_names_however_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, word: str
+) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "own.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert find_specs(word) == [Path("experiments/own.yaml")]

@@ -96,7 +96,6 @@ def own_namespaces(pid: int) -> set[int]:
 
 @needs_namespaces
 @needs_two_cpus
-@pytest.mark.measure
 @pytest.mark.parametrize("organisation", ["corec", "scale-out"])
 def test_all_flows_arrive_in_segments_of_one_mtu(tcp_path: Path, tmp_path: Path, organisation: str) -> None:
     """Without offloads there are at least so many frames as the payload needs; RSS gives each core some flows."""
@@ -114,7 +113,6 @@ def test_all_flows_arrive_in_segments_of_one_mtu(tcp_path: Path, tmp_path: Path,
 
 
 @needs_namespaces
-@pytest.mark.measure
 def test_one_core_reorders_nothing(tcp_path: Path, tmp_path: Path) -> None:
     """The baseline: whatever CPU its threads and the kernel's run on, frames keep their order."""
     params = Parameters(cores=1, organisation="corec", workload="io", flows=2, flow_size="3 MB")  # type: ignore[arg-type]
@@ -126,7 +124,6 @@ def test_one_core_reorders_nothing(tcp_path: Path, tmp_path: Path) -> None:
 
 @needs_namespaces
 @needs_two_cpus
-@pytest.mark.measure
 def test_a_run_keeps_each_flow(cli: Cli, tcp_path: Path) -> None:
     done = cli("run", cli.folder / "spec.yaml", "--testbed", "namespaces")
     assert done.returncode == 0, done.stderr
@@ -175,7 +172,6 @@ def vanish(namespaces: set[int]) -> bool:
 
 @needs_namespaces
 @needs_two_cpus
-@pytest.mark.measure
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_of_a_run_that_is_ended(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
     """Not even after SIGKILL, and without a next run: what holds the namespaces ends with the run."""

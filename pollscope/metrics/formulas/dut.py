@@ -31,6 +31,19 @@ def _claim_lost_fraction(trial: TrialFacts) -> float:
     return lost / nonzero(claims, "no poll found packets")
 
 
+def _shared(trial: TrialFacts, name: str) -> float:
+    """Of all lcores that are told which queue is next."""
+    told = [lcore["sharing"][name].number() for lcore in trial.lcores if "sharing" in keys_of(lcore)]
+    if not told:
+        raise NotMeasured("no core was told which queue is next")
+    return sum(told)
+
+
+def _vain_wakeup_fraction(trial: TrialFacts) -> float:
+    vain = _shared(trial, "vain_wakes")
+    return vain / nonzero(trial.dut_sum("waiting", "count"), "no core waited")
+
+
 def _rx_bits(overhead_bytes: int) -> Compute:
     return lambda trial: (
         8 * (trial.received("rx_bytes") + overhead_bytes * trial.received("rx_packets")) / trial.window_s
@@ -202,6 +215,8 @@ DUT: dict[str, Compute] = {
     "full_poll_fraction": _poll_fraction("full"),
     "race_lost_fraction": _poll_fraction("race_lost"),
     "claim_lost_fraction": _claim_lost_fraction,
+    "stolen_fraction": lambda trial: _shared(trial, "stolen") / trial.poll_count,
+    "vain_wakeup_fraction": _vain_wakeup_fraction,
     "refill_failed_fraction": _poll_fraction("refill_failed"),
     "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
     "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,
