@@ -10,8 +10,8 @@ Prints `ratio NAME MEDIAN LOW HIGH N`:
   qwait_peak_sq         peak over that of spin, all packets in one of 1024 queues
   qwait_latency_mean    mean latency of spin over that of qwait, 1024 queues
   qwait_latency_p99     the same of the 99th percentile
-  latency_bound_mean    mean latency of spin with 1024 queues over that of spin with 1 queue: what being told could reach on
-                        this host if it cost nothing; no target
+  latency_bound_mean    mean latency of spin with 1024 queues over that of spin with 1 queue: what being told could
+                        reach on this host if it cost nothing; no target
   latency_bound_p99     the same of the 99th percentile
   qwait_one_queue       peak over that of spin, 1 queue
   qwait_peak_fb         peak over that of spin, 1024 queues, all busy

@@ -190,7 +190,9 @@ def test_slices_without_lost_polls_are_read_as_before() -> None:
 @given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
 def test_costs_are_recovered(costs: Costs, seed: int) -> None:
     counts = Counts()
-    found = told(classes(lcore(exact(costs, seed), counts, window(costs, counts))))
+    away = 0.1 * window(costs, counts)  # beside the polling, which so is known well enough however cheap its visits
+    interruptions = {"count": 9, "cycles": away}
+    found = told(classes(lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions)))
     empty = (counts.polls - counts.visits) * costs.empty_poll
     visits = costs.visit * counts.visits + costs.packet * counts.packets
     near = 1e-6 * found.total
@@ -375,12 +377,22 @@ def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> Non
     assert "a longer window or a quieter machine would tell" in found
 
 
+@pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
+def test_visits_to_many_queues_may_leave_more_than_slices_tell(queues: int, error: float) -> None:
+    """1000 queues at 10 % load: useful cycles were 7.0 % where slices said 4.6 +-0.5 %, a fault of 2 % of a poll's cost."""
+    counts = Counts(polls=10_000_000, visits=1000, switches=750, packets=7500)
+    true = COSTS.of(counts.visits, *counts[1:])
+    found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
+    assert found.packets.value == pytest.approx(true, rel=1e-3)
+    assert found.packets.error == pytest.approx(error * true, rel=0.02)
+
+
 def test_a_tax_that_is_not_known_is_absent() -> None:
     counts = Counts(polls=100_000_000)
     found = classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0))
     assert isinstance(found, str)
     assert "known to 10 +-3.5 cycles only" in found
-    assert "limit 2 %" in found
+    assert "limit 1.9 %" in found
 
 
 def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
@@ -517,9 +529,10 @@ def test_visits_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
 
 def test_at_light_load_slices_take_nothing_from_the_loop() -> None:
     """Slices that say more than is left contradict the window; then the window counts."""
-    short = 0.005 * window(COSTS, LIGHT)
-    found = told(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) - short)))
-    assert found.loop == LOOP
+    short, away = 0.005 * window(COSTS, LIGHT), 0.1 * window(COSTS, LIGHT)
+    total = window(COSTS, LIGHT) - short + away
+    found = told(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))
+    assert found.loop == LOOP + away
     assert found.packets.value == pytest.approx(COSTS.of(LIGHT.visits, *LIGHT[1:]) - short, rel=1e-6)
     add_up(found)
 

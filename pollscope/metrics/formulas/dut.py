@@ -6,7 +6,7 @@ import math
 from pollscope.base.names import DROP_ON_PURPOSE
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, nonzero, timed_parts
+from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, keys_of, nonzero, timed_parts
 from pollscope.metrics.steady import warm_up
 
 # What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
@@ -175,7 +175,7 @@ def _warmup_left_ns(trial: TrialFacts) -> float:
 def _sweep_time_ns(trial: TrialFacts) -> float:
     """Waits lie between sweeps."""
     sweeping = nonzero(max(0.0, trial.running_cycles - trial.waiting_cycles), "the DUT's lcores did nothing but wait")
-    return NS_PER_S * trial.window_s * len(trial.lcores) * sweeping / trial.total_cycles / trial.iterations
+    return NS_PER_S * sweeping / trial.tsc_hz / trial.iterations
 
 
 # Metrics of which a single trial knows its own error, and the metric that says it.
