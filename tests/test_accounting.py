@@ -379,7 +379,7 @@ def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> Non
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
 def test_visits_to_many_queues_may_leave_more_than_slices_tell(queues: int, error: float) -> None:
-    """1000 queues at 10 % load: useful cycles were 7.0 % where slices said 4.6 +-0.5 %, a fault of 2 % of a poll's cost."""
+    """1000 queues at 10 % load: useful were 7.0 % where slices said 4.6 +-0.5 %, a fault of 2 % of a poll's cost."""
     counts = Counts(polls=10_000_000, visits=1000, switches=750, packets=7500)
     true = COSTS.of(counts.visits, *counts[1:])
     found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
