@@ -105,7 +105,7 @@ vm-roles-test: ready-vm programs ## every role of the playbooks comes and goes i
 	@$(VENV)/python tests/vm/vm_test.py --roles $(POLLSCOPE)
 
 lock: ready-dev ## write requirements.lock and requirements-dev.lock again, with newer versions where allowed
-	$(UV_COMPILE) --upgrade --extra deploy --extra build -o requirements.lock pyproject.toml
+	$(UV_COMPILE) --upgrade --extra build -o requirements.lock pyproject.toml
 	$(UV_COMPILE) --upgrade --all-extras -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 clean: ## remove what was built and installed below this folder; results stay

@@ -195,7 +195,7 @@ def test_rapl_zones_are_those_of_their_sockets() -> None:
 
 @pytest.fixture
 def pmus(tmp_path: Path) -> Path:
-    for name in ("uncore_iio_0", "uncore_iio_3", "uncore_imc_1", "dmar0", "cpu"):
+    for name in ("uncore_iio_0", "uncore_iio_3", "uncore_irp_3", "uncore_imc_1", "dmar0", "cpu"):
         (tmp_path / name / "events").mkdir(parents=True)
     for event in ("iotlb_lookup", "iotlb_hit", "pw_occupancy"):
         (tmp_path / "dmar0" / "events" / event).touch()
@@ -215,6 +215,9 @@ def test_uncore_events_are_those_of_the_generation(pmus: Path) -> None:
     sapphire_rapids = perf_events.host_uncore_events(Processor("GenuineIntel", 6, 143, "", False), pmus)
     places = {event.unit_path for event in sapphire_rapids if event.metric == "dma_write"}
     assert any(place.endswith("/part7") for place in places)  # the vocabulary of pcm-iio: part of a stack
+    (irp,) = (event for event in sapphire_rapids if event.metric == "irp_queue_occupancy")
+    assert irp.perf_name == "uncore_irp_3/event=0x19,umask=0x0,name=uncore_irp_3__irp_queue_occupancy/"
+    assert (irp.unit_path, irp.unit) == ("stack3", "cycles")  # of the IIO stack whose requests it orders
     assert metrics(167) == set()
     assert perf_events.host_uncore_events(Processor("AuthenticAMD", 25, 17, "", True), pmus) == []
 

@@ -46,6 +46,20 @@ def test_misses_per_packet_relate_the_window_to_the_packets_of_the_dut() -> None
     assert metrics["iotlb_misses_per_packet"] == pytest.approx(2000 / metrics["rx_pps"])
 
 
+def test_occupancies_are_latencies_by_littles_law() -> None:
+    counts = {
+        "completion_buffer_occupancy": mean(6e9, "cycles/s", units=6),
+        "completion_buffer_inserts": mean(2e7, units=6),
+        "irp_queue_occupancy": mean(1e8, "cycles/s"),
+        "irp_queue_inserts": mean(0),
+    }
+    metrics, absences = metrics_of(perf_uncore=delivered(**counts))
+    assert metrics["completion_buffer_latency_cycles"] == pytest.approx(300)
+    assert "counted no request of a device" in absences["irp_queue_latency_cycles"]
+    _, absences = metrics_of(perf_uncore=delivered(completion_buffer_occupancy=mean(6e9, "cycles/s")))
+    assert "gave no completion_buffer_inserts" in absences["completion_buffer_latency_cycles"]
+
+
 def test_costs_of_sent_packets_relate_the_window_to_what_the_dut_sent() -> None:
     counts = {"iotlb.lookups": mean(4000), "iotlb.misses": mean(1000), "dma_read": mean(2e9, "B/s")}
     metrics, _ = metrics_of(pcm_iio=delivered(**counts))

@@ -161,6 +161,33 @@ def test_waiting_is_neither_useful_nor_tax() -> None:
     assert "told" in absences["interaction_share"]
 
 
+def test_turns_of_a_loop_that_is_told_are_no_sweeps() -> None:
+    """A wait is a turn, too: 500 queues at the cost of an empty poll for each of them would be more than the window."""
+    record = told_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)
+    (lcore,) = record["result"]["dut"]["lcores"]
+    lcore |= {"queues": 500, "iterations": 1_000_000, "idle_iterations": 400_000}
+    lcore["polls"]["empty"] = 100_000
+    lcore["notices"]["empty"] = {"samples": 1000, "cycles": 30_000.0, "squared_cycles": 900_000.0}
+    metrics, absences = derive_trial(record)
+    assert metrics["tax_share_ovs"] == metrics["empty_poll_share"] == pytest.approx(0.003)
+    for name in ("sweep_time_ns", "iteration_rate_hz", "idle_iteration_share"):
+        assert absences[name] == "a loop that is told which queue is next makes no sweeps"
+
+
+@pytest.mark.parametrize("waiting", [0.0, 0.25, 0.9])
+def test_waits_between_sweeps_are_no_part_of_them(waiting: float) -> None:
+    record = synthetic.trial(pps=0, useful_share=0.0, packets=0)
+    spun, _ = derive_trial(record)
+    record["result"]["dut"]["lcores"][0]["waiting"] = {
+        "count": 10,
+        "cycles": waiting * synthetic.WINDOW_CYCLES,
+        "sleeps": 10,
+    }
+    metrics, _ = derive_trial(record)
+    away = spun["interrupted_share"]
+    assert metrics["sweep_time_ns"] == pytest.approx(spun["sweep_time_ns"] * (1 - away - waiting) / (1 - away))
+
+
 def test_a_loop_that_sweeps_never_waits() -> None:
     metrics, _ = derive_trial(synthetic.trial(useful_share=0.6))
     assert metrics["waiting_share"] == 0

@@ -90,7 +90,12 @@ def sections() -> dict[str, str]:
 
 def copied(checkout: Path, to: Path) -> Path:
     """The tree without what was built, and `pollscope` from it."""
-    left_out = shutil.ignore_patterns(".git", ".venv", ".cache", "build*", "results", "out", "__pycache__", ".*_cache")
+    anywhere = shutil.ignore_patterns(".git", ".venv", ".cache", "results", "out", "__pycache__", ".*_cache")
+    at_top = shutil.ignore_patterns("build*")  # the package has modules of that name
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return anywhere(folder, names) | (at_top(folder, names) if Path(folder) == checkout else set())
+
     shutil.copytree(checkout, to, symlinks=True, ignore=left_out)
     (to / "bin").mkdir()
     program = to / "bin" / "pollscope"

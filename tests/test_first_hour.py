@@ -77,7 +77,8 @@ class Lab:
         return process.returncode, out + err
 
     def play(self, name: str, *options: str) -> str:
-        command = [sys.executable, "-m", "pollscope.testbeds.pair.play_command", name, "-i", self.inventory(), *options]
+        code = "from pollscope.cli import main; main()"
+        command = [sys.executable, "-c", code, "play", name, "-i", self.inventory(), *options]
         environment = os.environ | {"ANSIBLE_SSH_ARGS": "-F none -o ControlMaster=no -o ControlPath=none"}
         inside = self.network.inside_here()
         done = subprocess.run([*inside, *command], capture_output=True, text=True, check=False, env=environment)

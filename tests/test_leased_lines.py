@@ -111,5 +111,5 @@ def test_a_program_that_takes_no_lease_is_not_used(tmp_path: Path) -> None:
     client = NodeClient([sys.executable, "-c", REFUSES], tmp_path / "log", lease_s=20)
     with pytest.raises(HostError, match="the node takes no lease") as refused:
         client.wait_hello()
-    assert refused.value.remedy == "playbooks/play provision"
+    assert refused.value.remedy == "pollscope play provision"
     assert not client.alive

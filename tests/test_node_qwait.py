@@ -22,6 +22,12 @@ WAYS: dict[str, dict[str, Any]] = {
     "sleep": {"idle": "sleep"},
     "two-cores": {"lcores": [2, 3]},
     "delays": {"extra_cycles": 300},
+    "shared": {"lcores": [2, 3], "ready_set_sharing": "shared"},
+    "shared-asleep": {"lcores": [2, 3], "ready_set_sharing": "shared", "idle": "sleep"},
+    "shared-linear": {"lcores": [2, 3], "ready_set_sharing": "shared", "ready_set": "linear"},
+    "numa": {"lcores": [2, 3], "ready_set_sharing": "numa"},
+    "stealing": {"lcores": [2, 3], "ready_set_sharing": "stealing"},
+    "stealing-asleep": {"lcores": [2, 3], "ready_set_sharing": "stealing", "idle": "sleep"},
 }
 
 
@@ -113,6 +119,26 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
     assert lcore["polls"]["empty"] <= visits + 1000
 
 
+@pytest.mark.parametrize(
+    ("sharing", "queues"), [("own", [500, 500]), ("shared", [1000, 1000]), ("stealing", [500, 500])]
+)
+def test_who_has_nothing_to_do_steals_if_it_may(node: Node, sharing: str, queues: list[int]) -> None:
+    """All packets come for the queues of one core, in trial after trial: the other one serves some only if it may."""
+    result = trial(node, 50_000, 1000, gen={"shape": "SQ"}, lcores=[2, 3], ready_set_sharing=sharing)
+    lcores = result["dut"]["lcores"]
+    assert [lcore["queues"] for lcore in lcores] == queues
+    assert all(lcore["sharing"]["vain_wakes"] <= lcore["waiting"]["count"] for lcore in lcores)
+    stolen = [lcore["sharing"]["stolen"] for lcore in lcores]
+    assert all((taken > 0) <= (sharing == "stealing") for taken in stolen), stolen
+    served = [lcore["rx_packets"] for lcore in lcores]
+    if sharing == "own":
+        assert min(served) == 0 < max(served)
+    else:  # lcores take turns on one CPU: each finds the queue ready at some time
+        assert min(served) > 0, served
+    (generator,) = result["gen"]["lcores"]
+    assert (generator["sequence"]["duplicated"], generator["sequence"]["reordered"]) == (0, 0)
+
+
 @pytest.mark.parametrize("pps", [0, 5_000, 200_000])
 def test_classes_and_waiting_make_the_window(node: Node, pps: int) -> None:
     result = trial(node, pps, 50, workload="encap")
@@ -152,6 +178,8 @@ def test_who_spins_rings_no_doorbell_afterwards(node: Node) -> None:
         ({"organisation": "corec"}, "dut.notification"),
         ({"organisation": "scale-up", "lcores": [2], "dispatchers": [3]}, "dut.notification"),
         ({"notification": "spin", "ready_set": "linear"}, "dut.ready_set"),
+        ({"notification": "spin", "ready_set_sharing": "shared"}, "dut.ready_set_sharing"),
+        ({"notification": "qwait", "ready_set_sharing": "each"}, "dut.ready_set_sharing"),
         ({"notification": "spin", "service_order": "strict"}, "dut.service_order"),
         ({"notification": "spin", "idle": "sleep"}, "dut.idle"),
         ({"service_order": "weighted"}, "dut.service_order"),

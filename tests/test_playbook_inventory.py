@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Done, pollscope
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.testbeds import make_testbed
-from pollscope.testbeds.pair import play_command
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.plays import _REMEDIES, _one_line, _result, run_play
 
@@ -145,11 +145,15 @@ def fake_ansible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def verify(folder: Path, *options: str) -> Done:
+    return pollscope("play", "verify", "-i", folder / "inventory.yml", *options, cwd=folder)
+
+
 def test_the_password_of_sudo_is_asked_for_and_goes_through_a_pipe(
     fake_ansible: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play_command, "getpass", lambda _prompt: "to be kept")
-    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml"), "--ask-become-pass"]) == 0
+    monkeypatch.setattr("pollscope.cli.play.getpass", lambda _prompt: "to be kept")
+    assert verify(fake_ansible, "--ask-become-pass").returncode == 0
     words = (fake_ansible / "words").read_text().splitlines()
     assert words[words.index("--become-password-file") + 1] == "-"
     assert "to be kept" not in words
@@ -157,30 +161,45 @@ def test_the_password_of_sudo_is_asked_for_and_goes_through_a_pipe(
 
 
 def test_without_a_password_nothing_is_typed(fake_ansible: Path) -> None:
-    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml")]) == 0
+    assert verify(fake_ansible).returncode == 0
     assert "--become-password-file" not in (fake_ansible / "words").read_text()
     assert (fake_ansible / "typed").read_text() == ""
+
+
+def test_variables_and_a_host_go_to_ansible(fake_ansible: Path) -> None:
+    inventory = fake_ansible / "inventory.yml"
+    assert (
+        pollscope("play", "iommu", "-i", inventory, "-e", "mode=pt", "--limit", "one", cwd=fake_ansible).returncode == 0
+    )
+    given = (fake_ansible / "words").read_text().splitlines()
+    assert given[given.index("-e") + 1] == '{"mode": "pt"}'
+    assert given[given.index("--limit") + 1] == "one"
+
+
+def test_a_play_that_is_none_is_refused_in_one_line(fake_ansible: Path) -> None:
+    done = pollscope("play", "provison", "-i", fake_ansible / "inventory.yml", cwd=fake_ansible)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "there is no play 'provison'" in done.stderr
 
 
 def test_remedies_that_name_an_option_of_play_name_one_that_it_takes(fake_ansible: Path) -> None:
     options = {word for _, remedy in _REMEDIES for word in re.findall(r"--[a-z-]+", remedy)}
     assert options
     for option in options:
-        with pytest.raises(SystemExit) as end:
-            play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml"), option, "--help"])
-        assert end.value.code == 0
+        assert verify(fake_ansible, option, "--help").returncode == 0
 
 
 @pytest.mark.parametrize("value", ["False", "0", "no", "off"])
 def test_host_keys_are_not_left_unchecked_by_the_environment(
-    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", value)
-    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml")]) == 2
-    assert f"ANSIBLE_HOST_KEY_CHECKING={value} in the environment switches the check" in capsys.readouterr().err
+    done = verify(fake_ansible)
+    assert done.returncode == 2
+    assert f"ANSIBLE_HOST_KEY_CHECKING={value} in the environment switches the check" in done.stderr
     assert not (fake_ansible / "words").exists()
     monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "True")
-    assert play_command.main(["verify", "-i", str(fake_ansible / "inventory.yml")]) == 0
+    assert verify(fake_ansible).returncode == 0
 
 
 def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:

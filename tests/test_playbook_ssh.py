@@ -9,7 +9,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -278,7 +277,7 @@ def test_bad_arguments_of_a_role(bench: Bench) -> None:
 
 def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path) -> None:
     inventory = bench.inventory(ansible_port=free_port())
-    command = [sys.executable, "-m", "pollscope.testbeds.pair.play_command", "provision", "-i", str(inventory.path)]
+    command = [str(checkout / "playbooks/play"), "provision", "-i", str(inventory.path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=checkout)
     assert done.returncode == 3
     assert done.stderr.startswith("pollscope: here: ssh: connect to host 127.0.0.1 port")

@@ -52,6 +52,28 @@ def test_no_schedule_gives_a_queue_to_two_consumers(tmp_path: Path) -> None:
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
+def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_path: Path) -> None:
+    """Two consumers with a set each, who steal from each other."""
+    sizes = () if LONG else ("-DARRIVALS=2", "-DTURNS=4")
+    done = run(relacy(tmp_path, "-DCONSUMERS=2", "-DSETS=2", *sizes), "preemptions", "2")
+    assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize("variant", ["ONE_WAITER", "AT_ONCE"])
+def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: str) -> None:
+    """Who takes the ready queues of a leaf at once; who rings without a barrier, with acquire and release at most."""
+    sizes = () if LONG or variant == "ONE_WAITER" else ("-DARRIVALS=2", "-DTURNS=4")
+    done = run(relacy(tmp_path, f"-D{variant}", *sizes), "preemptions", "2")
+    assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
+    """A store would read nothing of the producer's, so that what it wrote before need not be seen."""
+    program = relacy(tmp_path, "-DAT_ONCE", "-DQWAIT_ARM_BY_STORE", optimise="-O0")
+    done = run(program, "preemptions", "2")
+    assert done.returncode == 1 and re.search("its arrival is lost", done.stdout), done.stdout[-3000:]
+
+
 @pytest.mark.parametrize(
     ("define", "found"),
     [
@@ -77,7 +99,20 @@ def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str
     items = ITEMS if build == "stress" else ITEMS // 4
     done = run(build_dir / f"tests-qwait-{build}", items, 3, 2, 100, idle, seed)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps\n", done.stdout)
+    assert re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps, 0 stolen\n", done.stdout)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("sets", [2, 3], ids=["node-each", "core-each"])
+@pytest.mark.parametrize("idle", [0, 1], ids=["pause", "sleep"])
+@pytest.mark.parametrize("build", ["stress", "stress-tsan"])
+def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, build: str, idle: int, sets: int) -> None:
+    """Three waiters on two sets, of which two share one, or on a set each."""
+    items = ITEMS if build == "stress" else ITEMS // 4
+    done = run(build_dir / f"tests-qwait-{build}", items, 3, 3, 100, idle, 2, sets)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps, (\d+) stolen\n", done.stdout)
+    assert found is not None and int(found[1]) > 0, done.stdout
     assert done.stderr == ""
 
 
@@ -87,7 +122,17 @@ def test_arrivals_on_all_queues(build_dir: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("arguments", [["0"], ["10", "0"], ["10", "2", "2", "1"], ["10", "1", "1", "1", "2"], ["-1"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["0"],
+        ["10", "0"],
+        ["10", "2", "2", "1"],
+        ["10", "1", "1", "1", "2"],
+        ["-1"],
+        ["10", "1", "2", "9", "0", "2", "3"],
+    ],
+)
 def test_the_stress_test_refuses_what_it_cannot(build_dir: Path, arguments: list[str]) -> None:
     done = run(build_dir / "tests-qwait-stress", *arguments)
     assert done.returncode == 2 and done.stderr.startswith("usage: "), done

@@ -139,6 +139,24 @@ def test_unknown_visits_are_named() -> None:
     assert flag["text"] == "cold queues got no packets: nobody told"
 
 
+def told(empty: int, waited: float) -> dict[str, Any]:
+    """A trial whose core is told which queue is next, and waited for this share of its cycles."""
+    changed = record(empty, 10_000 - empty)
+    for lcore in changed["result"]["dut"]["lcores"]:
+        lcore |= {"notices": {}, "waiting": {"count": 5, "cycles": int(waited * 1e6), "sleeps": 0}}
+        lcore["cycles"] = {"total": 10**6}
+    return changed
+
+
+def test_who_is_told_polls_no_empty_queue_and_is_not_flagged_for_that() -> None:
+    assert shape_flags(TrialFacts(told(0, 0.01))) == []
+
+
+def test_who_is_told_waits_when_the_generator_is_the_limit() -> None:
+    (flag,) = shape_flags(TrialFacts(told(0, 0.4)))
+    assert flag["name"] == "shape" and "the cores waited in 40.0 % of the cycles" in flag["text"]
+
+
 def test_what_was_fed_counts_as_well_and_lcores_have_their_own_queues() -> None:
     both = record(0, 0)
     lcore = both["result"]["dut"]["lcores"][0]

@@ -49,7 +49,7 @@ static void route(struct rte_mbuf *m)
 	ip->hdr_checksum += rte_cpu_to_be_16(1 << 8);
 }
 
-static uint32_t route_and_send(struct rte_mbuf **burst, uint16_t count, unsigned int to, unsigned int worker)
+uint32_t bench_route_and_send(struct rte_mbuf **burst, uint16_t count, unsigned int to, unsigned int worker)
 {
 	uint16_t sent;
 
@@ -74,7 +74,7 @@ uint32_t bench_share_step(unsigned int worker)
 	for (unsigned int from = 0; from < 2; from++) {
 		const uint16_t count = rte_eth_rx_burst(bench_ports[from], 0, burst, BENCH_BURST);
 
-		done += count == 0 ? 0 : route_and_send(burst, count, !from, worker);
+		done += count == 0 ? 0 : bench_route_and_send(burst, count, !from, worker);
 	}
 	return done;
 }
@@ -92,7 +92,7 @@ uint32_t bench_share_locked_step(unsigned int worker)
 		rte_spinlock_lock(&sides[from].lock);
 		count = rte_eth_rx_burst(bench_ports[from], 0, burst, BENCH_BURST);
 		rte_spinlock_unlock(&sides[from].lock);
-		done += count == 0 ? 0 : route_and_send(burst, count, !from, worker);
+		done += count == 0 ? 0 : bench_route_and_send(burst, count, !from, worker);
 	}
 	return done;
 }
@@ -110,7 +110,7 @@ uint32_t bench_share_trylock_step(unsigned int worker)
 			continue;
 		count = rte_eth_rx_burst(bench_ports[from], 0, burst, BENCH_BURST);
 		rte_spinlock_unlock(&sides[from].lock);
-		done += count == 0 ? 0 : route_and_send(burst, count, !from, worker);
+		done += count == 0 ? 0 : bench_route_and_send(burst, count, !from, worker);
 	}
 	return done;
 }

@@ -13,6 +13,7 @@
 #include <rte_lcore.h>
 #include <rte_pause.h>
 
+#include "net_crossover.h"
 #include "wire_bench.h"
 
 #define POOL_MBUFS  4095
@@ -85,11 +86,36 @@ static uint32_t cross_step(unsigned int worker)
 	return worker == 0 ? send_step() : receive_step();
 }
 
+/* Frames of all queues have one pool. */
+#define HASHED(loop, arguments, queues, what, kind, where, buffers_of)                                       \
+	{.name = loop,                                                                                       \
+	 .devargs = arguments,                                                                               \
+	 .step = what,                                                                                       \
+	 .rx_queues = queues,                                                                                \
+	 .tx_queues = BENCH_QUEUES,                                                                          \
+	 .one_pool = true,                                                                                   \
+	 .hashed = true,                                                                                     \
+	 .flows = kind,                                                                                      \
+	 .buffers = where,                                                                                   \
+	 .supply = buffers_of}
+/* A queue a worker, by the flows that go round. */
+#define EACH(way, what, ...)                                                                                 \
+	HASHED(way "-even", "dma=copy", BENCH_QUEUES, what, BENCH_EVEN, __VA_ARGS__),                        \
+	        HASHED(way "-skewed", "dma=copy", BENCH_QUEUES, what, BENCH_SKEWED, __VA_ARGS__),            \
+	        HASHED(way "-one", "dma=copy", BENCH_QUEUES, what, BENCH_ONE, __VA_ARGS__)
+/* One queue for all, whose frames are hashed, too. */
+#define TOGETHER(way, arguments, what)                                                                       \
+	HASHED(way "-hashed", arguments, 1, what, BENCH_EVEN, NET_CROSSOVER_POSTED, 0)
+
 static const struct loop {
 	const char *name, *devargs; /* no devargs: no pair */
 	bench_step step;
 	uint16_t rx_queues, tx_queues;
 	bool fill, at_home, one_pool, shared;
+	bool hashed; /* of what follows; frames are hashed on the way */
+	enum bench_flows flows;
+	unsigned int buffers;
+	uint16_t supply;
 } loops[] = {
         {"drop", "dma=copy", drop_step, 1, 2, .fill = false},
         {"infinite", "feed=infinite", forward_step, 2, 2, .fill = false},
@@ -101,6 +127,13 @@ static const struct loop {
         {"corec", "dma=copy,rx=corec", bench_share_step, 1, 2, .shared = true},
         {"locked", "dma=copy", bench_share_locked_step, 1, 2, .shared = true},
         {"trylock", "dma=copy", bench_share_trylock_step, 1, 2, .shared = true},
+        EACH("rss", bench_each_step, NET_CROSSOVER_POSTED, 0),
+        EACH("rebalanced", bench_rebalanced_step, NET_CROSSOVER_POSTED, 0),
+        EACH("shared", bench_each_step, NET_CROSSOVER_SHARED, BENCH_RING),
+        EACH("split", bench_each_step, NET_CROSSOVER_SPLIT, BENCH_RING / 4),
+        TOGETHER("corec", "dma=copy,rx=corec", bench_share_step),
+        TOGETHER("locked", "dma=copy", bench_share_locked_step),
+        TOGETHER("trylock", "dma=copy", bench_share_trylock_step),
         {.name = "bare", .step = bench_bare_step},
 };
 
@@ -172,6 +205,10 @@ static void run_workers(bench_step step, uint64_t window_ms, unsigned int worker
 /* Half of what a ring holds: it never overflows, and bursts are full. */
 static bool fill_rings(const struct loop *loop, unsigned int workers)
 {
+	if (loop->hashed) {
+		bench_each_init();
+		return bench_share_init() && bench_fill_flows(loop->flows, BENCH_RING / 2);
+	}
 	if (loop->shared)
 		return bench_share_init() && bench_fill_first_queues(BENCH_RING / 2);
 	return !loop->fill || bench_fill_rings(workers, loop->at_home);
@@ -192,14 +229,16 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 	rte_mempool_obj_iter(bench_pools[1], make_frame, NULL);
 	if (loop->one_pool)
 		bench_pools[1] = bench_pools[0];
-	if (bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
+	if (loop->hashed ? bench_make_pair_of(loop->devargs, loop->rx_queues, loop->tx_queues, loop->buffers,
+	                                      loop->supply)
+	                 : bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
 		done = fill_rings(loop, workers);
 		if (done)
 			run_workers(loop->step, window_ms, workers);
 		else
 			fprintf(stderr, "wire-bench: %s: the rings cannot be filled\n", loop->name);
 		bench_remove_pair();
-		if (loop->shared)
+		if (loop->shared || loop->hashed)
 			bench_share_exit();
 	}
 	bench_pools[1] = own;
@@ -228,14 +267,16 @@ static int answer(const char *line)
 {
 	const struct loop *loop;
 	uint64_t window_ms;
-	char name[16], text[4];
+	char name[20], text[4];
 	unsigned int workers;
 
-	if (sscanf(line, "%15s %" SCNu64 " %3s", name, &window_ms, text) != 3 ||
+	if (sscanf(line, "%19s %" SCNu64 " %3s", name, &window_ms, text) != 3 ||
 	    (loop = find_loop(name)) == NULL || (workers = parse_workers(text)) == 0) {
-		fprintf(stderr, "wire-bench: expected: "
-		                "drop|infinite|one-pool|home|mixed|cross|standard|corec|locked|trylock|bare "
-		                "MILLISECONDS 0|1|01\n");
+		fprintf(stderr,
+		        "wire-bench: expected: "
+		        "drop|infinite|one-pool|home|mixed|cross|standard|corec|locked|trylock|bare|"
+		        "{rss,rebalanced,shared,split}-{even,skewed,one}|{corec,locked,trylock}-hashed "
+		        "MILLISECONDS 0|1|01\n");
 		return -1;
 	}
 	if (!do_loop(loop, window_ms, workers))

@@ -24,6 +24,10 @@ typedef uint32_t (*bench_step)(unsigned int worker);
 
 /* Makes the pair with `devargs`; false with a line on stderr. RX queue i takes its mbufs from pool i. */
 bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues);
+
+/* The same, with RSS hashes, and buffers where net_crossover_rx_buffers() puts them. */
+bool bench_make_pair_of(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, unsigned int buffers,
+                        uint16_t supply);
 void bench_remove_pair(void);
 extern uint16_t bench_ports[2];
 extern struct rte_mempool *bench_pools[BENCH_QUEUES];
@@ -36,6 +40,21 @@ bool bench_fill_rings(unsigned int workers, bool at_home);
 
 /* Leaves `frames` frames with destinations 0, 1, ... below BENCH_ROUTES in RX queue 0 of each port, of pool 0. */
 bool bench_fill_first_queues(unsigned int frames);
+
+/* Flows of the frames that go round between queues of both ports. */
+enum bench_flows {
+	BENCH_EVEN,   /* many, over all queues */
+	BENCH_SKEWED, /* many, all to queue 0 of either port, by the RETA as it is at first */
+	BENCH_ONE     /* one, to queue 0 */
+};
+
+/* Leaves `frames` frames of such flows in the RX rings of each port, all of pool 0, with destinations below BENCH_ROUTES. */
+bool bench_fill_flows(enum bench_flows flows, unsigned int frames);
+
+/* Each worker polls RX queue `worker` of both ports; the second counts by RETA entry, and its worker 0 rebalances. */
+void bench_each_init(void);
+uint32_t bench_each_step(unsigned int worker);
+uint32_t bench_rebalanced_step(unsigned int worker);
 
 /*
  * RX queue 0 of both ports is polled by all workers; each routes what it gets (longest prefix, MAC addresses, TTL) and sends it
@@ -52,6 +71,7 @@ static inline uint32_t bench_route(uint32_t i)
 }
 
 bool bench_share_init(void);
+uint32_t bench_route_and_send(struct rte_mbuf **burst, uint16_t count, unsigned int to, unsigned int worker);
 void bench_share_exit(void);
 uint32_t bench_share_step(unsigned int worker);
 uint32_t bench_share_locked_step(unsigned int worker);

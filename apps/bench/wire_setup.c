@@ -7,6 +7,7 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
+#include "net_crossover.h"
 #include "wire_bench.h"
 
 #define PAIR_NAME    "net_crossover0"
@@ -18,15 +19,17 @@
 uint16_t bench_ports[2];
 struct rte_mempool *bench_pools[BENCH_QUEUES];
 
-static bool set_up_port(uint16_t port, uint16_t rx_queues, uint16_t tx_queues)
+static bool set_up_port(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, bool hashes)
 {
 	struct rte_eth_conf conf = {.txmode = {.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}};
 	int ret;
 
-	if (rx_queues > 1) {
+	if (rx_queues > 1 || hashes) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
 	}
+	if (hashes)
+		conf.rxmode.offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	ret = rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 	for (uint16_t i = 0; i < rx_queues && ret == 0; i++)
 		ret = rte_eth_rx_queue_setup(port, i, BENCH_RING, SOCKET_ID_ANY, NULL, bench_pools[i]);
@@ -37,18 +40,33 @@ static bool set_up_port(uint16_t port, uint16_t rx_queues, uint16_t tx_queues)
 	return ret == 0 && rte_eth_promiscuous_enable(port) == 0;
 }
 
-bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues)
+static bool make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, bool hashes,
+                      unsigned int buffers, uint16_t supply)
 {
 	bool made = rte_vdev_init(PAIR_NAME, devargs) == 0 &&
 	            rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &bench_ports[0]) == 0 &&
-	            rte_eth_dev_get_port_by_name(PAIR_NAME "_b", &bench_ports[1]) == 0 &&
-	            set_up_port(bench_ports[0], rx_queues, tx_queues) &&
-	            set_up_port(bench_ports[1], rx_queues, tx_queues);
+	            rte_eth_dev_get_port_by_name(PAIR_NAME "_b", &bench_ports[1]) == 0;
+
+	for (unsigned int i = 0; i < 2 && made; i++)
+		made = (buffers == NET_CROSSOVER_POSTED ||
+		        net_crossover_rx_buffers(bench_ports[i], buffers, supply) == 0) &&
+		       set_up_port(bench_ports[i], rx_queues, tx_queues, hashes);
 
 	if (!made)
 		fprintf(stderr, "wire-bench: no pair with '%s', %u RX and %u TX queues\n", devargs, rx_queues,
 		        tx_queues);
 	return made;
+}
+
+bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues)
+{
+	return make_pair(devargs, rx_queues, tx_queues, false, NET_CROSSOVER_POSTED, 0);
+}
+
+bool bench_make_pair_of(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, unsigned int buffers,
+                        uint16_t supply)
+{
+	return make_pair(devargs, rx_queues, tx_queues, true, buffers, supply);
 }
 
 void bench_remove_pair(void)
@@ -148,5 +166,43 @@ bool bench_fill_first_queues(unsigned int frames)
 			if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
 				return false;
 		}
+	return true;
+}
+
+/* The queue at which it arrives on either side, whose keys and RETAs are alike; the rings are empty before and after. */
+static unsigned int routed_queue_of(uint32_t route)
+{
+	struct rte_mbuf *m = make_routed_frame(route);
+
+	if (m == NULL || rte_eth_tx_burst(bench_ports[0], 0, &m, 1) != 1)
+		return BENCH_QUEUES;
+	for (unsigned int queue = 0; queue < BENCH_QUEUES; queue++)
+		if (rte_eth_rx_burst(bench_ports[1], (uint16_t)queue, &m, 1) == 1) {
+			rte_pktmbuf_free(m);
+			return queue;
+		}
+	return BENCH_QUEUES;
+}
+
+static bool send_routed(unsigned int side, uint32_t route)
+{
+	struct rte_mbuf *m = make_routed_frame(route);
+
+	return m != NULL && rte_eth_tx_burst(bench_ports[side], 0, &m, 1) == 1;
+}
+
+bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
+{
+	uint32_t routes[BENCH_RING], found = 0;
+
+	for (uint32_t route = 0; route < FLOWS_TRIED && found < frames && found < BENCH_RING; route++)
+		if (flows == BENCH_EVEN || routed_queue_of(route) == 0)
+			routes[found++] = route;
+	if (found < frames)
+		return false;
+	for (unsigned int side = 0; side < 2; side++)
+		for (unsigned int i = 0; i < frames; i++)
+			if (!send_routed(side, routes[flows == BENCH_ONE ? 0 : i]))
+				return false;
 	return true;
 }

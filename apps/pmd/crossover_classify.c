@@ -66,15 +66,6 @@ void crossover_classify(const struct crossover_port *port, struct rte_mbuf *cons
 	}
 }
 
-static bool is_one_run(const uint16_t *queues, uint32_t count)
-{
-	uint16_t others = 0;
-
-	for (uint32_t i = 1; i < count; i++)
-		others |= queues[i] ^ queues[0];
-	return others == 0;
-}
-
 /* A counting sort, without a branch that depends on the queues; what is filtered goes last. */
 static void group(const struct crossover_verdicts *found, struct rte_mbuf *const *pkts, uint32_t count,
                   struct crossover_verdicts *verdicts, struct rte_mbuf **grouped)
@@ -102,7 +93,7 @@ struct rte_mbuf *const *crossover_group(const struct crossover_port *port,
 {
 	struct crossover_verdicts found;
 
-	if (port->nb_rx_queues > CROSSOVER_GROUPED_QUEUES || is_one_run(verdicts->queue, count))
+	if (port->nb_rx_queues > CROSSOVER_GROUPED_QUEUES || crossover_is_one_run(verdicts->queue, count))
 		return pkts;
 	found = *verdicts;
 	group(&found, pkts, count, verdicts, grouped);

@@ -16,6 +16,16 @@ struct crossover_verdicts {
 void crossover_classify(const struct crossover_port *port, struct rte_mbuf *const *pkts, uint32_t count,
                         struct crossover_verdicts *verdicts);
 
+/* All `count` frames are for one queue. */
+static inline bool crossover_is_one_run(const uint16_t *queues, uint32_t count)
+{
+	uint16_t others = 0;
+
+	for (uint32_t i = 1; i < count; i++)
+		others |= queues[i] ^ queues[0];
+	return others == 0;
+}
+
 /* With more queues the runs of a chunk are so short, and each of another length, that sorting costs more than it gains. */
 #define CROSSOVER_GROUPED_QUEUES 4
 

@@ -86,10 +86,21 @@ static inline struct qwait_doorbell *bell_of(const struct crossover_port *peer, 
 }
 
 /*
- * DD of a whole chunk is set: rings for its queues, behind the one full barrier that qwait_notify() asks for. A NIC would write
- * an event or completion queue entry here, or raise an interrupt; this belongs to the wire.
+ * DD of a whole chunk is set: rings for its queues. The one queue of a chunk that nobody else sends to needs neither barrier nor
+ * look (qwait_notify_at_once()); several need the one full barrier that qwait_notify() asks for. A NIC would write an event
+ * or completion queue entry here, or raise an interrupt; this belongs to the wire.
  */
-static void ring(const struct crossover_port *peer, const uint16_t *queues, uint32_t count)
+static inline void ring_one(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
+{
+	if (likely(!txq->shared)) {
+		qwait_notify_at_once(bell);
+		return;
+	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	qwait_notify(bell);
+}
+
+static void ring_all(const struct crossover_port *peer, const uint16_t *queues, uint32_t count)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (uint32_t i = 0; i < count; i++)
@@ -97,25 +108,38 @@ static void ring(const struct crossover_port *peer, const uint16_t *queues, uint
 			qwait_notify(bell_of(peer, queues[i]));
 }
 
+/* All frames of a chunk go to one queue. The doorbell's line comes while the frames are written, and to be written itself. */
+static void send_and_ring_one(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
+                              const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
+{
+	struct qwait_doorbell *bell = bell_of(txq->peer, queue);
+
+	rte_prefetch0_write(bell);
+	send_run(txq, queue, pkts, tags, count, left);
+	ring_one(txq, bell);
+}
+
 static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_t gate,
                                          struct rte_mbuf *const *pkts, uint32_t count,
                                          struct crossover_leftovers *left)
 {
-	static const uint16_t only_queue = 0;
 	struct crossover_verdicts verdicts;
 	struct rte_mbuf *grouped[CROSSOVER_CHUNK];
 
 	if (gate == CROSSOVER_GATE_NOTIFY_DIRECT) {
-		send_run(txq, only_queue, pkts, NULL, count, left);
-		ring(txq->peer, &only_queue, 1);
+		send_and_ring_one(txq, 0, pkts, NULL, count, left);
 		return;
 	}
 	crossover_classify(txq->peer, pkts, count, &verdicts);
+	if (verdicts.queue[0] != CROSSOVER_FILTERED && crossover_is_one_run(verdicts.queue, count)) {
+		send_and_ring_one(txq, verdicts.queue[0], pkts, verdicts.tag, count, left);
+		return;
+	}
 	for (uint32_t i = 0; i < count; i++)
 		if (likely(verdicts.queue[i] != CROSSOVER_FILTERED))
-			rte_prefetch0(bell_of(txq->peer, verdicts.queue[i]));
+			rte_prefetch0_write(bell_of(txq->peer, verdicts.queue[i]));
 	send_runs(txq, crossover_group(txq->peer, &verdicts, pkts, count, grouped), count, &verdicts, left);
-	ring(txq->peer, verdicts.queue, count);
+	ring_all(txq->peer, verdicts.queue, count);
 }
 
 static void deliver_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,

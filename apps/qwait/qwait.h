@@ -11,6 +11,7 @@
  *   consumer:  uint32_t qwait_next(waiter);             uint32_t qwait(waiter, max_ns);
  *              bool qwait_verify(waiter, qid);          void qwait_took(waiter, qid, items);
  *              void qwait_reconsider(waiter, qid);
+ *              uint32_t qwait_steal(victims, n, at);
  *
  * DESCRIPTION
  *   The programming model of HyperPlane (MICRO'20, algorithm 1) without its hardware. Each queue has a doorbell in memory.
@@ -31,7 +32,8 @@
  *   is given the queue.
  *
  *   A queue whose emptiness can be seen otherwise (the DD bit of a NIC's descriptor) needs no counter: the producer calls
- *   qwait_notify() behind a full barrier, the consumer qwait_rearm(), looks, and takes it back by qwait_take_back().
+ *   qwait_notify() behind a full barrier (its only producer: qwait_notify_at_once() without one), the consumer qwait_rearm(), looks,
+ *   and takes it back by qwait_take_back().
  *
  * FUNCTIONS
  *   qwait_bytes()   Size of a set for this many queues. The caller provides the memory, aligned to QWAIT_LINE_BYTES; shared
@@ -50,7 +52,9 @@
  *   qwait_enable()  0, or -ENOENT. By any thread.
  *   qwait_ring()    `items` more are in the queue. By any thread; orders what was written before it.
  *   qwait_next()    Non-blocking: a ready queue's number, or QWAIT_NONE.
- *   qwait()         The same, but waits up to max_ns as config.idle says.
+ *   qwait_steal()   The same of others' sets, for who has nothing to do: the thread's waiters of them. The queue is one of victims[*at],
+ *                   which verify, took and reconsider are to be given.
+ *   qwait()         The same as qwait_next(), but waits up to max_ns as config.idle says.
  *   qwait_verify()  True: there are items. False: there are none (counted in waiter.spurious), and the queue is armed.
  *   qwait_took()    `items` were dequeued.
  *   qwait_reconsider()  Arms the queue if it is empty, else makes it ready; atomic against arrivals.
@@ -65,6 +69,14 @@
  *   QWAIT_HIERARCHICAL  words of bits and a summary of them (qwait_protocol.h): O(1).
  *   QWAIT_LINEAR        an unsorted list that the iterator searches, under a lock: O(ready queues). It is the software ready set
  *                       that the paper compares with (section V-E).
+ *
+ * SEVERAL CORES
+ *   shared          one set, a waiter for each core: any core serves any queue, one at a time.
+ *   partitioned     a set for some cores each, those of a NUMA node, say: what is written often stays there.
+ *   with stealing   a set for each core, and waiters of the other sets beside: a core with nothing to do serves others' queues. A
+ *                   core that sleeps is not woken for that: its doorbells are those of its own set.
+ *   alone           a set for each core with config.one_waiter: under QWAIT_ROUND_ROBIN the waiter takes the ready queues of a leaf
+ *                   at once and returns them one by one. Nobody else may have a waiter of the set.
  *
  * IDLE STATES, when nothing is ready
  *   QWAIT_PAUSE   looks at one line, with pauses.
@@ -93,6 +105,7 @@ struct qwait_config {
 	enum qwait_ready_set ready_set;
 	enum qwait_idle idle;
 	uint32_t pauses; /* QWAIT_SLEEP: before it sleeps */
+	bool one_waiter; /* nobody else is ever given a queue of the set, so it may take many at once */
 };
 
 struct qwait_queue {
@@ -123,6 +136,8 @@ struct qwait_waiter {
 	struct qwait *set;
 	uint32_t from;     /* where to look next */
 	uint32_t credit;   /* QWAIT_WEIGHTED: visits of queue `from` that are left */
+	uint32_t leaf;     /* config.one_waiter: of this leaf ... */
+	uint64_t held;     /* ... these queues are taken and not returned yet */
 	uint64_t returned; /* queues, spurious ones among them */
 	uint64_t spurious; /* of these, empty ones */
 	uint64_t sleeps;   /* QWAIT_SLEEP: system calls that waited */
@@ -181,17 +196,41 @@ static inline void qwait_notify(struct qwait_doorbell *bell)
 		qwait_activate(bell->set, bell->qid);
 }
 
+/* The same without a barrier in between, by the only producer of the queue. */
+static inline void qwait_notify_at_once(struct qwait_doorbell *bell)
+{
+	if (qwait_disarm_at_once(bell))
+		qwait_activate(bell->set, bell->qid);
+}
+
 static inline void qwait_ring(struct qwait_doorbell *bell, uint32_t items)
 {
 	qwait_fetch_add(&bell->rung, items);
 	qwait_notify(bell);
 }
 
-static inline uint32_t qwait_take(struct qwait *set, uint32_t from)
+/* Round-robin goes through a leaf in this order anyway; the other policies decide anew each time. */
+static inline bool qwait_takes_many(const struct qwait_config *config)
 {
+	return config->one_waiter && config->policy == QWAIT_ROUND_ROBIN;
+}
+
+static inline uint32_t qwait_take(struct qwait_waiter *waiter)
+{
+	struct qwait *set = waiter->set;
+
 	if (__builtin_expect(set->config.ready_set == QWAIT_LINEAR, 0))
-		return qwait_list_take(set, from);
-	return qwait_bitmap_take(&set->ready, from);
+		return qwait_list_take(set, waiter->from);
+	if (!qwait_takes_many(&set->config))
+		return qwait_bitmap_take(&set->ready, waiter->from);
+	if (waiter->held == 0)
+		waiter->held = qwait_bitmap_take_leaf(&set->ready, waiter->from, &waiter->leaf);
+	if (waiter->held == 0)
+		return QWAIT_NONE;
+	const uint32_t at = qwait_first(waiter->held);
+
+	waiter->held &= waiter->held - 1;
+	return (waiter->leaf << QWAIT_LEAF_LOG2) + at;
 }
 
 /* Where the waiter looks next, after queue qid. */
@@ -217,13 +256,29 @@ static inline uint32_t qwait_next(struct qwait_waiter *waiter)
 	uint32_t qid;
 
 	do {
-		qid = qwait_take(set, waiter->from);
+		qid = qwait_take(waiter);
 		if (qid == QWAIT_NONE)
 			return QWAIT_NONE;
 	} while (__builtin_expect(qwait_load(&set->queues[qid].disabled), 0) && qwait_park(set, qid));
 	qwait_pass(waiter, qid);
 	waiter->returned++;
 	return qid;
+}
+
+/*
+ * Non-blocking, for who has nothing to do: `victims` are one thread's waiters of others' sets, looked at in this order. The number of
+ * a ready queue in the set of victims[*at], or QWAIT_NONE.
+ */
+static inline uint32_t qwait_steal(struct qwait_waiter *victims, uint32_t n, uint32_t *at)
+{
+	for (*at = 0; *at < n; (*at)++) {
+		/* reads first: most have nothing, and a write would take the line from those whose it is */
+		const uint32_t qid = qwait_any(victims[*at].set) ? qwait_next(&victims[*at]) : QWAIT_NONE;
+
+		if (qid != QWAIT_NONE)
+			return qid;
+	}
+	return QWAIT_NONE;
 }
 
 /* The queue seemed empty: arms it. The caller looks at it once more. */

@@ -16,16 +16,27 @@
  * Why nothing is lost. All accesses below are sequentially consistent (SC), so there is one order of them all; "<" is
  * before in it. On x86 only the stores and the read-modify-writes cost something by that, and each of these is needed as
  * a store-load barrier somewhere:
- * - Arrival against arming. Producer: count (or DD), then load `armed`. Consumer: store `armed`, then look whether the queue is
+ * - Arrival against arming. Producer: count (or DD), then load `armed`. Consumer: exchange `armed`, then look whether the queue is
  *   empty. Without a full barrier between store and load both could pass each other: the consumer would sleep on a
  *   queue that has an item and nobody would say so. By SC, either the producer sees the arming, or the consumer sees the
  *   item. If both, the exchange of `armed` decides which of them activates the queue; the other one does nothing.
+ *   A producer that alone rings the queue may leave out barrier and load, and exchange at once (qwait_disarm_at_once()): of the two
+ *   exchanges one reads what the other wrote. If the producer's reads the 1, it activates. If the consumer's reads the 0 of the
+ *   producer's, it synchronises with it, and its look sees the item. Acquire and release are enough for that. It
+ *   costs less where only this producer writes the doorbell's line; several would take it from each other at each ring.
  * - Leaf against summary. Producer: set the bit in the leaf, then load the summary and set its bit if that is 0. Consumer, when it
  *   found a leaf empty: clear the bit of the summary, then load the leaf again, and set the bit if the leaf is not empty.
  *   If the producer saw the summary's bit set: leaf set < summary loaded < summary cleared < leaf loaded again, so the
  *   consumer sees the queue. If it did not, it sets the bit itself.
  * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the summary. Producer: the bits, then load
  *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it.
+ * - One server after another, when several waiters have a set. What the first one did with the queue (its descriptors' place, say)
+ *   is seen by the next one: the first arms the queue or activates it itself, and from its exchange or its bit to the next
+ *   waiter's taking of the bit every step is a read-modify-write of what the step before wrote. The bit goes to one waiter, and
+ *   an armed queue is never ready nor served; so no two serve a queue at once, and a queue's batches come in order if
+ *   the waiter arms it behind the processing.
+ * - Stealing is no more than that: who steals is a further waiter of another's set. It is nobody's duty: the set's own waiters
+ *   find everything in it, and who sleeps on a set of its own is not woken for another.
  * apps/tests/qwait_relacy.cc checks these in all schedules of a small world.
  *
  * There is no false sharing in the paper's sense, a write beside a doorbell that makes its queue ready: an activation names a
@@ -99,31 +110,41 @@ static inline void qwait_bitmap_lower(struct qwait_bitmap *ready, uint32_t leaf)
 #endif
 }
 
+/* The bits of the first leaf with a ready queue at or behind `from`, going round, and its number; 0: none is ready. */
+static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t from, uint32_t *leaf)
+{
+	*leaf = from >> QWAIT_LEAF_LOG2;
+	uint64_t bits =
+	        qwait_load(&ready->leaves[*leaf]) & (~UINT64_C(0) << (from & (QWAIT_LEAF_QUEUES - 1)));
+
+	while (bits == 0) {
+		const uint64_t summary = qwait_load(&ready->summary);
+		/* two shifts: one by all bits of a word is not defined */
+		const uint64_t behind = summary & (~UINT64_C(0) << (from >> QWAIT_LEAF_LOG2) << 1);
+
+		if (summary == 0)
+			return 0;
+		*leaf = qwait_first(behind ? behind : summary);
+		bits = qwait_load(&ready->leaves[*leaf]);
+		if (bits == 0)
+			qwait_bitmap_lower(ready, *leaf);
+	}
+	return bits;
+}
+
 /*
  * Takes the first ready queue at or behind `from`, going round; QWAIT_NONE: none is ready. Several may take at once: each bit
  * goes to one of them.
  */
 static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from)
 {
+	uint32_t leaf;
+
 	for (;;) {
-		uint32_t leaf = from >> QWAIT_LEAF_LOG2;
-		uint64_t bits =
-		        qwait_load(&ready->leaves[leaf]) & (~UINT64_C(0) << (from & (QWAIT_LEAF_QUEUES - 1)));
+		const uint64_t bits = qwait_bitmap_find(ready, from, &leaf);
 
-		if (bits == 0) {
-			const uint64_t summary = qwait_load(&ready->summary);
-			/* two shifts: one by all bits of a word is not defined */
-			const uint64_t behind = summary & (~UINT64_C(0) << leaf << 1);
-
-			if (summary == 0)
-				return QWAIT_NONE;
-			leaf = qwait_first(behind ? behind : summary);
-			bits = qwait_load(&ready->leaves[leaf]);
-			if (bits == 0) {
-				qwait_bitmap_lower(ready, leaf);
-				continue;
-			}
-		}
+		if (bits == 0)
+			return QWAIT_NONE;
 		const uint32_t at = qwait_first(bits);
 
 		if (qwait_fetch_and(&ready->leaves[leaf], ~qwait_bit(at)) & qwait_bit(at))
@@ -131,16 +152,37 @@ static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t fr
 	}
 }
 
+/*
+ * Takes all ready queues of that leaf, from there on, for a set's only waiter: the leaf's line, which producers write, goes
+ * to and fro once for as many as 64 queues. Bits of *leaf; 0: none is ready.
+ */
+static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32_t from, uint32_t *leaf)
+{
+	const uint64_t bits = qwait_bitmap_find(ready, from, leaf);
+
+	return bits ? qwait_fetch_and(&ready->leaves[*leaf], ~bits) & bits : 0;
+}
+
 /* The consumer waits for the next ring. It must look at the queue after this, see above. */
 static inline void qwait_arm(struct qwait_doorbell *bell)
 {
+#ifdef QWAIT_ARM_BY_STORE /* for a test: who rings at once is not heard */
 	qwait_store(&bell->armed, 1);
+#else
+	qwait_exchange(&bell->armed, 1);
+#endif
 }
 
 /* True: the bell was armed, and whoever called this activates the queue. */
 static inline bool qwait_disarm(struct qwait_doorbell *bell)
 {
 	return qwait_load(&bell->armed) && qwait_exchange(&bell->armed, 0);
+}
+
+/* The same by the bell's only producer, without a barrier in front. */
+static inline bool qwait_disarm_at_once(struct qwait_doorbell *bell)
+{
+	return qwait_exchange(&bell->armed, 0);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <rte_pause.h>
 
 #include "driver_suite.h"
+#include "net_crossover.h"
 
 #define SENDERS     2
 #define FRAMES_EACH 100000u
@@ -237,6 +238,89 @@ static void ports_stop_under_traffic(void)
 	CHECK_EQUAL(stats.opackets, atomic_load(&sent_total));
 }
 
+static void share_supplies(enum net_crossover_buffers buffers, uint16_t supply)
+{
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, buffers, supply), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	send_and_receive_in_order();
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
+}
+
+static void senders_share_a_supply(void)
+{
+	share_supplies(NET_CROSSOVER_SHARED, 64);
+}
+
+static void senders_take_from_supplies(void)
+{
+	share_supplies(NET_CROSSOVER_SPLIT, 64);
+}
+
+static const struct {
+	bool corec;
+	enum net_crossover_buffers buffers;
+} rx_modes[] = {{true, NET_CROSSOVER_POSTED},
+                {false, NET_CROSSOVER_SHARED},
+                {false, NET_CROSSOVER_POSTED},
+                {false, NET_CROSSOVER_SPLIT}};
+
+/* Senders never stop; each frame that was delivered comes once, in order, or was thrown away by a stop. */
+static void rx_modes_change_under_traffic(void)
+{
+	uint32_t last[SENDERS] = {0};
+	unsigned int received = 0, got;
+	bool right = true;
+
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
+	CHECK_SO_FAR();
+	launch_senders(false);
+	for (unsigned int i = 0; i < 40 && right; i++) {
+		for (unsigned int poll = 0; poll < 20; poll++)
+			received += receive_in_order(last, &right);
+		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+		CHECK_EQUAL(net_crossover_rx_corec(port_b, rx_modes[i % RTE_DIM(rx_modes)].corec), 0);
+		CHECK_EQUAL(net_crossover_rx_buffers(port_b, rx_modes[i % RTE_DIM(rx_modes)].buffers, 256),
+		            0);
+		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	}
+	join_senders();
+	do {
+		got = receive_in_order(last, &right);
+		received += got;
+	} while (right && got > 0);
+	CHECK(right, "a frame is damaged or out of order after %u", received);
+	CHECK_EQUAL(stats_of(port_a).opackets, atomic_load(&sent_total));
+	CHECK_EQUAL(stats_of(port_b).ipackets, received + xstat_of(port_b, "rx_flushed_packets"));
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
+}
+
+static void what_supplies_cannot_is_refused(void)
+{
+	struct rte_eth_dev_info info;
+
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_SPLIT, 63), -EINVAL);
+	CHECK_EQUAL(net_crossover_rx_buffers(RTE_MAX_ETHPORTS - 1, NET_CROSSOVER_SPLIT, 64), -ENODEV);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_SPLIT, 256), 0);
+	CHECK_EQUAL(rte_eth_dev_info_get(port_b, &info), 0);
+	CHECK_EQUAL(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER, 0);
+	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 128, .leave_stopped = true}), 0);
+	log_begin();
+	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
+	CHECK(strstr(log_end(), "more buffers to supply than descriptors") != NULL, "no reason");
+	CHECK_EQUAL(port_up(port_b, NULL), 0);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), -EBUSY);
+	log_begin();
+	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), -ENOTSUP);
+	CHECK(strstr(log_end(), "start and stop the port") != NULL, "no reason");
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
+}
+
 static void queues_stop_under_traffic(void)
 {
 	unsigned int received = 0;
@@ -425,6 +509,10 @@ const struct driver_case driver_threads_cases[] = {
         {"threads: accounts never shrink", "", accounts_never_shrink},
         {"threads: a failed stop leaves a queue as it was", "", a_failed_stop_leaves_a_queue_as_it_was},
         {"threads: a failed stop leaves a port as it was", "", a_failed_stop_leaves_a_port_as_it_was},
+        {"threads: two senders share a supply of buffers", "dma=copy", senders_share_a_supply},
+        {"threads: two senders take from supplies", "dma=copy", senders_take_from_supplies},
+        {"threads: RX modes change under traffic", "dma=copy", rx_modes_change_under_traffic},
+        {"supplies: what they cannot is refused", "dma=copy", what_supplies_cannot_is_refused},
         {"threads: a port stops under traffic", "dma=copy", ports_stop_under_traffic},
         {"threads: a port stops under traffic", "dma=swap", ports_stop_under_traffic},
         {"threads: a queue stops under traffic", "dma=copy", queues_stop_under_traffic},

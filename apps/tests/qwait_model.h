@@ -3,10 +3,14 @@
  * A small world round qwait_protocol.h for the model check: QUEUES queues with doorbells, PRODUCERS that ring them, CONSUMERS that
  * do what qwait.h tells consumers to do. Leaves have 2 bits, so that two queues of four share one and the summary is at work.
  *
+ * With SETS 2 each consumer has a set of its own, of every second queue, and steals from the other's when that is empty. With ONE_WAITER
+ * a consumer takes all ready queues of a leaf at once. With AT_ONCE the only producer rings without a barrier of its own, and
+ * with nothing stronger than acquire and release.
+ *
  * A producer's arrivals go to its queues in turn. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
  * What was taken of a queue is no atomic: two that served one queue at once would be a data race. When all threads are
- * through, a queue with items must be ready, in leaf and summary; and if all consumers sleep there must be a wake-up for one. That
- * is what "no lost wake-up" means.
+ * through, a queue with items must be ready, in leaf and summary; and if all consumers of a set sleep there must be a wake-up for
+ * one. That is what "no lost wake-up" means.
  *
  * The includer defines the atomics of qwait_atomics.h, plain_int with plain_get() and plain_set(), and WRONG(text).
  */
@@ -28,18 +32,30 @@
 #define CONSUMERS 1
 #endif
 
+#ifndef SETS
+#define SETS 1
+#endif
+
 #define QUEUES 4
 
 #include "../qwait/qwait_protocol.h"
 
 struct model {
-	struct qwait_bitmap ready;
+	struct qwait_bitmap ready[SETS];
 	struct qwait_doorbell bells[QUEUES];
-	qwait_u32 wake_ups; /* the eventfd */
+	qwait_u32 wake_ups[SETS]; /* the eventfds */
 	plain_int taken[QUEUES];
-	uint32_t from[CONSUMERS];
+	uint32_t from[CONSUMERS][SETS];
+	uint64_t held; /* ONE_WAITER */
+	uint32_t leaf;
 	bool sleeps[CONSUMERS];
 };
+
+/* Queue q is number q / SETS of its set. */
+static uint32_t set_of(uint32_t queue)
+{
+	return queue % SETS;
+}
 
 /* Producers 0 and 1: queues 0 and 3, 1 and 3. */
 static uint32_t queue_of(int producer, int arrival)
@@ -49,18 +65,23 @@ static uint32_t queue_of(int producer, int arrival)
 
 static void model_begin(struct model *m)
 {
-	qwait_store(&m->ready.summary, 0);
-	qwait_store(&m->ready.sleepers, 0);
-	qwait_store(&m->wake_ups, 0);
-	for (uint32_t i = 0; i < QWAIT_LEAVES; i++)
-		qwait_store(&m->ready.leaves[i], 0);
+	for (uint32_t s = 0; s < SETS; s++) {
+		qwait_store(&m->ready[s].summary, 0);
+		qwait_store(&m->ready[s].sleepers, 0);
+		qwait_store(&m->wake_ups[s], 0);
+		for (uint32_t i = 0; i < QWAIT_LEAVES; i++)
+			qwait_store(&m->ready[s].leaves[i], 0);
+	}
+	m->held = 0;
+	m->leaf = 0;
 	for (uint32_t q = 0; q < QUEUES; q++) {
 		qwait_store(&m->bells[q].armed, 1);
 		qwait_store(&m->bells[q].rung, 0);
 		plain_set(m->taken[q], 0);
 	}
 	for (int c = 0; c < CONSUMERS; c++) {
-		m->from[c] = 0;
+		for (uint32_t s = 0; s < SETS; s++)
+			m->from[c][s] = 0;
 		m->sleeps[c] = false;
 	}
 }
@@ -68,9 +89,11 @@ static void model_begin(struct model *m)
 /* qwait_activate() */
 static void activate(struct model *m, uint32_t queue)
 {
-	qwait_bitmap_set(&m->ready, queue);
-	if (qwait_load(&m->ready.sleepers) != 0)
-		qwait_fetch_add(&m->wake_ups, 1);
+	struct qwait_bitmap *ready = &m->ready[set_of(queue)];
+
+	qwait_bitmap_set(ready, queue / SETS);
+	if (qwait_load(&ready->sleepers) != 0)
+		qwait_fetch_add(&m->wake_ups[set_of(queue)], 1);
 }
 
 static uint32_t items(struct model *m, uint32_t queue)
@@ -78,13 +101,18 @@ static uint32_t items(struct model *m, uint32_t queue)
 	return qwait_load(&m->bells[queue].rung) - (uint32_t)plain_get(m->taken[queue]);
 }
 
-/* qwait_ring() */
+/* qwait_ring(); AT_ONCE: DD, and qwait_notify_at_once() */
 static void model_arrive(struct model *m, int producer, int arrival)
 {
 	const uint32_t queue = queue_of(producer, arrival);
 
+#ifdef AT_ONCE
+	weak_fetch_add(&m->bells[queue].rung, 1);
+	if (qwait_disarm_at_once(&m->bells[queue]))
+#else
 	qwait_fetch_add(&m->bells[queue].rung, 1);
 	if (qwait_disarm(&m->bells[queue]))
+#endif
 		activate(m, queue);
 }
 
@@ -123,23 +151,59 @@ static void reconsider(struct model *m, uint32_t queue)
 #endif
 }
 
+/* qwait_take(), of set s. A number in the set. */
+static uint32_t take(struct model *m, int consumer, uint32_t s)
+{
+#ifdef ONE_WAITER
+	if (m->held == 0)
+		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], &m->leaf);
+	if (m->held == 0)
+		return QWAIT_NONE;
+	const uint32_t at = qwait_first(m->held);
+
+	m->held &= m->held - 1;
+	return (m->leaf << QWAIT_LEAF_LOG2) + at;
+#else
+	return qwait_bitmap_take(&m->ready[s], m->from[consumer][s]);
+#endif
+}
+
+/* qwait_next() of its own set, qwait_steal() of the other one */
+static uint32_t next_or_steal(struct model *m, int consumer)
+{
+	for (uint32_t i = 0; i < SETS; i++) {
+		const uint32_t s = ((uint32_t)consumer + i) % SETS;
+
+		if (i > 0 && !qwait_bitmap_any(&m->ready[s]))
+			continue;
+		const uint32_t number = take(m, consumer, s);
+
+		if (number == QWAIT_NONE)
+			continue;
+		m->from[consumer][s] = (number + 1) % (QUEUES / SETS);
+		return number * SETS + s;
+	}
+	return QWAIT_NONE;
+}
+
 /* One turn of a consumer's loop. False: it sleeps. */
 static bool model_serve(struct model *m, int consumer)
 {
-	const uint32_t queue = qwait_bitmap_take(&m->ready, m->from[consumer]);
+	const uint32_t queue = next_or_steal(m, consumer);
 
 	if (queue == QWAIT_NONE) {
-		qwait_fetch_add(&m->ready.sleepers, 1);
+		struct qwait_bitmap *own = &m->ready[consumer % SETS];
+
+		qwait_fetch_add(&own->sleepers, 1);
 #ifndef QWAIT_SLEEP_BLINDLY /* for a test: nobody rings a bell for what came before */
-		if (qwait_bitmap_any(&m->ready)) {
-			qwait_fetch_add(&m->ready.sleepers, (uint32_t)-1);
+		if (qwait_bitmap_any(own)) {
+			qwait_fetch_add(&own->sleepers, (uint32_t)-1);
 			return true;
 		}
 #endif
 		m->sleeps[consumer] = true;
 		return false;
 	}
-	m->from[consumer] = (queue + 1) % QUEUES;
 	if (!verify(m, queue))
 		return true;
 	plain_set(m->taken[queue], plain_get(m->taken[queue]) + 1);
@@ -149,27 +213,35 @@ static bool model_serve(struct model *m, int consumer)
 
 static bool is_ready(struct model *m, uint32_t queue)
 {
-	return (qwait_load(&m->ready.leaves[queue >> QWAIT_LEAF_LOG2]) & qwait_bit(queue)) &&
-	       (qwait_load(&m->ready.summary) & qwait_bit(queue >> QWAIT_LEAF_LOG2));
+	struct qwait_bitmap *ready = &m->ready[set_of(queue)];
+	const uint32_t number = queue / SETS, leaf = number >> QWAIT_LEAF_LOG2;
+
+	if (m->leaf == leaf && (m->held & qwait_bit(number)))
+		return true;
+	return (qwait_load(&ready->leaves[leaf]) & qwait_bit(number)) &&
+	       (qwait_load(&ready->summary) & qwait_bit(leaf));
 }
 
 /* All threads are through. */
 static void model_end(struct model *m)
 {
-	uint32_t left = 0;
-	bool all_sleep = true;
+	uint32_t left[SETS] = {0};
 
 	for (uint32_t q = 0; q < QUEUES; q++) {
 		if (items(m, q) > PRODUCERS * ARRIVALS)
 			WRONG("an item was served that never came");
 		if (items(m, q) != 0 && !is_ready(m, q))
 			WRONG("a queue has items and is not ready: its arrival is lost");
-		left += items(m, q);
+		left[set_of(q)] += items(m, q);
 	}
-	for (int c = 0; c < CONSUMERS; c++)
-		all_sleep = all_sleep && m->sleeps[c];
-	if (all_sleep && left != 0 && qwait_load(&m->wake_ups) == 0)
-		WRONG("all consumers sleep beside a queue with items");
+	for (uint32_t s = 0; s < SETS; s++) {
+		bool all_sleep = true;
+
+		for (int c = (int)s; c < CONSUMERS; c += SETS)
+			all_sleep = all_sleep && m->sleeps[c];
+		if (all_sleep && left[s] != 0 && qwait_load(&m->wake_ups[s]) == 0)
+			WRONG("all consumers sleep beside a queue with items");
+	}
 }
 
 #endif

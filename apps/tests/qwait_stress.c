@@ -4,8 +4,10 @@
  * they are preempted anywhere; besides, any atomic access may be preceded by a stall. Items of a queue have ascending numbers;
  * each must come once and in order, because waiters reconsider behind the processing, and no queue is ever served by two.
  *
- * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED]]]]]]      IDLE: 0 pause, 1 sleep; READY SET: SEED's parity
- * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps`. Exit codes: 0 right, 1 wrong (what, on
+ * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED [SETS]]]]]]]      IDLE: 0 pause, 1 sleep; READY SET: SEED's
+ * parity; SETS: waiters are dealt to so many sets, those of one share it, and they steal from the others. A single waiter of a single
+ * set takes many queues at once.
+ * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen`. Exit codes: 0 right, 1 wrong (what, on
  * standard error), 2 bad usage.
  */
 #include <errno.h>
@@ -50,12 +52,19 @@ struct queue {
 
 static struct {
 	uint64_t items;
-	uint32_t producers, waiters, queues, seed;
+	uint32_t producers, waiters, queues, seed, sets;
 	uint64_t delivered;
 	struct queue *queue;
 	struct qwait_doorbell *bells;
-	struct qwait *set;
+	struct qwait *set[THREADS_MAX];
 } world;
+
+/* Queue q is number q / sets of set q % sets. The first waiter is of its own set, the others are of those that it steals from. */
+struct server {
+	struct qwait_waiter waiter[THREADS_MAX];
+	uint32_t own;
+	uint64_t stolen;
+};
 
 static void wrong(const char *what, uint64_t number)
 {
@@ -95,10 +104,10 @@ static void *produce(void *argument)
 	return NULL;
 }
 
-static uint32_t serve(struct qwait_waiter *waiter, uint32_t q)
+static uint32_t serve(struct qwait_waiter *waiter, uint32_t q, uint32_t qid)
 {
 	struct queue *queue = &world.queue[q];
-	const uint32_t waiting = qwait_items(world.set, q), n = 1 + draw() % BATCH;
+	const uint32_t waiting = qwait_items(waiter->set, qid), n = 1 + draw() % BATCH;
 	const uint32_t batch = n < waiting ? n : waiting;
 
 	if (__atomic_exchange_n(&queue->serving, 1, __ATOMIC_RELAXED))
@@ -107,36 +116,70 @@ static uint32_t serve(struct qwait_waiter *waiter, uint32_t q)
 		if (queue->items[(queue->tail + i) % PLACES] != queue->tail + i)
 			wrong("an item is lost, or out of order", queue->tail + i);
 	__atomic_store_n(&queue->tail, queue->tail + batch, __ATOMIC_RELEASE);
-	qwait_took(waiter, q, batch);
+	qwait_took(waiter, qid, batch);
 	__atomic_store_n(&queue->serving, 0, __ATOMIC_RELAXED);
 	return batch;
 }
 
+/* A queue of this set has items. */
+static bool has_items(uint32_t set)
+{
+	for (uint32_t q = set; q < world.queues; q += world.sets)
+		if (__atomic_load_n(&world.bells[q].rung, __ATOMIC_RELAXED) !=
+		    (uint32_t)__atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+static void wake_all(void)
+{
+	for (uint32_t s = 0; s < world.sets; s++)
+		qwait_wake(world.set[s]);
+}
+
+/* Whose queue it is: of its own set, or, when that has nothing, of another one. QWAIT_NONE: of none. */
+static uint32_t next(struct server *me, uint32_t *at)
+{
+	uint32_t qid = qwait_next(&me->waiter[0]);
+
+	*at = 0;
+	if (qid != QWAIT_NONE)
+		return qid;
+	qid = qwait_steal(&me->waiter[1], world.sets - 1, at);
+	(*at)++;
+	me->stolen += qid != QWAIT_NONE;
+	return qid;
+}
+
 static void *wait_and_serve(void *argument)
 {
-	struct qwait_waiter *waiter = argument;
-	uint32_t in_vain = 0;
+	struct server *me = argument;
+	uint32_t in_vain = 0, at;
 
 	draws = (world.seed + (uint32_t)(uintptr_t)argument) | 1;
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
-		const uint32_t q = qwait(waiter, WAIT_NS);
+		const uint32_t qid = next(me, &at);
 
-		if (q == QWAIT_NONE) {
-			if (++in_vain == TIMEOUTS)
+		if (qid == QWAIT_NONE) {
+			in_vain =
+			        qwait_idle(&me->waiter[0], WAIT_NS) || !has_items(me->own) ? 0 : in_vain + 1;
+			if (in_vain == TIMEOUTS)
 				wrong("waited in vain beside undelivered items",
 				      __atomic_load_n(&world.delivered, __ATOMIC_RELAXED));
 			continue;
 		}
 		in_vain = 0;
-		if (!qwait_verify(waiter, q))
-			continue;
-		const uint32_t n = serve(waiter, q);
+		struct qwait_waiter *waiter = &me->waiter[at];
 
-		qwait_reconsider(waiter, q);
+		if (!qwait_verify(waiter, qid))
+			continue;
+		const uint32_t n = serve(waiter, qid * world.sets + (me->own + at) % world.sets, qid);
+
+		qwait_reconsider(waiter, qid);
 		if (__atomic_add_fetch(&world.delivered, n, __ATOMIC_RELAXED) == world.items)
-			qwait_wake(world.set);
+			wake_all();
 	}
-	qwait_wake(world.set); /* the next sleeper */
+	wake_all(); /* the next sleepers */
 	return NULL;
 }
 
@@ -146,10 +189,12 @@ static void *control(void *argument)
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
 		const uint32_t q = draw() % world.queues;
 
-		if (qwait_disable(world.set, q) != 0)
+		struct qwait *set = world.set[q % world.sets];
+
+		if (qwait_disable(set, q / world.sets) != 0)
 			wrong("a queue cannot be disabled", q);
 		nanosleep(&(struct timespec){.tv_nsec = draw() % 50000}, NULL);
-		if (qwait_enable(world.set, q) != 0)
+		if (qwait_enable(set, q / world.sets) != 0)
 			wrong("a queue cannot be enabled", q);
 	}
 	return argument;
@@ -157,16 +202,19 @@ static void *control(void *argument)
 
 static void begin(enum qwait_idle idle)
 {
-	const struct qwait_config config = {
-	        .queues = world.queues, .idle = idle, .pauses = 100, .ready_set = world.seed % 2};
+	struct qwait_config config = {
+	        .idle = idle, .pauses = 100, .ready_set = world.seed % 2, .one_waiter = world.waiters == 1};
 
 	world.queue = aligned(world.queues * sizeof(*world.queue));
 	world.bells = aligned(world.queues * sizeof(*world.bells));
-	world.set = aligned(qwait_bytes(world.queues));
-	if (qwait_init(world.set, &config) != 0)
-		wrong("no set", world.queues);
+	for (uint32_t s = 0; s < world.sets; s++) {
+		config.queues = (world.queues - s - 1) / world.sets + 1;
+		world.set[s] = aligned(qwait_bytes(config.queues));
+		if (qwait_init(world.set[s], &config) != 0)
+			wrong("no set", world.queues);
+	}
 	for (uint32_t q = 0; q < world.queues; q++)
-		if (qwait_add(world.set, q, &world.bells[q], 1) != 0)
+		if (qwait_add(world.set[q % world.sets], q / world.sets, &world.bells[q], 1) != 0)
 			wrong("a queue cannot be added", q);
 }
 
@@ -178,14 +226,16 @@ static void start(pthread_t *thread, void *(*run)(void *), void *argument)
 
 static void run(void)
 {
-	static struct qwait_waiter waiters[THREADS_MAX];
+	static struct server servers[THREADS_MAX];
 	pthread_t threads[2 * THREADS_MAX + 1];
-	uint64_t returned = 0, spurious = 0, sleeps = 0;
+	uint64_t returned = 0, spurious = 0, sleeps = 0, stolen = 0;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < world.waiters; i++) {
-		qwait_waiter_init(&waiters[i], world.set);
-		start(&threads[n++], wait_and_serve, &waiters[i]);
+		servers[i].own = i % world.sets;
+		for (uint32_t s = 0; s < world.sets; s++)
+			qwait_waiter_init(&servers[i].waiter[s], world.set[(i + s) % world.sets]);
+		start(&threads[n++], wait_and_serve, &servers[i]);
 	}
 	for (uint32_t i = 0; i < world.producers; i++)
 		start(&threads[n++], produce, (void *)(uintptr_t)i);
@@ -193,15 +243,19 @@ static void run(void)
 	for (uint32_t i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
 	for (uint32_t i = 0; i < world.waiters; i++) {
-		returned += waiters[i].returned;
-		spurious += waiters[i].spurious;
-		sleeps += waiters[i].sleeps;
+		stolen += servers[i].stolen;
+		for (uint32_t s = 0; s < world.sets; s++) {
+			returned += servers[i].waiter[s].returned;
+			spurious += servers[i].waiter[s].spurious;
+			sleeps += servers[i].waiter[s].sleeps;
+		}
 	}
 	for (uint32_t q = 0; q < world.queues; q++)
 		if (world.queue[q].head != world.queue[q].tail)
 			wrong("items are left in a queue", q);
-	printf("%" PRIu64 " items, %" PRIu64 " returned, %" PRIu64 " spurious, %" PRIu64 " sleeps\n",
-	       world.items, returned, spurious, sleeps);
+	printf("%" PRIu64 " items, %" PRIu64 " returned, %" PRIu64 " spurious, %" PRIu64 " sleeps, %" PRIu64
+	       " stolen\n",
+	       world.items, returned, spurious, sleeps, stolen);
 }
 
 static bool number(int argc, char **argv, int i, uint64_t low, uint64_t high, uint64_t *value)
@@ -218,17 +272,18 @@ static bool number(int argc, char **argv, int i, uint64_t low, uint64_t high, ui
 
 int main(int argc, char **argv)
 {
-	uint64_t items = 300000, producers = 2, waiters = 2, queues = 100, idle = 0, seed = 2;
+	uint64_t items = 300000, producers = 2, waiters = 2, queues = 100, idle = 0, seed = 2, sets = 1;
 
-	if (argc > 7 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &items) ||
+	if (argc > 8 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &items) ||
 	    !number(argc, argv, 2, 1, THREADS_MAX, &producers) ||
 	    !number(argc, argv, 3, 1, THREADS_MAX, &waiters) ||
 	    !number(argc, argv, 4, producers, QWAIT_QUEUES_MAX, &queues) ||
-	    !number(argc, argv, 5, 0, 1, &idle) || !number(argc, argv, 6, 0, UINT32_MAX, &seed)) {
+	    !number(argc, argv, 5, 0, 1, &idle) || !number(argc, argv, 6, 0, UINT32_MAX, &seed) ||
+	    !number(argc, argv, 7, 1, waiters, &sets) || queues < sets) {
 		fprintf(stderr,
 		        "usage: %s [ITEMS [PRODUCERS (1..%d) [WAITERS (1..%d) [QUEUES (PRODUCERS..%u) [IDLE "
 		        "(0, "
-		        "1) [SEED]]]]]]\n",
+		        "1) [SEED [SETS (1..WAITERS)]]]]]]]\n",
 		        argv[0], THREADS_MAX, THREADS_MAX, QWAIT_QUEUES_MAX);
 		return 2;
 	}
@@ -237,10 +292,13 @@ int main(int argc, char **argv)
 	world.waiters = (uint32_t)waiters;
 	world.queues = (uint32_t)queues;
 	world.seed = (uint32_t)seed;
+	world.sets = (uint32_t)sets;
 	begin(idle ? QWAIT_SLEEP : QWAIT_PAUSE);
 	run();
-	qwait_close(world.set);
-	free(world.set);
+	for (uint32_t s = 0; s < world.sets; s++) {
+		qwait_close(world.set[s]);
+		free(world.set[s]);
+	}
 	free(world.bells);
 	free(world.queue);
 	return EXIT_SUCCESS;

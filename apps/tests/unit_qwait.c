@@ -126,6 +126,71 @@ static void round_robin_is_fair(void)
 	close_set();
 }
 
+/* Queues of a leaf are taken at once, and returned in the same order; what is rung meanwhile has its turn a round later. */
+static void the_only_waiter_is_fair_and_in_order(void)
+{
+	open_set((struct qwait_config){.queues = QUEUES, .one_waiter = true});
+	for (uint32_t q = 0; q < QUEUES; q++)
+		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
+	for (uint32_t q = 0; q < QUEUES; q++) {
+		UNIT_EQUAL(qwait_next(&f.waiter), q);
+		UNIT_CHECK(!qwait_verify(&f.waiter, q));
+	}
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		qwait_ring(&f.bells[q], BACKLOG);
+	serve(10 * QUEUES + 7);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		UNIT_EQUAL(f.served[q], 10 + (q < 7));
+	close_set();
+	open_set((struct qwait_config){.queues = 64, .one_waiter = true});
+	for (uint32_t q = 0; q < 64; q += 2)
+		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
+	UNIT_EQUAL(qwait_next(&f.waiter), 0);
+	UNIT_EQUAL(qwait_add(f.set, 1, &f.bells[1], 1), 0);
+	UNIT_EQUAL(qwait_disable(f.set, 4), 0); /* it is taken, and not returned yet */
+	for (uint32_t q = 2; q < 64; q += q == 2 ? 4 : 2)
+		UNIT_EQUAL(qwait_next(&f.waiter), q);
+	UNIT_EQUAL(qwait_next(&f.waiter), 1);
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+	UNIT_EQUAL(qwait_enable(f.set, 4), 0);
+	UNIT_EQUAL(qwait_next(&f.waiter), 4);
+	close_set();
+}
+
+/* One's own queues come first, and a stolen queue goes back to the set that it belongs to. */
+static void a_waiter_steals_when_its_own_set_is_empty(void)
+{
+	const struct qwait_config config = {.queues = 4};
+	struct qwait *own = lines(qwait_bytes(config.queues));
+	struct qwait_doorbell *bells = lines(config.queues * sizeof(*bells));
+	struct qwait_waiter first, victim;
+	uint32_t at;
+
+	open_full_set(4, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
+	UNIT_EQUAL(qwait_init(own, &config), 0);
+	qwait_waiter_init(&first, own);
+	qwait_waiter_init(&victim, f.set);
+	UNIT_EQUAL(qwait_steal(&victim, 1, &at), QWAIT_NONE);
+	UNIT_EQUAL(qwait_add(own, 2, &bells[2], 1), 0);
+	qwait_ring(&f.bells[3], 2);
+	UNIT_EQUAL(qwait_next(&first), 2);
+	UNIT_EQUAL(qwait_next(&first), QWAIT_NONE);
+	UNIT_EQUAL(qwait_steal(&victim, 1, &at), 3);
+	UNIT_EQUAL(at, 0);
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE); /* whose queue it is does not get it meanwhile */
+	UNIT_CHECK(qwait_verify(&victim, 3));
+	qwait_took(&victim, 3, 1);
+	qwait_reconsider(&victim, 3);
+	UNIT_EQUAL(serve_one(), 3);
+	UNIT_EQUAL(qwait_steal(&victim, 1, &at), QWAIT_NONE);
+	UNIT_EQUAL(victim.returned, 1);
+	qwait_close(own);
+	close_set();
+	free(own);
+	free(bells);
+}
+
 static void weights_are_kept(void)
 {
 	const uint32_t weights = 4, round = QUEUES / 4 * (1 + 2 + 3 + 4);
@@ -284,6 +349,8 @@ static const struct unit_case cases[] = {
         {"only_what_was_rung_is_returned", only_what_was_rung_is_returned},
         {"both_ready_sets_have_one_order", both_ready_sets_have_one_order},
         {"round_robin_is_fair", round_robin_is_fair},
+        {"the_only_waiter_is_fair_and_in_order", the_only_waiter_is_fair_and_in_order},
+        {"a_waiter_steals_when_its_own_set_is_empty", a_waiter_steals_when_its_own_set_is_empty},
         {"weights_are_kept", weights_are_kept},
         {"a_weight_is_lost_when_its_queue_runs_empty", a_weight_is_lost_when_its_queue_runs_empty},
         {"strict_priority_starves", strict_priority_starves},

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the project's own files are, in a checkout and in an installed wheel."""
+"""Where the project's own files are, in a checkout and in an installed wheel, and where what it makes is kept.
 
+What a wheel is made of stands in setup.py. An installed package is never written to: what is made goes to the user's
+folders (XDG base directories); that of a checkout stays below the checkout.
+"""
+
+import hashlib
 import os
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from pollscope.base.errors import HostError
@@ -12,6 +19,11 @@ TCP_PATH_VARIABLE = "POLLSCOPE_TCP_PATH"
 PACKAGE = Path(__file__).resolve().parent.parent
 # A checkout, or an archive of one: what is built and what only deploys stands beside the package.
 CHECKOUT = PACKAGE.parent
+# What a checkout has beside the package, in a wheel: the programs' sources, the playbooks, and what builds with them.
+CARRIED = PACKAGE / "sources"
+INSTALLED = CARRIED.is_dir()
+# What makes the programs on this host.
+BUILD_COMMAND = "pollscope build" if INSTALLED else "make build"
 
 
 def data_folder(name: str) -> Path:
@@ -20,20 +32,64 @@ def data_folder(name: str) -> Path:
     return inside if inside.is_dir() else CHECKOUT / name
 
 
-def of_checkout(name: str) -> Path:
-    """What a wheel does not have: a file or folder beside the package in a checkout.
+def carried(name: str) -> Path:
+    """A file or folder of the project that is no Python package, to be read: `apps`, `playbooks/roles`."""
+    return (CARRIED if INSTALLED else CHECKOUT) / name
+
+
+def cache_folder() -> Path:
+    """For what can be made again (images, builds, archives): .cache of the checkout, of a wheel
+    $XDG_CACHE_HOME/pollscope.
 
     Raises:
-        HostError: it is not there.
+        HostError: the user has no home, and no variable names a folder.
     """
-    path = CHECKOUT / name
-    if not path.exists():
-        raise HostError(f"an installed wheel has no {name}", str(path), "use a checkout of pollscope")
-    return path
+    return _of_user("XDG_CACHE_HOME", ".cache") if INSTALLED else CHECKOUT / ".cache"
+
+
+def kept_folder() -> Path:
+    """For what is kept from start to start (logs, virtual machines): .cache of the checkout, of a wheel
+    $XDG_STATE_HOME/pollscope.
+
+    Raises:
+        HostError: as of `cache_folder`.
+    """
+    return _of_user("XDG_STATE_HOME", ".local/state") if INSTALLED else CHECKOUT / ".cache"
+
+
+def _of_user(variable: str, below_home: str) -> Path:
+    named = Path(os.environ.get(variable, ""))
+    if named.is_absolute():  # others are to be ignored (XDG base directory specification 0.8)
+        return named / "pollscope"
+    try:
+        return Path.home() / below_home / "pollscope"
+    except RuntimeError as error:
+        raise HostError("this user has no home folder", remedy=f"name a folder in {variable}") from error
+
+
+def build_folder() -> Path:
+    """Where the programs are built: build of the checkout; of a wheel a folder in the cache for exactly its content."""
+    return cache_folder() / "builds" / digest_of(PACKAGE) if INSTALLED else CHECKOUT / "build"
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files of a folder, in order, without what Python compiled."""
+    found = (path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    return (path for path in sorted(found) if path.is_file())
+
+
+@cache
+def digest_of(folder: Path) -> str:
+    """Of the names and bytes of all its files: the first 16 digits of a SHA-256."""
+    digest = hashlib.sha256()
+    for path in files_below(folder):
+        digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def node_program() -> Path:
-    """The built `pollscope-node`: $POLLSCOPE_NODE, or build/pollscope-node of the checkout.
+    """The built `pollscope-node`: $POLLSCOPE_NODE, or the one of `build_folder`.
 
     Raises:
         HostError: it is not there or cannot be executed.
@@ -42,7 +98,7 @@ def node_program() -> Path:
 
 
 def corunner_program() -> Path:
-    """The built `pollscope-corunner`: $POLLSCOPE_CORUNNER, or build/pollscope-corunner of the checkout.
+    """The built `pollscope-corunner`: $POLLSCOPE_CORUNNER, or the one of `build_folder`.
 
     Raises:
         HostError: it is not there or cannot be executed.
@@ -51,7 +107,8 @@ def corunner_program() -> Path:
 
 
 def tcp_path_program() -> Path:
-    """The built `tcp-path`, which forwards TCP flows: $POLLSCOPE_TCP_PATH, or build/tcp-path of the checkout.
+    """The built `tcp-path`, which forwards TCP flows: $POLLSCOPE_TCP_PATH, or the one of
+    `build_folder`.
 
     Raises:
         HostError: it is not there or cannot be executed.
@@ -61,12 +118,8 @@ def tcp_path_program() -> Path:
 
 def _program(name: str, variable: str) -> Path:
     named = os.environ.get(variable)
-    path = Path(named) if named else CHECKOUT / "build" / name
+    path = Path(named) if named else build_folder() / name
     if not os.access(path, os.X_OK) or not path.is_file():
-        if named:
-            raise HostError(f"{name} is not built", str(path), f"{variable} names another one")
-        if not (CHECKOUT / "apps").is_dir():
-            remedy = f"measure from a checkout after make build, or name a built one in {variable}"
-            raise HostError(f"{name} is not built, for an installed wheel has no sources", str(PACKAGE), remedy)
-        raise HostError(f"{name} is not built", str(path), "make build")
+        remedy = f"{variable} names another one" if named else BUILD_COMMAND
+        raise HostError(f"{name} is not built", str(path), remedy)
     return path.resolve()

@@ -47,6 +47,8 @@ COMMANDS = {
     "collect": "Read counters of this host for some seconds.",
     "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",
+    "build": "Compile pollscope-node here or on a testbed's hosts.",
+    "play": "Make hosts ready over SSH, change or restore them.",
     "agent": "Serve a runner on another host (started by it over SSH).",
 }
 

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,12 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pollscope.base.errors import ExitCode
+from pollscope.base.errors import ExitCode, UsageError
+from pollscope.base.paths import data_folder
 from pollscope.cli.words import JsonFlag
+from pollscope.spec.checks import did_you_mean
 from pollscope.testbeds import DEFAULT, HostFinding, TestbedState, make_testbed
 
 EXAMPLES = (
     "pollscope testbed status",
+    "pollscope testbed example pair >lab.yaml a file to fill in",
     "pollscope testbed check lab.yaml         what each host lacks, and what to run for it",
     "pollscope testbed up loopback",
 )
@@ -52,6 +56,28 @@ def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
         _show_findings(findings)
     if any(each.state == "no" for each in findings):
         raise typer.Exit(ExitCode.HOST)
+
+
+def _examples() -> dict[str, Path]:
+    """Files to start from, by the names that `example` takes."""
+    files = sorted((data_folder("configs") / "testbeds").iterdir())
+    kinds = {path.name.removesuffix(".example.yaml"): path for path in files if path.name.endswith(".example.yaml")}
+    return kinds | {path.stem: path for path in files if path.name.startswith("inventory-")}
+
+
+@app.command()
+def example(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Of a kind, or of an inventory.", autocompletion=lambda: [*_examples()]),
+    ],
+) -> None:
+    """Prints a commented file to start from: of two servers, or an inventory for the plays."""
+    known = _examples()
+    if name not in known:
+        what = f"there is no example {name!r}{did_you_mean(name, sorted(known))}"
+        raise UsageError(what, remedy=f"one of: {', '.join(known)}")
+    typer.echo(known[name].read_text(), nl=False)
 
 
 def _show_findings(findings: Sequence[HostFinding]) -> None:

@@ -204,6 +204,15 @@ COUNTED: dict[str, Compute] = {
     "iotlb_misses_per_sent_packet": _per_sent_packet(_rate(*_IOTLB_MISSES)),
     "pcie_dma_read_bytes_per_sent_packet": _per_sent_packet(_rate(*_DMA_READ)),
     "iotlb_walk_latency_cycles": _rate(*_each(_IOMMU_COLLECTORS, "iotlb.walk_latency")),
+    "completion_buffer_latency_cycles": _share(
+        ["completion_buffer_occupancy"],
+        ["completion_buffer_inserts"],
+        ["perf-uncore"],
+        "counted no completion with data",
+    ),
+    "irp_queue_latency_cycles": _share(
+        ["irp_queue_occupancy"], ["irp_queue_inserts"], ["perf-uncore"], "counted no request of a device"
+    ),
     "iommu_memory_accesses_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iommu_memory_accesses")),
     "ddio_write_hit_share": _share(
         ["itom_hit", "itomcachenear_hit?"],

@@ -50,7 +50,7 @@ def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
     for name, counter in (CUT | moved).items():
         if name in metrics:
             metrics[name] *= rate_after_cut(trial, parts, counter, name == OF_RUNNING_TIME, of[counter])
-    if "sweep_time_ns" in metrics:
+    if "sweep_time_ns" in metrics and trial.waiting_cycles == 0:  # waits are known of the whole window only
         metrics["sweep_time_ns"] /= rate_after_cut(trial, parts, "sweeps", running=True)
 
 

@@ -291,7 +291,15 @@ class TrialFacts:
 
     @cached_property
     def iterations(self) -> float:
+        """Turns over all queues of an lcore, summed over lcores."""
+        if any("notices" in keys_of(lcore) for lcore in self.lcores):
+            raise NotMeasured("a loop that is told which queue is next makes no sweeps")
         return nonzero(self.dut_sum("iterations"), "no iteration was completed in the window")
+
+    @cached_property
+    def waiting_cycles(self) -> float:
+        """Cycles in which the DUT's lcores waited because nothing had come: measured whole."""
+        return sum(lcore["waiting"]["cycles"].number() for lcore in self.lcores if "waiting" in keys_of(lcore))
 
     @cached_property
     def packets(self) -> float:
@@ -360,7 +368,7 @@ def _cycles(trial: TrialFacts) -> dict[str, float]:
     cycles = {name: trial.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
     if cycles["total"] == 0:
         raise NotMeasured("the DUT's window has no cycles")
-    cycles["waiting"] = sum(one["waiting"]["cycles"].number() for one in trial.lcores if "waiting" in keys_of(one))
+    cycles["waiting"] = trial.waiting_cycles
     share = sum(cycles[name] for name in ("useful", "waiting", *TAX_CLASSES)) / cycles["total"]
     if abs(share - 1) > CYCLE_SUM_TOLERANCE:
         raise NotMeasured(f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted")
@@ -409,7 +417,9 @@ class Account:
 
     @property
     def idle_iterations(self) -> float:
-        """Cycles of iterations without a packet."""
+        """Cycles of iterations without a packet; a loop that is told makes one poll in each, and waits in no poll."""
+        if "notices" in keys_of(self.lcore):
+            return self.empty_poll
         return self.lcore["idle_iterations"].number() * self.lcore["queues"].number() * self.classes.empty_poll_cycles
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_number, human_rate, human_time
-from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
+from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at, keys_of
 
 # A trial whose share of empty polls is further off than this did not have its shape.
 MOST_OFF = 0.05
@@ -109,11 +109,27 @@ def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
 def shape_flags(trial: TrialFacts) -> list[Flag]:
     """What a trial is flagged with when its traffic had not the shape that was asked for: `shape`."""
     try:
+        if any("notices" in keys_of(lcore) for lcore in trial.lcores):
+            return _flags_of_told(trial)
         found = polls_of_shape(trial)
         texts = [*_wrong_polls(found, trial.part("params", "shape").text()), *_limits(trial, found)]
         return [{"name": "shape", "text": "; ".join([*texts, *_taken_away(trial)])}] if texts else []
     except NotMeasured:
         return []
+
+
+def _flags_of_told(trial: TrialFacts) -> list[Flag]:
+    """Who is told which queue is next polls no empty ones; where hot queues always have something, it never waits."""
+    shape, name = _shape(trial), trial.part("params", "shape").text()
+    cycles = [(lcore["waiting"]["cycles"].number(), lcore["cycles"]["total"].number()) for lcore in trial.lcores]
+    waited = sum(part for part, _ in cycles) / sum(whole for _, whole in cycles)
+    texts = _late(shape) if "cold_unsent" in keys_of(shape) else []
+    if waited > MOST_OFF:
+        texts += [
+            f"{name}: the cores waited in {100 * waited:.1f} % of the cycles, where the shape always has packets: "
+            "the generator was the limit"
+        ]
+    return [{"name": "shape", "text": "; ".join([*texts, *_taken_away(trial)])}] if texts else []
 
 
 def _wrong_polls(found: ShapePolls, shape: str) -> list[str]:

@@ -47,6 +47,8 @@ def _not_told(params: Parameters) -> str | None:
     """What the model of cores that are told which queue is next has not."""
     if params.idle == "umwait":
         return "the model's cores that are told have idle pause or sleep only"
+    if params.ready_set_sharing != "own":
+        return f"the model's cores that are told have ready sets of their own, none that is {params.ready_set_sharing}"
     if params.burst != 1:
         return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
     if params.queues % params.cores:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pollscope.base.errors import HostError, TrialError
+from pollscope.base.paths import BUILD_COMMAND
 
 PROTOCOL = 2
 # Of a node without a hello; whatever else is wrong with it is its version.
@@ -113,7 +114,7 @@ class NodeClient:
             raise HostError(
                 f"speaks protocol {self.hello.get('protocol')!r}, this pollscope speaks {PROTOCOL}",
                 self.argv[0],
-                "make build",
+                BUILD_COMMAND,
             )
         if self._lease_s is not None:
             self.keep_lease(self._lease_s)
@@ -129,7 +130,7 @@ class NodeClient:
             self.request("lease", HELLO_LIMIT_S, silent_s=silent_s)
         except TrialError as error:
             self.end()
-            raise HostError(f"{self._who} takes no lease: {error.what}", remedy="playbooks/play provision") from error
+            raise HostError(f"{self._who} takes no lease: {error.what}", remedy="pollscope play provision") from error
         every_s = silent_s / _SIGNS_A_LEASE
         threading.Thread(target=self._give_signs, args=(every_s,), name="signs of life", daemon=True).start()
 

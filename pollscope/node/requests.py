@@ -13,7 +13,7 @@ from pollscope.spec.model import Parameters
 
 # What is drawn by chance in the DUT has these seeds.
 DUT_SEEDS = ("service_seed", "hiccup_seed")
-QWAIT = ("service_order", "ready_set", "idle")
+QWAIT = ("service_order", "ready_set", "ready_set_sharing", "idle")
 SHAPE = ("shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability")
 
 

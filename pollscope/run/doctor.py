@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
+from pollscope.base.paths import BUILD_COMMAND, INSTALLED, node_program
 from pollscope.base.units import human_size
 from pollscope.collectors.registry import probe_all
 from pollscope.host.cpus import allowed_cpus, most_dut_cores, online_cpus
@@ -209,12 +209,13 @@ def _device(topic: str, name: str, path: Path, remedy: str) -> Check:
 def _software() -> Iterator[Check]:
     topic = "software"
     version = _dpdk_version()
-    text = version or "pkg-config knows no libdpdk (make build installs what is needed)"
+    remedy = "pollscope build says which packages it needs" if INSTALLED else "make build installs what is needed"
+    text = version or f"pkg-config knows no libdpdk ({remedy})"
     yield Check(topic, "DPDK", "yes" if version else "no", text)
     try:
         driver = node_program().parent / "librte_net_crossover.so"
         found = driver.is_file()
-        text = str(driver) if found else f"{driver} is not built (make build); the node has the driver linked in"
+        text = str(driver) if found else f"{driver} is not built ({BUILD_COMMAND}); the node has the driver linked in"
         yield Check(topic, "net_crossover plug-in", "yes" if found else "note", text)
     except HostError as error:
         yield Check(topic, "net_crossover plug-in", "no", str(error))

@@ -13,10 +13,14 @@ def dispatchers(params: Parameters) -> int:
 
 
 def pollers(params: Parameters) -> int:
-    """Lcores that share the RX queues out among themselves; or one, where all of them poll every queue."""
+    """Lcores that share the RX queues out among themselves; or one, where all of them may poll every queue.
+
+    How many NUMA nodes share them out is not known here: one at least (`ready_set_sharing: numa`).
+    """
     if params.workload in RECEIVE_NOTHING:
         return 0
-    return dispatchers(params) or (1 if params.organisation in SHARED_QUEUES else params.cores)
+    together = params.organisation in SHARED_QUEUES or params.ready_set_sharing in ("shared", "numa")
+    return dispatchers(params) or (1 if together else params.cores)
 
 
 def dut_lcores(params: Parameters) -> int:

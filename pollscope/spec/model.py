@@ -90,6 +90,11 @@ class Parameters(Model):
     ready_set: Literal["hierarchical", "linear"] = Field(
         default="hierarchical", description="qwait: words of bits with a summary, or a list that is searched"
     )
+    ready_set_sharing: Literal["own", "shared", "numa", "stealing"] = Field(
+        default="own",
+        description="qwait: each core has a ready set; one is shared by all cores, or by those of a NUMA node; "
+        "or each has one and takes from the others' when it has nothing to do (stealing)",
+    )
     idle: Literal["pause", "sleep", "umwait"] = Field(
         default="pause", description="qwait: what a core does while no queue is ready"
     )

@@ -16,7 +16,10 @@ Contradiction = tuple[str, str]
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MOST_HICCUP_NS = 10**9
 # What one notification has and the others have not.
-OF_NOTIFICATION = {"service_order": "qwait", "ready_set": "qwait", "idle": "qwait", "wait_after": "adaptive"}
+OF_NOTIFICATION = {
+    **dict.fromkeys(("service_order", "ready_set", "ready_set_sharing", "idle"), "qwait"),
+    "wait_after": "adaptive",
+}
 # They need nobody who rings.
 UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).

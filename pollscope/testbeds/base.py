@@ -15,6 +15,7 @@ from pollscope.base.clock import utc_now
 from pollscope.base.errors import HostError, WrongTestbed
 from pollscope.host.facts import host_facts
 from pollscope.knobs import RestoreResult
+from pollscope.node.build import build_programs
 from pollscope.plan.plan import Plan, Trial
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
@@ -289,6 +290,17 @@ class Testbed(ABC):
         """What its hosts have and lack, for `pollscope testbed check`; changes nothing."""
         state = self.status()
         return [HostFinding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.facts) or "ready")]
+
+    def build(self, say: Callable[[str], None]) -> list[str]:
+        """Makes the programs where this testbed starts them; returns lines that say where they are.
+
+        Args:
+            say: gets a line before what takes long.
+
+        Raises:
+            HostError: they cannot be built there.
+        """
+        return [str(build_programs(say))]
 
     def status(self) -> TestbedState:
         """Looks, and changes nothing."""

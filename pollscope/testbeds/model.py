@@ -2,7 +2,7 @@
 """The `model` testbed: trials are simulated with the costs that its file gives (docs/models.md)."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -119,6 +119,10 @@ class ModelTestbed(Testbed):
     def compute_on(self, cluster: Cluster) -> None:
         """Simulates on a cluster's workers; it is closed with the testbed."""
         self._cluster = cluster
+
+    def build(self, _say: Callable[[str], None]) -> list[str]:
+        """Nothing: a simulation starts no program."""
+        return ["nothing to build: this testbed simulates"]
 
     def close(self) -> None:
         """Leaves the cluster."""

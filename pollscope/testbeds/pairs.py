@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several pairs that share the trials of one spec: each trial runs on one of them, and each has one trial at a time."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +91,10 @@ class PairsTestbed(Testbed):
         """As each pair's."""
         for part in self.parts:
             part.close()
+
+    def build(self, say: Callable[[str], None]) -> list[str]:
+        """Makes the programs on each host of each pair."""
+        return [f"{part.name} {line}" for part in self.parts for line in part.build(say)]
 
     def findings(self) -> list[HostFinding]:
         """What each host of each pair has and lacks."""

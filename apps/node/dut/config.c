@@ -39,7 +39,8 @@ static const char *const notifications[] = {"spin",    "qwait",      "interrupt"
                                             "monitor", "sleep-ramp", NULL}; /* as in enum notification */
 static const char *const service_orders[] = {"round-robin", "strict", NULL};
 static const char *const ready_sets[] = {"hierarchical", "linear", NULL}; /* as in enum qwait_ready_set */
-static const char *const idles[] = {"pause", "sleep", "umwait", NULL};    /* as in enum qwait_idle */
+static const char *const sharings[] = {"own", "shared", "numa", "stealing", NULL}; /* ready_set_sharing */
+static const char *const idles[] = {"pause", "sleep", "umwait", NULL};             /* as in enum qwait_idle */
 static const char *const encapsulations[] = {"gre-ipv6", "ipip", NULL};
 static const char *const transforms[] = {"aes-cbc-sha1", "aes-gcm", NULL}; /* as in enum esp_transform */
 static const char *const tx_pools[] = {"per-core", "shared", NULL};
@@ -104,6 +105,7 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	    fields_choice(object, "dut", "service_order", service_orders, &order, err) ||
 	    fields_choice(object, "dut", "ready_set", ready_sets, &config->ready_set, err) ||
 	    fields_choice(object, "dut", "idle", idles, &config->idle, err) ||
+	    fields_choice(object, "dut", "ready_set_sharing", sharings, &config->sharing, err) ||
 	    fields_choice(object, "dut", "workload", workload_names, &config->workload, err) ||
 	    fields_choice(object, "dut", "accounting", accounting_names, &accounting, err) ||
 	    fields_choice(object, "dut", "encapsulation", encapsulations, &config->encapsulation, err) ||
@@ -185,6 +187,42 @@ static int read_numbers(json_t *object, struct dut_config *config, struct node_e
 unsigned int dut_config_rings(const struct dut_config *config)
 {
 	return config->organisation == SCALE_UP ? 1 : config->dispatchers.n;
+}
+
+/* The worker's NUMA node, counted among those that workers are on in the order in which they first come. */
+static unsigned int node_of(const struct dut_config *config, unsigned int worker)
+{
+	const unsigned int node = rte_lcore_to_socket_id(config->workers.lcores[worker]);
+	unsigned int before = 0;
+
+	for (unsigned int i = 0; i < worker; i++) {
+		if (rte_lcore_to_socket_id(config->workers.lcores[i]) == node)
+			return node_of(config, i);
+		if (node_of(config, i) == before)
+			before++;
+	}
+	return before;
+}
+
+unsigned int dut_config_group(const struct dut_config *config, unsigned int worker)
+{
+	switch ((enum ready_set_sharing)config->sharing) {
+	case SHARING_ALL:
+		return 0;
+	case SHARING_NUMA:
+		return node_of(config, worker);
+	default:
+		return worker;
+	}
+}
+
+unsigned int dut_config_groups(const struct dut_config *config)
+{
+	unsigned int groups = 0;
+
+	for (unsigned int i = 0; i < config->workers.n; i++)
+		groups = RTE_MAX(groups, dut_config_group(config, i) + 1);
+	return groups;
 }
 
 /* All workers poll all RX queues. */
@@ -270,8 +308,10 @@ static int check_notification(const json_t *object, const struct dut_config *con
 {
 	static const struct {
 		const char *key, *where;
-	} of_qwait[] = {
-	        {"service_order", "dut.service_order"}, {"ready_set", "dut.ready_set"}, {"idle", "dut.idle"}};
+	} of_qwait[] = {{"service_order", "dut.service_order"},
+	                {"ready_set", "dut.ready_set"},
+	                {"ready_set_sharing", "dut.ready_set_sharing"},
+	                {"idle", "dut.idle"}};
 
 	const char *name = notifications[config->notification];
 
@@ -403,7 +443,7 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 {
 	const bool dispatched = config->dispatchers.n > 0;
 	const unsigned int workers = config->workers.n,
-	                   readers = dispatched ? config->dispatchers.n : workers;
+	                   readers = dispatched ? config->dispatchers.n : dut_config_groups(config);
 
 	if (config->rx_port != NO_PORT && !shares_queues(config) &&
 	    plan->ports[config->rx_port].spec.rx_queues < readers)
@@ -454,6 +494,7 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	                                   "ready_set",
 	                                   "idle",
 	                                   "wait_after_ns",
+	                                   "ready_set_sharing",
 	                                   "rebalance_period_ns",
 	                                   "rebalance_threshold",
 	                                   NULL};

@@ -26,6 +26,14 @@ enum notification {
 	NOTIFICATION_SLEEP_RAMP /* as INTERRUPT, but for time */
 };
 
+/* NOTIFICATION_QWAIT: whose ready sets are. */
+enum ready_set_sharing {
+	SHARING_OWN,     /* each worker has one, of queues that it alone reads */
+	SHARING_ALL,     /* one for all workers and queues */
+	SHARING_NUMA,    /* one for the workers of a NUMA node, who share its part of the queues */
+	SHARING_STEALING /* each worker has one, and takes from the others' when it has nothing to do */
+};
+
 enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
 
 extern const char *const handoff_sync_names[]; /* by enum handoff_sync */
@@ -51,6 +59,7 @@ struct dut_config {
 	unsigned int service_order; /* enum qwait_policy, without weights */
 	unsigned int ready_set;     /* enum qwait_ready_set */
 	unsigned int idle;          /* enum qwait_idle */
+	unsigned int sharing;       /* enum ready_set_sharing */
 	uint32_t ring_slots;
 	unsigned int workload; /* index of workloads[] */
 	enum accounting accounting;
@@ -81,6 +90,10 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err);
 
 bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore);
+
+/* Workers of one group share a part of the RX queues, all of them alike; NOTIFICATION_QWAIT. */
+unsigned int dut_config_groups(const struct dut_config *config);
+unsigned int dut_config_group(const struct dut_config *config, unsigned int worker);
 
 /* The name of its notification. */
 const char *dut_config_notification(const struct dut_config *config);

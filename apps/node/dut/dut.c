@@ -120,7 +120,7 @@ static void find_refill_counters(struct poller *p)
 {
 	uint16_t found = 0;
 
-	const bool alone = source_owns_rx_queues(p->source);
+	const bool alone = source_owns_rx_queues(p->source) && !poller_shares_queues(p);
 
 	for (uint32_t q = p->first_queue; alone && q < p->end_queue; q += p->queue_step)
 		found += net_crossover_refill_failures(p->rx_port, (uint16_t)q, &p->refill_counters[found]) ==
@@ -168,8 +168,12 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	task_free(p->task);
 	p->task = NULL;
 	switch (p->source) {
-	case SOURCE_RX_QUEUES:
 	case SOURCE_NOTIFIED:
+		p->alone = config->sharing == SHARING_OWN;
+		deal_queues(p, dut_config_group(config, i), dut_config_groups(config),
+		            ports_rx_queues(config->rx_port));
+		break;
+	case SOURCE_RX_QUEUES:
 	case SOURCE_WAITING:
 	case SOURCE_COUNTED:
 		deal_queues(p, i, config->workers.n, ports_rx_queues(config->rx_port));
@@ -307,6 +311,7 @@ void dut_start(const struct trial *trial)
 {
 	for (unsigned int i = 0; i < dut.n; i++)
 		poll_reset(dut.pollers[i], trial);
+	dut_notify_begin(dut.pollers, dut.n);
 	dut_rebalancer_begin(trial);
 }
 

@@ -18,7 +18,9 @@ static struct {
 	uint16_t port;
 	struct qwait_doorbell
 	        *bells; /* qwait: by RX queue of the port; else by poller; NULL: there is none */
-	struct qwait *sets[RTE_MAX_LCORE];
+	bool told;      /* qwait */
+	struct qwait *sets[RTE_MAX_LCORE];           /* qwait: by group; else by poller */
+	struct qwait_waiter *victims[RTE_MAX_LCORE]; /* by poller; NULL: it does not steal */
 	unsigned int n;
 } notify;
 
@@ -31,13 +33,17 @@ void dut_notify_free(void)
 		qwait_close(notify.sets[i]);
 		rte_free(notify.sets[i]);
 	}
+	for (unsigned int i = 0; i < RTE_MAX_LCORE; i++) {
+		rte_free(notify.victims[i]);
+		notify.victims[i] = NULL;
+	}
 	if (!stuck)
 		rte_free(notify.bells);
 	notify.bells = NULL;
 	notify.n = 0;
 }
 
-/* A worker that is told has a set of its queues. */
+/* Workers that are told have a set of their queues. */
 static struct qwait_config set_of_queues(const struct dut_config *config, const struct poller *p)
 {
 	return (struct qwait_config){
@@ -46,6 +52,7 @@ static struct qwait_config set_of_queues(const struct dut_config *config, const 
 	        .ready_set = (enum qwait_ready_set)config->ready_set,
 	        .idle = (enum qwait_idle)config->idle,
 	        .pauses = PAUSES_BEFORE_SLEEP,
+	        .one_waiter = p->alone,
 	};
 }
 
@@ -76,40 +83,88 @@ static int add_shared_bell(struct poller *p, struct qwait *set, unsigned int i, 
 	return 0;
 }
 
-static int add_queues(struct poller *p, struct qwait *set, struct node_error *err)
+static int add_queues(const struct poller *p, struct qwait *set, struct node_error *err)
 {
 	for (uint32_t qid = 0; qid < p->queues; qid++)
 		if (qwait_add(set, qid, &notify.bells[p->first_queue + qid * p->queue_step], 1) != 0)
 			return node_fail(err, "dut.notification", "RX queue %u has no doorbell",
 			                 p->first_queue + qid * p->queue_step);
-	qwait_waiter_init(&p->waiter, set);
+	return 0;
+}
+
+/* From the next worker's set, then the one after ... (steal() in loop/notified.h counts on that order) */
+static int add_victims(struct poller *const *pollers, unsigned int n, struct node_error *err)
+{
+	for (unsigned int i = 0; i < n && n > 1; i++) {
+		struct poller *p = pollers[i];
+
+		notify.victims[i] =
+		        rte_zmalloc_socket("victims", (n - 1) * sizeof(*notify.victims[i]),
+		                           RTE_CACHE_LINE_SIZE, (int)rte_lcore_to_socket_id(p->lcore));
+		if (notify.victims[i] == NULL)
+			return node_fail(err, "dut", "out of memory");
+		for (unsigned int v = 0; v < n - 1; v++)
+			qwait_waiter_init(&notify.victims[i][v], notify.sets[(i + 1 + v) % n]);
+		p->victims = notify.victims[i];
+		p->nb_victims = n - 1;
+	}
+	return 0;
+}
+
+static const char no_set[] = "no memory or no eventfd for %u queues";
+
+/* A set for each group, in which its first worker adds the queues. */
+static int make_sets_of_groups(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
+                               struct node_error *err)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		const unsigned int group = dut_config_group(config, i);
+
+		if (group == notify.n) {
+			const struct qwait_config wanted = set_of_queues(config, pollers[i]);
+
+			notify.sets[group] = make_set(&wanted, pollers[i]);
+			if (notify.sets[group] == NULL)
+				return node_fail(err, "dut.notification", no_set, pollers[i]->queues);
+			notify.n++;
+			if (add_queues(pollers[i], notify.sets[group], err))
+				return -1;
+		}
+		qwait_waiter_init(&pollers[i]->waiter, notify.sets[group]);
+	}
+	return config->sharing == SHARING_STEALING ? add_victims(pollers, n, err) : 0;
+}
+
+static int make_sets_of_one(struct poller *const *pollers, unsigned int n, struct node_error *err)
+{
+	const struct qwait_config wanted = set_of_one();
+
+	for (unsigned int i = 0; i < n; i++) {
+		notify.sets[i] = make_set(&wanted, pollers[i]);
+		if (notify.sets[i] == NULL)
+			return node_fail(err, "dut.notification", no_set, pollers[i]->queues);
+		notify.n++;
+		if (add_shared_bell(pollers[i], notify.sets[i], i, err))
+			return -1;
+	}
 	return 0;
 }
 
 static int make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
                 struct node_error *err)
 {
-	const bool told = config->source == SOURCE_NOTIFIED;
-	const uint16_t bells = told ? ports_rx_queues(config->rx_port) : (uint16_t)n;
+	const uint16_t bells =
+	        config->source == SOURCE_NOTIFIED ? ports_rx_queues(config->rx_port) : (uint16_t)n;
 	const char *name = dut_config_notification(config);
 
 	notify.port = config->rx_port;
+	notify.told = config->source == SOURCE_NOTIFIED;
 	notify.bells = rte_zmalloc_socket("doorbells", bells * sizeof(*notify.bells), RTE_CACHE_LINE_SIZE,
 	                                  rte_eth_dev_socket_id(config->rx_port));
 	if (notify.bells == NULL)
 		return node_fail(err, "dut", "out of memory");
-	for (unsigned int i = 0; i < n; i++) {
-		const struct qwait_config wanted = told ? set_of_queues(config, pollers[i]) : set_of_one();
-
-		notify.sets[i] = make_set(&wanted, pollers[i]);
-		if (notify.sets[i] == NULL)
-			return node_fail(err, "dut.notification", "no memory or no eventfd for %u queues",
-			                 pollers[i]->queues);
-		notify.n++;
-		if (told ? add_queues(pollers[i], notify.sets[i], err)
-		         : add_shared_bell(pollers[i], notify.sets[i], i, err))
-			return -1;
-	}
+	if (notify.told ? make_sets_of_groups(config, pollers, n, err) : make_sets_of_one(pollers, n, err))
+		return -1;
 	switch (net_crossover_notify(notify.port, notify.bells, bells)) {
 	case 0:
 		return 0;
@@ -152,10 +207,29 @@ int dut_notify_make(const struct dut_config *config, struct poller *const *polle
                     struct node_error *err)
 {
 	dut_notify_free();
-	for (unsigned int i = 0; i < n && config->source == SOURCE_WAITING; i++)
-		set_waits(config, pollers[i]);
+	for (unsigned int i = 0; i < n; i++) {
+		pollers[i]->nb_victims = 0;
+		if (config->source == SOURCE_WAITING)
+			set_waits(config, pollers[i]);
+	}
 	if (!needs_bells(config) || make(config, pollers, n, err) == 0)
 		return 0;
 	dut_notify_free();
 	return -1;
+}
+
+/* What is armed and ready at once could be rung while it is served, and be given to two. */
+static void make_ready(struct qwait *set, uint32_t qid)
+{
+	qwait_take_back(set, qid);
+	qwait_activate(set, qid);
+}
+
+void dut_notify_begin(struct poller *const *pollers, unsigned int n)
+{
+	for (unsigned int i = 0; i < n && notify.n > 0 && notify.told; i++)
+		pollers[i]->waiter.held = 0;
+	for (unsigned int i = 0; i < notify.n && notify.told; i++)
+		for (uint32_t qid = 0; qid < notify.sets[i]->config.queues; qid++)
+			make_ready(notify.sets[i], qid);
 }

@@ -13,6 +13,9 @@
 int dut_notify_make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
                     struct node_error *err);
 
+/* A trial begins, and no lcore runs yet: every queue is ready once, whatever became of its doorbell before. What waits in it is found. */
+void dut_notify_begin(struct poller *const *pollers, unsigned int n);
+
 /* Nobody rings any more, and the memory is given back. No lcore may run. */
 void dut_notify_free(void);
 

@@ -81,7 +81,7 @@ static json_t *full_json(const struct account *a, double stamp_cycles)
 
 static json_t *refill_absent(const struct poller *p)
 {
-	return absent(source_is_shared(p->source)
+	return absent(poller_shares_queues(p)
 	                      ? "the driver counts failed refills by queue, and several lcores poll each"
 	                      : "this driver does not count failed refills by queue");
 }
@@ -320,6 +320,10 @@ static void add_notification(json_t *object, const struct poller *p, const struc
 	json_object_set_new(object, "notices",
 	                    json_pack("{s:o,s:o}", "empty", notice_json(&a->notices[0]), "visits",
 	                              notice_json(&a->notices[1])));
+	json_object_set_new(object, "sharing",
+	                    json_pack("{s:I,s:I}", "stolen",
+	                              (json_int_t)(p->edges[1].stolen - p->edges[0].stolen), "vain_wakes",
+	                              (json_int_t)(p->edges[1].vain_wakes - p->edges[0].vain_wakes)));
 }
 
 /* The seed of a stream from which something is drawn. */

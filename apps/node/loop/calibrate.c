@@ -293,7 +293,7 @@ void calibrate_stamps(struct poller *const *pollers, unsigned int n)
 		        .poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
 		rte_eal_remote_launch(run_stamp_job, &jobs[i], pollers[i]->lcore);
 		/* one after another where they would meet at the same queues */
-		if (source_is_shared(pollers[i]->source))
+		if (poller_shares_queues(pollers[i]))
 			lcore_wait_all();
 	}
 	lcore_wait_all();

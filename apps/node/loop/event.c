@@ -24,6 +24,8 @@ static void read_edge(struct poller *p, struct poller_edge *edge)
 		edge->refill_failures += *p->refill_counters[i];
 	edge->lost_polls = poller_lost_polls(p);
 	edge->sleeps = p->waiter.sleeps;
+	edge->stolen = p->stolen;
+	edge->vain_wakes = p->vain_wakes;
 	pmu_read(&p->pmu, &edge->pmu);
 }
 

@@ -5,7 +5,7 @@
  * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload.
  *
  * A new way to receive (an organisation) is a receive function, a new workload a process function. Which queue is next is
- * queue_after() in the loops that sweep, and qwait_next() in take_turns() of those that are told (notified.h). Loops that sweep and
+ * queue_after() in the loops that sweep, and next_turn() in take_turns() of those that are told (notified.h). Loops that sweep and
  * wait when nothing comes (quiet.h) do so between sweeps.
  */
 #ifndef LOOP_H
@@ -507,28 +507,26 @@ static __rte_always_inline void turn_count(struct poller *p, uint16_t n)
 	p->packets_left -= n;
 }
 
-static __rte_always_inline uint16_t queue_of(const struct poller *p, uint32_t qid)
-{
-	return (uint16_t)(p->first_queue + qid * p->queue_step);
-}
-
 /* Up to `turns` turns, less where packets_left are used up or there was nothing to do. Returns how many are left. */
 static __rte_always_inline uint32_t take_turns(struct poller *p, const struct loop_kind kind,
                                                struct rte_mbuf **packets, uint32_t turns)
 {
-	do {
-		const uint32_t qid = qwait_next(&p->waiter);
+	struct turn turn;
 
-		if (unlikely(qid == QWAIT_NONE)) {
+	do {
+		if (unlikely(!next_turn(p, &turn))) {
 			if (!wait_for_ring(p))
 				return turns - 1;
-			continue;
+			if (!next_turn(p, &turn)) {
+				p->vain_wakes++;
+				continue;
+			}
 		}
-		const uint16_t queue = queue_of(p, qid), n = poll_receive(p, kind, queue, packets);
+		const uint16_t n = poll_receive(p, kind, turn.queue, packets);
 
 		if (likely(n))
 			poll_forward(p, kind, packets, n);
-		arm_or_activate(p, qid, queue, n);
+		arm_or_activate(p, &turn, n);
 		turn_count(p, n);
 	} while (--turns > 0 && p->packets_left > 0);
 	return turns;
@@ -539,16 +537,15 @@ static __rte_always_inline void sample_turn(struct poller *p, const struct loop_
                                             struct rte_mbuf **packets)
 {
 	uint64_t stamp[6] = {own_stamp(p, kind)}, bytes;
-	uint32_t qid = qwait_next(&p->waiter);
+	struct turn turn;
 
-	while (qid == QWAIT_NONE) {
+	while (!next_turn(p, &turn)) {
 		if (!wait_for_ring(p))
 			return;
 		stamp[0] = own_stamp(p, kind);
-		qid = qwait_next(&p->waiter);
 	}
 	stamp[1] = own_stamp(p, kind);
-	const uint16_t queue = queue_of(p, qid), n = poll_receive(p, kind, queue, packets);
+	const uint16_t n = poll_receive(p, kind, turn.queue, packets);
 
 	if (n) {
 		stamp[2] = own_stamp(p, kind);
@@ -558,7 +555,7 @@ static __rte_always_inline void sample_turn(struct poller *p, const struct loop_
 		kind.send(p, packets, kept, bytes);
 		stamp[4] = own_stamp(p, kind);
 	}
-	arm_or_activate(p, qid, queue, n);
+	arm_or_activate(p, &turn, n);
 	stamp[5] = own_stamp(p, kind);
 	turn_count(p, n);
 	poll_timed_turn(p, n, stamp);
@@ -570,7 +567,6 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
 	uint32_t turns = poll_begin(p);
 
-	notify_all(p);
 	while (turns) {
 		p->planned_sweeps = turns - take_turns(p, kind, packets, turns);
 		turns = poll_event(p);

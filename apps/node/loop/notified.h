@@ -19,16 +19,56 @@
 /* So long at most without a look at the trial's phase. */
 #define SLEEP_MAX_NS UINT64_C(1000000)
 
+/* A ready queue: which of `of`'s set, and which RX queue that is. */
+struct turn {
+	struct qwait_waiter *of;
+	uint32_t qid;
+	uint16_t queue;
+};
+
+/* Of the set of the v-th worker behind this one. */
+static __rte_noinline bool steal(struct poller *p, struct turn *turn)
+{
+	uint32_t v;
+
+	turn->qid = qwait_steal(p->victims, p->nb_victims, &v);
+	if (turn->qid == QWAIT_NONE)
+		return false;
+	turn->of = &p->victims[v];
+	turn->queue = (uint16_t)((p->first_queue + 1 + v) % p->queue_step + turn->qid * p->queue_step);
+	p->stolen++;
+	return true;
+}
+
+/* True: this is the next turn. */
+static __rte_always_inline bool next_turn(struct poller *p, struct turn *turn)
+{
+	turn->of = &p->waiter;
+	turn->qid = qwait_next(&p->waiter);
+	turn->queue = (uint16_t)(p->first_queue + turn->qid * p->queue_step);
+	return likely(turn->qid != QWAIT_NONE) || (p->nb_victims > 0 && steal(p, turn));
+}
+
+/* Something may be ready. */
+static __rte_always_inline bool any_ready(const struct poller *p)
+{
+	bool any = qwait_any(p->waiter.set);
+
+	for (uint32_t v = 0; unlikely(v < p->nb_victims) && !any; v++)
+		any = qwait_any(p->victims[v].set);
+	return any;
+}
+
 /* Nothing is ready: wait, but not beyond the next look at the TSC. True: something is. */
 static __rte_always_inline bool wait_for_ring(struct poller *p)
 {
-	struct qwait *set = p->waiter.set;
+	const struct qwait *set = p->waiter.set;
 	const uint64_t start = cycles_stamp();
 	uint64_t now = start;
 	bool rung;
 
 	if (set->config.idle == QWAIT_PAUSE) {
-		while (!(rung = qwait_any(set)) && now - start < EVENT_CYCLES) {
+		while (!(rung = any_ready(p)) && now - start < EVENT_CYCLES) {
 			rte_pause();
 			now = cycles_stamp();
 		}
@@ -50,24 +90,18 @@ static __rte_always_inline bool wait_for_ring(struct poller *p)
  * Behind a poll that found n packets. A full burst left more behind, as a rule: the next turn of the queue looks. Otherwise it is
  * armed first and looked at then, or an arrival in between would be lost.
  */
-static __rte_always_inline void arm_or_activate(struct poller *p, uint32_t qid, uint16_t queue, uint16_t n)
+static __rte_always_inline void arm_or_activate(struct poller *p, const struct turn *turn, uint16_t n)
 {
-	struct qwait *set = p->waiter.set;
+	struct qwait *set = turn->of->set;
 
 	if (n < p->burst) {
-		qwait_rearm(set, qid);
-		if (likely(rte_eth_rx_descriptor_status(p->rx_port, queue, 0) != RTE_ETH_RX_DESC_DONE) ||
-		    !qwait_take_back(set, qid))
+		qwait_rearm(set, turn->qid);
+		if (likely(rte_eth_rx_descriptor_status(p->rx_port, turn->queue, 0) !=
+		           RTE_ETH_RX_DESC_DONE) ||
+		    !qwait_take_back(set, turn->qid))
 			return;
 	}
-	qwait_activate(set, qid);
-}
-
-/* Every queue is ready once, whatever became of its doorbell before: what waits in it is found. */
-static inline void notify_all(struct poller *p)
-{
-	for (uint32_t qid = 0; qid < p->queues; qid++)
-		qwait_activate(p->waiter.set, qid);
+	qwait_activate(set, turn->qid);
 }
 
 #endif

@@ -29,6 +29,8 @@ struct poller_edge {
 	uint64_t refill_failures;
 	uint64_t lost_polls;
 	uint64_t sleeps; /* SOURCE_NOTIFIED, SOURCE_WAITING */
+	uint64_t stolen; /* SOURCE_NOTIFIED */
+	uint64_t vain_wakes;
 	long voluntary_switches;
 	long involuntary_switches;
 	long minor_faults;
@@ -42,11 +44,11 @@ enum poller_source {
 	SOURCE_LOCKED,    /* RX queues that others read too, one at a time */
 	SOURCE_TRYLOCK,   /* the same, but nobody waits */
 	SOURCE_COREC,     /* RX queues that others read at the same time */
-	SOURCE_NOTIFIED,  /* RX queues that it alone reads, and of which it is told which have packets */
-	SOURCE_WAITING,   /* RX queues that it alone reads, all in turn; after empty sweeps it waits */
-	SOURCE_COUNTED,   /* RX queues that it alone reads, and whose packets it counts by RETA entry */
-	SOURCE_RING,      /* a ring that dispatchers fill */
-	SOURCE_MADE,      /* nowhere: it makes them */
+	SOURCE_NOTIFIED, /* RX queues of which it is told which have packets; it alone reads them, or one lcore at a time */
+	SOURCE_WAITING, /* RX queues that it alone reads, all in turn; after empty sweeps it waits */
+	SOURCE_COUNTED, /* RX queues that it alone reads, and whose packets it counts by RETA entry */
+	SOURCE_RING,    /* a ring that dispatchers fill */
+	SOURCE_MADE,    /* nowhere: it makes them */
 	POLLER_SOURCES
 };
 
@@ -153,10 +155,16 @@ struct poller {
 	const uint64_t **race_counters;   /* SOURCE_COREC: polls that lost their claim, by queue */
 
 	/*
-	 * SOURCE_NOTIFIED: queue q of the set is RX queue first_queue + q * queue_step. SOURCE_WAITING: a set of one queue, which stands for
-	 * all of them; WAIT_RAMP: no set.
+	 * SOURCE_NOTIFIED: queue q of the set is RX queue first_queue + q * queue_step. Others may have waiters of it, too. SOURCE_WAITING: a
+	 * set of one queue, which stands for all of them; WAIT_RAMP: no set.
 	 */
 	struct qwait_waiter waiter;
+	struct qwait_waiter *
+	        victims; /* of the sets that it may steal from: of the next poller's set, the one after ... */
+	uint32_t nb_victims;
+	bool alone;          /* nobody else has a waiter of its set */
+	uint64_t stolen;     /* turns of queues of other sets; grows only */
+	uint64_t vain_wakes; /* waits that a ring ended whose queue somebody else had by then; grows only */
 
 	/* SOURCE_WAITING */
 	enum poller_wait wait;
@@ -180,7 +188,7 @@ static inline bool poller_by_range(const struct poller *p)
 	return p->queues >= POLLER_RANGE_QUEUES;
 }
 
-/* Several lcores read its RX queues. */
+/* Several lcores read its RX queues by themselves. */
 static inline bool source_is_shared(enum poller_source source)
 {
 	return source == SOURCE_LOCKED || source == SOURCE_TRYLOCK || source == SOURCE_COREC;
@@ -191,6 +199,12 @@ static inline bool source_owns_rx_queues(enum poller_source source)
 {
 	return source == SOURCE_RX_QUEUES || source == SOURCE_NOTIFIED || source == SOURCE_WAITING ||
 	       source == SOURCE_COUNTED;
+}
+
+/* Some of its RX queues may be read by another lcore, too. */
+static inline bool poller_shares_queues(const struct poller *p)
+{
+	return source_is_shared(p->source) || (p->source == SOURCE_NOTIFIED && !p->alone);
 }
 
 static inline bool source_reads_rx_queues(enum poller_source source)

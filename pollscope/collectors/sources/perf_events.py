@@ -108,7 +108,9 @@ def _encoded(entry: _Entry, pmu: str, number: str) -> Event:
     terms = {"event": entry.event, "umask": entry.umask, "ch_mask": entry.ch_mask, "fc_mask": entry.fc_mask}
     name = f"{pmu}__{entry.metric}"
     text = ",".join(f"{key}={value:#x}" for key, value in terms.items() if value is not None)
-    unit = {"uncore_iio": f"stack{number}", "uncore_imc": f"channel{number}"}.get(entry.pmu, f"cha{number}")
+    # An IRP has the number of the IIO stack whose requests it orders.
+    places = {"uncore_iio": f"stack{number}", "uncore_irp": f"stack{number}", "uncore_imc": f"channel{number}"}
+    unit = places.get(entry.pmu, f"cha{number}")
     metric, _, part = entry.metric.partition("_part")  # as pcm-iio has it: dma_write of part 0
     unit = f"{unit}/part{part}" if part else unit
     return Event(f"{pmu}/{text},name={name}/", name, metric, entry.unit, entry.scale, unit)

@@ -6,7 +6,7 @@ import math
 from pollscope.base.names import DROP_ON_PURPOSE
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, keys_of, nonzero, timed_parts
+from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, nonzero, timed_parts
 from pollscope.metrics.steady import warm_up
 
 # What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
@@ -29,6 +29,19 @@ def _claim_lost_fraction(trial: TrialFacts) -> float:
     lost = trial.dut_sum("polls", "race_lost")
     claims = lost + trial.dut_sum("polls", "partial") + trial.dut_sum("polls", "full")
     return lost / nonzero(claims, "no poll found packets")
+
+
+def _shared(trial: TrialFacts, name: str) -> float:
+    """Of all lcores that are told which queue is next."""
+    told = [lcore["sharing"][name].number() for lcore in trial.lcores if "sharing" in keys_of(lcore)]
+    if not told:
+        raise NotMeasured("no core was told which queue is next")
+    return sum(told)
+
+
+def _vain_wakeup_fraction(trial: TrialFacts) -> float:
+    vain = _shared(trial, "vain_wakes")
+    return vain / nonzero(trial.dut_sum("waiting", "count"), "no core waited")
 
 
 def _rx_bits(overhead_bytes: int) -> Compute:
@@ -159,10 +172,10 @@ def _warmup_left_ns(trial: TrialFacts) -> float:
     return NS_PER_S * warm_up(trial).cut_s
 
 
-def _waiting_share(trial: TrialFacts) -> float:
-    """Measured whole, so it is known also where the other classes are not."""
-    waiting = [lcore["waiting"]["cycles"].number() for lcore in trial.lcores if "waiting" in keys_of(lcore)]
-    return sum(waiting) / trial.total_cycles
+def _sweep_time_ns(trial: TrialFacts) -> float:
+    """Waits lie between sweeps."""
+    sweeping = nonzero(max(0.0, trial.running_cycles - trial.waiting_cycles), "the DUT's lcores did nothing but wait")
+    return NS_PER_S * trial.window_s * len(trial.lcores) * sweeping / trial.total_cycles / trial.iterations
 
 
 # Metrics of which a single trial knows its own error, and the metric that says it.
@@ -181,7 +194,8 @@ DUT: dict[str, Compute] = {
     "empty_poll_share_error": _empty_poll_share_error,
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
-    "waiting_share": _waiting_share,
+    # Measured whole, so it is known also where the other classes are not.
+    "waiting_share": lambda trial: trial.waiting_cycles / trial.total_cycles,
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),
     "process_share": _useful_part("process"),
@@ -195,13 +209,15 @@ DUT: dict[str, Compute] = {
     "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
     "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
     "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
-    "iteration_rate_hz": lambda trial: trial.dut_sum("iterations") / trial.window_s / len(trial.lcores),
-    "sweep_time_ns": lambda trial: NS_PER_S * _running_s(trial) * len(trial.lcores) / trial.iterations,
+    "iteration_rate_hz": lambda trial: trial.iterations / trial.window_s / len(trial.lcores),
+    "sweep_time_ns": _sweep_time_ns,
     "idle_iteration_share": lambda trial: trial.dut_sum("idle_iterations") / trial.iterations,
     "empty_poll_fraction": _poll_fraction("empty"),
     "full_poll_fraction": _poll_fraction("full"),
     "race_lost_fraction": _poll_fraction("race_lost"),
     "claim_lost_fraction": _claim_lost_fraction,
+    "stolen_fraction": lambda trial: _shared(trial, "stolen") / trial.poll_count,
+    "vain_wakeup_fraction": _vain_wakeup_fraction,
     "refill_failed_fraction": _poll_fraction("refill_failed"),
     "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
     "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pollscope.base.errors import UsageError
+from pollscope.base.paths import kept_folder
 from pollscope.testbeds.pair.boot_mode import AS_IT_WAS, MODES, BootMode
 from pollscope.testbeds.pair.config import PairConfig
-from pollscope.testbeds.pair.inventory import PLAYBOOKS, Inventory, Pair, load_inventory
+from pollscope.testbeds.pair.inventory import Inventory, Pair, load_inventory
 from pollscope.testbeds.pair.plays import run_play
 from pollscope.testbeds.pair.ssh import Remote
 
@@ -60,7 +61,7 @@ def _own_mode(inventory: Inventory, host: str) -> str:
 
 
 def _player(inventory: Inventory, host: str, key: str) -> Callable[[str], None]:
-    log = PLAYBOOKS.parent / ".cache/plays" / f"iommu-{key}.log"
+    log = kept_folder() / "plays" / f"iommu-{key}.log"
 
     def play(mode: str) -> None:
         run_play("iommu", inventory, {"mode": mode}, options=["--limit", host], log=log)

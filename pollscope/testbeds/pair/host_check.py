@@ -23,7 +23,7 @@ MELLANOX, INTEL = "0x15b3", "0x8086"
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
 # Device ids of the E800 series, which takes its parser from a file (DPDK, drivers/net/ice/base/ice_devids.h).
 E800 = tuple(f"0x{number:04x}" for number in (*range(0x1591, 0x1594), *range(0x1599, 0x159C), *range(0x1888, 0x1893)))
-PROVISION = "playbooks/play provision -i INVENTORY"
+PROVISION = "pollscope play provision -i INVENTORY"
 _LOGIN = (
     ("Permission denied", "ssh-copy-id, or name the key in the testbed's file (ssh: key)"),
     ("Host key verification failed", "compare the host's key and put it into known_hosts"),
@@ -167,7 +167,7 @@ def _nics(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         yield "firmware", "yes", shown, ""
         group = nic["iommu_group"]
         off = "no IOMMU group: DMA is not checked" if seen["iommu_groups"] else "off"
-        yield "IOMMU", "yes" if group else "note", group or off, "playbooks/play iommu -i INVENTORY -e mode=pt"
+        yield "IOMMU", "yes" if group else "note", group or off, "pollscope play iommu -i INVENTORY -e mode=pt"
 
 
 def _cpus(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:

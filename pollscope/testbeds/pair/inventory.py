@@ -13,10 +13,9 @@ from ruamel.yaml import YAML
 
 from pollscope.base import document as documents
 from pollscope.base.errors import UsageError
-from pollscope.base.paths import CHECKOUT, of_checkout
+from pollscope.base.paths import carried
 from pollscope.spec.checks import did_you_mean, plain_message
 
-PLAYBOOKS = CHECKOUT / "playbooks"
 GROUPS = ("dut", "generator")
 _PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -178,12 +177,8 @@ def _bad(document: documents.Document, path: documents.Path, what: str) -> Usage
 
 @cache
 def roles() -> Mapping[str, Mapping[str, Any]]:
-    """Role -> its options, as its meta/argument_specs.yml declares them.
-
-    Raises:
-        HostError: this is a wheel.
-    """
-    files = sorted(of_checkout("playbooks/roles").glob("*/meta/argument_specs.yml"))
+    """Role -> its options, as its meta/argument_specs.yml declares them."""
+    files = sorted(carried("playbooks/roles").glob("*/meta/argument_specs.yml"))
     reader = YAML(typ="safe")
     return {path.parent.parent.name: reader.load(path)["argument_specs"]["main"]["options"] for path in files}
 

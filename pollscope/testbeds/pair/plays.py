@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.testbeds.pair.inventory import PLAYBOOKS, Inventory
+from pollscope.base.paths import BUILD_COMMAND, INSTALLED, cache_folder, kept_folder
+from pollscope.base.source_tree import source_tree
+from pollscope.testbeds.pair.inventory import Inventory
 
 PLAYS = ("provision", "verify", "restore", "iommu", "ddio")
 # What a play cannot do without: play -> variable -> its values.
@@ -76,7 +78,7 @@ def run_play(
         variables: extra variables (`mode` of iommu, `state` of ddio).
         options: more words for ansible-playbook.
         become_password: of the users on the hosts, for their sudo; goes through a pipe.
-        log: file for all of Ansible's own output; default: .cache/plays/NAME.log of the checkout.
+        log: file for all of Ansible's own output; default: plays/NAME.log in the user's folder of logs.
 
     Raises:
         UsageError: no such play, a variable that it needs is missing or wrong, or the environment switches the check of
@@ -86,7 +88,7 @@ def run_play(
     given = dict(variables or {})
     _check(name, given)
     _check_environment()
-    log = log or PLAYBOOKS.parent / ".cache/plays" / f"{name}.log"
+    log = log or kept_folder() / "plays" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
         events = Path(folder) / "events"
@@ -125,19 +127,22 @@ def _ansible(
 ) -> int:
     program = Path(sys.executable).with_name("ansible-playbook")
     if not program.exists():
-        raise HostError("ansible-core is not installed", str(program), "make build")
+        remedy = "pip install ansible-core" if INSTALLED else BUILD_COMMAND
+        raise HostError("ansible-core is not installed", str(program), remedy)
+    tree = source_tree()
     command = [str(program), "-i", str(inventory.path.resolve()), "-e", json.dumps(dict(variables)), *options]
     environment = os.environ | {
-        "ANSIBLE_CONFIG": str(PLAYBOOKS.parent / "ansible.cfg"),
+        "ANSIBLE_CONFIG": str(tree / "ansible.cfg"),
         "ANSIBLE_CALLBACKS_ENABLED": "pollscope_events",
         "ANSIBLE_NOCOLOR": "1",
+        "POLLSCOPE_CACHE": str(cache_folder()),
         "POLLSCOPE_EVENTS": str(events),
         "LC_ALL": "C.UTF-8",
     }
     with log.open("w") as stream:
         done = subprocess.run(
-            [*command, str(PLAYBOOKS / f"{name}.yml")],
-            cwd=PLAYBOOKS.parent,
+            [*command, str(tree / "playbooks" / f"{name}.yml")],
+            cwd=tree,
             env=environment,
             input=typed or "",
             text=True,

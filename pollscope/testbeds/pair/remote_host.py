@@ -143,13 +143,13 @@ class RemoteHost(ClientOwner):
             version = client.wait_hello(self.config.hello_limit_s).get("pollscope")
         except HostError as error:
             if any(status in error.what for status in _NO_PROGRAM):
-                self._absent = f"there is no program {program} (playbooks/play provision brings it)"
+                self._absent = f"there is no program {program} (pollscope play provision brings it)"
                 raise HostError(self._absent, str(self)) from error
             said = log.read_text(errors="replace").strip().splitlines()
             raise HostError(said[-1].strip() if said else error.what, str(self)) from error
         if version != __version__:
             client.end()
-            self._absent = f"{program} is pollscope {version}, this is {__version__} (playbooks/play provision)"
+            self._absent = f"{program} is pollscope {version}, this is {__version__} (pollscope play provision)"
             raise HostError(self._absent, str(self))
         self._starts += 1
         client.keep_lease(remote.lease_s)

@@ -4,8 +4,9 @@
 import itertools
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.build import build_on, pack_sources
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.host_check import check_host
@@ -41,7 +43,7 @@ OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 AFTER_LEASE_S = 10.0
 # The virtual NIC's driver, whose ports begin with its name.
 VIRTUAL_NIC = "net_crossover"
-OTHER_VERSION = "provision it again: playbooks/play provision; a vm-pair: testbed down, then up"
+OTHER_VERSION = "provision it again: pollscope play provision; a vm-pair: testbed down, then up"
 
 
 class PairTestbed(NodeTestbed):
@@ -219,6 +221,21 @@ class PairTestbed(NodeTestbed):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: tries that never end have ended")
+
+    def build(self, say: Callable[[str], None]) -> list[str]:
+        """Makes a release on each host, in the cache of the user there; says what to write into the file."""
+        made, lines = dict[str, Path](), []
+        with tempfile.TemporaryDirectory(prefix="pollscope-sources-") as folder:
+            archive = pack_sources(Path(folder))
+            for role in ("dut", "generator"):
+                host: PairHost = getattr(self.config, role)
+                if str(host.ssh) not in made:
+                    say(f"{role}: building on {host.ssh} (some minutes, unless it was built before)")
+                    driver = any(each.startswith(VIRTUAL_NIC) for each in host.vdevs)
+                    made[str(host.ssh)] = build_on(role, host, archive, driver)
+                programs = made[str(host.ssh)] / "bin"
+                lines.append(f"{role}: {{program: {programs}/pollscope-node, pollscope: {programs}/pollscope}}")
+        return lines
 
     def findings(self) -> list[HostFinding]:
         """What each host has and lacks."""

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import CHECKOUT, node_program, of_checkout
+from pollscope.base.paths import files_below, node_program
+from pollscope.base.source_tree import source_tree
 from pollscope.host.eal_folders import new_file_prefix, remove_folder
 from pollscope.host.lock import start_ticks
 from pollscope.node.client import NodeClient
@@ -173,9 +174,10 @@ def _digest(parts: Sequence[str]) -> str:
 
 def _sources() -> list[str]:
     """The files of the release, this one among them."""
-    found = [path for name in SOURCES for path in (CHECKOUT / name, *(CHECKOUT / name).rglob("*"))]
-    files = sorted(path for path in found if path.is_file() and path.suffix != ".pyc")
-    return [f"{path.relative_to(CHECKOUT)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
+    tree = source_tree()
+    found = (path for name in SOURCES for path in (tree / name, *files_below(tree / name)))
+    files = sorted(path for path in found if path.is_file())
+    return [f"{path.relative_to(tree)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
 
 
 def _processor() -> str:
@@ -192,7 +194,7 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
     disk = recipe.disk  # by the sources of now: whoever edits them while it is made gets another one
     if disk.exists():
         return disk
-    build_release = of_checkout("playbooks/build-release")
+    build_release = source_tree() / "playbooks/build-release"
     _require_tools()
     words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"  # asks the node, so what it lacks is said before minutes pass
     recipe.cache.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import CHECKOUT
+from pollscope.base.paths import cache_folder, kept_folder
 from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.lock import HostLock
 from pollscope.knobs import KnobHost
@@ -75,7 +75,7 @@ class VmPairTestbed(NodeTestbed):
         super().__init__(file, config)
         self.folder = vm_folder() / self.name
         self.machines = Machine("dut", "generator", self.folder), Machine("generator", "dut", self.folder)
-        self._recipe = Recipe(config.release, vm_folder())
+        self._recipe = Recipe(config.release, images_folder())
 
     @cached_property
     def _pair(self) -> PairTestbed:
@@ -166,7 +166,7 @@ class VmPairTestbed(NodeTestbed):
         _require_qemu()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with HostLock(f"testbed up {self.name}", vm_folder() / f"{self.name}.lock"):
-            clear_leftovers(vm_folder(), _say)
+            clear_leftovers(images_folder(), _say)
             # Disks of machines that are there lie on the image that they were made from, whatever was changed since.
             disk = self._recipe.disk if self._made else provide_image(self._recipe, _say)
             make_user_key(self.folder)
@@ -272,14 +272,20 @@ def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
 
 
 def vm_folder() -> Path:
-    """Where images and machines are: $POLLSCOPE_VM_DIR, or .cache/vm of the checkout."""
+    """Where machines are: $POLLSCOPE_VM_DIR, or `vm` of the user's folder of what is kept."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else CHECKOUT / ".cache/vm"
+    return Path(named) if named else kept_folder() / "vm"
+
+
+def images_folder() -> Path:
+    """Where images are: $POLLSCOPE_VM_DIR, or `vm` of the cache; in a checkout beside the machines."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else cache_folder() / "vm"
 
 
 def probe_kvm(disk: Path) -> Accelerator:
     """KVM if a machine really boots with it, else TCG. What was found is kept until this host boots again."""
-    note = vm_folder() / "kvm.json"
+    note = images_folder() / "kvm.json"
     key = KnobHost().boot_id()
     try:
         known = json.loads(note.read_text())

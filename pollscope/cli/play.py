@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`pollscope play`; in a checkout playbooks/play starts it, too."""
+
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollscope.base.errors import ExitCode
+from pollscope.testbeds.pair.inventory import load_inventory
+from pollscope.testbeds.pair.plays import PLAYS, PlayFailed, run_play
+
+EXAMPLES = (
+    "pollscope play provision -i lab-hosts.yml --check     what would change",
+    "pollscope play provision -i lab-hosts.yml             make the hosts ready",
+    "pollscope play iommu -i lab-hosts.yml -e mode=pt      set the IOMMU's mode",
+    "pollscope play restore -i lab-hosts.yml               everything as it was",
+)
+
+
+def play(
+    name: Annotated[str, typer.Argument(metavar="PLAY", help=f"{', '.join(PLAYS)}.", autocompletion=lambda: [*PLAYS])],
+    inventory: Annotated[
+        Path, typer.Option("-i", "--inventory", metavar="FILE", help="The hosts: see configs/testbeds/inventory-*.yml.")
+    ],
+    variables: Annotated[
+        list[str] | None, typer.Option("-e", "--set", metavar="KEY=VALUE", help="A variable; may be given again.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Say what would change, change nothing.")] = False,
+    limit: Annotated[str | None, typer.Option("--limit", metavar="HOST", help="Only this host.")] = None,
+    ask: Annotated[
+        bool, typer.Option("-K", "--ask-become-pass", help="Ask for the password of sudo on the hosts.")
+    ] = False,
+) -> None:
+    """Runs an Ansible play on the hosts of an inventory and says what it changed."""
+    options = [*(["--check"] if check else []), *(["--limit", limit] if limit else [])]
+    given = {key: value for key, _, value in (each.partition("=") for each in variables or ())}
+    hosts = load_inventory(inventory)
+    password = getpass("password of sudo on the hosts: ") if ask else None
+    try:
+        result = run_play(name, hosts, given, options=options, become_password=password)
+    except PlayFailed as failed:
+        for host, reason in failed.reasons.items():
+            typer.echo(f"pollscope: {host}: {' '.join(reason.split())}", err=True)
+        raise typer.Exit(ExitCode.HOST) from failed
+    except EOFError as error:
+        raise KeyboardInterrupt from error
+    typer.echo("\n".join(result.changes) or "nothing to change")

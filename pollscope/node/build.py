@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes the programs on this host from the sources of the checkout or of the installed wheel."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from pollscope.base.errors import HostError
+from pollscope.base.paths import INSTALLED, build_folder, cache_folder, carried
+from pollscope.base.source_tree import source_tree
+from pollscope.host.lock import HostLock
+
+PROGRAMS = ("pollscope-node", "pollscope-corunner", "tcp-path", "librte_net_crossover.so")
+SDK_VARIABLE = "DPDK_DRIVER_SDK"
+_TOOLS = ("cc", "meson", "ninja", "pkg-config")
+# The roles whose packages a build needs.
+_ROLES = ("build_tools", "dpdk")
+
+
+def build_programs(say: Callable[[str], None]) -> Path:
+    """Builds what is not there yet; returns the folder of the programs.
+
+    Args:
+        say: gets a line before what takes long.
+
+    Raises:
+        HostError: this host lacks something (all of it is named, with the packages), or the build fails.
+    """
+    lacking = _lacking()
+    if lacking:
+        what = f"the programs cannot be built here: there is no {', no '.join(lacking)}"
+        raise HostError(what, remedy=f"apt-get install {' '.join(packages())}")
+    folder = build_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with HostLock("pollscope build", folder.with_name(f"{folder.name}.lock")).wait(say):
+        if INSTALLED:
+            _build_once(folder, say)
+        else:
+            _ninja(folder, _configured(folder, _driver_sdk(say)), say)
+    return folder
+
+
+def packages() -> list[str]:
+    """The distribution's packages that a build needs, as the roles name them."""
+    files = (carried("playbooks/roles") / role / "defaults/main.yml" for role in _ROLES)
+    found = (YAML(typ="safe").load(file)[f"{role}_packages"] for role, file in zip(_ROLES, files, strict=True))
+    return [name for names in found for name in names]
+
+
+def _lacking() -> list[str]:
+    lacking = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    if "pkg-config" not in lacking and subprocess.run(["pkg-config", "--exists", "libdpdk"], check=False).returncode:
+        lacking.append("DPDK")
+    return lacking
+
+
+def _build_once(folder: Path, say: Callable[[str], None]) -> None:
+    """The sources of a wheel do not change, so what was built whole is never built again."""
+    if all((folder / name).is_file() for name in PROGRAMS):
+        return
+    sdk = _driver_sdk(say)
+    with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as work:
+        made = _configured(Path(work) / "build", sdk)
+        _ninja(folder, made, say)
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+
+
+def _configured(folder: Path, sdk: Path) -> Path:
+    if not (folder / "build.ninja").exists():
+        option = f"-Ddriver_sdk={sdk / 'include'}"
+        _run(["meson", "setup", str(folder), str(source_tree() / "apps"), option], "they cannot be configured")
+    return folder
+
+
+def _ninja(wanted: Path, folder: Path, say: Callable[[str], None]) -> None:
+    say(f"building {', '.join(PROGRAMS)} in {wanted}")
+    _run(["ninja", "-C", str(folder), *PROGRAMS], "they cannot be built")
+
+
+def _driver_sdk(say: Callable[[str], None]) -> Path:
+    """The headers that net_crossover needs and Debian's packages lack."""
+    if named := os.environ.get(SDK_VARIABLE):
+        return Path(named)
+    folder = cache_folder() / "driver-sdk"
+    say("looking for the headers of DPDK's driver SDK")
+    _run(["sh", str(carried("apps/pmd/fetch-driver-sdk")), str(folder)], "no headers of the driver SDK")
+    return folder
+
+
+def _run(command: Sequence[str], failure: str) -> None:
+    log = cache_folder() / "build.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as stream:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, text=True, check=False
+        )
+    if done.returncode != 0:
+        said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        told = next((line for line in said if "ERROR" in line or "error:" in line), said[-1] if said else "")
+        raise HostError(f"{failure}: {told or command[0]}", remedy=f"the log is {log}")

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A laptop with nothing but Python and SSH: the wheel in a virtual environment of its own, without compiler and DPDK.
+
+Its dependencies are those of this environment, by their folder; all else is as `pip install` leaves it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pair_hosts import SPEC, pair_config, written
+from ssh_host import running_sshd
+from test_playbook_ssh import make_archive
+
+from pollscope.store.run_folder import read_run
+
+pytestmark = pytest.mark.timeout(600)
+# What a bare system has, and OpenSSH. Nothing that compiles.
+TOOLS = """sh env ls cat cp mv rm ln mkdir rmdir mktemp dirname readlink tar gzip sed sort head tail grep find paste tr
+id uname ssh sftp sha256sum getent"""
+CHECKOUT_SDK = Path(__file__).resolve().parent.parent / ".cache/driver-sdk"
+COMPILERS = ("cc", "gcc", "meson", "ninja", "pkg-config")
+
+
+@dataclass(frozen=True)
+class Laptop:
+    """One user on it."""
+
+    folder: Path
+    venv: Path
+
+    @property
+    def package(self) -> Path:
+        return next(self.venv.glob("lib/python3.*/site-packages"))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.folder / "home"),
+            "PATH": f"{self.venv / 'bin'}:{self.folder / 'tools'}",
+            "POLLSCOPE_STATE_DIR": str(self.folder / "state"),
+            "ANSIBLE_SSH_ARGS": "-F none -o ControlMaster=no -o ControlPath=none",
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def start(self, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        """One command; it never ends with a traceback."""
+        code = "from pollscope.cli import main; main()"
+        done = subprocess.run(
+            [self.venv / "bin/python", "-c", code, *words],
+            cwd=self.folder / "home",
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def python(self, code: str) -> str:
+        """What some lines of Python print."""
+        command = [str(self.venv / "bin/python"), "-c", code]
+        home = self.folder / "home"
+        done = subprocess.run(command, cwd=home, env=self.environment, capture_output=True, text=True, check=True)
+        return str(done.stdout).strip()
+
+    def does(self, *words: str | Path) -> str:
+        done = self.start(*words)
+        assert done.returncode == 0, f"{words}\n{(done.stdout + done.stderr)[-3000:]}"
+        return done.stdout
+
+    def refuses(self, *words: str | Path) -> str:
+        """Exit code 3 and one line."""
+        done = self.start(*words)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("pollscope: ")]
+        assert (done.returncode, len(lines)) == (3, 1), done.stderr
+        return lines[0]
+
+    def installed(self) -> dict[str, int]:
+        """Everything that the installation wrote, with its times."""
+        files = (path for path in self.package.rglob("*") if "__pycache__" not in path.parts)
+        return {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def installed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=checkout, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, names.stdout.split("\0")):  # in a copy: a build writes beside its sources
+        if (checkout / name).is_file() and not name.startswith("tests/"):
+            (folder / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(checkout / name, folder / "copy" / name)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheel = ["wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(folder / "copy")]
+    subprocess.run([*pip, *wheel], check=True)
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    site = next(venv.glob("lib/python3.*/site-packages"))
+    # Only the folder: what an editable installation put beside the packages is not read.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install = ["install", "--no-deps", "--no-index", "--target", str(site), *map(str, folder.glob("pollscope-*.whl"))]
+    subprocess.run([*pip, *install], check=True)
+    playbook = venv / "bin/ansible-playbook"
+    playbook.write_text(f"#!{venv}/bin/python\nfrom ansible.cli.playbook import main\nmain()\n")
+    playbook.chmod(0o755)
+    return venv
+
+
+@pytest.fixture
+def laptop(installed: Path, tmp_path: Path) -> Laptop:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "tools").mkdir()
+    for name in TOOLS.split():
+        (tmp_path / "tools" / name).symlink_to(str(shutil.which(name)))
+    assert not any(shutil.which(name, path=str(tmp_path / "tools")) for name in COMPILERS)
+    return Laptop(tmp_path, installed)
+
+
+def test_what_needs_no_program_works(laptop: Laptop, checkout: Path) -> None:
+    before = laptop.installed()
+    shutil.copytree(checkout / "data/runs/s-f5-polling-tax", laptop.folder / "home/run")
+    assert laptop.python("import pollscope; print(pollscope.__file__)").startswith(str(laptop.package))
+    assert "s-f5-polling-tax.yaml: ok" in laptop.does("validate", "S-F5")
+    assert "queues=8" in laptop.does("plan", "S-F5", "--testbed", "model", "--quick")
+    laptop.does("report", "run", "--out", "report.html")
+    assert laptop.does("testbed", "example", "pair").startswith("# SPDX")
+    assert "inventory-intel" in laptop.start("testbed", "example", "inventory").stderr
+    assert laptop.installed() == before
+
+
+def test_what_needs_one_says_what_makes_it(laptop: Laptop) -> None:
+    place = laptop.folder / "home/.cache/pollscope/builds"
+    said = laptop.refuses("run", "S-F5", "--quick")
+    assert said.startswith(f"pollscope: {place}/")
+    assert said.endswith("pollscope-node is not built (pollscope build)")
+    for command in (["doctor"], ["testbed", "check"]):
+        done = laptop.start(*command)
+        assert done.returncode == 3
+        assert "(pollscope build)" in " ".join(done.stdout.split())
+    said = laptop.refuses("build")
+    assert "there is no cc, no meson, no ninja, no pkg-config (apt-get install gcc " in said
+    assert not place.exists()
+
+
+def test_plays_make_a_host_ready_and_restore_it(laptop: Laptop, tmp_path: Path) -> None:
+    before = laptop.installed()
+    host_folder = tmp_path / "host"
+    host_folder.mkdir()
+    make_archive(tmp_path / "release.tar.gz")
+    with running_sshd(host_folder, {"POLLSCOPE_STATE_DIR": str(tmp_path / "plays")}) as sshd:
+        remote = sshd.remote()
+        host = {
+            "ansible_host": remote["host"],
+            "ansible_port": remote["port"],
+            "ansible_user": remote["user"],
+            "ansible_ssh_private_key_file": remote["key"],
+            "ansible_ssh_common_args": f"-o UserKnownHostsFile={remote['known_hosts']}",
+        }
+        variables = {
+            "pollscope_nics": ["0000:17:00.0"],
+            "pollscope_roles": ["pollscope_apps"],
+            "pollscope_apps_archive": str(tmp_path / "release.tar.gz"),
+            "pollscope_apps_prefix": str(tmp_path / "opt"),
+        }
+        groups = {"all": {"vars": variables}, "dut": {"hosts": {"here": host}}, "generator": {"hosts": {"here": host}}}
+        inventory = written(tmp_path / "hosts.yml", groups)
+        assert "here: " in laptop.does("play", "provision", "-i", inventory)
+        assert (tmp_path / "opt/current/bin/pollscope-node").is_file()
+        assert laptop.does("play", "provision", "-i", inventory).strip() == "nothing to change"
+        laptop.does("play", "restore", "-i", inventory)
+    assert not (tmp_path / "opt").exists()
+    home = laptop.folder / "home"
+    assert (home / ".local/state/pollscope/plays/provision.log").stat().st_size > 0
+    (tree,) = (home / ".cache/pollscope/sources").iterdir()
+    assert (tree / "pollscope/base/paths.py").is_file() and os.access(tree / "playbooks/build-release", os.X_OK)
+    assert laptop.installed() == before
+
+
+def test_a_pair_is_measured_without_any_program_here(laptop: Laptop, tmp_path: Path) -> None:
+    before = laptop.installed()
+    (tmp_path / "host").mkdir()
+    (laptop.folder / "home/spec.yaml").write_text(SPEC)
+    with running_sshd(tmp_path / "host") as sshd:
+        config = pair_config(sshd, tmp_path / "hosts")
+        for role in ("dut", "generator"):
+            config[role]["pollscope"] = None  # of this checkout, which calls itself the same version
+        testbed = written(tmp_path / "lab.yaml", config)
+        done = laptop.start("testbed", "check", testbed, "--json")
+        rows = {(row["host"], row["what"]): row["state"] for row in json.loads(done.stdout)}
+        assert rows["dut", "login"] == rows["dut", "node program"] == "yes"
+        assert "pair-ends" in laptop.does("plan", "spec.yaml", "--testbed", testbed)
+        laptop.does("run", "spec.yaml", "--testbed", testbed)
+    (folder,) = (laptop.folder / "home/results/pair-ends").iterdir()
+    run = read_run(folder)
+    assert run.meta["status"] == "complete" and [trial["status"] for trial in run.trials] == ["ok", "ok"]
+    laptop.does("report", "latest", "--out", "report.html")
+    assert laptop.installed() == before
+
+
+# In the place of what compiles, with what packs the sources as it is.
+STAND_IN = """#!/bin/sh
+here=$(dirname "$0")
+[ "$1" != --sources ] || exec "$here/as-it-is" "$@"
+[ "${DRIVER:-}" = none ] && [ -f "$here/../apps/meson.build" ] && [ -f "$here/../pollscope/base/paths.py" ] || exit 9
+[ -z "${LACKS:-}" ] || { echo "build-release: the programs cannot be built: no DPDK" >&2; exit 3; }
+mkdir -p bin && cp /bin/true bin/pollscope && cp /bin/true bin/pollscope-node && tar -czf "$1" bin
+"""
+
+
+def test_programs_are_built_on_the_hosts_of_a_pair(laptop: Laptop, tmp_path: Path) -> None:
+    tree = laptop.python("from pollscope.base.source_tree import source_tree; print(source_tree())")
+    script = Path(tree) / "playbooks/build-release"
+    script.rename(script.with_name("as-it-is"))
+    script.write_text(STAND_IN)
+    script.chmod(0o755)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    there = tmp_path / "there"
+    with running_sshd(tmp_path / "first", {"XDG_CACHE_HOME": str(there)}) as sshd:
+        testbed = written(tmp_path / "lab.yaml", pair_config(sshd, tmp_path / "hosts"))
+        shown = laptop.does("build", testbed)
+        (release,) = (there / "pollscope/releases").iterdir()
+        line = f"{{program: {release}/bin/pollscope-node, pollscope: {release}/bin/pollscope}}"
+        assert shown.splitlines() == [f"dut: {line}", f"generator: {line}"]
+        (release / "mark").touch()
+        assert laptop.does("build", testbed) == shown
+        assert (release / "mark").exists(), "it was built a second time"
+    with running_sshd(tmp_path / "second", {"XDG_CACHE_HOME": str(tmp_path / "other"), "LACKS": "yes"}) as sshd:
+        testbed = written(tmp_path / "lab.yaml", pair_config(sshd, tmp_path / "hosts"))
+        assert laptop.refuses("build", testbed).startswith("pollscope: dut: the programs cannot be built: no DPDK (")
+        assert list((tmp_path / "other/pollscope/releases").iterdir()) == []
+        sshd.stop()
+        assert "(pollscope testbed check)" in laptop.refuses("build", testbed)
+    begun = [
+        path for path in Path("/var/tmp").glob("pollscope-build.*") if path.stat().st_mtime > script.stat().st_mtime
+    ]
+    assert begun == []
+
+
+@pytest.mark.timeout(1200)
+def test_programs_are_built_here_from_what_the_wheel_carries(laptop: Laptop) -> None:
+    """For real; skipped where this checkout could not be built, either."""
+    if not all(shutil.which(name) for name in COMPILERS) or not CHECKOUT_SDK.is_dir():
+        pytest.skip("no compiler, or no headers of the driver SDK (make build)")
+    before = laptop.installed()
+    environment = {"PATH": f"{laptop.venv / 'bin'}:{os.environ['PATH']}", "DPDK_DRIVER_SDK": str(CHECKOUT_SDK)}
+    first = laptop.start("build", **environment)
+    assert first.returncode == 0, first.stderr
+    folder = Path(first.stdout.strip())
+    assert folder.parent == laptop.folder / "home/.cache/pollscope/builds"
+    node = folder / "pollscope-node"
+    made = node.stat().st_mtime_ns
+    assert laptop.start("build", **environment).stdout == first.stdout
+    assert node.stat().st_mtime_ns == made, "what is built is not built again"
+    # Without a compiler on PATH it is found, and starts.
+    assert laptop.python("from pollscope.base.paths import node_program; print(node_program())") == str(node)
+    hello = subprocess.run(
+        [node, "--lcores", "0@0", "--no-pci", "--no-huge", "-m", "64", "--file-prefix", f"wheel{os.getpid()}"],
+        input='{"cmd": "quit"}\n',
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert json.loads(hello.stdout.splitlines()[0])["tsc_hz"] > 0
+    assert laptop.installed() == before
