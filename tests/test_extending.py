@@ -160,6 +160,7 @@ def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
     assert "| `fluid` |" in walk.docs("testbeds.md")
 
 
+@pytest.mark.timeout(1200)  # it compiles the node beside other tests
 @of("A workload")
 def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
     walk.node = walk.tree / "build" / "pollscope-node"

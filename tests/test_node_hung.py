@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dut_node import DUT_LCORE, Node, configuration, running_node
-
-pytestmark = pytest.mark.measure
+from dut_node import DUT_LCORE, LIMIT_S, Node, configuration, running_node
 
 PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x40000000
-# What the node allows beyond the planned end, and its looks once a second.
-OVERDUE_S, LOOK_S = 5.0, 2.5
+# What the node allows beyond the planned end, its looks once a second, and what else the host does meanwhile.
+OVERDUE_S, LOOK_S = 5.0, 20.0
 DRAIN_NS = 100_000_000
 
 
@@ -65,7 +63,7 @@ def assert_failed(event: dict[str, Any], trial: str) -> None:
 
 
 def assert_usable_again(node: Node) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + LIMIT_S
     while not node.ask("configure", **configuration())["ok"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -73,9 +71,9 @@ def assert_usable_again(node: Node) -> None:
 
 
 def test_a_window_that_is_never_closed(node: Node) -> None:
-    start(node, "open", window_s=0.5)
+    start(node, "open", window_s=2)
     with hung(node, DUT_LCORE):
-        assert_failed(node.line(0.5 + OVERDUE_S + LOOK_S), "open")
+        assert_failed(node.line(2 + OVERDUE_S + LOOK_S), "open")
         assert node.get("read")["state"] == "failed"
         assert node.ask("configure", **configuration())["ok"] is False
         assert node.ask("start", trial="next", window_ns=10**6, rate={"pps": 0})["ok"] is False
@@ -105,9 +103,9 @@ def test_a_node_with_a_hung_lcore_can_be_ended(build_dir: Path, tmp_path: Path) 
         start(node, "t", window_s=3600)
         with hung(node, DUT_LCORE):
             node.get("quit")
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + LIMIT_S
             while " Z " not in Path(f"/proc/{node.process.pid}/stat").read_text():  # only the thread is left
                 assert time.monotonic() < deadline, "the node waits for its lcore"
                 time.sleep(0.1)
-        assert node.process.wait(5) == 1
+        assert node.process.wait(LIMIT_S) == 1
     assert "an lcore hangs" in (tmp_path / "log").read_text()

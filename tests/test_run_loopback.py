@@ -15,8 +15,6 @@ from run_helpers import Cli, assert_complete, last_attempts
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
-pytestmark = pytest.mark.measure
-
 SHORT = """\
 format: 1
 name: short
@@ -40,6 +38,7 @@ def cli(tmp_path: Path, build_dir: Path) -> Cli:
     return Cli(tmp_path, build_dir / "pollscope-node")
 
 
+@pytest.mark.measure
 def test_a_run_measures_what_the_spec_says(cli: Cli) -> None:
     done = cli("run", cli.spec(SHORT))
     assert done.returncode == 0, done.stderr
@@ -161,6 +160,7 @@ def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
     assert all(record["result"]["dut"]["lcores"][0]["rx_packets"] > 0 for record in trials)
 
 
+@pytest.mark.measure
 def test_poll_rate_covers_1_to_1024_queues(cli: Cli) -> None:
     short = ("trial.window=20 ms", "trial.warmup=5 ms", "repeats.count=1", "factors.queues=[1, 8, 512, 1024]")
     done = cli("run", "S-F8", "--quick", *[word for each in short for word in ("--set", each)])
@@ -171,11 +171,13 @@ def test_poll_rate_covers_1_to_1024_queues(cli: Cli) -> None:
     }
 
 
+@pytest.mark.measure
 def test_sanity_holds_here(cli: Cli) -> None:
     done = cli("run", "SANITY")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.measure
 def test_a_claim_that_does_not_hold_fails_the_sanity_run(cli: Cli) -> None:
     # A DUT that drops everything sends nothing back.
     done = cli("run", "SANITY", "--set", "parameters.workload=drop", "--set", "repeats.count=2")
