@@ -453,7 +453,8 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 	if (config->tx_port != NO_PORT && plan->ports[config->tx_port].spec.tx_queues < workers)
 		return node_fail(err, "dut.lcores", "%u lcores need as many TX queues; the port has %u",
 		                 workers, plan->ports[config->tx_port].spec.tx_queues);
-	if (config->source == SOURCE_COUNTED && plan->ports[config->rx_port].spec.rx_queues != workers)
+	if (config->rx_port != NO_PORT && config->source == SOURCE_COUNTED &&
+	    plan->ports[config->rx_port].spec.rx_queues != workers)
 		return node_fail(
 		        err, "dut.lcores",
 		        "rebalanced: each lcore has one RX queue, so %u need as many; the port has %u",
@@ -576,7 +577,8 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 	if (config->task_data && config->rx_port != NO_PORT &&
 	    ask_for_hashes(config, "dut.task_data", plan, err))
 		return -1;
-	if (config->source == SOURCE_COUNTED && ask_for_hashes(config, "dut.organisation", plan, err))
+	if (config->source == SOURCE_COUNTED && config->rx_port != NO_PORT &&
+	    ask_for_hashes(config, "dut.organisation", plan, err))
 		return -1;
 	plan->held_port = config->rx_port;
 	plan->held_mbufs = config->ring_slots * dut_config_rings(config);
