@@ -17,7 +17,8 @@ SHORT_FRAMES = 300_000
 FRAMES = int(os.environ.get("POLLSCOPE_COREC_FRAMES", SHORT_FRAMES))
 LONG = FRAMES > SHORT_FRAMES
 THREADS = 8
-LIMIT_S = 100_000 if LONG else 300
+LIMIT_S = 100_000 if LONG else 900  # beside other tests; a minute alone
+pytestmark = pytest.mark.timeout(LIMIT_S)
 RELACY = Path("/usr/include/relacy/relacy.hpp")
 # Of the model checker: as small as all that can go wrong needs.
 SMALL_WORLD = "-DPLACES=2 -DCONSUMERS=2 -DFRAMES=4 -DPOLLS=2 -DBURST=2"
