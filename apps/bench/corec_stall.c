@@ -10,7 +10,6 @@
  * descriptors that were claimed when one ended, from the first of the batch that stalled on.
  * Exit codes: 0 done, 1 no thread to be had, 2 bad usage.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../lib/argument.h"
 #include "../pmd/corec_atomics.h"
 
 #define BURST       32
@@ -205,27 +205,17 @@ static void *poll_ring(void *argument)
 	return NULL;
 }
 
-static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	return errno == 0 && *text >= '0' && *text <= '9' && *end == '\0' && *value >= least &&
-	       *value <= most;
-}
-
 static bool read_settings(int argc, char *argv[])
 {
 	if (argc != 6)
 		return false;
 	settings.stuck = strcmp(argv[3], "stuck") == 0;
-	return read_number(argv[1], 2, PLACES_MAX, &settings.places) &&
+	return argument_number(argv[1], 2, PLACES_MAX, &settings.places) &&
 	       (settings.places & (settings.places - 1)) == 0 &&
-	       read_number(argv[2], 0, NS_PER_S, &settings.work_ns) &&
-	       (settings.stuck || read_number(argv[3], 0, NS_PER_S, &settings.stall_ns)) &&
-	       read_number(argv[4], 1, LIMIT_NS, &settings.every_ns) &&
-	       read_number(argv[5], 1, LIMIT_NS, &settings.window_ns);
+	       argument_number(argv[2], 0, NS_PER_S, &settings.work_ns) &&
+	       (settings.stuck || argument_number(argv[3], 0, NS_PER_S, &settings.stall_ns)) &&
+	       argument_number(argv[4], 1, LIMIT_NS, &settings.every_ns) &&
+	       argument_number(argv[5], 1, LIMIT_NS, &settings.window_ns);
 }
 
 int main(int argc, char *argv[])

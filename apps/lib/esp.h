@@ -29,7 +29,6 @@ enum esp_transform { ESP_AES_CBC_SHA1, ESP_AES_GCM };
 #define ESP_OFFSET        (RTE_ETHER_HDR_LEN + sizeof(struct rte_ipv4_hdr)) /* of the SPI in the frame */
 #define ESP_IV_OFFSET     (ESP_OFFSET + sizeof(struct rte_esp_hdr))
 #define ESP_TRAILER_BYTES 2 /* pad length, next header */
-#define ESP_IV_BYTES_MAX  16
 #define ESP_MORE_BYTES_MAX                                                                                   \
 	80 /* outer header, ESP header, IV, padding, trailer and ICV together, rounded up */
 

@@ -8,7 +8,6 @@
  * The last line is `FRAMES frames, THREADS threads, LOST lost claims`. Exit codes: 0 right, 1 wrong (what, on standard
  * error), 2 bad usage.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 #define STANDSTILL_NS UINT64_C(2000000000) /* of CPU time without a frame */
 #define SHORT_ODDS    64                   /* one supply in so many fails, or serves but one */
 
+#include "../lib/argument.h"
 #include "stall.h"
 
 #define COREC_ATOMICS_H
@@ -279,16 +279,10 @@ static uint64_t run(void)
 	return lost;
 }
 
-static bool number(int argc, char **argv, int i, uint64_t low, uint64_t high, uint64_t *value)
+/* The value stays as it is where the argument is missing. */
+static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, uint64_t *value)
 {
-	char *rest = NULL;
-
-	if (i >= argc)
-		return true;
-	errno = 0;
-	*value = strtoull(argv[i], &rest, 10);
-	return argv[i][0] >= '0' && argv[i][0] <= '9' && *rest == '\0' && errno == 0 && *value >= low &&
-	       *value <= high;
+	return i >= argc || argument_number(argv[i], least, most, value);
 }
 
 int main(int argc, char **argv)

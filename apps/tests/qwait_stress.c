@@ -10,7 +10,6 @@
  * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen`. Exit codes: 0 right, 1 wrong (what, on
  * standard error), 2 bad usage.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,6 +25,7 @@
 #define WAIT_NS     UINT64_C(1000000000)
 #define TIMEOUTS    10 /* waits in vain beside undelivered items, in a row: that is a lost wake-up */
 
+#include "../lib/argument.h"
 #include "stall.h"
 
 #define QWAIT_ATOMICS_H
@@ -258,16 +258,10 @@ static void run(void)
 	       world.items, returned, spurious, sleeps, stolen);
 }
 
-static bool number(int argc, char **argv, int i, uint64_t low, uint64_t high, uint64_t *value)
+/* The value stays as it is where the argument is missing. */
+static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, uint64_t *value)
 {
-	char *rest = NULL;
-
-	if (i >= argc)
-		return true;
-	errno = 0;
-	*value = strtoull(argv[i], &rest, 10);
-	return argv[i][0] >= '0' && argv[i][0] <= '9' && *rest == '\0' && errno == 0 && *value >= low &&
-	       *value <= high;
+	return i >= argc || argument_number(argv[i], least, most, value);
 }
 
 int main(int argc, char **argv)
