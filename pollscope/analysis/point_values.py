@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from scipy import special
+import scipy  # its parts are loaded when they are first needed: that takes a second
 
 from pollscope.base.units import human, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
@@ -62,7 +62,7 @@ class PointValues:
 
 
 def _deviates(confidence: float) -> float:
-    return float(special.ndtri((1 + confidence) / 2))
+    return float(scipy.special.ndtri((1 + confidence) / 2))
 
 
 def measured(table: pd.DataFrame) -> pd.DataFrame:

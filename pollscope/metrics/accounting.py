@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are first needed: that takes a second
 from numpy.typing import NDArray
-from scipy import special  # not scipy.stats, which takes a second to load
 
 from pollscope.base.units import human_number, human_share
 
@@ -268,7 +268,9 @@ def _of_turns(notice: Mapping[str, Any], turns: float, total: float) -> Measured
         return f"only {n:.0f} of {turns:.0f} were timed: the window is too short"
     mean = float(notice["cycles"]) / n
     variance = max(0.0, float(notice["squared_cycles"]) / n - mean**2)
-    return MeasuredCycles(turns * mean, turns * float(special.stdtrit(n - 1, 0.975)) * math.sqrt(variance / (n - 1)))
+    return MeasuredCycles(
+        turns * mean, turns * float(scipy.special.stdtrit(n - 1, 0.975)) * math.sqrt(variance / (n - 1))
+    )
 
 
 def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:
@@ -321,7 +323,7 @@ def _half_width(replicates: Sums) -> float:
     """Of the 95 % interval of a jackknife's estimate (Efron, Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
     n = len(replicates)
     deviation = np.sqrt((n - 1) / n * np.sum((replicates - replicates.mean()) ** 2))
-    return float(special.stdtrit(n - 1, 0.975) * deviation)
+    return float(scipy.special.stdtrit(n - 1, 0.975) * deviation)
 
 
 def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[MeasuredCycles, float] | str:
@@ -370,7 +372,7 @@ def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> Measu
     weights = _polls_by_block(lcore, len(costs))
     deviation = float(np.sqrt(np.mean(np.diff(costs) ** 2) / 2))
     spread = deviation * float(np.sqrt(np.sum(weights**2)))
-    return MeasuredCycles(float(weights @ costs), float(special.stdtrit(len(costs) - 1, 0.975)) * spread)
+    return MeasuredCycles(float(weights @ costs), float(scipy.special.stdtrit(len(costs) - 1, 0.975)) * spread)
 
 
 def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
@@ -416,7 +418,7 @@ def _visits(
         return _Visits(rare, rare, rare)
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     fitted = float(_fitted(coefficients, counts))
-    scatter = fitted * float(special.stdtrit(met - 1, 0.975)) / math.sqrt(met) if met < FEW_VISITS else 0.0
+    scatter = fitted * float(scipy.special.stdtrit(met - 1, 0.975)) / math.sqrt(met) if met < FEW_VISITS else 0.0
     everything = MeasuredCycles(
         fitted, math.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted, scatter)
     )

@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Origin = Literal["measured", "stated", "assumed", "fitted"]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
 Interval = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
 # Keys of a file are texts.

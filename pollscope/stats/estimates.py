@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
-from scipy import special
 
 from pollscope.base.units import human_number
 
@@ -103,7 +102,7 @@ def mean_estimate(
         return Estimate(mean, mean, mean, n, "all equal")
     if n > NORMALITY_MAX_N or (n >= NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < NORMALITY_P):
         return _bootstrap_mean(sample, confidence) if n < FORMULA_MIN_N else _bootstrap_formula(sample, confidence)
-    half = float(special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
+    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
     plain = Estimate(mean, mean - half, mean + half, n, "Student t")
     if not limits[0] <= sample.min() <= sample.max() <= limits[1]:
         return plain
@@ -119,7 +118,7 @@ def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estima
     if math.isfinite(high):
         middle = math.log((mean - low) / (high - mean))
         wide = half * (high - low) / ((mean - low) * (high - mean))
-        ends = [low + (high - low) * float(special.expit(end)) for end in (middle - wide, middle + wide)]
+        ends = [low + (high - low) * float(scipy.special.expit(end)) for end in (middle - wide, middle + wide)]
         return replace(plain, low=ends[0], high=ends[1], method="Student t of logits")
     least = low + (mean - low) * math.exp(-half / (mean - low))
     return replace(plain, low=least, method="Student t of logarithms")
@@ -142,7 +141,7 @@ def _bootstrap_formula(sample: Values, confidence: float) -> Estimate:
     mean, apart = float(sample.mean()), sample - sample.mean()
     squares = float((apart**2).sum())
     acceleration = float((apart**3).sum()) / (6 * squares**1.5)  # and the bias correction, for a mean
-    ends = [acceleration + float(special.ndtri(level)) for level in ((1 - confidence) / 2, (1 + confidence) / 2)]
+    ends = [acceleration + float(scipy.special.ndtri(level)) for level in ((1 - confidence) / 2, (1 + confidence) / 2)]
     low, high = (mean + math.sqrt(squares) / len(sample) * end / (1 - acceleration * end) ** 2 for end in ends)
     return Estimate(mean, low, high, len(sample), "BCa bootstrap, by its formula")
 
@@ -185,7 +184,7 @@ def ratio_estimate(
     variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
     if variances[0] + ratio**2 * variances[1] == 0:  # nothing varies, or zeros over something
         return Estimate(ratio, ratio, ratio, n, "all equal")
-    t = float(special.stdtrit(_welch_degrees(variances, ratio, len(above), len(below)), (1 + confidence) / 2))
+    t = float(scipy.special.stdtrit(_welch_degrees(variances, ratio, len(above), len(below)), (1 + confidence) / 2))
     g = t**2 * variances[1] / below.mean() ** 2
     if g >= 1:
         return Estimate(ratio, -math.inf, math.inf, n, "Fieller, unbounded")
@@ -215,13 +214,13 @@ def difference_p(first: Sequence[float], second: Sequence[float], error: float =
     if min(len(values) for values in sides) < 2:
         return math.nan
     variances = [values.var(ddof=1) / len(values) for values in sides]
-    own = (error / float(special.ndtri((1 + CONFIDENCE) / 2))) ** 2
+    own = (error / float(scipy.special.ndtri((1 + CONFIDENCE) / 2))) ** 2
     apart, spread = abs(float(sides[0].mean() - sides[1].mean())), sum(variances) + own
     if spread == 0:
         return float(apart == 0)
     parts = sum(variance**2 / (len(values) - 1) for variance, values in zip(variances, sides, strict=True))
     degrees = spread**2 / parts if parts else math.inf
-    return float(2 * special.stdtr(degrees, -apart / math.sqrt(spread)))
+    return float(2 * scipy.special.stdtr(degrees, -apart / math.sqrt(spread)))
 
 
 def product_estimate(
@@ -242,7 +241,7 @@ def product_estimate(
     if sum(parts) == 0:
         return Estimate(value, value, value, n, "all equal")
     degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, samples, strict=True))
-    spread = math.exp(float(special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(sum(parts)))
+    spread = math.exp(float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(sum(parts)))
     return Estimate(value, value / spread, value * spread, n, "delta method on logarithms")
 
 
@@ -265,7 +264,7 @@ def rise_ratio_estimate(
         return Estimate(rise / other if other else math.nan, -math.inf, math.inf, n, "one value")
     covariance = sum(np.cov(level) / level.shape[1] for level in levels)
     degrees = n - 1  # of the smaller side: Welch's lower bound, which holds for every contrast of both
-    t = float(special.stdtrit(degrees, (1 + confidence) / 2))
+    t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
     a = other**2 - t**2 * float(covariance[1, 1])
     b = rise * other - t**2 * float(covariance[0, 1])
     c = rise**2 - t**2 * float(covariance[0, 0])
@@ -312,7 +311,7 @@ def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend:
         return Trend(0.0, 1.0, pairs)
     # Continuity correction: S moves in steps of two.
     z = float(np.sign(score) * max(0.0, abs(score) - 1) / math.sqrt(variance))
-    return Trend(z, float(2 * special.ndtr(-abs(z))), pairs)
+    return Trend(z, float(2 * scipy.special.ndtr(-abs(z))), pairs)
 
 
 def _kendall_score(x: Values, y: Values) -> float:
@@ -357,7 +356,7 @@ class FittedLine:
 def line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
     """Straight line through at least three points with at least two different x."""
     fit = scipy.stats.linregress(x, y)
-    half = float(special.stdtrit(len(x) - 2, (1 + CONFIDENCE) / 2) * fit.stderr)
+    half = float(scipy.special.stdtrit(len(x) - 2, (1 + CONFIDENCE) / 2) * fit.stderr)
     return FittedLine(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 

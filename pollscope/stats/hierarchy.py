@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy  # its parts are loaded when they are first needed: that takes a second
 
 from pollscope.stats.estimates import CONFIDENCE, Estimate, Values
 
@@ -62,7 +62,7 @@ def hierarchy(
     trials = len(samples) / sum(1 / len(each) for each in samples)
     within = _within(samples)
     between = of_means - (0.0 if math.isnan(within) else within / trials)
-    half = float(special.stdtrit(len(samples) - 1, (1 + confidence) / 2)) * math.sqrt(of_means / len(samples))
+    half = float(scipy.special.stdtrit(len(samples) - 1, (1 + confidence) / 2)) * math.sqrt(of_means / len(samples))
     value = float(means.mean())
     mean = Estimate(value, value - half, value + half, len(samples), "Student t over runs")
     return Hierarchy(
