@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pollscope.cli.words import say
 from pollscope.testbeds import DEFAULT, make_testbed
 
 EXAMPLES = (
@@ -24,5 +25,5 @@ def build(
     compiler, DPDK and the other packages are not installed by it: it names what is missing. On hosts that `pollscope
     play provision` makes ready there is nothing to build.
     """
-    for line in make_testbed(testbed).build(lambda text: typer.echo(text, err=True)):
+    for line in make_testbed(testbed).build(say):
         typer.echo(line)

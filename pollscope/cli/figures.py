@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import ModelFlag, PaperName, RunWords
+from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
 
 if TYPE_CHECKING:
     from pollscope.analysis.figures.figure import PaperFigure, TableFigure
@@ -113,7 +113,7 @@ def _errors(wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> Non
         error = next((found for other in models if (found := model_error(figure, run, other))), None)
         if error is not None:
             _echo(save_model_error(error, [run, *models], target.target(f"{figure.row}-model-error")))
-            _say(f"{figure.row}: {error.words()}")
+            say(f"{figure.row}: {error.words()}")
 
 
 def _wanted(
@@ -125,7 +125,7 @@ def _wanted(
         return [(asked_figure(run, asked, width != PAGE), run) for run in runs]
     for run in runs:
         for sentence in refused_figures(run, paper):
-            typer.echo(f"{run.path}: {sentence}", err=True)
+            say(f"{run.path}: {sentence}")
     found = [(figure, run) for run in runs for figure in figures_of(run, paper)]
     if width != PAGE and any(figure.paper for figure, _ in found):
         raise UsageError("the papers' figures are as wide as a page", "--width column", "--x and --y draw another one")
@@ -145,19 +145,15 @@ def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, Ru
     by_row = runs_of_rows(rows, there)
     computed, reasons = list["RunFolder"](), dict[str, str]()
     if modelled:
-        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], modelled, _say)
-        computed += models_of(first_measured(by_row), modelled, _say)
+        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], modelled, say)
+        computed += models_of(first_measured(by_row), modelled, say)
     runs, found = [*there, *computed], []
     for row, own in runs_of_rows(rows, runs).items():
         if own:
             found += [(figure, run) for run in own if isinstance(figure := figure_of(row), PaperFigure)]
         else:
-            typer.echo(f"{row}: absent. {why_absent(row, runs, reasons)}", err=True)
+            say(f"{row}: absent. {why_absent(row, runs, reasons)}")
     return found
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
 
 
 def _split(words: list[str] | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.names import papers
-from pollscope.cli.words import ModelFlag, PaperName, RunWords
+from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
 
 HYPERPLANE = "hyperplane"  # of whose chip there is a model by itself
 EXAMPLES = (
@@ -43,12 +43,8 @@ def gallery(
     computed, reasons, statements = list[RunFolder](), dict[str, str](), list[dict[str, object]]()
     if model:
         folder = target.parent / "modelled"
-        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, _say)
-        computed += models_of(first_measured(by_row), folder, _say)
+        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, say)
+        computed += models_of(first_measured(by_row), folder, say)
         statements = judged(chip()) if HYPERPLANE in chosen else []
     pages = [paper_gallery(name, [*there, *computed], reasons, statements) for name in chosen]
     typer.echo(write_page(gallery_html(pages), target))
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)

@@ -12,7 +12,7 @@ from pollscope.base.errors import ExitCode, UsageError
 from pollscope.cli.go_on import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
-from pollscope.cli.words import QuickFlag, Setting, TestbedName, say_of, specs_of
+from pollscope.cli.words import QuickFlag, Setting, TestbedName, say, say_of, specs_of
 from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
@@ -74,7 +74,7 @@ def run(
         with closing(make_testbed(place)) as chosen:
             if dask is not None:
                 _compute_on(dask, chosen)
-            return _report(start_run(each, chosen, folder, _say, restore_first))
+            return _report(start_run(each, chosen, folder, say, restore_first))
 
     if len(loaded) == 1:
         (only,) = loaded.values()
@@ -109,12 +109,12 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
 def _resume(folder: Path, restore_first: bool) -> Ended:
     """Completes a run; one that is complete says so, and nothing is measured."""
     if complete_already(folder):
-        typer.echo(f"{folder}: is complete; nothing is left to measure", err=True)
+        say(f"{folder}: is complete; nothing is left to measure")
         typer.echo(folder)
-        typer.echo(next_steps(folder), err=True)
+        say(next_steps(folder))
         return Ended(f"was complete: {folder}")
     with said_how_to_go_on(folder):
-        return _report(resume_run(folder, _say, restore_first))
+        return _report(resume_run(folder, say, restore_first))
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:
@@ -133,12 +133,12 @@ def _report(outcome: RunOutcome) -> Ended:
     show_summary(outcome)
     typer.echo(outcome.folder)
     if outcome.ok + outcome.flagged:
-        typer.echo(next_steps(outcome.folder), err=True)
+        say(next_steps(outcome.folder))
     if outcome.nothing_left is not None:
         return Ended(f"skipped, because {outcome.nothing_left.what}: {outcome.folder}", skipped=outcome.nothing_left)
     broken = failed_claims(outcome.folder)
     for sentence in broken:
-        typer.echo(f"pollscope: {sentence}", err=True)
+        say(f"pollscope: {sentence}")
     trials = outcome.ok + outcome.flagged + outcome.failed
     texts = [f"{outcome.failed} of {trials} trials failed" if outcome.failed else f"done, {trials} trials"]
     texts += [f"{len(broken)} claims do not hold"] if broken else []
@@ -152,7 +152,3 @@ def _leave(ended: Sequence[Ended]) -> None:
         raise next(each.skipped for each in ended if each.skipped is not None)
     if code := max(each.code for each in ended):
         raise typer.Exit(code)
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)

@@ -80,14 +80,19 @@ ModelFlag = Annotated[
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 
 
+def say(text: str) -> None:
+    """A line beside the output, on standard error."""
+    typer.echo(text, err=True)
+
+
 def say_of(loaded: "LoadedSpec") -> None:
     """Says on standard error what of a spec is probably a slip, and what `--quick` leaves out."""
     from pollscope.spec.advice import advice
 
     for sentence in advice(loaded.spec):
-        typer.echo(f"warning: {loaded.name}: {sentence}", err=True)
+        say(f"warning: {loaded.name}: {sentence}")
     if loaded.left_out:
-        typer.echo(f"quick: {loaded.spec.name} has {'; '.join(loaded.left_out)}", err=True)
+        say(f"quick: {loaded.spec.name} has {'; '.join(loaded.left_out)}")
 
 
 def specs_of(words: list[str]) -> list[Path]:

@@ -12,11 +12,11 @@ from pollscope.analysis.claims.numbers import (
     INCONCLUSIVE,
     AtLevel,
     at_level,
-    each_inside,
     inside,
     none_of,
     number,
     placed,
+    ratios_finding,
     spread,
     stated,
     times,
@@ -53,12 +53,9 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
         return none_of(
             f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
         )
-    numbers = [number(place, share(confidence), times) for place, share in shares.items()]
-    kinds = each_inside(predicate, list(shares.values()), confidence)
     of = metric_dictionary()[predicate.beside].title
-    claimed = stated(predicate, human_number)
-    sentence = f"{metric.title} rises by so much of the rise of {of}: {spread(numbers)}; "
-    return Finding(together(kinds), f"{sentence}stated {claimed} (tolerance included).", numbers, behind)
+    what = f"{metric.title} rises by so much of the rise of {of}:"
+    return ratios_finding(predicate, what, shares, behind, confidence)
 
 
 def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
@@ -166,11 +163,7 @@ def ratio_of_ratios(
             ratios[placed(label, place)] = partial(product_estimate, [values[0], values[3]], [values[1], values[2]])
     if not ratios:
         return _no_pair(predicate, f"from {predicate.first} to {predicate.last}")
-    numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
-    kinds = each_inside(predicate, list(ratios.values()), confidence)
-    claimed = stated(predicate, human_number)
-    sentence = f"Ratio of the changes {spread(numbers)}; stated {claimed} (tolerance included)."
-    return Finding(together(kinds), sentence, numbers, behind)
+    return ratios_finding(predicate, "Ratio of the changes", ratios, behind, confidence)
 
 
 def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:

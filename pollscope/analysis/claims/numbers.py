@@ -2,7 +2,7 @@
 """What all predicates share: an interval against stated bounds, several of them together, and both in words."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import Level, PointValues, level_text
@@ -105,6 +105,16 @@ def times(value: float) -> str:
 def placed(label: str, place: str) -> str:
     """Where a number was seen: the levels of the other factors, then what is said of this one."""
     return f"{label}, {place}" if label else place
+
+
+def ratios_finding(
+    bounds: StatedBounds, what: str, ratios: Mapping[str, AtLevel], behind: list[PointValues], confidence: float
+) -> Finding:
+    """Ratios by place that all have to lie inside what is stated; `what` they are of begins the sentence."""
+    numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
+    kinds = each_inside(bounds, list(ratios.values()), confidence)
+    sentence = f"{what} {spread(numbers)}; stated {stated(bounds, human_number)} (tolerance included)."
+    return Finding(together(kinds), sentence, numbers, behind)
 
 
 def sweep_text(label: str, members: Sequence[PointValues], factor: str) -> str:

@@ -18,6 +18,7 @@ from pollscope.analysis.claims.numbers import (
     number,
     percent,
     placed,
+    ratios_finding,
     spread,
     stated,
     times,
@@ -100,11 +101,7 @@ def _ratio(predicate: Ratio, found: Sequence[PointValues], _metric: Metric, conf
         return none_of(
             f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
         )
-    numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
-    kinds = each_inside(predicate, list(ratios.values()), confidence)
-    claimed = stated(predicate, human_number)
-    sentence = f"Ratio {spread(numbers)}; stated {claimed} (tolerance included)."
-    return Finding(together(kinds), sentence, numbers, behind)
+    return ratios_finding(predicate, "Ratio", ratios, behind, confidence)
 
 
 def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
