@@ -277,7 +277,7 @@ class Journal:
 
     def _append(self, record: dict[str, Any]) -> None:
         if self._torn:
-            raise HostError("the journal cannot be written: a line of it could not be taken back", str(self.path))
+            raise HostError("the journal cannot be written: a line of it could not be removed again", str(self.path))
         line = json.dumps(record).encode() + b"\n"
         before_bytes = os.fstat(self._descriptor).st_size
         try:
