@@ -18,6 +18,8 @@ VENV := .venv/bin
 POLLSCOPE := $(VENV)/pollscope
 PYTEST := $(VENV)/pytest $(PYTEST_FLAGS)
 NOT_HERE := not machine and not chroot
+# Sweeps whose lines a cross-section among the other tests covers.
+SELECTED = $(NOT_HERE) and not thorough
 # Exit code of pytest when nothing was selected.
 NO_TEST := 5
 UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -25,7 +27,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run test test-all lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +51,12 @@ run: ready programs ## measure the polling tax on this machine and show it, set-
 # share is dear, and as they stand, because by number of tests the longest come last.
 # A worker that has nothing left takes tests from another: files differ by a factor of a thousand in what they take.
 test: export PYTHONDONTWRITEBYTECODE := # some containers set it; every worker would compile all tests anew
-test: ready-dev programs ## all tests, set-up included
-	@apart=0; $(PYTEST) -m "not measure and $(NOT_HERE)" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) || apart=$$?; \
-	alone=0; $(PYTEST) -m "measure and $(NOT_HERE)" $(TESTS) || alone=$$?; \
+test-all: SELECTED = $(NOT_HERE)
+test-all: test ## those too that sweep over all that `make test` takes a cross-section of
+
+test: ready-dev programs ## the tests, set-up included
+	@apart=0; $(PYTEST) -m "not measure and $(SELECTED)" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) || apart=$$?; \
+	alone=0; $(PYTEST) -m "measure and $(SELECTED)" $(TESTS) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 
 chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import hypothesis
@@ -21,10 +21,10 @@ from pollscope.host.lock import HostLock
 CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance while `make run` uses that one
 
-# A developer's run tries new examples; CI the same ones for the same code, so that it judges the change, not the draw.
-# How long an example takes is the machine's business.
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-hypothesis.settings.register_profile("developer", deadline=None)
+# A developer's run tries a few new examples; CI many, the same ones for the same code: it judges the change, not the
+# draw. How long an example takes is the machine's business.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=200)
+hypothesis.settings.register_profile("developer", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 
@@ -67,14 +67,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sequences", type=int, default=20_000, help="test_reordering: generated sequences to compare")
 
 
-def _build(folder: Path, *options: str) -> Path:
-    """Configure (once) and build the C side; up to date when this returns. Parallel test processes take turns."""
+def _build(folder: Path, options: Sequence[str] = (), targets: Sequence[str] = ()) -> Path:
+    """Configure (once) and build the C side, or targets of it; up to date when this returns.
+
+    Parallel test processes take turns.
+    """
     (CHECKOUT / ".cache").mkdir(exist_ok=True)
     with (CHECKOUT / f".cache/{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "build.ninja").exists():
             _tell("meson", "setup", str(folder), str(CHECKOUT / "apps"), *options)
-        _tell("ninja", "-C", str(folder))
+        _tell("ninja", "-C", str(folder), *targets)
     return folder
 
 
@@ -99,8 +102,9 @@ def build_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def asan_build_dir() -> Path:
-    """The same under AddressSanitizer and UndefinedBehaviorSanitizer."""
-    return _build(CHECKOUT / "build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1")
+    """The driver's suite alone under AddressSanitizer and UndefinedBehaviorSanitizer: the node's loops take minutes."""
+    options = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1")
+    return _build(CHECKOUT / "build-asan", options, ("tests-driver",))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pollscope.node.client import NodeClient
 
 SENDS, RECEIVES = "net_crossover0_a", "net_crossover0_b"
 LIMIT_S = 30.0
-WARMUP_S, WINDOW_S = 0.05, 0.3
+WARMUP_S, WINDOW_S = 0.02, 0.1
 
 
 class Generator:
@@ -40,15 +40,22 @@ class Generator:
 
 
 @contextmanager
-def running_generator(build_dir: Path, log: Path, *vdevs: str) -> Iterator[Generator]:
-    """A node of its own, without hugepages, ended when the block is left."""
-    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@1", "--main-lcore", "0", "--no-pci"]
+def running_client(build_dir: Path, log: Path, lcores: str, *vdevs: str) -> Iterator[NodeClient]:
+    """The client of a node of its own, without hugepages, ended when the block is left."""
+    command = [str(build_dir / "pollscope-node"), "--lcores", lcores, "--main-lcore", "0", "--no-pci"]
     command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-test-{os.getpid()}"]
-    for vdev in vdevs or ("net_crossover0",):
+    for vdev in vdevs:
         command += ["--vdev", vdev]
     client = NodeClient(command, log)
     try:
         client.wait_hello()
-        yield Generator(client)
+        yield client
     finally:
         client.close()
+
+
+@contextmanager
+def running_generator(build_dir: Path, log: Path, *vdevs: str) -> Iterator[Generator]:
+    """The generator alone; without `vdevs` between the ends of one pair."""
+    with running_client(build_dir, log, "0@0,1@1", *(vdevs or ("net_crossover0",))) as client:
+        yield Generator(client)

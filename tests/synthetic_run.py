@@ -87,7 +87,9 @@ def _slices_json(costs: Costs, burst: int, visited: bool) -> str:
                 for polls in (2 * visits, 64):
                     block += [(polls, visits, min(visits, switches), packets) for packets in (visits, burst * visits)]
     timed = [(*events, costs.stamp + costs.of(*events)) for events in block]
-    return json.dumps(slices_part([timed] * BLOCKS))
+    one = slices_part([timed])
+    whole = {name: one[name] * BLOCKS for name in ("blocks", "quiet")}
+    return json.dumps(one | whole | {"cycles": round(BLOCKS * sum(slice_[4] for slice_ in timed))})
 
 
 class Shares(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import synthetic_run as synthetic
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from synthetic_run import Costs, Slice
@@ -186,7 +186,6 @@ def test_slices_without_lost_polls_are_read_as_before() -> None:
     assert classes(now | {"slices": now["slices"] | {"blocks": rows}}) == classes(now)
 
 
-@settings(max_examples=60, deadline=None)
 @given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
 def test_costs_are_recovered(costs: Costs, seed: int) -> None:
     counts = Counts()
@@ -243,7 +242,9 @@ def simulated(seed: int, memory: float) -> Simulated:
     )
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.9, 0.98])
+@pytest.mark.parametrize(
+    "memory", [pytest.param(0.0, marks=pytest.mark.thorough), 0.9, pytest.param(0.98, marks=pytest.mark.thorough)]
+)
 def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
     """Without the share that is added for what slices have in common, so that the jackknife stands for itself."""
     monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
@@ -416,7 +417,6 @@ def test_a_mode_without_slices_is_a_reason() -> None:
     assert classes({"accounting": "full", "cycles": {"total": 5}}) == "accounting mode full takes no slices"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     polls=st.integers(1, 10**9),
     total=st.integers(10**6, 10**12),
@@ -445,7 +445,6 @@ def test_a_window_without_a_poll_is_all_loop() -> None:
     add_up(found)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     size=st.floats(0, 0.5),
     seed=st.integers(0, 1000),

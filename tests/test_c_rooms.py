@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from shipped_specs import EXPERIMENTS, shipped
+
 from pollscope.base.names import SHARED_QUEUES
 from pollscope.spec.lcores import dispatchers
-from pollscope.spec.load import load_file
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import all_points
 
@@ -144,7 +145,7 @@ def loop_of(params: Parameters) -> str:
 
 
 def test_each_loop_of_the_experiments_is_compiled(build_dir: Path) -> None:
-    specs = [load_file(path).spec for path in (APPS.parent / "experiments").rglob("*.yaml")]
+    specs = [shipped(path).spec for path in EXPERIMENTS]
     wanted = {loop_of(point.params) for spec in specs for point in all_points(spec)}
     assert {"loops_io_ring_delays_sampled", "loops_tx_count", "loops_drop_alone_count"} <= wanted
     program = build_dir / "pollscope-node"

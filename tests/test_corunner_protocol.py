@@ -172,7 +172,7 @@ def test_bad_workers_are_refused_by_place(corunner: Corunner, workers: Any, wher
     assert found["work"] == "spin"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(
         st.binary(min_size=1, max_size=80).filter(lambda line: b"\n" not in line),

@@ -78,7 +78,11 @@ def results(out: Path) -> dict[str, Any]:
     return {record["trial"]: record["result"] for record in map(json.loads, lines)}
 
 
-@pytest.mark.parametrize("sweep", [SWEEP, LOADS], ids=["rates", "loads of a maximum"])
+@pytest.mark.parametrize(
+    "sweep",
+    [pytest.param(SWEEP, marks=pytest.mark.thorough), LOADS],
+    ids=["rates", "loads of a maximum"],
+)
 def test_the_bits_are_those_without_a_cluster(tmp_path: Path, workers: Workers, sweep: tuple[str, ...]) -> None:
     workers.add()
     assert pollscope(*sweep, "--out", "local", cwd=tmp_path).returncode == 0
@@ -89,6 +93,7 @@ def test_the_bits_are_those_without_a_cluster(tmp_path: Path, workers: Workers, 
     assert results(tmp_path / "local") == results(tmp_path / "one") == results(tmp_path / "two")
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_with_a_worker(tmp_path: Path, workers: Workers) -> None:
     first, _second = workers.add(), workers.add()
     assert pollscope(*SWEEP, "--out", "local", cwd=tmp_path).returncode == 0

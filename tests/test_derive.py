@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import synthetic_run as synthetic
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.base.errors import UsageError
@@ -475,7 +475,6 @@ def _mutated(record: dict[str, Any], place: tuple[str | int, ...], junk: object,
     return result
 
 
-@settings(max_examples=400, deadline=None)
 @given(place=st.sampled_from(PLACES), junk=JUNK, remove=st.booleans())
 def test_a_mutated_record_is_absence_or_one_line_never_a_crash(
     place: tuple[str | int, ...], junk: object, remove: bool
@@ -493,7 +492,6 @@ def test_a_mutated_record_is_absence_or_one_line_never_a_crash(
     assert not any("\n" in reason for reason in absences.values())
 
 
-@settings(max_examples=200, deadline=None)
 @given(place=st.sampled_from([place for place in PLACES if place[0] in ("result", "calibration", "host")]))
 def test_a_removed_value_removes_metrics_and_changes_none(place: tuple[str | int, ...]) -> None:
     if isinstance(place[-1], int):

@@ -13,7 +13,6 @@ from pollscope.stats.histogram import BeyondRange, merged, parse_histogram, stor
 VALUES = st.lists(st.integers(0, 3_000_000_000), min_size=1, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
 @given(values=VALUES, percent=st.sampled_from([1, 25, 50, 90, 99, 99.9, 100]))
 def test_percentiles_are_those_of_the_public_algorithm(values: list[int], percent: float) -> None:
     reference = HdrHistogram(1, 3_600_000_000, 3)
@@ -39,7 +38,6 @@ def test_the_encoded_form_is_read_by_the_public_package() -> None:
     assert decoded.get_value_at_percentile(100) == pytest.approx(2_000_000, rel=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(values=st.lists(st.integers(0, 3_000_000_000), max_size=60))
 def test_the_stored_form_holds_the_same(values: list[int]) -> None:
     raw = synthetic.histogram(values)
@@ -78,7 +76,6 @@ def test_a_stored_form_that_cannot_be_is_refused(change: dict[str, object], word
         parse_histogram(HDR | change, "place")
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text(st.sampled_from("HISTFAB+/=az09"), max_size=80) | st.binary(max_size=60).map(lambda b: b.hex()))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with pytest.raises(UsageError):

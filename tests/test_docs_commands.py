@@ -23,6 +23,7 @@ def commands(page: Path) -> list[str]:
 
 
 APART = ["first-experiment.md"]  # test_first_experiment.py runs it, and looks at what comes of it
+LONG = ["reproductions.md", "hyperplane-model.md"]  # the commands of other pages, for many rows
 PAGES = [
     page
     for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
@@ -47,7 +48,11 @@ def shortened(arguments: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.thorough if page.name in LONG else ()) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_documented_commands_work(
     page: Path,
     build_dir: Path,

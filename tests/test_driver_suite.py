@@ -37,6 +37,7 @@ def test_driver_suite_passes(build_dir: Path) -> None:
     assert_passed(run_suite(build_dir))
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_driver_suite_passes_under_sanitizers(asan_build_dir: Path) -> None:
     assert_passed(run_suite(asan_build_dir))

@@ -147,6 +147,7 @@ def test_a_new_knob_is_set_and_restored(walk: Walk) -> None:
     assert "| `timer_migration` |" in walk.docs("knobs.md")
 
 
+@pytest.mark.thorough
 @of("A kind of testbed")
 def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
     walk.node = walk.tree / "no-node"
@@ -160,11 +161,13 @@ def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
     assert "| `fluid` |" in walk.docs("testbeds.md")
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)  # it compiles the node beside other tests
 @of("A workload")
 def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
     walk.node = walk.tree / "build" / "pollscope-node"
-    walk.shell(f"meson setup build apps -Doptimization=0 -Ddriver_sdk={checkout}/.cache/driver-sdk/include")
+    quick = f"-Doptimization=0 -Ddebug=false -Ddriver_sdk={checkout}/.cache/driver-sdk/include"
+    walk.shell(f"meson setup build apps {quick}")
     _, run = walk.outputs()
     assert re.search(r"\b0 failed\b", run), run
     (record,) = walk.tree.glob("out/*/*/trials.jsonl")
@@ -175,6 +178,7 @@ def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
     assert "| `macswap` |" in walk.docs("spec.md")
 
 
+@pytest.mark.thorough
 @of("A figure with its claims")
 def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
     _, drawn, judged = walk.outputs()
@@ -190,6 +194,7 @@ def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
     assert (verdict["claim"], verdict["verdict"]) == ("Q-SWEEP.longer-with-queues", "agrees")
 
 
+@pytest.mark.thorough
 @of("A paper")
 def test_a_new_paper_has_rows_and_claims(walk: Walk) -> None:
     valid, planned, _, judged = walk.outputs()

@@ -209,7 +209,14 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
     assert "average in SoCC'19, 2 to 2.6" in text
 
 
-@pytest.mark.parametrize("row", [row for row in FIGURES if isinstance(figure_of(row), PaperFigure)])
+@pytest.mark.parametrize(
+    "row",
+    [
+        row if row in ("S-F5", "H-F3c") else pytest.param(row, marks=pytest.mark.thorough)
+        for row in FIGURES
+        if isinstance(figure_of(row), PaperFigure)
+    ],
+)
 def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: Path, row: str) -> None:
     trials = [record | {"status": "failed", "reason": "the node hung"} for record in tax_trials()]
     assert "no trial that is data" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))

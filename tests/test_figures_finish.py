@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
-from figure_gallery import FACTORS, STATES, gallery_run, trials_of
+from figure_gallery import FACTORS, STATES, crossed, gallery_run, trials_of
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import BarContainer
@@ -87,12 +87,14 @@ def test_the_gallery_has_every_figure_of_a_run() -> None:
     assert set(FACTORS) == {row for row in FIGURES if isinstance(figure_of(row), PaperFigure)}
 
 
-# Each row whole and in one other state, by turns: all of them take minutes (figure_gallery.py draws all).
-OTHER_STATES = cycle(state for state in STATES if state != "whole")
-ROW_STATES = [(row, state) for row in FACTORS for state in ("whole", next(OTHER_STATES))]
+# Each row in one state by turns, the dear ones (of many points) with one trial each (figure_gallery.py draws all).
+MANY_POINTS = 40
+TURNS = cycle(STATES)
+ROW_STATE = {row: "single" if len(crossed(levels)) > MANY_POINTS else next(TURNS) for row, levels in FACTORS.items()}
+WHOLE = [pytest.param(row, "whole", marks=pytest.mark.thorough) for row, at in ROW_STATE.items() if at != "whole"]
 
 
-@pytest.mark.parametrize(("row", "state"), ROW_STATES)
+@pytest.mark.parametrize(("row", "state"), [*ROW_STATE.items(), *WHOLE])
 def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     figure, data = finished(paper_figure(row), gallery_run(tmp_path / "run", row, state))
     drawn: dict[str, Any] = {}

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Generator and DUT in one node: every frame finds a route, comes back, or is counted where it was dropped."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gen_node import LIMIT_S, Generator, running_generator
+from gen_node import LIMIT_S, Generator, running_client, running_generator
 
 from pollscope.node.client import NodeClient
 
@@ -17,17 +15,8 @@ pytestmark = pytest.mark.measure
 PORTS = {"net_crossover0_a": 1, "net_crossover0_b": 4, "net_crossover1_a": 1, "net_crossover1_b": 1}  # name: RX queues
 
 
-@contextmanager
-def running_pair(build_dir: Path, log: Path, dma: str) -> Iterator[NodeClient]:
-    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@1,2@0", "--main-lcore", "0", "--no-pci"]
-    command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-test-{os.getpid()}"]
-    command += ["--vdev", f"net_crossover0,dma={dma}", "--vdev", f"net_crossover1,dma={dma}"]
-    client = NodeClient(command, log)
-    try:
-        client.wait_hello()
-        yield client
-    finally:
-        client.close()
+def running_pair(build_dir: Path, log: Path, dma: str) -> AbstractContextManager[NodeClient]:
+    return running_client(build_dir, log, "0@0,1@1,2@0", f"net_crossover0,dma={dma}", f"net_crossover1,dma={dma}")
 
 
 def configure(client: NodeClient, frame_bytes: int, **gen: Any) -> None:

@@ -2,14 +2,12 @@
 """Hot queues are backlogged and visits of cold ones find packets by chance, whoever makes the packets."""
 
 import math
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gen_node import LIMIT_S
+from gen_node import LIMIT_S, running_client
 
 from pollscope.metrics.record import TrialFacts
 from pollscope.metrics.shapes import polls_of_shape, shape_flags
@@ -24,29 +22,21 @@ WINDOW_S = 0.2
 MOST_GAPS_NS, MOST_TAKEN, TRIES = 1_000_000, 0.1, 8
 
 
-@contextmanager
-def running(build_dir: Path, log: Path, feed: str) -> Iterator[NodeClient]:
-    """Generator on CPU 0 beside the main lcore, which sleeps; the DUT on CPU 1."""
-    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@0,2@1", "--main-lcore", "0", "--no-pci"]
-    command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-test-{os.getpid()}"]
-    command += ["--vdev", f"net_crossover0,{feed}", "--vdev", "net_crossover1"]
-    client = NodeClient(command, log)
-    try:
-        client.wait_hello()
-        yield client
-    finally:
-        client.close()
+# The generator is on CPU 0 beside the main lcore, which sleeps; the DUT on CPU 1.
+LCORES = "0@0,1@0,2@1"
 
 
 @pytest.fixture(scope="module")
 def fed(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClient]:
-    with running(build_dir, tmp_path_factory.mktemp("fed") / "node.log", "feed=infinite,flows=1024") as client:
+    log = tmp_path_factory.mktemp("fed") / "node.log"
+    with running_client(build_dir, log, LCORES, "net_crossover0,feed=infinite,flows=1024", "net_crossover1") as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def wired(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClient]:
-    with running(build_dir, tmp_path_factory.mktemp("wired") / "node.log", "feed=wire") as client:
+    log = tmp_path_factory.mktemp("wired") / "node.log"
+    with running_client(build_dir, log, LCORES, "net_crossover0", "net_crossover1") as client:
         yield client
 
 

@@ -36,7 +36,7 @@ def configure(client: NodeClient, queues: int, **gen: Any) -> dict[str, Any]:
 
 
 def queue_shares(client: NodeClient) -> list[float]:
-    times = {"warmup_ns": 0, "window_ns": 300_000_000, "drain_max_ns": 100_000_000}
+    times = {"warmup_ns": 0, "window_ns": 50_000_000, "drain_max_ns": 100_000_000}
     client.request("start", LIMIT_S, trial="t", rate={"pps": 5e4}, **times)
     client.wait_trial("t", LIMIT_S)
     counts = client.request("read", LIMIT_S)["ports"][RECEIVES]["rx_queue_packets"]

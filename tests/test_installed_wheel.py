@@ -246,6 +246,7 @@ def test_programs_are_built_on_the_hosts_of_a_pair(laptop: Laptop, tmp_path: Pat
     assert begun == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_programs_are_built_here_from_what_the_wheel_carries(laptop: Laptop) -> None:
     """For real; skipped where this checkout could not be built, either."""

@@ -26,7 +26,6 @@ ROWS = {
     "I-F6": "i-f6-tx-all-metrics",
     "I-WAYS": "i-ways",
 }
-NO_WAYS = "this processor is in no platform table"
 
 
 @pytest.fixture

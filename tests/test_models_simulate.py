@@ -213,7 +213,6 @@ systems = st.one_of(
 WINDOW_NS = 300_000.0
 
 
-@settings(deadline=None, max_examples=60)
 @given(systems, st.integers(0, 2**32))
 def test_nothing_comes_from_nowhere(system: SharedServers | PollingCores, seed: int) -> None:
     outcome = simulate(system, WINDOW_NS, warmup_ns=10_000.0, seed=seed, workers=1)

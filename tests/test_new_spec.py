@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 from command_line import pollscope
+from shipped_specs import EXPERIMENTS, shipped
 
 from pollscope.base.paths import data_folder
 from pollscope.spec import load_file
-
-SHIPPED = sorted(data_folder("experiments").rglob("*.yaml"))
 
 
 def test_the_template_is_valid_commented_and_borrows_no_row(tmp_path: Path) -> None:
@@ -20,10 +19,10 @@ def test_the_template_is_valid_commented_and_borrows_no_row(tmp_path: Path) -> N
     assert (tmp_path / "bursts.yaml").read_text().count("#") > 10
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_any_shipped_spec_is_a_start(tmp_path: Path, path: Path) -> None:
     assert pollscope("new", "mine", "--like", path, cwd=tmp_path).returncode == 0
-    mine, theirs = load_file(tmp_path / "mine.yaml").spec, load_file(path).spec
+    mine, theirs = load_file(tmp_path / "mine.yaml").spec, shipped(path).spec
     assert (mine.name, mine.all_rows, mine.paper) == ("mine", (), None)
     assert (mine.levels, mine.parameters, mine.quick) == (theirs.levels, theirs.parameters, theirs.quick)
 

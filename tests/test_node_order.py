@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Order through the whole node: kept where each flow has one queue and one core, lost where workers share a ring."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gen_node import LIMIT_S
+from gen_node import LIMIT_S, running_client
 
 from pollscope.node.client import NodeClient
 
@@ -20,15 +19,9 @@ PORTS = {"net_crossover0_a": 1, "net_crossover0_b": QUEUES, "net_crossover1_a": 
 
 @pytest.fixture(scope="module")
 def client(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClient]:
-    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@1,2@0,3@0,4@1", "--main-lcore", "0", "--no-pci"]
-    command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-order-{os.getpid()}"]
-    command += ["--vdev", "net_crossover0", "--vdev", "net_crossover1"]
-    one = NodeClient(command, tmp_path_factory.mktemp("order") / "node.log")
-    try:
-        one.wait_hello()
+    log = tmp_path_factory.mktemp("order") / "node.log"
+    with running_client(build_dir, log, "0@0,1@1,2@0,3@0,4@1", "net_crossover0", "net_crossover1") as one:
         yield one
-    finally:
-        one.close()
 
 
 def order(client: NodeClient, dut: dict[str, Any]) -> dict[str, Any]:

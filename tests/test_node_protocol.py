@@ -279,7 +279,7 @@ OBJECTS = st.recursive(
 COMMANDS = ["read", "configure", "start", "stop", "calibrate", "noise", "oracle", "nothing"]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cmd=st.sampled_from(COMMANDS), rest=OBJECTS)
 def test_any_object_gets_one_reply(node: Node, cmd: str, rest: Any) -> None:
     """Well-formed requests of no sense are refused; none is taken for another, ends the node or leaves it silent."""
@@ -294,7 +294,7 @@ def test_any_object_gets_one_reply(node: Node, cmd: str, rest: Any) -> None:
         assert isinstance(reply["where"], str)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.sampled_from(["dispatchers", "ring_size", "hiccup", "service", "frame", "encapsulation"]), value=OBJECTS)
 def test_any_value_of_a_dut_key_gets_one_reply(node: Node, key: str, value: Any) -> None:
     """What is refused says where, below that key or at one that it does not go with; the node stays of use."""
@@ -305,7 +305,7 @@ def test_any_value_of_a_dut_key_gets_one_reply(node: Node, key: str, value: Any)
         assert reply["where"].startswith("dut"), reply
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(line=st.binary(min_size=1, max_size=200).filter(lambda line: b"\n" not in line))
 def test_any_bytes_get_one_reply(node: Node, line: bytes) -> None:
     node.send(line + b'\n{"cmd":"nothing","id":"mark"}\n')

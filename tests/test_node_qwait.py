@@ -49,7 +49,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def trial(
-    node: Node, pps: int, queues: int, gen: dict[str, Any] | None = None, window_s: float = 0.3, **dut: Any
+    node: Node, pps: int, queues: int, gen: dict[str, Any] | None = None, window_s: float = 0.1, **dut: Any
 ) -> dict[str, Any]:
     node.get(
         "configure",
@@ -63,7 +63,7 @@ def trial(
 @pytest.mark.parametrize("queues", [2, 100])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_packet_passes_once_and_in_order(node: Node, way: str, queues: int) -> None:
-    result = trial(node, 20_000, queues, window_s=0.1, **WAYS[way])
+    result = trial(node, 20_000, queues, **WAYS[way])
     (generator,) = result["gen"]["lcores"]
     total, sequence = generator["total"], generator["sequence"]
     assert total["sent"] > 0
@@ -89,7 +89,7 @@ def test_no_packet_is_lost_on_a_wake_up(node: Node, way: str, queues: int) -> No
 @pytest.mark.parametrize("pps", [0, 5_000, 200_000])
 @pytest.mark.parametrize("way", ["interrupt", "adaptive", "sleep-ramp"])
 def test_what_is_not_polled_is_counted_as_waiting(node: Node, way: str, pps: int) -> None:
-    result = trial(node, pps, 50, workload="encap", **QUIET[way])
+    result = trial(node, pps, 50, window_s=0.3, workload="encap", **QUIET[way])
     (lcore,) = result["dut"]["lcores"]
     assert lcore["waiting"]["sleeps"] <= lcore["waiting"]["count"]
     found = classes(lcore)
@@ -141,7 +141,7 @@ def test_who_has_nothing_to_do_steals_if_it_may(node: Node, sharing: str, queues
 
 @pytest.mark.parametrize("pps", [0, 5_000, 200_000])
 def test_classes_and_waiting_make_the_window(node: Node, pps: int) -> None:
-    result = trial(node, pps, 50, workload="encap")
+    result = trial(node, pps, 50, window_s=0.3, workload="encap")
     (lcore,) = result["dut"]["lcores"]
     found = classes(lcore)
     if isinstance(found, str):  # a busy host timed too few turns

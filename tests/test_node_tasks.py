@@ -251,7 +251,7 @@ def test_every_packet_comes_back_and_is_accounted_for(node: Node, workload: str,
     frames = [{"bytes": 128}, {"bytes": 200}]
     request = configuration(queues=2, gen={"frame": frames}, accounting=mode, workload=workload)
     skip_without(node.ask("configure", **request))
-    result = node.trial(window_s=0.2, rate={"pps": 20_000})
+    result = node.trial(window_s=0.05, rate={"pps": 20_000})
     (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
     assert lcore["tx_packets"] == lcore["rx_packets"] > 0
     assert lcore["workload_dropped"] == 0
@@ -266,7 +266,7 @@ def test_every_packet_comes_back_and_is_accounted_for(node: Node, workload: str,
 def test_frames_grow_as_a_spec_is_told(node: Node, workload: str, size: int) -> None:
     gen = {"frame": [{"bytes": size}]}
     skip_without(node.ask("configure", **configuration(gen=gen, workload=workload)))
-    (lcore,) = node.trial(window_s=0.05, rate={"pps": 20_000})["dut"]["lcores"]
+    (lcore,) = node.trial(window_s=0.02, rate={"pps": 20_000})["dut"]["lcores"]
     grown = grown_frame_bytes(Parameters(workload=workload), size)
     assert lcore["tx_bytes"] == (grown - 4) * lcore["tx_packets"] > 0
 
@@ -276,7 +276,7 @@ def test_frames_grow_as_a_spec_is_told(node: Node, workload: str, size: int) -> 
 def test_cores_that_share_a_queue_work_side_by_side(node: Node, workload: str, organisation: str) -> None:
     dut: dict[str, Any] = {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "organisation": organisation, "workload": workload}
     skip_without(node.ask("configure", **configuration(gen={"frame": [{"bytes": 128}]}, **dut)))
-    lcores = node.trial(window_s=0.2, rate={"pps": 20_000})["dut"]["lcores"]
+    lcores = node.trial(window_s=0.05, rate={"pps": 20_000})["dut"]["lcores"]
     received = sum(lcore["rx_packets"] for lcore in lcores)
     assert 0 < received == sum(lcore["tx_packets"] for lcore in lcores)
 
@@ -286,7 +286,7 @@ def test_cores_that_share_a_queue_work_side_by_side(node: Node, workload: str, o
 def test_tasks_work_on_the_memory_of_their_queues(node: Node, workload: str, shape: str, touched: int) -> None:
     gen = {"frame": [{"bytes": 128}], "shape": shape}
     skip_without(node.ask("configure", **configuration(queues=8, gen=gen, workload=workload, task_data=4000)))
-    result = node.trial(window_s=0.1, rate={"pps": 20_000})
+    result = node.trial(window_s=0.03, rate={"pps": 20_000})
     (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
     assert lcore["task"]["queue_data"] == {"queues": touched, "tasks": generator["total"]["sent"]}
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Notebooks: thin, parameterised, without outputs in git, and executed from what is on the disk."""
 
+import io
 import json
 import shutil
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import nbformat
 import papermill
 import pytest
 import synthetic_run as synthetic
+from IPython.core.displayhook import CapturingDisplayHook
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -26,14 +31,21 @@ def read(path: Path) -> Any:
     return book
 
 
-def execute(path: Path, out: Path, /, **parameters: Any) -> str:
-    """Run a notebook as `papermill` does; all that it shows, as text."""
-    book = papermill.execute_notebook(
-        str(path), str(out / path.name), parameters=parameters, cwd=str(FOLDER), progress_bar=False, log_output=False
-    )
-    shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert not [output for output in shown if output.output_type == "error"]
-    return json.dumps([output.get("data", output.get("text", "")) for output in shown], ensure_ascii=False)
+def execute(path: Path, /, **parameters: Any) -> str:
+    """Run a notebook's cells in this process, which saves a kernel and its imports; all that they show, as text."""
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()  # of which IPython's display() is part
+    shown: list[Any] = []
+    shell.display_pub = CapturingDisplayPublisher(shell=shell, outputs=shown)
+    shell.display_trap.hook = CapturingDisplayHook(shell, shown)
+    printed = io.StringIO()
+    with chdir(FOLDER), redirect_stdout(printed):
+        for cell in read(path).cells:
+            if cell.cell_type == "code":
+                shell.run_cell(cell.source).raise_error()
+            if "parameters" in cell.metadata.get("tags", []):
+                shell.push(parameters)
+    return json.dumps([output["data"] for output in shown] + [printed.getvalue()], ensure_ascii=False)
 
 
 def test_there_are_notebooks() -> None:
@@ -81,49 +93,57 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
         ("core_scaling", ("C-T2 same_numa: no law is fitted: 3 free points and 1 at the limit of 37 Mpps", "<svg")),
     ],
 )
-def test_a_notebook_runs_on_what_is_recorded(tmp_path: Path, name: str, wanted: tuple[str, ...]) -> None:
-    shown = execute(FOLDER / f"{name}.ipynb", tmp_path)
+def test_a_notebook_runs_on_what_is_recorded(name: str, wanted: tuple[str, ...]) -> None:
+    shown = execute(FOLDER / f"{name}.ipynb")
     assert [word for word in wanted if word not in shown] == []
 
 
-def test_a_notebook_takes_another_run(tmp_path: Path) -> None:
+def test_papermill_gives_a_notebook_another_run(tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(RUNS / "s-f5-polling-tax", other)
     meta = json.loads((other / "run.json").read_text(encoding="utf-8"))
     (other / "run.json").write_text(json.dumps(meta | {"run_id": "20260101T000000Z-0ther0"}), encoding="utf-8")
-    shown = execute(FOLDER / "polling_tax.ipynb", tmp_path, run=str(other), metrics=["rx_pps"])
+    book = papermill.execute_notebook(
+        str(FOLDER / "polling_tax.ipynb"),
+        str(tmp_path / "executed.ipynb"),
+        parameters={"run": str(other), "metrics": ["rx_pps"]},
+        cwd=str(FOLDER),
+        progress_bar=False,
+        log_output=False,
+    )
+    shown = json.dumps([cell.outputs for cell in book.cells if cell.cell_type == "code"])
     assert "20260101T000000Z-0ther0" in shown
     assert "useful_share" not in shown
 
 
-def test_your_sweep_takes_another_run_and_question(tmp_path: Path) -> None:
+def test_your_sweep_takes_another_run_and_question() -> None:
     sql = "SELECT 40 + 2 AS answer FROM runs LIMIT 1"
     run = str(RUNS / "s-f5-polling-tax")
-    shown = execute(FOLDER / "your_sweep.ipynb", tmp_path, run=run, x="load_of_max", metrics=["useful_share"], sql=sql)
+    shown = execute(FOLDER / "your_sweep.ipynb", run=run, x="load_of_max", metrics=["useful_share"], sql=sql)
     assert [word for word in ("name: s-f5", "limited by: offered load", "answer", "42") if word not in shown] == []
     assert "imissed_share" not in shown
 
 
-def test_littles_law_takes_another_table(tmp_path: Path) -> None:
+def test_littles_law_takes_another_table() -> None:
     # 8 Gb/s in reads of 100 B are 10 M a second; at 1 us each, 10 are under way.
     columns = [[1, 10e6, 8e9, 1000.0]]
-    shown = execute(FOLDER / "littles_law.ipynb", tmp_path, columns=columns, request_bytes=100, tag_limit=32)
+    shown = execute(FOLDER / "littles_law.ipynb", columns=columns, request_bytes=100, tag_limit=32)
     assert "From the given columns." in shown
     assert "limit: 32 tags" in shown
     assert "31 % of the tags" in shown
 
 
-def test_core_scaling_takes_a_table(tmp_path: Path) -> None:
+def test_core_scaling_takes_a_table() -> None:
     # Amdahl's law with a serial share of 0.1 and 2 GHz; all that is lost is lost by cycles per packet.
     rows = [[n, 10e6 * n / (1 + 0.1 * (n - 1)), 1.0, 200 * (1 + 0.1 * (n - 1)), 2e9] for n in (1, 2, 3, 4, 6, 8)]
-    shown = execute(FOLDER / "core_scaling.ipynb", tmp_path, rows=rows)
+    shown = execute(FOLDER / "core_scaling.ipynb", rows=rows)
     for word in ("cycles per useful packet", "Universal Scalability Law", "kappa may be 0", "0.588235"):
         assert word in shown
 
 
 def test_scale_up_is_computed_by_the_model(tmp_path: Path) -> None:
     small: dict[str, Any] = {"workers": 2, "load_pps": [1e6, 3e6], "window": "3 ms"}
-    shown = execute(FOLDER / "scale_up.ipynb", tmp_path, out=str(tmp_path / "runs"), **small)
+    shown = execute(FOLDER / "scale_up.ipynb", out=str(tmp_path / "runs"), **small)
     words = ("MODELLED", "S-F17a", "ratio_value", "cores 2, dispatchers 2", "a queue each", "<svg")
     assert [word for word in words if word not in shown] == []
     assert {path.name for path in (tmp_path / "runs" / "model-skylake").iterdir()} == {
@@ -134,23 +154,21 @@ def test_scale_up_is_computed_by_the_model(tmp_path: Path) -> None:
 
 def test_corec_and_reordering_are_computed_by_models(tmp_path: Path) -> None:
     small: dict[str, Any] = {"loads": ["50 %"], "window": "3 ms", "cores": [1, 2], "flows": [1]}
-    shown = execute(FOLDER / "corec_reordering.ipynb", tmp_path, out=str(tmp_path / "runs"), **small)
+    shown = execute(FOLDER / "corec_reordering.ipynb", out=str(tmp_path / "runs"), **small)
     words = ("MODELLED", "C-T2.", "C-F3.", "constant, up to 32", "0.25", "<svg")
     assert [word for word in words if word not in shown] == []
 
 
 def test_hyperplane_is_computed_by_the_model(tmp_path: Path) -> None:
     small: dict[str, Any] = {"windows": {"H-F8": "3 ms"}, "queues": [1, 500], "statements": ["H-F8", "H-F13"]}
-    shown = execute(
-        FOLDER / "hyperplane.ipynb", tmp_path, out=str(tmp_path / "runs"), changed={"poll_ns": 130}, **small
-    )
+    shown = execute(FOLDER / "hyperplane.ipynb", out=str(tmp_path / "runs"), changed={"poll_ns": 130}, **small)
     words = ("MODELLED", "H-F8.", "agrees", "consistent by construction", "<svg")
     assert [word for word in words if word not in shown] == []
     assert "would_do" not in shown, "with polls of 130 ns the throughput comes out"
 
 
-def test_ddio_and_iommu_say_what_is_missing(tmp_path: Path) -> None:
-    shown = execute(FOLDER / "ddio_iommu.ipynb", tmp_path, rings=[[2, 512, 64]], llc_bytes=11 * 40960)
+def test_ddio_and_iommu_say_what_is_missing() -> None:
+    shown = execute(FOLDER / "ddio_iommu.ipynb", rings=[[2, 512, 64]], llc_bytes=11 * 40960)
     # 2 rings of 512 descriptors with a line and 16 B each are 81,920 B, as much as two of the ways.
     assert [
         word
@@ -166,7 +184,7 @@ def test_ddio_and_iommu_compare_the_sides_of_a_knob(tmp_path: Path) -> None:
         for repeat in range(3)
     ]
     run = synthetic.write_run(tmp_path / "run", trials, row="I-F7", rows=["I-F7"], run_id="of-two-sides")
-    shown = execute(FOLDER / "ddio_iommu.ipynb", tmp_path, runs=[str(run)])
+    shown = execute(FOLDER / "ddio_iommu.ipynb", runs=[str(run)])
     assert [word for word in ("of-two-sides: ddio", "I-F7.", "rx_pps", "0.5", "<svg") if word not in shown] == []
     assert "No run is given" not in shown
 

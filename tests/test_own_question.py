@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
+from shipped_specs import EXPERIMENTS, shipped
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.analysis.figures import asked_figure, figure_of, figures_of, refused_figures, save_figure
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.files import Target
 from pollscope.base.names import FIGURES
-from pollscope.base.paths import data_folder
-from pollscope.spec import load_file
 from pollscope.store.find import find_run, find_runs
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -79,9 +78,9 @@ def test_a_borrowed_row_refuses_a_figure_that_does_not_fit(tmp_path: Path) -> No
     assert "it shows load_of_max, which this run does not have as a factor" in sentence
 
 
-@pytest.mark.parametrize("path", sorted(data_folder("experiments").rglob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_every_shipped_spec_fits_the_figure_of_its_row(path: Path) -> None:
-    spec = load_file(path).spec
+    spec = shipped(path).spec
     swept = {name: len(levels) for name, levels in spec.levels.items()}
     figures = [figure_of(row) for row in spec.all_rows if row in FIGURES]
     assert [each.misfit(swept) for each in figures if isinstance(each, PaperFigure)] == [""] * len(figures)

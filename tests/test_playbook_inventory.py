@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import Done, pollscope
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError, UsageError
@@ -92,7 +92,6 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
         load_inventory(tmp_path / "nowhere.yml")
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(
     inner, max_size=3) | st.dictionaries(st.sampled_from(["all", "dut", "generator", "hosts", "vars", "one",
     "pollscope_nics", "pollscope_roles", "iommu_mode"]), inner, max_size=4), max_leaves=12))  # fmt: skip

@@ -136,6 +136,7 @@ def test_check_converge_again_verify_restore(bench: Bench) -> None:
     fails(bench, "is not there", name="verify")
 
 
+@pytest.mark.thorough
 def test_a_failed_provision_leaves_an_earlier_one_as_it_was_and_a_good_one_takes_its_place(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -291,6 +292,7 @@ executable('pktgen', 'main.c', install: true)
 """
 
 
+@pytest.mark.thorough
 def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -> None:
     """With a small program in the place of pktgen-dpdk, which cannot be had here."""
     source = tmp_path / "pktgen-24.10.3"

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_no_schedule_loses_an_arrival(tmp_path: Path) -> None:
         assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
+@pytest.mark.thorough
 def test_no_schedule_gives_a_queue_to_two_consumers(tmp_path: Path) -> None:
     """Two would race for what is no atomic."""
     program = relacy(tmp_path, "-DCONSUMERS=2", *(() if LONG else ("-DARRIVALS=2", "-DTURNS=4")))
@@ -52,6 +54,7 @@ def test_no_schedule_gives_a_queue_to_two_consumers(tmp_path: Path) -> None:
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
+@pytest.mark.thorough
 def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_path: Path) -> None:
     """Two consumers with a set each, who steal from each other."""
     sizes = () if LONG else ("-DARRIVALS=2", "-DTURNS=4")
@@ -59,6 +62,7 @@ def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_pat
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["ONE_WAITER", "AT_ONCE"])
 def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: str) -> None:
     """Who takes the ready queues of a leaf at once; who rings without a barrier, with acquire and release at most."""
@@ -67,6 +71,7 @@ def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: st
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
+@pytest.mark.thorough
 def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
     """A store would read nothing of the producer's, so that what it wrote before need not be seen."""
     program = relacy(tmp_path, "-DAT_ONCE", "-DQWAIT_ARM_BY_STORE", optimise="-O0")
@@ -78,11 +83,11 @@ def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
     ("define", "found"),
     [
         ("QWAIT_NO_VERIFY", "its arrival is lost"),
-        ("QWAIT_NO_RECONSIDER", "its arrival is lost"),
-        ("QWAIT_NO_LOOK", "its arrival is lost"),
-        ("QWAIT_NO_SECOND_LOOK", "its arrival is lost"),
-        ("QWAIT_SLEEP_BLINDLY", "sleep beside a queue with items"),
-        ("QWAIT_WEAK", "its arrival is lost"),
+        pytest.param("QWAIT_NO_RECONSIDER", "its arrival is lost", marks=pytest.mark.thorough),
+        pytest.param("QWAIT_NO_LOOK", "its arrival is lost", marks=pytest.mark.thorough),
+        pytest.param("QWAIT_NO_SECOND_LOOK", "its arrival is lost", marks=pytest.mark.thorough),
+        pytest.param("QWAIT_SLEEP_BLINDLY", "sleep beside a queue with items", marks=pytest.mark.thorough),
+        pytest.param("QWAIT_WEAK", "its arrival is lost", marks=pytest.mark.thorough),
     ],
 )
 def test_each_step_of_the_protocol_is_needed(tmp_path: Path, define: str, found: str) -> None:
@@ -91,9 +96,15 @@ def test_each_step_of_the_protocol_is_needed(tmp_path: Path, define: str, found:
     assert done.returncode == 1 and re.search(found, done.stdout), done.stdout[-3000:]
 
 
-@pytest.mark.parametrize("seed", [2, 3], ids=["hierarchical", "linear"])
-@pytest.mark.parametrize("idle", [0, 1], ids=["pause", "sleep"])
-@pytest.mark.parametrize("build", ["stress", "stress-tsan", "stress-asan"])
+# With the sanitizers one combination each, all of them when all tests run.
+CROSS_SECTION = {("stress-tsan", 0, 2), ("stress-asan", 1, 3)}
+STALLED = [
+    pytest.param(*each, marks=() if each[0] == "stress" or each in CROSS_SECTION else pytest.mark.thorough)
+    for each in product(("stress", "stress-tsan", "stress-asan"), (0, 1), (2, 3))
+]
+
+
+@pytest.mark.parametrize(("build", "idle", "seed"), STALLED)  # seed 2 has a hierarchical set, 3 a linear one
 def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str, idle: int, seed: int) -> None:
     """Beside threads that ring, serve, disable and enable: none lost, twice, or served by two."""
     items = ITEMS if build == "stress" else ITEMS // 4
@@ -103,9 +114,13 @@ def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("sets", [2, 3], ids=["node-each", "core-each"])
-@pytest.mark.parametrize("idle", [0, 1], ids=["pause", "sleep"])
-@pytest.mark.parametrize("build", ["stress", "stress-tsan"])
+STOLEN = [
+    pytest.param(*each, marks=() if each in {("stress", 0, 2), ("stress-tsan", 1, 3)} else pytest.mark.thorough)
+    for each in product(("stress", "stress-tsan"), (0, 1), (2, 3))
+]
+
+
+@pytest.mark.parametrize(("build", "idle", "sets"), STOLEN)
 def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, build: str, idle: int, sets: int) -> None:
     """Three waiters on two sets, of which two share one, or on a set each."""
     items = ITEMS if build == "stress" else ITEMS // 4

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from test_figures import poll_trials, tax_trials
@@ -344,7 +344,6 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
     assert not any(each.beyond_noise for each in same)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     sides=st.lists(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), min_size=2, max_size=2),
     errors=st.lists(st.sampled_from([0.0, 0.05, 1.0]), min_size=2, max_size=2),

@@ -62,7 +62,7 @@ def test_the_journal_shows_what_was_set(cli: Cli, tree: Tree, testbed: Path) -> 
     assert {line["knob"] for line in lines if line.get("event") == "set"} >= {"numa_balancing"}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
     before = tree.picture()
     # 60 windows of 10 ms: longer than until the kill.

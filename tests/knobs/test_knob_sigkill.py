@@ -23,7 +23,6 @@ from pollscope.knobs.session import left_behind, run_journal
 pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
 
 SWEEPER = Path(__file__).with_name("knob_sweeper.py")
-KILLS = 50
 LATEST_S = 0.15
 
 
@@ -62,10 +61,11 @@ def sweeper(tree: Tree) -> Iterator[Sweeper]:
         assert told.communicate() == ("", "")
 
 
-def test_sigkill_at_any_moment(tree: Tree, sweeper: Sweeper) -> None:
+@pytest.mark.parametrize("kills", [15, pytest.param(50, marks=pytest.mark.thorough)])
+def test_sigkill_at_any_moment(tree: Tree, sweeper: Sweeper, kills: int) -> None:
     before = tree.picture()
     left, outcomes = 0, []
-    for seed in range(KILLS):
+    for seed in range(kills):
         sweeper.kill_at_random(seed)
         with HostLock("test", tree.host.lock_path):
             left += bool(left_behind(tree.host))
@@ -74,7 +74,7 @@ def test_sigkill_at_any_moment(tree: Tree, sweeper: Sweeper) -> None:
         assert tree.picture() == before, f"seed {seed}"
         assert not run_journal(tree.host).exists()
     assert all(outcome.restored for outcome in outcomes), [str(outcome) for outcome in outcomes if not outcome.restored]
-    assert left >= KILLS // 2  # else the kills came at moments at which there was nothing to lose
+    assert left >= kills // 2  # else the kills came at moments at which there was nothing to lose
 
 
 def test_sigkill_of_the_restore_itself(tree: Tree, sweeper: Sweeper) -> None:

@@ -189,6 +189,7 @@ def test_a_mode_that_the_kernel_does_not_take_is_tried_once(bench: Bench) -> Non
     assert not bench.note.exists()
 
 
+@pytest.mark.thorough
 def test_a_reboot_that_does_not_come_back_ends_the_run_and_the_next_one_restores(bench: Bench) -> None:
     bench.machine.silent = True
     code, said = bench.run(SWEEP)
@@ -239,6 +240,7 @@ def test_a_run_without_the_factor_never_plays(bench: Bench) -> None:
     assert not bench.machine.modes
 
 
+@pytest.mark.thorough
 def test_every_pair_of_several_has_its_own_modes(
     bench: Bench, sshd: SshHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -283,6 +283,7 @@ def test_clocks_that_drift_apart_are_joined() -> None:
     assert clocks.here_ns(6_550) == 6_000
 
 
+@pytest.mark.thorough
 def test_records_of_a_resumed_run_are_readable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     assert cli("run", cli.spec(LONG + LOAD), "--testbed", testbed).returncode == 0

@@ -67,6 +67,7 @@ def test_knobs_are_restored_while_packets_are_dropped(
     assert tree.picture() == before
 
 
+@pytest.mark.thorough
 def test_a_stopped_controller_keeps_no_host(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     """Its connections stay open, for the kernel acknowledges what arrives; and the next one finds the hosts free."""
     before = tree.picture()
