@@ -57,7 +57,7 @@ Truth = Mapping[tuple[Level, ...], float]
 def some(test: Callable[..., None]) -> Callable[..., None]:
     """A few situations, the same ones every time: a rate that is tested again and again fails by chance some day."""
     slow = [HealthCheck.too_slow]
-    few = max(2, settings.default.max_examples // 30)
+    few = max(2, settings().max_examples // 30)
     return settings(max_examples=few, derandomize=True, deadline=None, suppress_health_check=slow)(test)
 
 

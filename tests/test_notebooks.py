@@ -34,10 +34,11 @@ def read(path: Path) -> Any:
 def execute(path: Path, /, **parameters: Any) -> str:
     """Run a notebook's cells in this process, which saves a kernel and its imports; all that they show, as text."""
     InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()  # of which IPython's display() is part
+    shell: Any = InteractiveShell.instance()  # which IPython's display() asks for
     shown: list[Any] = []
-    shell.display_pub = CapturingDisplayPublisher(shell=shell, outputs=shown)
-    shell.display_trap.hook = CapturingDisplayHook(shell, shown)
+    publisher: Any = CapturingDisplayPublisher
+    hook: Any = CapturingDisplayHook
+    shell.display_pub, shell.display_trap.hook = publisher(shell=shell, outputs=shown), hook(shell, shown)
     printed = io.StringIO()
     with chdir(FOLDER), redirect_stdout(printed):
         for cell in read(path).cells:

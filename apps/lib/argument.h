@@ -17,7 +17,8 @@ static inline bool argument_number(const char *text, uint64_t least, uint64_t mo
 
 	errno = 0;
 	*value = strtoull(text, &rest, 10);
-	return *text >= '0' && *text <= '9' && *rest == '\0' && errno == 0 && *value >= least && *value <= most;
+	return *text >= '0' && *text <= '9' && *rest == '\0' && errno == 0 && *value >= least &&
+	       *value <= most;
 }
 
 #endif
