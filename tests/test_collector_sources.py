@@ -427,3 +427,14 @@ def test_a_metric_has_one_unit_and_factor_in_all_generations() -> None:
     for generation in perf_events.generations():
         for entry in generation.events:
             assert said.setdefault((entry.pmu, entry.metric), (entry.unit, entry.scale)) == (entry.unit, entry.scale)
+
+
+def test_a_pair_is_told_whose_traffic_is_asked_for() -> None:
+    from pollscope.testbeds.pair.config import PairHost
+    from pollscope.testbeds.pair.remote_host import RemoteHost
+
+    host = {"ssh": {"host": "dut"}, "ports": {"rx": "0000:17:00.0", "tx": "0000:17:00.1"}, "main_cpu": 0, "cpus": [1]}
+    dut = RemoteHost("dut", PairHost.model_validate(host), "prefix")
+    assert dut.options("pcm-iio") == dut.options("perf-uncore") == {"nics": ["0000:17:00.0", "0000:17:00.1"]}
+    virtual = {**host, "ports": {"rx": "net_memif0", "tx": "net_memif0"}}
+    assert RemoteHost("dut", PairHost.model_validate(virtual), "prefix").options("pcm-iio") == {}

@@ -44,7 +44,7 @@ _METRIC = re.compile(r"(?P<name>[^()%]*[^()% ]) ?(?:\((?P<unit>[^()]*)\)|(?P<per
 _CHANNEL = re.compile(r"Mem Ch-([A-Z]) (Rd|Wr)Bw")
 
 
-class _Column(NamedTuple):
+class _UprofColumn(NamedTuple):
     path: str
     metric: SourceMetric
     scale: float
@@ -57,7 +57,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: no header rows, header rows that do not fit each other, a cumulative report, a message of the tool,
             or rows of which none fits its header.
     """
-    header, places, columns = False, list[str](), list[_Column]()
+    header, places, columns = False, list[str](), list[_UprofColumn]()
     stamps, samples = Stamps(), 0
     for number, text in numbered(lines, origin):
         cells = [cell.strip() for cell in text.strip().removesuffix(",").split(",")]
@@ -101,7 +101,7 @@ def _places(cells: list[str], number: int, origin: Origin) -> list[str]:
     return paths
 
 
-def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -> list[_Column]:
+def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -> list[_UprofColumn]:
     """The meaning of every column; that of a time has no path."""
     if len(set(places)) == 1:
         places = places[:1] * len(cells)
@@ -115,22 +115,22 @@ def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -
 
 
 @lru_cache(maxsize=4096)
-def _column(path: str, printed: str) -> _Column:
+def _column(path: str, printed: str) -> _UprofColumn:
     if printed == "Timestamp":
-        return _Column("", SourceMetric("time", "", Kind.STATE), 1)
+        return _UprofColumn("", SourceMetric("time", "", Kind.STATE), 1)
     if printed in _COUNTS:
-        return _Column(path, SourceMetric(_COUNTS[printed], "1", Kind.INTERVAL), 1)
+        return _UprofColumn(path, SourceMetric(_COUNTS[printed], "1", Kind.INTERVAL), 1)
     match = _METRIC.fullmatch(printed)
     unit = _UNITS.get(match["percent"] or match["unit"] or "") if match else None
     if match is None or unit is None:
-        return _Column(path, SourceMetric(slug(printed), "", Kind.GAUGE), 1)
+        return _UprofColumn(path, SourceMetric(slug(printed), "", Kind.GAUGE), 1)
     added, base, kind, scale = unit
     channel = _CHANNEL.fullmatch(match["name"])
     if channel:
         path, name = f"{path}/channel{channel[1]}", {"Rd": "dram_read", "Wr": "dram_write"}[channel[2]]
     else:
         name = slug(match["name"]) + added
-    return _Column(path, SourceMetric(_NAMES.get(name, name), base, kind), scale)
+    return _UprofColumn(path, SourceMetric(_NAMES.get(name, name), base, kind), scale)
 
 
 def _time(cell: str, stamps: Stamps) -> int | None:
@@ -138,7 +138,7 @@ def _time(cell: str, stamps: Stamps) -> int | None:
     return stamps.ns(date, time)
 
 
-def _readings(t_ns: int | None, cells: list[str], columns: list[_Column]) -> Iterator[Reading]:
+def _readings(t_ns: int | None, cells: list[str], columns: list[_UprofColumn]) -> Iterator[Reading]:
     """One reading a unit."""
     units: dict[str, list[tuple[SourceMetric, Cell]]] = {}
     for cell, column in zip(cells, columns, strict=True):
