@@ -18,6 +18,27 @@ OWN = Path(__file__).resolve().parent / "collectors"
 Parse = Callable[[Iterable[str], Origin], Iterator[Reading]]
 PARSERS: dict[str, Parse] = {name: load(COLLECTORS, name).parser for name in COLLECTORS}
 
+# Folders of the shared outputs, and with which labels snapshots are read.
+FOLDERS = {
+    "dpdk-telemetry": "dpdk-telemetry",
+    "ethtool": "ethtool",
+    "iommu": "iommu",
+    "pcm": "pcm-core",
+    "pcm-iio": "pcm-iio",
+    "pcm-memory": "pcm-memory",
+    "pcm-pcie": "pcm-pcie",
+    "pcm-power": "pcm-power",
+    "perf": "perf-stat",
+    "perf-iostat": "perf-iostat",
+    "rapl": "cpu",
+    "turbostat": "turbostat",
+}
+LABELS = {
+    "kernel-load": ("stat", "interrupts", "softirqs"),
+    "dpdk-telemetry": ("/ethdev/stats,0", ""),
+    "qemu-vtd": ("25754947", "0", ""),  # the length of the slice: without one every text is refused
+}
+
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"no tool outputs in {FIXTURES}")
 
 

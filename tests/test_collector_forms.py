@@ -4,6 +4,7 @@ eye, and what is refused.
 """
 
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +17,34 @@ from pollscope.collectors.parsing import Origin, ParseError
 from pollscope.collectors.sample import Kind, Value
 
 TABLE = [
+    ("amd-uprof-pcm.csv", "system", "dram_traffic", [227.58e9, 230.82e9, 221.4e9, 0.05e9]),
+    ("amd-uprof-pcm.csv", "system", "dram_write", [112.85e9, 114.7e9, 111.7e9, 0.02e9]),
+    ("amd-uprof-pcm.stamped.csv", "system", "eff_freq", [1579.56e6]),
+    ("amd-uprof-pcm.stamped.csv", "system", "l2_hit_share", [0.9136]),
+    ("amd-uprof-pcm.packages.csv", "system", "l3_miss_latency", [218.41e-9, 208.3e-9]),
+    ("amd-uprof-pcm.packages.csv", "socket0", "l3_accesses", [745742, None]),
+    ("amd-uprof-pcm.packages.csv", "socket0", "l3_miss_per_instruction", [6e-5, 5e-5]),
+    ("amd-uprof-pcm.packages.csv", "socket0", "dram_traffic", [11.5e9, 11.6e9]),
+    ("amd-uprof-pcm.packages.csv", "socket0/channelA", "dram_write", [0.88e9, 0.89e9]),
+    ("amd-uprof-pcm.packages.csv", "socket0", "total_pcie_rd_bandwidth", [1.25e9, 1.5e9]),
+    ("pcm.text.txt", "socket0/core0", "l3_misses", [18000, 21000]),
+    ("pcm.text.txt", "socket1/core55", "l3_occupancy", [30688 * 1024]),
+    ("pcm.text.txt", "socket1", "instructions_per_cycle", [2.29]),
+    ("pcm.text.txt", "system", "thermal_headroom", [None]),
+    ("pcm.text.txt", "system", "core_c1_residency", [0.8042]),
+    ("pcm.text.txt", "socket1", "upi0_in", [8738000]),
+    ("pcm.text.txt", "socket1", "upi1_out", [31000000]),
+    ("pcm.text.txt", "socket1", "local_memory_share", [0.53]),
+    ("pcm.text.txt", "socket0", "llc_read_miss_latency", [152.39e-9]),
+    ("pcm.text.txt", "system", "package_energy", [194.23]),
+    ("pcm.text-client.txt", "system", "core_c7_residency", [0.6992]),
+    ("pcm.text-client.txt", "socket0", "io_memory_traffic", [0.15e9]),
+    ("pcm-core.txt", "cpu39", "cycles", [41 * 10**9]),
+    ("pcm-core.txt", "system", "instructions", [1064 * 10**9]),
+    ("pcm-core.txt", "cpu0", "event3", [10 * 10**9]),
+    ("perf.umc.csv", "system", "umc_mem_read_bandwidth", [16001.3e6, 357.3e6]),
+    ("perf.umc.csv", "system", "umc_cas_cmd.rd", [250021044, 5602648]),
+    ("perf.umc.csv", "system", "slc_miss_rate", [29.9]),
     ("perf.cgroups.csv", "socket0/cgroup:system.slice/dut.service", "task-clock", [0.15236]),
     (
         "perf.cgroups.csv",
@@ -446,3 +475,37 @@ def test_rows_of_turbostat_that_name_no_cpu_are_refused(rows: str) -> None:
 def test_a_header_of_turbostat_without_a_row_is_a_failure(rows: str) -> None:
     with pytest.raises(ParseError, match="no row below its header is understood"):
         read_text("turbostat", f"CPU\tAvg_MHz\n{rows}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("System (Aggregated),,, ", "Metric,System (Aggregated)", "a cumulative report"),
+        ("System (Aggregated),,, ", "Somewhere,,,", "no place of AMDuProfPcm: 'Somewhere'"),
+        ("System (Aggregated),,, ", "System (Aggregated),Package-0", "the header rows have 2 and 3 cells"),
+        ("Total Mem RdBw", "Total Mem WrBw", "two columns are headed 'dram_write' of 'system'"),
+        ("Profiling started", "Error: Failed to process args.", "the tool failed: Failed to process args."),
+        ("Profile Time: 2025/08/26 23:44:44:294\nDF METRICS,,,\n", "", "no row of AMDuProfPcm's metrics in it"),
+    ],
+)
+def test_reports_of_amd_uprof_that_are_refused(old: str, new: str, message: str) -> None:
+    text = (OWN / "amd-uprof-pcm.csv").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(ParseError, match=re.escape(message)):
+        read_text("amd-uprof-pcm", text.replace(old, new))
+
+
+def test_events_of_pcm_core_go_by_their_names() -> None:
+    text = (OWN / "pcm-core.txt").read_text(encoding="utf-8")
+    named = text.replace("txn_rate: 1\n", "Event0: UOPS_ISSUED.STALL_CYCLES (raw 0x1c3010e)\nEvent3: LLC (raw 0x1)\n")
+    readings = read_text("pcm-core", named)
+    assert values(readings, "cpu0", "uops_issued_stall_cycles") == [0]
+    assert values(readings, "cpu0", "llc") == [10 * 10**9]
+    assert values(readings, "cpu0", "event1") == [0]
+
+
+def test_dead_core_counters_are_dead_in_text_too() -> None:
+    text = (OWN / "pcm.text-client.txt").read_text(encoding="utf-8").replace("0.08   0.42 ", "0.08  -1.00 ", 1)
+    readings = read_text("pcm", text)
+    assert values(readings, "socket0/core0", "l3_hit_share") == [None]
+    assert "the core counters are dead" in reason(readings, "socket0/core0", "l3_hit_share")

@@ -41,6 +41,17 @@ def test_pcm_iio_comes_before_others_and_is_not_added_to_them() -> None:
     assert absences["iommu_memory_accesses_per_s"].startswith("pcm-iio gave no iommu_memory_accesses in the window")
 
 
+def test_a_nics_own_traffic_stands_beside_the_sum_and_on_amd_both_sockets_are_summed() -> None:
+    iio = delivered(dma_read=mean(9e9, "B/s"), dma_write=mean(8e9, "B/s"), nic_dma_write=mean(5e9, "B/s"))
+    metrics, absences = metrics_of(pcm_iio=iio)
+    assert (metrics["pcie_dma_write_bytes_per_s"], metrics["nic_dma_write_bytes_per_s"]) == (8e9, 5e9)
+    assert "pcm-iio gave no nic_dma_read in the window" in absences["nic_dma_read_bytes_per_s"]
+    genoa = delivered(dma_write_local=mean(3e9, "B/s"), dma_write_remote=mean(1e9, "B/s"))
+    metrics, _ = metrics_of(perf_uncore=genoa, amd_uprof_pcm=delivered(dram_read=mean(7e9, "B/s")))
+    assert metrics["pcie_dma_write_bytes_per_s"] == 4e9
+    assert metrics["dram_read_bytes_per_s"] == 7e9
+
+
 def test_misses_per_packet_relate_the_window_to_the_packets_of_the_dut() -> None:
     metrics, _ = metrics_of(vtd_pmu=delivered(**{"iotlb.lookups": mean(4000), "iotlb.misses": mean(2000)}))
     assert metrics["iotlb_misses_per_packet"] == pytest.approx(2000 / metrics["rx_pps"])
@@ -52,9 +63,16 @@ def test_occupancies_are_latencies_by_littles_law() -> None:
         "completion_buffer_inserts": mean(2e7, units=6),
         "irp_queue_occupancy": mean(1e8, "cycles/s"),
         "irp_queue_inserts": mean(0),
+        "pcirdcur_occupancy": mean(9e9, "cycles/s"),
+        "pcirdcur_hit": mean(2e7, "cachelines/s"),
+        "pcirdcur_miss": mean(1e7, "cachelines/s"),
+        "read_queue_occupancy": mean(8e8, "cycles/s"),
+        "read_queue_inserts": mean(2e7),
     }
     metrics, absences = metrics_of(perf_uncore=delivered(**counts))
     assert metrics["completion_buffer_latency_cycles"] == pytest.approx(300)
+    assert metrics["cha_read_latency_cycles"] == pytest.approx(300)
+    assert metrics["dram_read_queue_latency_cycles"] == pytest.approx(40)
     assert "counted no request of a device" in absences["irp_queue_latency_cycles"]
     _, absences = metrics_of(perf_uncore=delivered(completion_buffer_occupancy=mean(6e9, "cycles/s")))
     assert "gave no completion_buffer_inserts" in absences["completion_buffer_latency_cycles"]

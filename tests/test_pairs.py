@@ -65,6 +65,17 @@ def test_pairs_work_side_by_side(cli: Cli, sshd: SshHost, tmp_path: Path) -> Non
     assert any(a[0] < b[1] and b[0] < a[1] for a in spans["first"] for b in spans["second"])
 
 
+def test_pairs_share_the_budget_of_failures(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    """One failed try of each is more than one in all; what the other has not begun by then it does not begin."""
+    testbed = pairs_file(sshd, tmp_path, {"first": {"t1": "refuse"}, "second": {"t1": "refuse"}})
+    done = cli("run", cli.spec(SHARED), "--testbed", testbed, "--set", "failures={tries: 1, at_most: 1}")
+    assert done.returncode == 1
+    assert "2 tries have failed, failures.at_most allows 1; the last one, " in done.stderr
+    run = cli.only_run()
+    assert len([trial for trial in run.trials if trial["kind"] == "measure"]) < len(run.meta["plan"])
+    assert Counter(trial["status"] for trial in run.trials)["failed"] == 2
+
+
 def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = pairs_file(sshd, tmp_path)
     process = cli.start("run", cli.spec(SHARED.replace("window: 100 ms", "window: 1 s")), "--testbed", testbed)

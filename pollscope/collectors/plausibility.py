@@ -22,13 +22,18 @@ def judge(window: WindowSeries) -> list[PlausibilityFinding]:
 
 
 def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """What the NIC received and did not drop has crossed PCIe: DMA writes are at least that, plus descriptors."""
-    nic, iio = window.rate("nic.rx_bytes"), window.rate("dma_write")
+    """What the NIC received and did not drop has crossed PCIe: DMA writes are at least that, plus descriptors.
+
+    Those of its own part of a stack, where that is known.
+    """
+    nic, own = window.rate("nic.rx_bytes"), window.rate("nic_dma_write")
+    iio = window.rate("dma_write") if own is None else own
     if nic is None or iio is None or nic < _BUSY_BYTES:
         return
     dropped = (window.rate("nic.rx_port_discards") or 0) + (window.rate("nic.rx_no_descriptor") or 0)
     numbers = {"nic_rx_bytes_per_s": nic, "iio_dma_write_bytes_per_s": iio, "dropped_per_s": dropped}
-    text = f"the NIC received {nic / 1e6:.1f} MB/s, the IIO stacks wrote {iio / 1e6:.1f} MB/s"
+    writer = "the IIO stacks" if own is None else "its part of an IIO stack"
+    text = f"the NIC received {nic / 1e6:.1f} MB/s, {writer} wrote {iio / 1e6:.1f} MB/s"
     if iio == 0:
         yield PlausibilityFinding(
             "nic_iio",

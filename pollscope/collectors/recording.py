@@ -2,8 +2,9 @@
 """Raw recordings: what a source gave, byte for byte, and when.
 
 `NAME.raw` holds the bytes, `NAME.pace` says when each piece of them came: first a JSON line (`format`, `source`,
-`kind`), then one line a piece, `<offset> <t_ns> <label>`. A `stream` is one text that grew; `snapshots` are whole
-texts, each with a label (which file, interface or request it is). Nothing is parsed while a trial runs: that costs
+`kind`), then one line a piece, `<offset> <t_ns> <label>`. A `stream` is one text that grew, and an empty piece of it
+says something of the host (`facts`); `snapshots` are whole texts, each with a label (which file, interface or request
+it is). Nothing is parsed while a trial runs: that costs
 the measured host nothing, and a broken line harms no measurement.
 """
 
@@ -124,6 +125,10 @@ class Recording:
                 before = offset, t_ns, label
             if before is not None:
                 yield Piece(before[1], before[2], raw.read())
+
+    def facts(self) -> list[str]:
+        """What is said of the host that recorded a stream."""
+        return [piece.label for piece in self.pieces() if not piece.data] if self.kind == "stream" else []
 
     def _index(self, line: str) -> tuple[int, int, str]:
         offset, _, rest = line.rstrip("\n").partition(" ")

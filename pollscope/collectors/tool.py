@@ -38,6 +38,10 @@ class ToolCollector(Collector):
         """Arguments after the tool's name."""
         raise NotImplementedError
 
+    def facts(self) -> Sequence[str]:
+        """What has to be known of this host where its recording is parsed; kept in the recording, a line each."""
+        return ()
+
     def probe(self) -> ProbeResult:
         path = shutil.which(self.binary)
         if path is None:
@@ -47,6 +51,8 @@ class ToolCollector(Collector):
 
     def start(self, folder: Path, interval_ns: int) -> None:
         recorder = Recorder(folder, self.name, "stream")
+        for fact in self.facts():
+            recorder.write(b"", fact)
         self._errors = recorder.path.with_suffix(".stderr")
         command = [*_tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
         try:

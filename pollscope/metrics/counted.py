@@ -18,14 +18,18 @@ Compute = Callable[[TrialFacts], float]
 # processor has.
 Way = tuple[str, Sequence[str]]
 
+_NIC_DMA_WRITE: tuple[Way, ...] = (("pcm-iio", ["nic_dma_write"]), ("perf-uncore", ["nic_dma_write"]))
+_NIC_DMA_READ: tuple[Way, ...] = (("pcm-iio", ["nic_dma_read"]), ("perf-uncore", ["nic_dma_read"]))
 _DMA_WRITE: tuple[Way, ...] = (
     ("pcm-iio", ["dma_write"]),
     ("perf-uncore", ["dma_write"]),
+    ("perf-uncore", ["dma_write_local", "dma_write_remote"]),
     ("pcm-pcie", ["pcie_write_bytes"]),
 )
 _DMA_READ: tuple[Way, ...] = (
     ("pcm-iio", ["dma_read"]),
     ("perf-uncore", ["dma_read"]),
+    ("perf-uncore", ["dma_read_local", "dma_read_remote"]),
     ("pcm-pcie", ["pcie_read_bytes"]),
 )
 _DRAM_READ: tuple[Way, ...] = (
@@ -33,12 +37,14 @@ _DRAM_READ: tuple[Way, ...] = (
     ("perf-uncore", ["dram_read"]),
     ("perf-uncore", ["dram_read_schedule0", "dram_read_schedule1"]),
     ("pcm", ["memory_read"]),
+    ("amd-uprof-pcm", ["dram_read"]),
 )
 _DRAM_WRITE: tuple[Way, ...] = (
     ("pcm-memory", ["dram_write"]),
     ("perf-uncore", ["dram_write"]),
     ("perf-uncore", ["dram_write_schedule0", "dram_write_schedule1"]),
     ("pcm", ["memory_write"]),
+    ("amd-uprof-pcm", ["dram_write"]),
 )
 _IOMMU_COLLECTORS = ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu", "qemu-vtd")
 _LLC_COLLECTORS = ("pcm-pcie", "perf-uncore")
@@ -194,6 +200,8 @@ def _disagreement(trial: TrialFacts) -> float:
 COUNTED: dict[str, Compute] = {
     "pcie_dma_write_bytes_per_s": _rate(*_DMA_WRITE),
     "pcie_dma_read_bytes_per_s": _rate(*_DMA_READ),
+    "nic_dma_write_bytes_per_s": _rate(*_NIC_DMA_WRITE),
+    "nic_dma_read_bytes_per_s": _rate(*_NIC_DMA_READ),
     "pcie_mmio_write_bytes_per_s": _rate(("pcm-iio", ["mmio_write"])),
     "pcie_mmio_read_bytes_per_s": _rate(("pcm-iio", ["mmio_read"])),
     "iotlb_hits_per_s": _hits,
@@ -212,6 +220,12 @@ COUNTED: dict[str, Compute] = {
     ),
     "irp_queue_latency_cycles": _share(
         ["irp_queue_occupancy"], ["irp_queue_inserts"], ["perf-uncore"], "counted no request of a device"
+    ),
+    "cha_read_latency_cycles": _share(
+        ["pcirdcur_occupancy"], ["pcirdcur_hit", "pcirdcur_miss"], ["perf-uncore"], "counted no read of a device"
+    ),
+    "dram_read_queue_latency_cycles": _share(
+        ["read_queue_occupancy"], ["read_queue_inserts"], ["perf-uncore"], "counted no read of DRAM"
     ),
     "iommu_memory_accesses_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iommu_memory_accesses")),
     "ddio_write_hit_share": _share(
@@ -245,7 +259,7 @@ COUNTED: dict[str, Compute] = {
     "outstanding_reads_iotlb": _reads_under_way(
         lambda trial: READ_BYTES * _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups"))(trial)
     ),
-    "outstanding_reads_iio": _reads_under_way(_rate(*_DMA_READ)),
+    "outstanding_reads_iio": _reads_under_way(_rate(*_NIC_DMA_READ, *_DMA_READ)),
     "outstanding_reads_disagreement": _disagreement,
     "nic_mtt_l0_miss_share": _share(
         ["mtt_cache_l0_misses"],

@@ -12,6 +12,7 @@ from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, HostError, PollscopeError, reason_of
 from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan
+from pollscope.run.failure_budget import FailureBudget
 from pollscope.run.progress import Progress
 from pollscope.run.runner import Runner
 from pollscope.run.same_place import refuse_other_nodes
@@ -65,8 +66,9 @@ class Execution:
         self._writer, self._knobs, self._stored = writer, knobs, stored
         self._stop, self._progress = Event(), Progress([trial for plan in plans for trial in plan.trials])
         self._shared = len(plans) > 1
+        budget = FailureBudget(plans[0].spec.failures.at_most, writer.log, writer.folder)
         self._runners = [
-            Runner(plan, part, writer, self._progress, self._stop)
+            Runner(plan, part, writer, self._progress, budget, self._stop)
             for part, plan in zip(testbed.parts, plans, strict=True)
             if plan.trials
         ]

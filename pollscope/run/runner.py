@@ -15,6 +15,7 @@ from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
 from pollscope.plan.search import SearchCounts
+from pollscope.run.failure_budget import FailureBudget
 from pollscope.run.progress import Progress
 from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
@@ -52,17 +53,24 @@ class Runner:
         testbed: measures them, one after the other.
         writer: the run folder.
         progress: told before each trial.
+        budget: of the tries that may fail, for all pairs of the run.
         stop: when set, no further trial is begun (KeyboardInterrupt).
     """
 
     def __init__(
-        self, plan: Plan, testbed: Testbed, writer: RunWriter, progress: Progress, stop: Event | None = None
+        self,
+        plan: Plan,
+        testbed: Testbed,
+        writer: RunWriter,
+        progress: Progress,
+        budget: FailureBudget,
+        stop: Event | None = None,
     ) -> None:
         self.plan, self.testbed = plan, testbed
-        self._writer, self._progress, self._stop = writer, progress, stop
+        self._writer, self._progress, self._budget, self._stop = writer, progress, budget, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
-        self._lost_in_a_row = self._failed_tries = 0
+        self._lost_in_a_row = 0
         self._traces = SameTraces()
         self._pair = next((trial.pair for trial in plan.trials), None)
         self.warnings: list[str] = []
@@ -127,6 +135,7 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
+        self._budget.check()  # another pair may have used it up
         if trial.search_trials:
             self._search(trial)
         else:
@@ -150,7 +159,8 @@ class Runner:
                 metrics = _checked_counts(record, metrics)
             self._writer.append(record.to_json())
             self._keep(record, metrics)
-            self._watch_failures(record)
+            self._budget.count(record)
+            self._budget.check()
             if record.final or left.get(record.status, 0) == 0:
                 break
             left[record.status] -= 1
@@ -214,16 +224,6 @@ class Runner:
             self._writer.append(record.to_json())
             raise TrialError(
                 f"{GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record.reason}",
-                str(self._writer.log),
-                f"pollscope run --resume {self._writer.folder} goes on from here",
-            )
-
-    def _watch_failures(self, record: TrialRecord) -> None:
-        self._failed_tries += record.status == "failed" and not record.final
-        if self._failed_tries > self.plan.spec.failures.at_most:
-            raise TrialError(
-                f"{self._failed_tries} tries have failed, failures.at_most allows {self.plan.spec.failures.at_most}; "
-                f"the last one, {record.trial}, because: {record.reason}",
                 str(self._writer.log),
                 f"pollscope run --resume {self._writer.folder} goes on from here",
             )

@@ -444,7 +444,7 @@ class Failures(Model):
     at_most: int = Field(
         default=20,
         ge=0,
-        description="tries that may fail, of all trials of a pair; after one more it ends, and the run can go on",
+        description="tries that may fail, of all trials of the run; after one more it ends, and can go on",
     )
 
 

@@ -27,7 +27,7 @@ from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from collector_samples import FIXTURES, OWN, PARSERS, read_text  # (path set above)
+from collector_samples import FIXTURES, FOLDERS, LABELS, OWN, PARSERS, read_text  # (path set above)
 from mutations import mutate
 
 from pollscope.collectors.parsing import ParseError
@@ -37,27 +37,8 @@ HANG_S = 2
 PIECE_S = 20.0
 SMALL_BYTES, LARGEST_BYTES = 6000, 40_000
 LARGE_SHARE = 0.03
-FOLDERS = {
-    "dpdk-telemetry": "dpdk-telemetry",
-    "ethtool": "ethtool",
-    "iommu": "iommu",
-    "pcm": "pcm-core",
-    "pcm-iio": "pcm-iio",
-    "pcm-memory": "pcm-memory",
-    "pcm-pcie": "pcm-pcie",
-    "pcm-power": "pcm-power",
-    "perf": "perf-stat",
-    "perf-iostat": "perf-iostat",
-    "rapl": "cpu",
-    "turbostat": "turbostat",
-}
 # Kin collectors have one parser; it goes by the first one's name.
 DISTINCT = sorted({parse: name for name, parse in reversed(PARSERS.items())}.values())
-LABELS = {
-    "kernel-load": ("stat", "interrupts", "softirqs"),
-    "dpdk-telemetry": ("/ethdev/stats,0", ""),
-    "qemu-vtd": ("25754947", "0", ""),  # the length of the slice: without one every text is refused
-}
 # Factors from printed units to base units: us, ms, ns, %, KiB, MiB, GiB, K, M, G, T (before a unit of 10^6 or 10^9),
 # Gbit/s.
 SCALES = (1, 1e-3, 1e-6, 1e-9, 0.01, 2**10, 2**20, 2**30, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18, 1e21, 1e9 / 8)

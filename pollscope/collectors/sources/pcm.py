@@ -5,13 +5,17 @@ a word.
 
 import os
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pollscope.collectors.interface import ProbeResult
-from pollscope.collectors.parsers.pcm import core, iio, memory, pcie, power, sensor_server
+from pollscope.collectors.nic_place import places, with_nics
+from pollscope.collectors.parsers.pcm import core_text, iio, memory, pcie, power, sensor_server
+from pollscope.collectors.parsing import Problems
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.processor import read_processor
+from pollscope.collectors.recording import Recording
+from pollscope.collectors.sample import Reading
 from pollscope.collectors.tool import ToolCollector
 
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
@@ -50,16 +54,30 @@ def _seconds(interval_ns: int, least: float) -> str:
 
 
 class PcmIio(PcmCollector):
-    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero."""
+    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero.
+
+    Args:
+        nics: PCI addresses of the NICs whose own traffic is given (`nic_dma_write`); all, if empty.
+    """
 
     name = binary = "pcm-iio"
     summary = "PCIe traffic and IOMMU events per IIO stack"
     notes = (
         "per second; counters are taken one after the other; CSV of all layouts since 202109, text boxes "
         "(numbers cut to K, M, G); parts are mapped to devices from the text output; events of a whole stack "
-        "(row `Total`)"
+        "(row `Total`); a NIC's own part is `nic:ADDRESS`, too"
     )
     parser = staticmethod(iio.parse)
+
+    def __init__(self, nics: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._nics = tuple(nics)
+
+    def facts(self) -> Sequence[str]:
+        return places(self._nics, read_processor())
+
+    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
+        return with_nics(super().parse_recording(recording, problems), recording.facts())
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
         return (_seconds(interval_ns, 1.0), "-csv", "-silent")
@@ -99,12 +117,27 @@ class Pcm(PcmCollector):
     summary = "core, cache and energy counters"
     notes = (
         "per interval; counts are printed in millions, traffic in 10^9 B; UPI links (`upi0_in`, `upi0_out`); "
-        "dies (`--die`) are `socket0/die1`"
+        "dies (`--die`) are `socket0/die1`; CSV, and text (counts cut to K, M, G)"
     )
-    parser = staticmethod(core.parse)
+    parser = staticmethod(core_text.parse)
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
         return (_seconds(interval_ns, 0.1), "-csv", "-silent", "-f")
+
+
+class PcmCore(PcmCollector):
+    """pcm-core: cores only; the memory controllers and the IIO stay free for others."""
+
+    name = binary = "pcm-core"
+    summary = "instructions and cycles of every logical CPU"
+    notes = (
+        "per interval; text (counts cut to K, M, G); events are called as the tool was asked for them, else `event0`"
+    )
+    parser = staticmethod(core_text.parse)
+    owns_uncore = False
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (_seconds(interval_ns, 0.1), "-silent")
 
 
 class PcmPower(PcmCollector):

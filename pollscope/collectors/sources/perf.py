@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pollscope.collectors.interface import ProbeResult
+from pollscope.collectors.nic_place import places, with_nics
 from pollscope.collectors.parsers.perf import iostat, stat
 from pollscope.collectors.parsing import Problems
 from pollscope.collectors.processor import read_processor
 from pollscope.collectors.recording import Recording
 from pollscope.collectors.sample import Kind, Reading, SourceMetric
-from pollscope.collectors.sources.perf_events import Event, host_uncore_events, iommu_events
+from pollscope.collectors.sources.perf_events import Event, host_uncore_events, named_events, printed_event
 from pollscope.collectors.tool import ToolCollector
 
 PMUS = Path("/sys/bus/event_source/devices")
@@ -106,14 +107,12 @@ class _NamedEvents(ToolCollector):
         return ("stat", "-a", "--per-socket", "-j", "--log-fd", "1", "-I", _interval_ms(interval_ns), *events)
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        known = {event.name: event for event in self.events()}
-        for reading in super().parse_recording(recording, problems):
-            yield in_base_units(reading, known)
+        return map(in_base_units, super().parse_recording(recording, problems))
 
 
-def in_base_units(reading: Reading, known: dict[str, Event]) -> Reading:
+def in_base_units(reading: Reading) -> Reading:
     """The reading of one event with the event's own unit, factor and place (`iio3.dma_write` goes to stack3)."""
-    event = known.get(reading.metrics[0].name)
+    event = printed_event(reading.metrics[0].name)
     if event is None:
         return reading
     metrics = [
@@ -127,19 +126,36 @@ def in_base_units(reading: Reading, known: dict[str, Event]) -> Reading:
 
 
 class Uncore(_NamedEvents):
-    """IIO, CHA and memory controller events, encoded for this processor generation (configs/platforms/events.yaml)."""
+    """IIO, CHA and memory controller events of Intel, memory controllers and data fabric of AMD, the mesh of Arm.
 
-    name, summary = "perf-uncore", "perf stat: IIO, LLC and memory controller events of this processor generation"
-    notes = "per interval; events of the processor generation (`configs/platforms/events.yaml`)"
+    Args:
+        nics: PCI addresses of the NICs whose own traffic is given (`nic_dma_write`); all, if empty.
+    """
+
+    name = "perf-uncore"
+    summary = "perf stat: IO, LLC and memory controller events of this processor generation"
+    notes = (
+        "per interval; events of the processor generation (`configs/platforms/events.yaml`): Intel IIO, IRP, CHA and "
+        "iMC, AMD `amd_umc` and `amd_df`, Arm `arm_cmn`; a NIC's own part of an IIO stack is `nic:ADDRESS`"
+    )
     owns_uncore = True
+
+    def __init__(self, nics: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._nics = tuple(nics)
+
+    def facts(self) -> Sequence[str]:
+        return places(self._nics, read_processor())
+
+    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
+        return with_nics(super().parse_recording(recording, problems), recording.facts())
 
     def events(self) -> list[Event]:
         return host_uncore_events(read_processor(), PMUS)
 
     @property
     def why_absent(self) -> str:  # type: ignore[override]
-        pmus = sorted(path.name for path in PMUS.glob("uncore_*")) if PMUS.exists() else []
-        if not pmus:
+        if not any(path for pattern in ("uncore_*", "amd_*", "arm_cmn*") for path in PMUS.glob(pattern)):
             return "the kernel shows no uncore PMU (hypervisor, or no driver for this processor)"
         return f"no event table for {read_processor().name}"
 
@@ -170,7 +186,7 @@ class VtdPmu(_NamedEvents):
     why_absent = "no dmar* PMU (it needs kernel 6.3, VT-d switched on, and a processor that has it)"
 
     def events(self) -> list[Event]:
-        return iommu_events(PMUS, "dmar")
+        return named_events(PMUS, "dmar")
 
 
 class AmdIommuPmu(_NamedEvents):
@@ -181,4 +197,4 @@ class AmdIommuPmu(_NamedEvents):
     why_absent = "no amd_iommu_* PMU (not an AMD server, IOMMU off, or hidden by a hypervisor)"
 
     def events(self) -> list[Event]:
-        return iommu_events(PMUS, "amd_iommu")
+        return named_events(PMUS, "amd_iommu")

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of events for `perf stat`, per processor generation (configs/platforms/events.yaml) and per IOMMU PMU."""
+"""Names of events for `perf stat`: per processor generation (configs/platforms/events.yaml), and of PMUs that name
+their events themselves (IOMMUs, Arm's mesh).
 
+What perf prints of an event says all that its reading needs, wherever it is parsed.
+"""
+
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +17,8 @@ from ruamel.yaml import YAML
 from pollscope.base.paths import data_folder
 from pollscope.collectors.processor import Processor
 
-# Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs.
+# Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs. Only these are asked for: all that the AMD
+# PMU has would be on a counter for a third of the time.
 _DMAR = {
     "iotlb_lookup": "iotlb_lookups",
     "iotlb_hit": "iotlb_hits",
@@ -35,6 +42,21 @@ _AMD = {
     "mem_dte_mis": "context_cache_misses",
     "tlb_inv": "iotlb_invalidations",
 }
+# Arm's mesh (CMN): the system-level cache (HN-F), and the nodes at which devices are (RN-I, RN-D; flits of 32 B).
+_CMN = {
+    "hnf_slc_sf_cache_access": "slc_accesses",
+    "hnf_cache_miss": "slc_misses",
+    "hnf_mc_reqs": "memory_requests",
+    "hnf_mc_retries": "memory_retries",
+    "rnid_rxdat_flits": "io_read_flits",
+    "rnid_txdat_flits": "io_write_flits",
+    "dtc_cycles": "mesh_cycles",
+}
+_NAMING_PMUS = {"dmar": ("iommu", _DMAR), "amd_iommu": ("iommu", _AMD), "arm_cmn": ("mesh", _CMN)}
+# What perf prints: the name that it was asked to print, or that of the event.
+_GIVEN = re.compile(r"(uncore_[a-z]+|amd_umc|amd_df)(?:_(\d+))?__(\w+)")
+_OWN = re.compile(r"((dmar|amd_iommu|arm_cmn)(?:_?\d+)?)/(\w+)/")
+_PART = re.compile(r"(.*)_((?:part|io)\d+)")
 
 
 class Event(NamedTuple):
@@ -53,7 +75,8 @@ class _Entry(BaseModel):
     metric: str
     pmu: str
     event: int
-    umask: int = 0
+    umask: int | None = 0
+    rdwrmask: int | None = None
     ch_mask: int | None = None
     fc_mask: int | None = None
     unit: str = "1"
@@ -67,6 +90,7 @@ class _Generation(BaseModel):
     vendor: str
     family: int
     models: list[int]
+    first_port: int | None = None
     events: list[_Entry]
 
 
@@ -93,36 +117,54 @@ def generation_of(processor: Processor) -> _Generation | None:
 def host_uncore_events(processor: Processor, pmus: Path) -> list[Event]:
     """Events of this generation for which the kernel has a PMU; IIO events once a stack, since a NIC sits on one."""
     generation = generation_of(processor)
-    if generation is None or not pmus.exists():
-        return []
-    events = []
-    for entry in generation.events:
-        for pmu in sorted(pmus.glob(f"{entry.pmu}_[0-9]*"), key=lambda path: int(path.name.rpartition("_")[2])):
-            number = pmu.name.rpartition("_")[2]
-            events.append(_encoded(entry, pmu.name, number))
-    return events
+    entries = generation.events if generation else []
+    asked = [_asked(entry, pmu) for entry in entries for pmu in _those(pmus, entry.pmu)]
+    return [*asked, *named_events(pmus, "arm_cmn")]
 
 
-def _encoded(entry: _Entry, pmu: str, number: str) -> Event:
+def _those(pmus: Path, kind: str) -> list[str]:
+    """The PMUs of a kind by number: `amd_df`, `dmar0`, `uncore_iio_0`, `uncore_iio_1`, ..."""
+    names = [path.name for path in pmus.glob(f"{kind}*") if re.fullmatch(rf"{kind}_?\d*", path.name)]
+    return sorted(names, key=lambda name: int(name.removeprefix(kind).lstrip("_") or 0))
+
+
+def _asked(entry: _Entry, pmu: str) -> Event:
     """The name that perf shall print must not hold a dot or a slash: perf 6.1 refuses them in `name=`."""
-    terms = {"event": entry.event, "umask": entry.umask, "ch_mask": entry.ch_mask, "fc_mask": entry.fc_mask}
-    name = f"{pmu}__{entry.metric}"
+    terms = {term: getattr(entry, term) for term in ("event", "umask", "rdwrmask", "ch_mask", "fc_mask")}
     text = ",".join(f"{key}={value:#x}" for key, value in terms.items() if value is not None)
+    name = f"{pmu}__{entry.metric}"
+    event = printed_event(name)
+    assert event is not None, "BUG: the name of an event of the table is not understood"
+    return event._replace(perf_name=f"{pmu}/{text},name={name}/")
+
+
+def named_events(pmus: Path, kind: str) -> list[Event]:
+    """Events under names of their own that PMUs of a kind offer here, as far as somebody reads them."""
+    offered = (path for pmu in _those(pmus, kind) for path in sorted((pmus / pmu / "events").glob("*")))
+    events = (printed_event(f"{path.parts[-3]}/{path.name}/") for path in offered)
+    return [event for event in events if event is not None]
+
+
+@cache
+def printed_event(name: str) -> Event | None:
+    """The event that perf prints as `name`; None when this package asks for no such event."""
+    if given := _GIVEN.fullmatch(name):
+        return next(_of_table(name, given[1], given[2] or "", given[3]), None)
+    own = _OWN.fullmatch(name)
+    if own is None:
+        return None
+    place, metrics = _NAMING_PMUS[own[2]]
+    metric = metrics.get(own[3])
+    return Event(name, name, metric, "1", 1, f"{place}:{own[1]}") if metric else None
+
+
+def _of_table(name: str, pmu: str, number: str, metric: str) -> Iterator[Event]:
+    """Unit and factor of a metric are the same in all generations."""
     # An IRP has the number of the IIO stack whose requests it orders.
-    places = {"uncore_iio": f"stack{number}", "uncore_irp": f"stack{number}", "uncore_imc": f"channel{number}"}
-    unit = places.get(entry.pmu, f"cha{number}")
-    metric, _, part = entry.metric.partition("_part")  # as pcm-iio has it: dma_write of part 0
-    unit = f"{unit}/part{part}" if part else unit
-    return Event(f"{pmu}/{text},name={name}/", name, metric, entry.unit, entry.scale, unit)
-
-
-def iommu_events(pmus: Path, prefix: str) -> list[Event]:
-    """Events that the IOMMU's PMU offers here: its directory lists only those that the unit can count."""
-    known = _DMAR if prefix == "dmar" else _AMD
-    events = []
-    for pmu in sorted(pmus.glob(f"{prefix}*")) if pmus.exists() else []:
-        for name in sorted(path.name for path in (pmu / "events").glob("*")):
-            metric = known.get(name, name)
-            full = f"{pmu.name}/{name}/"
-            events.append(Event(full, full, metric, "1", 1, f"iommu:{pmu.name}"))
-    return events
+    kinds = {"uncore_iio": "stack", "uncore_irp": "stack", "uncore_imc": "channel", "amd_umc": "channel"}
+    place = f"{kinds.get(pmu, 'cha')}{number}" if number else ""
+    part = _PART.fullmatch(metric)  # as pcm-iio has it: dma_write of part 0
+    for entry in (entry for generation in generations() for entry in generation.events):
+        if (entry.pmu, entry.metric) == (pmu, metric):
+            path = "/".join(filter(None, (place, part[2] if part else "")))
+            yield Event(name, name, part[1] if part else metric, entry.unit, entry.scale, path)

@@ -86,6 +86,11 @@ class PairHost(TestbedConfig):
         """How long a program there may take to start."""
         return HELLO_LIMIT_EMULATED_S if self.emulated else HELLO_LIMIT_S
 
+    @property
+    def nics(self) -> tuple[str, ...]:
+        """PCI addresses of its ports."""
+        return tuple(name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if is_pci_address(name))
+
     def knob_place(self) -> dict[str, object]:
         """What the agent there has to know of the host whose knobs it turns."""
         return {"root": self.knob_root, "emulated": self.emulated}
@@ -122,8 +127,7 @@ class PairHost(TestbedConfig):
 
     def _devices(self, arguments: str) -> list[str]:
         # Only the NICs of the testbed are touched: others of the host may carry its management.
-        nics = [name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if is_pci_address(name)]
-        allowed = [word for nic in nics for word in ("-a", nic + arguments)] or ["--no-pci"]
+        allowed = [word for nic in self.nics for word in ("-a", nic + arguments)] or ["--no-pci"]
         return allowed + [word for vdev in self.vdevs for word in ("--vdev", vdev)]
 
 

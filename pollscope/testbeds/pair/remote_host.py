@@ -84,6 +84,8 @@ class RemoteHost(ClientOwner):
         """What a collector there has to be told."""
         if collector == "dpdk-telemetry":
             return {"file_prefix": self._prefix}
+        if collector in ("pcm-iio", "perf-uncore") and self.config.nics:
+            return {"nics": list(self.config.nics)}
         return self.collector_options.get(collector, {})
 
     def ask(self, request: str, **fields: Any) -> dict[str, Any]:

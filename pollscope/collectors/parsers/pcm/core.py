@@ -81,9 +81,9 @@ class _CoreColumns(Meaning):
     def column(self, upper: str, lower: str) -> Column:
         socket, die, link = _SKT.fullmatch(lower), _DIE_FREQUENCY.fullmatch(upper), _LINK.fullmatch(upper)
         if socket and die:
-            return _known(f"socket{socket[1]}/die{die[1]}", "UncFREQ (Ghz)")
+            return known_column(f"socket{socket[1]}/die{die[1]}", "UncFREQ (Ghz)")
         if socket:
-            return _known(f"socket{socket[1]}", upper)
+            return known_column(f"socket{socket[1]}", upper)
         if link:
             return _link(link, lower)
         states = _STATES.fullmatch(upper)
@@ -92,15 +92,19 @@ class _CoreColumns(Meaning):
             whose = "package" if states and states[3].startswith("Pack") else "core"
             metric = SourceMetric(f"{whose}_c{residency[1]}_residency", "1", Kind.GAUGE)
             return Column(_path(upper), metric, 0.01)
-        return _known(_path(upper), lower)
+        return known_column(_path(upper), lower)
 
     def check(self, metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
-        """Where the IPC is marked invalid the core counters are dead, and hit ratios of 1.00 beside it mean nothing."""
-        names = [metric.name for metric in metrics]
-        if "instructions_per_cycle" not in names or cells[names.index("instructions_per_cycle")][0] is not None:
-            return cells
-        dead: Cell = (None, "the core counters are dead: IPC is marked as invalid")
-        return [dead if name in _CORE_NUMBERS else cell for name, cell in zip(names, cells, strict=True)]
+        return check_core_counters(metrics, cells)
+
+
+def check_core_counters(metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
+    """Where the IPC is marked invalid the core counters are dead, and hit ratios of 1.00 beside it mean nothing."""
+    names = [metric.name for metric in metrics]
+    if "instructions_per_cycle" not in names or cells[names.index("instructions_per_cycle")][0] is not None:
+        return cells
+    dead: Cell = (None, "the core counters are dead: IPC is marked as invalid")
+    return [dead if name in _CORE_NUMBERS else cell for name, cell in zip(names, cells, strict=True)]
 
 
 def _link(link: re.Match[str], name: str) -> Column:
@@ -122,7 +126,8 @@ def _path(upper: str) -> str:
     return f"socket{socket[1]}" if socket else "system"
 
 
-def _known(path: str, name: str) -> Column:
+def known_column(path: str, name: str) -> Column:
+    """The column of a unit that PCM calls `name`."""
     known = _LOWER.get(name)
     if known:
         return Column(path, SourceMetric(*known[:3]), known[3])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pollscope.collectors.parsing import Cell, Origin, parse_cell
+from pollscope.collectors.parsing import Cell, Origin, parse_cell, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 # perf 6.1 writes these commas whatever the separator is, and older ones forget the one before the names
@@ -24,6 +24,14 @@ _HEADER = re.compile(
 _MARKS = tuple(",;\t|")
 _STAMP = re.compile(r"\d+\.\d{9}")
 _VALUE = re.compile(r"\d+(?:\.\d*)?|\.\d+|", re.ASCII)
+# Units that perf prints before a metric's name, where its event list says so: kind and factor to base units.
+_UNITS: dict[str, tuple[str, Kind, float]] = {
+    "%": ("%", Kind.GAUGE, 1),
+    "MB/s": ("B/s", Kind.RATE, 10**6),
+    "MiB": ("B", Kind.INTERVAL, 2**20),
+    "ns": ("s", Kind.GAUGE, 1e-9),
+}
+_UNIT = re.compile(r"(%|MB/s|MiB|ns)\s+(\S.*)")
 _ALONE = {"cpu", "comm-pid"}  # places without a number of counters behind them
 # keys of a JSON row that are no metrics, and those that a row of --metric-only does not have
 _PLACES = {"interval", "counters", "aggregate-number", "cgroup", "thread"}
@@ -98,11 +106,23 @@ class MetricTable:
         kept = [(None, _TWICE) if name in twice else cell for name, cell in zip(names, cells, strict=True)]
         seconds = parse_cell(stamp)[0] if stamp else None
         t_ns = self._origin.now(None if seconds is None else round(seconds * 1e9))
-        return row(t_ns, path, [named_metric(name) for name in names], kept)
+        return metric_row(t_ns, path, names, kept)
+
+
+def metric_row(t_ns: int | None, path: str, names: Sequence[str], cells: Sequence[Cell]) -> Reading:
+    """The reading of metrics under the names that perf prints, in base units."""
+    known = [_named(name) for name in names]
+    values = [scaled(cell, scale) for cell, (_, scale) in zip(cells, known, strict=True)]
+    return row(t_ns, path, [metric for metric, _ in known], values)
 
 
 @lru_cache(maxsize=4096)
-def named_metric(name: str) -> SourceMetric:
-    """`%  tma_retiring` and `branch-misses of all branches` are percentages; of other units perf says nothing."""
-    percent = name.startswith("%") or " of all " in f" {name} "
-    return SourceMetric(name.lstrip("% "), "%" if percent else "", Kind.GAUGE)
+def _named(name: str) -> tuple[SourceMetric, float]:
+    """`%  tma_retiring`, `MB/s  umc_mem_read_bandwidth`: the unit stands before the name; of others nothing is known.
+
+    `branch-misses of all branches` is a percentage, too.
+    """
+    if match := _UNIT.fullmatch(name):
+        unit, kind, scale = _UNITS[match[1]]
+        return SourceMetric(match[2], unit, kind), scale
+    return SourceMetric(name.strip(), "%" if " of all " in f" {name} " else "", Kind.GAUGE), 1

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pollscope.collectors.parsers.perf.metrics import MetricTable, named_metric
+from pollscope.collectors.parsers.perf.metrics import MetricTable, metric_row
 from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
@@ -143,7 +143,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
     if item.event:
         yield _reading(item, origin)
     if _is_named(item.metric):
-        yield row(_time(item, origin), item.path, (named_metric(item.metric),), (parse_cell(item.metric_value),))
+        yield metric_row(_time(item, origin), item.path, [item.metric], [parse_cell(item.metric_value)])
 
 
 @lru_cache(maxsize=4096)

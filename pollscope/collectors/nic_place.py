@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a NIC itself carries: NIC -> root port -> IIO stack -> part of the stack, whose counters are the NIC's alone.
+
+Where a NIC sits is found when a recording begins, on the host that records, and stands in the recording; readings of
+that part are then given again as the NIC's (`nic:0000:17:00.0`, `nic_dma_write`). The kernel says which root bus an IIO
+PMU watches (sysfs, `uncore_iio_N/dieM`: ABI/testing/sysfs-devices-mapping); PCM numbers stacks as the PMUs.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from pollscope.collectors.processor import Processor
+from pollscope.collectors.sample import Kind, Reading, SourceMetric, absent
+from pollscope.collectors.sources.perf_events import generation_of
+from pollscope.host.topology import Nic, nics
+
+_TRAFFIC = ("dma_read", "dma_write", "mmio_read", "mmio_write")
+_PORT = re.compile(r"([0-9a-f]{4,}:[0-9a-f]{2}):([0-9a-f]{2})\.[0-7]")
+_PART = re.compile(r"(socket\d+/stack\d+)(?::[^/]*)?(/part\d+)")
+_FACT = re.compile(r"nics (\S+) (at (\S+)|nowhere: (.*))")
+
+
+def places(addresses: Sequence[str], processor: Processor, sys: Path = Path("/sys")) -> list[str]:
+    """Of the NICs with these addresses, or of all: `nics ADDRESS[,ADDRESS] at socket0/stack3/part0`, or `nowhere: WHY`.
+
+    Functions of one card share a root port, so a part.
+    """
+    found: dict[str, list[str]] = {}
+    for nic in nics(sys):
+        if not addresses or nic.address in addresses:
+            found.setdefault(_place(nic, processor, sys), []).append(nic.address)
+    return [f"nics {','.join(there)} {place}" for place, there in found.items()]
+
+
+def _place(nic: Nic, processor: Processor, sys: Path) -> str:
+    generation = generation_of(processor)
+    port = _PORT.fullmatch(nic.root_port or "")
+    if generation is None or generation.first_port is None:
+        return f"nowhere: which counters are a root port's is not known of {processor.name or 'this processor'}"
+    if port is None:
+        return "nowhere: it sits below no root port"
+    part = int(port[2], 16) - generation.first_port
+    stack = _stack_of(port[1], sys)
+    if stack is None:
+        return f"nowhere: the kernel names no IIO PMU for the root bus {port[1]} (5.10 or later does)"
+    if part < 0:
+        return f"nowhere: the root port {nic.root_port} is not one of the processor's PCIe ports (chipset)"
+    return f"at {stack}/part{part}"
+
+
+def _stack_of(bus: str, sys: Path) -> str | None:
+    """`socket0/stack3` for a root bus."""
+    for file in sorted((sys / "bus/event_source/devices").glob("uncore_iio_[0-9]*/die[0-9]*")):
+        if file.read_text(encoding="ascii").strip() == bus:
+            return f"socket{file.name.removeprefix('die')}/stack{file.parent.name.rpartition('_')[2]}"
+    return None
+
+
+def with_nics(readings: Iterable[Reading], facts: Iterable[str]) -> Iterator[Reading]:
+    """The readings; behind each of a NIC's part comes the NIC's own, and at the end what NICs without a part lack."""
+    matches = [match for fact in facts if (match := _FACT.fullmatch(fact))]
+    units = {match[3]: f"nic:{match[1]}" for match in matches if match[3]}
+    for reading in readings:
+        yield reading
+        unit = units.get(_part(reading.unit_path)) if units else None
+        if unit:
+            yield from _of_nic(reading, unit)
+    for match in matches:
+        if match[4]:
+            yield absent(None, f"nic:{match[1]}", map(_named, _TRAFFIC[:2]), match[4])
+
+
+@cache
+def _part(path: str) -> str:
+    """`socket0/stack3:PCIe2/part0` as perf and sysfs have it, without the stack's name."""
+    match = _PART.fullmatch(path)
+    return f"{match[1]}{match[2]}" if match else ""
+
+
+def _of_nic(reading: Reading, unit: str) -> Iterator[Reading]:
+    chosen = [index for index, metric in enumerate(reading.metrics) if metric.name in _TRAFFIC]
+    if chosen:
+        metrics = [reading.metrics[index]._replace(name=f"nic_{reading.metrics[index].name}") for index in chosen]
+        reasons = {at: reading.reasons[index] for at, index in enumerate(chosen) if index in reading.reasons}
+        yield Reading(reading.t_ns, unit, metrics, [reading.values[index] for index in chosen], reasons)
+
+
+def _named(name: str) -> SourceMetric:
+    return SourceMetric(f"nic_{name}", "B/s", Kind.RATE)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How many tries of a run may fail, over all its pairs (failures.at_most)."""
+
+from pathlib import Path
+from threading import Lock
+
+from pollscope.base.errors import TrialError
+from pollscope.store.trial_record import TrialRecord
+
+
+class FailureBudget:
+    """The tries that have failed, counted by all pairs at once.
+
+    Args:
+        at_most: so many may fail; with one more, no pair begins another trial.
+        log: of the run, for the error.
+        folder: the run folder, from which the run can go on.
+    """
+
+    def __init__(self, at_most: int, log: Path, folder: Path) -> None:
+        self._at_most, self._log, self._folder = at_most, log, folder
+        self._failed, self._last, self._lock = 0, "", Lock()
+
+    def count(self, record: TrialRecord) -> None:
+        """Counts a try that failed, unless another one would fail, too, for what failed before it."""
+        if record.status == "failed" and not record.final:
+            with self._lock:
+                self._failed += 1
+                self._last = f"{record.trial}, because: {record.reason}"
+
+    def check(self) -> None:
+        """Refuses a further trial when it is used up.
+
+        Raises:
+            TrialError: more tries have failed than may.
+        """
+        if self._failed > self._at_most:
+            raise TrialError(
+                f"{self._failed} tries have failed, failures.at_most allows {self._at_most}; "
+                f"the last one, {self._last}",
+                str(self._log),
+                f"pollscope run --resume {self._folder} goes on from here",
+            )
