@@ -23,11 +23,11 @@ from pollscope.testbeds.base import Assignment, Opening, TestbedState, tcp_refus
 from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
-from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.boot_play import boot_modes, inventory_variables
 from pollscope.testbeds.pair.build import build_on, pack_sources
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.host_check import check_host
+from pollscope.testbeds.pair.host_check import check_host, inventory_findings
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.other_generator import OtherGenerator
 from pollscope.testbeds.pair.other_generator import refusal as other_refusal
@@ -245,7 +245,13 @@ class PairTestbed(NodeTestbed):
 
     def findings(self) -> list[HostFinding]:
         """What each host has and lacks."""
-        return [each for role in ("dut", "generator") for each in check_host(role, getattr(self.config, role))]
+        variables = inventory_variables(self.config, self.file, self.name)
+        found = list[HostFinding]()
+        for role in ("dut", "generator"):
+            host: PairHost = getattr(self.config, role)
+            found += check_host(role, host)
+            found += inventory_findings(role, host, variables[role]) if variables else []
+        return found
 
     def _lapse_s(self, remote: Remote) -> float:
         """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
