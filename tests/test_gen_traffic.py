@@ -11,6 +11,8 @@ from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator, running_generator
 from hdrh.histogram import HdrHistogram
 from scipy import stats
 
+from pollscope.node.client import NodeRefused
+
 pytestmark = pytest.mark.measure
 
 LINK_BPS = 100e9  # of net_crossover
@@ -115,6 +117,35 @@ def test_poisson_interdepartures_are_exponential(generator: Generator) -> None:
         pytest.skip(f"the host kept {gen['unsent']} packets from leaving: they are missing in the list")
     assert ks_of_exponential(np.diff(sent - lateness)[:10_000], 1e-5) > 0.001
     assert np.median(lateness) < 1e-6
+
+
+def intended(gen: dict[str, Any], tsc_hz: float) -> np.ndarray:
+    """When packets were due, in seconds."""
+    sent, lateness = np.array(gen["departures"], dtype=float).T / tsc_hz
+    return np.asarray(sent - lateness)
+
+
+def test_packets_of_a_burst_are_due_together(generator: Generator) -> None:
+    generator.configure(arrivals="bursts", burst_packets=16, departures=30_000)
+    gen, _ = generator.trial({"pps": 1e5})
+    gaps = np.diff(intended(gen, generator.client.hello["tsc_hz"]))
+    between = gaps[gaps > 1e-9]
+    assert np.median(between) == pytest.approx(16e-5, rel=1e-6)
+    assert len(gaps) / len(between) == pytest.approx(16, rel=0.01)
+    assert gen["intended"] == pytest.approx(1e5 * WINDOW_S, abs=16)
+
+
+def test_arrivals_go_on_and_off(generator: Generator) -> None:
+    generator.configure(arrivals="on-off", on_ns=1_000_000, off_ns=3_000_000, departures=30_000)
+    gen, _ = generator.trial({"pps": 1e5})
+    gaps = np.diff(intended(gen, generator.client.hello["tsc_hz"]))
+    # 400 packets in 4 ms come in the first of them, 2.5 us apart.
+    assert np.median(gaps) == pytest.approx(2.5e-6, abs=2e-9)
+    assert np.sort(gaps)[-50] == pytest.approx(3e-3 + 2.5e-6, abs=1e-7)
+    assert gen["intended"] == pytest.approx(1e5 * WINDOW_S, abs=400)
+    with pytest.raises(NodeRefused, match=r"in a period of 0\.004 s"):
+        generator.trial({"pps": 10})
+    assert generator.trial({"pps": 1e5})[0]["sent"] > 0
 
 
 def ks_of_exponential(values: np.ndarray, mean: float) -> float:

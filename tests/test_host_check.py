@@ -18,7 +18,7 @@ from ssh_host import SshHost, free_port, running_sshd
 from pollscope import __version__
 from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.pair.config import PairHost
-from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings
+from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings, inventory_findings
 from pollscope.testbeds.pair.vfio_note import one_treatment
 
 NIC = "0000:17:00.0"
@@ -115,6 +115,23 @@ def test_what_a_host_lacks_is_said_with_what_to_do(
     assert row.state == state
     assert text in row.text
     assert remedy in row.remedy
+
+
+def test_the_inventory_is_held_against_the_testbeds_file() -> None:
+    def said(**variables: Any) -> list[tuple[str, str, str]]:
+        rows = inventory_findings("dut", host(), variables)
+        return [(row.state, row.text, row.remedy) for row in rows]
+
+    port = host().ports.rx
+    assert said(pollscope_nics=[port], cpu_isolation_cpus="2-6") == [
+        ("yes", "isolates 2-6", ""),
+        ("yes", f"NICs {port}", ""),
+    ]
+    assert said(pollscope_nics=["0000:99:00.0"], cpu_isolation_cpus="2-5") == [
+        ("note", "isolates 2-5; not 6", 'cpu_isolation_cpus: "2-6"'),
+        ("note", "NICs 0000:99:00.0", f"pollscope_nics: [{port}]"),
+    ]
+    assert said(pollscope_nics=[port]) == [("yes", f"NICs {port}", "")]
 
 
 def test_a_user_who_is_not_root_needs_sudo() -> None:

@@ -137,6 +137,24 @@ def test_what_needs_no_program_works(laptop: Laptop, checkout: Path) -> None:
     assert laptop.installed() == before
 
 
+VM_PLACES = """
+from pollscope.testbeds.vm.image import Recipe
+from pollscope.testbeds.vm.testbed import images_folder, vm_folder
+recipe = Recipe("trixie", images_folder())
+print(vm_folder(), recipe.system.parent, recipe.disk.parent)
+"""
+
+
+def test_machines_and_their_images_are_kept_in_the_users_folders(laptop: Laptop) -> None:
+    before, home = laptop.installed(), laptop.folder / "home"
+    machines, images = home / ".local/state/pollscope/vm", home / ".cache/pollscope/vm"
+    assert laptop.python(VM_PLACES) == f"{machines} {images} {images}"
+    laptop.start("testbed", "status", "vm-pair")
+    said = laptop.refuses("testbed", "up", "vm-pair")
+    assert "site-packages" not in said
+    assert laptop.installed() == before
+
+
 def test_what_needs_one_says_what_makes_it(laptop: Laptop) -> None:
     place = laptop.folder / "home/.cache/pollscope/builds"
     said = laptop.refuses("run", "S-F5", "--quick")

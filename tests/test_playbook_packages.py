@@ -2,6 +2,7 @@
 """Packages of the plays: services that must not start, and runs that must not be disturbed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from hashlib import sha256
@@ -15,6 +16,13 @@ import pytest
 from pollscope.host.journal import load
 from pollscope.host.lock import HostLock
 
+CONTROL = """\
+Package: pollscope-offline-test
+Version: 1
+Architecture: all
+Maintainer: nobody
+Description: test
+"""
 REFUSAL = "#!/bin/sh\nexit 101\n"
 CUT_OFF = """\
 import os, signal, sys
@@ -109,3 +117,23 @@ def test_a_host_on_which_a_run_measures_is_left_alone(
         with pytest.raises(packages.HostError, match=r"in use by .*run S-F5"):
             packages.act(Call(state, "nginx"))
         assert packages.act(Call("present", "mtr")) == []
+
+
+def test_on_an_offline_host_apt_sees_the_packages_of_the_archive_alone(packages: ModuleType, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("dpkg-scanpackages") is None:
+        pytest.skip("APT's lists need root, and the archive dpkg-dev")
+    unpacked = tmp_path / "state/offline/current"
+    for folder in (tmp_path / "deb/DEBIAN", unpacked / "packages", unpacked / "lists/partial"):
+        folder.mkdir(parents=True)
+    (tmp_path / "deb/DEBIAN/control").write_text(CONTROL)
+    build = ["dpkg-deb", "--root-owner-group", "--build", str(tmp_path / "deb"), str(unpacked / "packages")]
+    subprocess.run(build, check=True, capture_output=True)
+    index = subprocess.run(["dpkg-scanpackages", "."], cwd=unpacked / "packages", check=True, capture_output=True)
+    (unpacked / "packages/Packages").write_bytes(index.stdout)
+    packages.refresh_lists()
+    assert packages.simulated("install", "pollscope-offline-test")["Inst"] == {"pollscope-offline-test"}
+    with pytest.raises(packages.HostError, match="Unable to locate package stress-ng"):
+        packages.simulated("install", "stress-ng")
+    shutil.rmtree(unpacked)
+    with pytest.raises(packages.HostError, match="Unable to locate package pollscope-offline-test"):
+        packages.simulated("install", "pollscope-offline-test")

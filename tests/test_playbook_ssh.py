@@ -213,6 +213,28 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
     assert bench.snapshot() == {}
 
 
+@pytest.mark.parametrize(
+    ("nodes", "word"),
+    [({"17": 1}, "hugepages=1:4"), ({"17": 0, "3b": 1}, "hugepages=0:4,1:4"), ({"17": -1}, "hugepages=4")],
+)
+def test_pages_of_1_gb_are_reserved_where_the_nics_are(
+    bench: Bench, tmp_path: Path, nodes: dict[str, int], word: str
+) -> None:
+    for bus, node in nodes.items():
+        (tmp_path / f"0000:{bus}:00.0").mkdir()
+        (tmp_path / f"0000:{bus}:00.0/numa_node").write_text(f"{node}\n")
+    wanted = {"hugepages_boot_1g": 4, "hugepages_wanted_pages": 0, "hugepages_reboot": False}
+    nics = [f"0000:{bus}:00.0" for bus in nodes]
+    inventory = bench.inventory(
+        pollscope_roles=["hugepages"], pollscope_nics=nics, hugepages_pci_devices=str(tmp_path), **wanted
+    )
+    changes = run_play("provision", inventory, options=["--check"], log=bench.folder / "log").changes
+    assert any(
+        f'hugepagesz=1G {word}"' in change or f"hugepagesz=1G {word}" in change.split("'") for change in changes
+    ), changes
+    assert bench.snapshot() == {}
+
+
 def test_each_host_that_cannot_be_used_has_its_reason(bench: Bench) -> None:
     """One play over all: starting Ansible takes longer than what it finds."""
     missing = bench.folder / "sudo"
@@ -288,7 +310,7 @@ def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path) -
 
 
 MESON = """project('pktgen', 'c')
-executable('pktgen', 'main.c', install: true)
+executable('pktgen', 'main.c', install: get_option('enable_lua'))
 """
 
 
@@ -298,6 +320,7 @@ def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -
     source = tmp_path / "pktgen-24.10.3"
     source.mkdir()
     (source / "meson.build").write_text(MESON)
+    (source / "meson_options.txt").write_text("option('enable_lua', type: 'boolean', value: false)\n")
     (source / "main.c").write_text("int main(void) { return 0; }\n")
     path = tmp_path / "pktgen-24.10.3.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -307,10 +330,11 @@ def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -
         "pktgen_archive": str(path),
         "pktgen_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "pktgen_prefix": str(bench.folder / "opt/pktgen"),
+        "pktgen_packages": ["gcc", "meson"],
     }
     fails(bench, "is not pktgen-dpdk 24.10.3", **{**given, "pktgen_sha256": "0" * 64})
     assert bench.play("provision", **given).changes
-    subprocess.run([bench.folder / "opt/pktgen/pktgen/bin/pktgen"], check=True)
+    subprocess.run([bench.folder / "opt/pktgen/current/bin/pktgen"], check=True)
     assert bench.play("provision", **given).changes == ()
     bench.play("restore", **given)
     assert bench.snapshot() == {}

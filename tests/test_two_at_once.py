@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two that measure at once: the second is refused by name, or waits and says for whom."""
 
+import fcntl
+import grp
+import os
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from run_helpers import Cli
 
+from pollscope.base.errors import HostError
+from pollscope.host import lock
 from pollscope.host.lock import HostLock
 
 ALONE = Path(__file__).resolve().parent.parent / "benchmarks" / "alone.py"
@@ -47,3 +55,77 @@ def test_a_waiting_owner_takes_the_lock_when_it_is_free(tmp_path: Path) -> None:
     with HostLock("second", path).wait(said.append):
         release.join()
     assert len(said) <= 1
+
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def system_lock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A host's lock whose folder every user can reach, as that of the system."""
+    if os.geteuid() != 0:
+        pytest.skip("files of root and of another user need root")
+    with tempfile.TemporaryDirectory(prefix="pollscope-run-") as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setattr(lock, "HOST_LOCK", Path(folder) / "run/host.lock")
+        monkeypatch.delenv(lock.STATE_VARIABLE, raising=False)
+        yield lock.HOST_LOCK
+
+
+def as_nobody(work: Callable[[], str], group: int = NOBODY) -> str:
+    """What a function says, or the error that it raises, in a process of another user."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(group)
+            os.setuid(NOBODY)
+            said = work()
+        except (HostError, OSError) as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as answer:
+        return answer.read()
+
+
+def taken() -> str:
+    with HostLock("of a user") as held:
+        return str(held.path)
+
+
+def test_no_other_user_can_keep_the_hosts_lock(system_lock: Path) -> None:
+    def block() -> str:
+        fcntl.flock(os.open(system_lock, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return "blocked"
+
+    HostLock("the first").acquire().release()
+    assert as_nobody(block).startswith("PermissionError")
+    said = as_nobody(taken)
+    assert "the host lock cannot be opened: Permission denied" in said
+    assert "group pollscope" in said
+
+
+def test_members_of_the_group_share_the_hosts_lock(system_lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = grp.getgrnam("users")
+    monkeypatch.setattr(lock, "GROUP", users.gr_name)
+    with HostLock("run S-F5"):
+        assert "in use by" in as_nobody(taken, users.gr_gid)
+    assert as_nobody(taken, users.gr_gid) == str(system_lock)
+    assert stat.S_IMODE(system_lock.stat().st_mode) == 0o660
+
+
+def test_a_user_where_root_has_never_measured_has_a_lock_of_their_own(
+    system_lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = system_lock.parent.with_name("user")
+    own.mkdir()
+    os.chown(own, NOBODY, NOBODY)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
+    assert as_nobody(taken) == str(own / f"pollscope-{NOBODY}.lock")
+    HostLock("of root").acquire().release()
+    assert "Permission denied" in as_nobody(taken)
+    assert as_nobody(lambda: str(lock.conductor_lock_path("lab"))) == str(own / f"pollscope-{NOBODY}-lab.lock")

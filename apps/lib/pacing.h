@@ -50,7 +50,7 @@ void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycl
 
 /*
  * Slots as far apart as recorded, stretched to `cycles_per_ns` (2^-40 < 2^24), over and over. gaps_ns[0] lies before the first slot,
- * which is at begin_tsc, from the second turn on. The record outlives the pacer.
+ * which is at begin_tsc, from the second turn on. The record outlives the pacer. Its unit may be any other than ns.
  */
 void pacer_gaps(struct pacer *pacer, uint64_t begin_tsc, const uint32_t *gaps_ns, uint32_t gaps,
                 double cycles_per_ns, uint64_t late_max_cycles);

@@ -22,6 +22,7 @@ from ansible.module_utils.pollscope_journal import (
     is_undone,
     journal_path,
     marked,
+    offline_folder,
     report,
     take_over,
 )
@@ -32,7 +33,8 @@ module: pollscope_packages
 short_description: Packages of the distribution, and a journal of those that came
 description:
   - With C(present), installs the packages that are missing; what came with them is in the journal, too.
-    Nothing is upgraded or removed. A host where all is there is only looked at.
+    Nothing is upgraded or removed. A host where all is there is only looked at. Where an archive with packages was
+    unpacked (pollscope_release), APT reads these and nothing else.
   - With C(absent), purges exactly what the journal lists, unless something else needs it by now.
 options:
   state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
@@ -53,6 +55,19 @@ LISTS_GOOD_FOR_S = 3600
 APT = ["apt-get", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Options::=--force-confold"]
 
 
+def offline_sources() -> list[str]:
+    """Options of APT on a host whose packages came in an archive: nothing of its own sources and lists is read or
+    written. The archive was checked by its digest, so its packages need no signature.
+    """
+    here = offline_folder() / "current"
+    if not (here / "packages").is_dir():
+        return []
+    source = here / "sources.list"
+    source.write_text(f"deb [trusted=yes] file:{here}/packages ./\n")
+    settings = {"Etc::SourceList": source, "Etc::SourceParts": "/dev/null", "State::Lists": here / "lists"}
+    return [word for name, value in settings.items() for word in ("-o", f"Dir::{name}={value}")]
+
+
 def apt(*words: str) -> str:
     """Runs apt-get.
 
@@ -61,8 +76,9 @@ def apt(*words: str) -> str:
     """
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     try:
+        command = [*APT, *offline_sources(), *words]
         done = subprocess.run(
-            [*APT, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment
         )
     except FileNotFoundError as error:
         raise HostError("apt-get is not on this host: Debian 12, Debian 13 and Ubuntu 24.04 are known") from error
@@ -98,6 +114,9 @@ def simulated(*words: str) -> dict[str, set[str]]:
 
 def refresh_lists() -> None:
     """Fetches the lists of packages unless they are fresh."""
+    if offline_sources():
+        apt("update")
+        return
     lists = Path("/var/lib/apt/lists")
     stamps = [Path("/var/lib/apt/periodic/update-success-stamp"), lists]
     newest = max((path.stat().st_mtime for path in stamps if path.exists()), default=0.0)

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
 from ansible.module_utils.pollscope.host.journal import Entry
 from ansible.module_utils.pollscope.host.restore import Setting
-from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, marked, run_state
+from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, marked, offline_folder, run_state
 from ansible.module_utils.pollscope_kinds import Folder, Link, Release, run
 
 DOCUMENTATION = r"""
@@ -27,10 +28,10 @@ options:
   state: {type: str, choices: [present, absent, verified], default: present, description: Install, restore, compare.}
   journal: {type: str, required: true, description: Name of the journal.}
   prefix: {type: path, default: /opt/pollscope, description: Folder of the releases.}
+  packages: {type: bool, default: false, description: "Only the archive's packages, to where pollscope_packages looks."}
   digest: {type: str, default: '', description: SHA-256 of the archive.}
   archive: {type: path, description: The archive on this host.}
-  link: {type: str, default: current, description: Name of the link in PREFIX.}
-  build: {type: bool, default: false, description: The archive holds sources with a meson.build.}
+  build: {type: list, elements: str, description: "The archive holds sources for meson, with these options."}
 author: [pollscope]
 """
 
@@ -42,12 +43,26 @@ def unpack(archive: Path, folder: Path) -> None:
         HostError: it does not, or it is no such archive.
         OSError: for instance a full disk.
     """
-    extract(archive, folder)
+    extract(archive, folder, "--anchored", "--exclude=packages")
     require_same_distribution(folder / "RELEASE")
     require_libraries(folder / "bin/pollscope-node")
 
 
-def build(archive: Path, final: Path, folder: Path) -> None:
+def unpack_packages(archive: Path, folder: Path) -> None:
+    """Unpacks the packages of an archive.
+
+    Raises:
+        HostError: it has none, or is for another release of the distribution.
+        OSError: for instance a full disk.
+    """
+    extract(archive, folder, "--anchored", *(f"--exclude={name}" for name in ("bin", "lib", "python")))
+    require_same_distribution(folder / "RELEASE")
+    if not (folder / "packages/Packages").is_file():
+        raise HostError(f"{archive} holds no packages: build it with playbooks/build-release --offline")
+    (folder / "lists/partial").mkdir(parents=True)  # of APT, beside those that the host has
+
+
+def build(archive: Path, final: Path, folder: Path, options: Sequence[str]) -> None:
     """Builds sources with meson, for the folder `final`, into `folder`.
 
     Raises:
@@ -61,7 +76,8 @@ def build(archive: Path, final: Path, folder: Path) -> None:
         if not tops:
             raise HostError(f"{archive} holds no meson.build")
         source = min(tops, key=lambda path: len(path.parts))
-        run(["meson", "setup", f"--prefix={final}", "--buildtype=release", str(work / "build"), str(source)])
+        defined = [f"-D{option}" for option in options]
+        run(["meson", "setup", f"--prefix={final}", "--buildtype=release", *defined, str(work / "build"), str(source)])
         run(["env", f"DESTDIR={work / 'out'}", "meson", "install", "-C", str(work / "build")])
         shutil.copytree(work / "out" / str(final).lstrip("/"), folder, symlinks=True)
     (folder / "RELEASE").write_text(f"source {archive.name}\n")
@@ -79,14 +95,14 @@ def require_digest(archive: Path, digest: str) -> None:
         raise HostError(f"{archive} has the SHA-256 {found[:16]}..., not {digest[:16]}...: it was not copied whole")
 
 
-def extract(archive: Path, folder: Path) -> None:
+def extract(archive: Path, folder: Path, *options: str) -> None:
     """Unpacks an archive into a new folder.
 
     Raises:
         HostError: it is no archive, or the disk is full.
     """
     folder.mkdir(parents=True)
-    command = ["tar", "--no-same-owner", "-xf", str(archive), "-C", str(folder)]
+    command = ["tar", "--no-same-owner", *options, "-xf", str(archive), "-C", str(folder)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stderr.strip() or "tar failed").splitlines()[0].removeprefix("tar: ")
@@ -127,14 +143,14 @@ def require_libraries(program: Path) -> None:
         raise HostError(f"{program.name} lacks {', '.join(missing) or done.stderr.strip()}: the role dpdk installs it")
 
 
-def items_for(prefix: Path, digest: str, link: str) -> list[Item]:
+def items_for(prefix: Path, digest: str) -> list[Item]:
     """What has to be there, in this order."""
     release = prefix / "releases" / digest[:16]
     return [
         Item("folder", str(prefix), True),
         Item("folder", str(prefix / "releases"), True),
         Item("release", str(release), True),
-        Item("link", str(prefix / link), f"releases/{release.name}"),
+        Item("link", str(prefix / "current"), f"releases/{release.name}"),
     ]
 
 
@@ -144,23 +160,23 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     Raises:
         HostError: see above.
     """
-    prefix, digest, archive = Path(module.params["prefix"]), module.params["digest"], module.params["archive"]
-    link = module.params["link"]
+    prefix = offline_folder() if module.params["packages"] else Path(module.params["prefix"])
+    digest, archive = module.params["digest"], module.params["archive"]
     final = prefix / "releases" / digest[:16]
 
     def fill(folder: Path) -> None:
         require_digest(Path(archive), digest)
-        if module.params["build"]:
-            build(Path(archive), final, folder)
+        if module.params["build"] is not None:
+            build(Path(archive), final, folder, module.params["build"])
         else:
-            unpack(Path(archive), folder)
+            (unpack_packages if module.params["packages"] else unpack)(Path(archive), folder)
 
     kinds: dict[str, Setting] = {"folder": Folder(), "link": Link(), "release": Release(fill)}
     if module.params["state"] == "verified" and not digest:
-        if not (prefix / link / "RELEASE").is_file():
-            raise HostError(f"{prefix / link} is not there")
+        if not (prefix / "current/RELEASE").is_file():
+            raise HostError(f"{prefix / 'current'} is not there")
         return {"changed": False, "msg": "nothing to change"}
-    items = [] if module.params["state"] == "absent" else items_for(prefix, digest, link)
+    items = [] if module.params["state"] == "absent" else items_for(prefix, digest)
     needs = module.params["state"] == "present" and not all(kinds[i.kind].read(i.target) == i.wanted for i in items)
     if needs and archive is None:
         return {"changed": module.check_mode, "needs_archive": not module.check_mode, "msg": "the archive has to come"}
@@ -182,8 +198,8 @@ def main() -> None:
             "prefix": {"type": "path", "default": "/opt/pollscope"},
             "digest": {"type": "str", "default": ""},
             "archive": {"type": "path"},
-            "link": {"type": "str", "default": "current"},
-            "build": {"type": "bool", "default": False},
+            "build": {"type": "list", "elements": "str"},
+            "packages": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

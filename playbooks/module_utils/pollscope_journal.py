@@ -291,6 +291,11 @@ def report(module: Any, act: Callable[[], Sequence[str]]) -> None:
     module.exit_json(changed=bool(lines), msg="; ".join(lines) or "nothing to change")
 
 
+def offline_folder() -> Path:
+    """Where a host that reaches no mirror has packages; `current` in it holds `packages` and APT's `lists` of them."""
+    return state_folder() / "offline"
+
+
 def journal_path(name: str) -> Path:
     """Where the journal of a task is."""
     return state_folder() / "playbooks" / f"{name}.journal"

@@ -9,6 +9,7 @@ playbooks carry this file to hosts that have no pollscope yet: it names other mo
 
 import contextlib
 import fcntl
+import grp
 import json
 import os
 import tempfile
@@ -24,6 +25,10 @@ from ..base.errors import HostError
 from .files import make_folder
 
 STATE_VARIABLE = "POLLSCOPE_STATE_DIR"
+# In a folder that only root can make, so that nobody else can have made the file first.
+HOST_LOCK = Path("/run/pollscope/host.lock")
+# Beside root its members may hold the lock.
+GROUP = "pollscope"
 _RETRY_S = 0.02
 _ASK_EVERY_S = 0.5
 _DYING_S = 12.0  # longer than any tool that a knob starts may take
@@ -37,11 +42,23 @@ def state_folder() -> Path:
 
 
 def default_lock_path() -> Path:
-    """The lock of this host, or one in $POLLSCOPE_STATE_DIR."""
+    """The lock of this host, or one in $POLLSCOPE_STATE_DIR; on a host on which root has never measured, one of this
+    user.
+    """
     if os.environ.get(STATE_VARIABLE):
         return state_folder() / "host.lock"
-    shared = Path("/run/lock")
-    return (shared if shared.is_dir() else Path(tempfile.gettempdir())) / "pollscope.lock"
+    return HOST_LOCK if os.geteuid() == 0 or HOST_LOCK.parent.is_dir() else _of_user("")
+
+
+def conductor_lock_path(name: str) -> Path:
+    """The lock of this user's runs on other hosts, which go by `name`: whoever only conducts needs nothing of root."""
+    shared = os.environ.get(STATE_VARIABLE) or os.geteuid() == 0
+    return default_lock_path().with_name(f"host-{name}.lock") if shared else _of_user(f"-{name}")
+
+
+def _of_user(name: str) -> Path:
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    return folder / f"pollscope-{os.geteuid()}{name}.lock"
 
 
 def start_ticks(pid: int) -> int | None:
@@ -185,18 +202,29 @@ def _try_lock(descriptor: int, path: Path) -> bool:
 
 def _open(path: Path) -> int:
     # An existing file is opened without O_CREAT: in a sticky directory the kernel refuses O_CREAT on a file of another
-    # user (sysctl fs.protected_regular), and every user of the host has to share this lock.
+    # user (sysctl fs.protected_regular).
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         make_folder(path.parent)  # which may be the first to need the folder of the journals
-        with contextlib.suppress(FileNotFoundError):
-            return os.open(path, flags)
-        descriptor = os.open(path, flags | os.O_CREAT, 0o666)
-        with contextlib.suppress(PermissionError):  # another user made it in between
-            os.fchmod(descriptor, 0o666)  # the umask took the bits away
-        return descriptor
+        try:
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o600)
+    except PermissionError as error:
+        remedy = f"use sudo, or have root put you into the group {GROUP}"
+        raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path), remedy) from error
     except OSError as error:
         raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path)) from error
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        _admit(descriptor)
+    return descriptor
+
+
+def _admit(descriptor: int) -> None:
+    """Owner and group may hold the lock, nobody else: who can open a file can keep it locked for good (flock(2))."""
+    with contextlib.suppress(KeyError, PermissionError):  # no such group, or none of this user's
+        os.fchown(descriptor, -1, grp.getgrnam(GROUP).gr_gid)
+    os.fchmod(descriptor, 0o660)
 
 
 def _write_owner(descriptor: int, holder: Owner, path: Path) -> None:

@@ -93,9 +93,18 @@ class KnobSession(Holding):
 
     def begin(self) -> None:
         """Restores what an earlier run left; what the host then starts inherits the lock."""
+        if not self.by_hand:  # plays turn knobs so
+            self._require_no_play()
         self.host = replace(self.host, inherited=(self.lock.descriptor,))
         self.knobs = knobs_of(self.host)
         self._restore_left_behind()
+
+    def _require_no_play(self) -> None:
+        # Kept by playbooks/provision.yml from its beginning, at which it holds the lock, to its end.
+        mark = self.host.state_dir / "playbooks/before"
+        if mark.is_dir():
+            remedy = "wait for it; after one that was cut off: pollscope play provision again, or restore"
+            raise HostError("a play that makes this host ready has not ended", str(mark), remedy)
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
         """Restores, except what was set by hand without an error."""

@@ -38,6 +38,8 @@ def _not_modelled(params: Parameters) -> str | None:
         return "the model has nothing that runs beside the DUT"
     if params.trace is not None:
         return "the model does not replay traces"
+    if params.arrivals not in ("constant", "poisson"):
+        return f"the model has no arrivals {params.arrivals}"
     if params.load_of_line is not None:
         return "the model has no line, of whose rate load_of_line is a share"
     return None

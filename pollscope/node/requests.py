@@ -150,9 +150,18 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **params.only(SHAPE),
         "visit_packets": params.burst,
         "arrivals": params.arrivals,
+        **_pattern(params),
         "seed": params.arrivals_seed,
         "burst": params.generator_burst,
     }
+
+
+def _pattern(params: Parameters) -> dict[str, Any]:
+    kinds = {
+        "bursts": {"burst_packets": params.burst_packets},
+        "on-off": {"on_ns": params.on_time, "off_ns": params.off_time},
+    }
+    return kinds.get(params.arrivals, {})
 
 
 def _packets(params: Parameters) -> dict[str, Any]:

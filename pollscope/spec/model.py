@@ -181,9 +181,14 @@ class Parameters(Model):
     background_probability: Probability = Field(
         default=0.05, description="PC, NC: probability that a visit of another queue finds something"
     )
-    arrivals: Literal["constant", "poisson", "trace"] = Field(
+    arrivals: Literal["constant", "poisson", "trace", "bursts", "on-off"] = Field(
         default="constant", description="arrival process; trace: distances as in the trace, stretched to the load"
     )
+    burst_packets: int = Field(default=32, ge=1, le=1024, description="bursts: packets that are due together")
+    on_time: Nanoseconds = Field(
+        default=1_000_000, ge=1, le=10**10, description="on-off: so long packets come, at a constant rate"
+    )
+    off_time: Nanoseconds = Field(default=1_000_000, ge=0, le=10**10, description="on-off: and so long none")
     arrivals_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of Poisson arrivals and frame mixes")
     generator_burst: int = Field(
         default=32, ge=1, le=512, description="packets the generator sends at once when saturating"

@@ -40,10 +40,12 @@ class System:
     Attributes:
         base: the root folder, shared and read only.
         layer: the folder that holds what commands write.
+        inside: starts a command in another place, for instance a network namespace; empty: in this one.
     """
 
     base: Path
     layer: Path
+    inside: tuple[str, ...] = ()
 
     def run(
         self,
@@ -58,9 +60,8 @@ class System:
         Raises:
             subprocess.TimeoutExpired: with everything in there ended.
         """
-        options = [word for folder, inside in (binds or {}).items() for word in ("--bind", str(folder), inside)]
         return subprocess.run(
-            [ENTER, self.base, self.layer, *options, "--", *command],
+            self.words(command, binds),
             env=clean_environment() | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -70,7 +71,12 @@ class System:
             timeout=timeout_s,
         )
 
-    def inside(self, path: str) -> Path:
+    def words(self, command: Sequence[str], binds: Mapping[Path, str] | None = None) -> list[str]:
+        """The argument vector that runs a command there; one at a time, for they share what they write."""
+        options = [word for folder, inside in (binds or {}).items() for word in ("--bind", str(folder), inside)]
+        return [*self.inside, str(ENTER), str(self.base), str(self.layer), *options, "--", *command]
+
+    def written(self, path: str) -> Path:
         """Where a file that a command wrote at absolute `path` is seen from outside."""
         return self.layer / "changes" / path.lstrip("/")
 

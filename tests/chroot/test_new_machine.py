@@ -60,13 +60,13 @@ def test_a_user_without_root_is_told_the_packages(machine: System) -> None:
     assert code == 2
     assert "neither root nor sudo" in shown
     assert "libdpdk-dev" in shown
-    assert not machine.inside(f"{USER_HOME}/.venv").exists()
+    assert not machine.written(f"{USER_HOME}/.venv").exists()
 
 
 def test_make_run_ends_with_a_report(machine: System) -> None:
     code, shown, took_s = make(machine, "run", limit_s=RUN_LIMIT_S)
     assert code == 0, told(shown, log(machine, "run"))
-    assert (machine.inside(HOME) / "out/report.html").stat().st_size > 10_000
+    assert (machine.written(HOME) / "out/report.html").stat().st_size > 10_000
     assert shown.rstrip().splitlines()[-1].endswith("out/report.html")
     assert took_s < RUN_LIMIT_S
 
@@ -93,4 +93,4 @@ def test_make_test_passes(machine: System) -> None:
 def test_clean_host_leaves_no_journal(machine: System) -> None:
     code, shown, _ = make(machine, "clean-host", limit_s=120)
     assert code == 0, told(shown, log(machine, "clean-host"))
-    assert not list(machine.inside("/var/lib/pollscope/playbooks").glob("hugepages-*"))
+    assert not list(machine.written("/var/lib/pollscope/playbooks").glob("hugepages-*"))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import playbook_modules
 import pytest
 from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFETCH, Command, Tree
 
@@ -335,6 +336,18 @@ def test_two_sessions_at_once_are_refused(tree: Tree, knob: Command) -> None:
     with HostLock("run S-F5", tree.host.lock_path):
         done = knob("set", "turbo", "off")
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+
+
+def test_no_run_begins_between_the_tasks_of_a_play(tree: Tree, monkeypatch: pytest.MonkeyPatch, knob: Command) -> None:
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
+    journals = playbook_modules.load("pollscope_journals")
+    journals.begin()
+    with pytest.raises(HostError, match="a play that makes this host ready has not ended"):
+        KnobSession("run S-F5", tree.host).__enter__()
+    assert knob("set", "turbo", "off").returncode == 0, "roles turn knobs"
+    journals.end()
+    with KnobSession("run S-F5", tree.host):
+        pass
 
 
 @pytest.mark.parametrize("content", ["", "{}", "null", "[1]", '{"pid": "x"}', "\0" * 50])

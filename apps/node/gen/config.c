@@ -16,23 +16,30 @@
 #define LATE_MAX_NS_DEFAULT 100000
 #define FLOWS_DEFAULT       1024
 #define BURST_DEFAULT       32
+#define BURST_PACKETS_MAX   1024
+#define ON_DEFAULT_NS       1000000
+#define ON_MAX_NS           10000000000
 
 static const struct gen_config defaults = {
         .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
         .flows = FLOWS_DEFAULT,
         .routes = ROUTES_DEFAULT,
         .visit_packets = BURST_DEFAULT,
+        .burst_packets = BURST_DEFAULT,
+        .on_ns = ON_DEFAULT_NS,
+        .off_ns = ON_DEFAULT_NS,
         .seed = 1,
         .burst = BURST_DEFAULT,
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
-static const char *const gen_keys[] = {"lcore",    "tx_port", "rx_port", "target_port",  "target",
-                                       "frame",    "flows",   "routes",  GEN_SHAPE_KEYS, "visit_packets",
-                                       "arrivals", "seed",    "burst",   "late_max_ns",  "departures",
-                                       "trace",    NULL};
+static const char *const gen_keys[] = {
+        "lcore",      "tx_port",      "rx_port",       "target_port", "target", "frame", "flows",
+        "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst", "late_max_ns",
+        "departures", "trace",        "burst_packets", "on_ns",       "off_ns", NULL};
 static const char *const arrival_names[] = {
-        [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace", NULL};
+        [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
+        [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};
 
 static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t max, uint32_t *value,
                     struct node_error *err)
@@ -100,6 +107,9 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 
 	if (fields_choice(spec, "gen", "arrivals", arrival_names, &arrivals, err) ||
 	    fields_u64(spec, "gen", "seed", 0, INT64_MAX, &config->seed, err) ||
+	    read_u32(spec, "burst_packets", 1, BURST_PACKETS_MAX, &config->burst_packets, err) ||
+	    fields_u64(spec, "gen", "on_ns", 1, ON_MAX_NS, &config->on_ns, err) ||
+	    fields_u64(spec, "gen", "off_ns", 0, ON_MAX_NS, &config->off_ns, err) ||
 	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
 	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
 	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))

@@ -20,7 +20,9 @@
 enum gen_arrivals {
 	GEN_CONSTANT,
 	GEN_POISSON,
-	GEN_TRACE, /* as far apart as in the trace, all distances stretched alike */
+	GEN_TRACE,  /* as far apart as in the trace, all distances stretched alike */
+	GEN_BURSTS, /* burst_packets of them together */
+	GEN_ON_OFF, /* on_ns long at a constant rate, off_ns long none */
 };
 
 struct gen_config {
@@ -42,6 +44,9 @@ struct gen_config {
 	        trace; /* path of a trace that takes the place of frame and flows; NULL: none. Lives as long as the request */
 	uint32_t frame_max; /* resolved: what the MTU lets through, FCS included */
 	enum gen_arrivals arrivals;
+	uint32_t burst_packets;
+	uint64_t on_ns;
+	uint64_t off_ns;
 	uint64_t seed;
 	unsigned int burst;
 	uint64_t late_max_ns;

@@ -13,6 +13,7 @@
 #include "fields.h"
 #include "config.h"
 #include "engine.h"
+#include "pattern.h"
 #include "report.h"
 #include "target.h"
 #include "trace.h"
@@ -38,6 +39,7 @@ static struct gen_config config;
 static struct gen_engine *engine; /* NULL: no generator */
 static struct rte_mempool *pool;
 static uint16_t next_mark = 1;
+static struct gen_pattern pattern; /* of the trial, where its arrivals have one */
 
 static uint32_t rx_descriptors(uint16_t port)
 {
@@ -347,11 +349,29 @@ static void start_pacer(const struct trial *trial, double pps)
 	else if (config.arrivals == GEN_TRACE)
 		pacer_gaps(&engine->pacer, trial->begin_tsc, engine->trace->gaps_ns, engine->trace->packets,
 		           (double)trial->tsc_hz / 1e9 * trace_pps(engine->trace) / pps, late_max);
+	else if (pattern.gaps != NULL)
+		pacer_gaps(&engine->pacer, trial->begin_tsc, pattern.gaps, pattern.packets,
+		           pattern.cycles_per_unit, late_max);
 	else if (config.arrivals == GEN_POISSON)
 		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz / pps, late_max,
 		              config.seed);
 	else
 		pacer_constant(&engine->pacer, trial->begin_tsc, (long double)trial->tsc_hz / pps, late_max);
+}
+
+static void free_pattern(void)
+{
+	free(pattern.gaps);
+	pattern.gaps = NULL;
+}
+
+/* None for what has no rate, or none that comes again. */
+static int prepare_pattern(const struct trial *trial, double pps, struct node_error *err)
+{
+	free_pattern();
+	if (pps == 0 || (config.arrivals != GEN_BURSTS && config.arrivals != GEN_ON_OFF))
+		return 0;
+	return gen_pattern_make(&config, pps, (double)trial->tsc_hz, &pattern, err);
 }
 
 static int make_templates(struct node_error *err)
@@ -414,7 +434,7 @@ int gen_start(const struct trial *trial, struct node_error *err)
 		return -1;
 	rewind_loop(trial);
 	clear_results();
-	if (make_templates(err))
+	if (make_templates(err) || prepare_pattern(trial, pps, err))
 		return -1;
 	start_pacer(trial, pps);
 	return 0;
@@ -437,6 +457,7 @@ json_t *gen_report(void)
 void gen_close(void)
 {
 	free_engine();
+	free_pattern();
 	gen_trace_close();
 	pool_retire(pool);
 	pool = NULL;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The hosts of a pair in the inventory of the playbooks, through which their boot parameters are set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pollscope.base.errors import UsageError
 from pollscope.base.paths import kept_folder
@@ -30,6 +31,15 @@ def boot_modes(config: PairConfig, file: Path, name: str) -> dict[str, BootMode]
     pair = _pair(inventory, name)
     hosts = {"dut": (pair.dut, config.dut.ssh), "generator": (pair.generator, config.generator.ssh)}
     return {host: _mode(inventory, *hosts[host], f"{file.stem}-{name}-{host}") for host in config.knobs}
+
+
+def inventory_variables(config: PairConfig, file: Path, name: str) -> dict[str, Mapping[str, Any]]:
+    """Host -> its variables in the inventory; empty when the pair names none. Errors as of `boot_modes`."""
+    if config.inventory is None:
+        return {}
+    inventory = load_inventory(file.parent / config.inventory)
+    pair = _pair(inventory, name)
+    return {"dut": inventory.hosts[pair.dut], "generator": inventory.hosts[pair.generator]}
 
 
 def _pair(inventory: Inventory, name: str) -> Pair:

@@ -13,6 +13,7 @@ from pollscope.testbeds.base import TestbedConfig
 from pollscope.testbeds.page_size import SMALL, page_arguments
 from pollscope.testbeds.pair.pktgen import PktgenConfig
 from pollscope.testbeds.pair.ssh import Remote
+from pollscope.testbeds.pair.trex import TrexConfig
 
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 PortName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", examples=["0000:17:00.0"])]
@@ -137,8 +138,9 @@ class PairConfig(TestbedConfig):
     kind: Literal["pair"]
     dut: PairHost
     generator: PairHost
-    driver: Literal["pollscope-node", "pktgen-dpdk"] = "pollscope-node"
+    driver: Literal["pollscope-node", "pktgen-dpdk", "trex"] = "pollscope-node"
     pktgen: PktgenConfig | None = Field(default=None, description="for the driver pktgen-dpdk")
+    trex: TrexConfig | None = Field(default=None, description="for the driver trex")
     knobs: Annotated[tuple[EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
         "dut",
     )
@@ -147,7 +149,8 @@ class PairConfig(TestbedConfig):
     )
 
     @model_validator(mode="after")
-    def _pktgen_is_described(self) -> Self:
-        if (self.driver == "pktgen-dpdk") != (self.pktgen is not None):
-            raise ValueError("driver pktgen-dpdk and the key pktgen go together")
+    def _driver_is_described(self) -> Self:
+        for driver, key in (("pktgen-dpdk", "pktgen"), ("trex", "trex")):
+            if (self.driver == driver) != (getattr(self, key) is not None):
+                raise ValueError(f"driver {driver} and the key {key} go together")
         return self

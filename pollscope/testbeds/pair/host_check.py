@@ -78,6 +78,24 @@ def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[Hos
         yield HostFinding(role, what, state, text, "" if state == "yes" else remedy)
 
 
+def inventory_findings(role: str, host: PairHost, variables: Mapping[str, Any]) -> Iterator[HostFinding]:
+    """Where the testbed's file and the variables of the inventory do not meet, before a play has set them."""
+    isolated, polling = cpus_of(str(variables.get("cpu_isolation_cpus") or "")), set(host.cpus)
+    if isolated:
+        text = f"isolates {_shown(isolated)}" + (f"; not {_shown(polling - isolated)}" if polling - isolated else "")
+        remedy = f'cpu_isolation_cpus: "{_shown(polling | isolated)}"'
+        yield _met(role, polling <= isolated, text, remedy)
+    ports = {name for name in (host.ports.rx, host.ports.tx) if is_pci_address(name)}
+    named = set(variables.get("pollscope_nics") or ())
+    yield _met(
+        role, ports <= named, f"NICs {', '.join(sorted(named))}", f"pollscope_nics: [{', '.join(sorted(ports))}]"
+    )
+
+
+def _met(role: str, met: bool, text: str, remedy: str) -> HostFinding:
+    return HostFinding(role, "inventory", "yes" if met else "note", text, "" if met else remedy)
+
+
 _Row = tuple[str, CheckState, str, str]
 
 

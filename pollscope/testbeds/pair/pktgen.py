@@ -13,30 +13,24 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollscope.base.errors import HostError
-from pollscope.node.client import NodeClient, NodeLost, NodeRefused
-from pollscope.spec.model import Parameters
+from pollscope.node.client import NodeLost
+from pollscope.testbeds.pair.other_generator import COUNTERS, FIRST_SOURCE_PORT, OtherGenerator
 from pollscope.testbeds.pair.ssh import Remote, root_command, ssh_command
 
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
 WIRE_OVERHEAD_BYTES = 20
 ANSWER_LIMIT_S, START_LIMIT_S, LOOK_S = 20.0, 60.0, 0.5
 MARK = "POLLSCOPE"
-FIRST_SOURCE_PORT = 1024
-MOST_FLOWS = 65536 - FIRST_SOURCE_PORT
-_COUNTS = ("opackets", "ipackets", "oerrors", "ierrors")
 NO_LATENCY = (
     "pktgen-dpdk gives least, mean and greatest latency of packets that it stamps when it sends them: "
     "no distribution, and nothing from the intended time of sending"
 )
-NO_SEQUENCE = "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known"
-NO_GROUND = "pktgen-dpdk runs no canaries on its core"
-NO_GAPS = "pktgen-dpdk does not watch its core for gaps"
-NO_TOTAL = "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost"
+NO_INTENTION = "pktgen-dpdk does not tell what it meant to send"
 
 
 class PktgenConfig(BaseModel):
@@ -48,21 +42,6 @@ class PktgenConfig(BaseModel):
     line_gbps: float = Field(gt=0, strict=False, description="speed of the link, which its rate is a percentage of")
     control_port: int = Field(default=22022, ge=1, le=65535)
     folder: str = Field(default="/opt/pollscope-pktgen/current", pattern=r"^/\S+$", description="that holds Pktgen.lua")
-
-
-def refusal(params: Parameters) -> str | None:
-    """What of a point pktgen-dpdk cannot generate; None when it can."""
-    if isinstance(params.frame, str):
-        return "pktgen-dpdk sends frames of one size here, no mix"
-    if params.trace is not None:
-        return "pktgen-dpdk does not replay traces here"
-    if params.arrivals != "constant":
-        return "pktgen-dpdk sends at a constant rate only"
-    if params.shape != "FB" and params.queues > 1:
-        return f"pktgen-dpdk does not place flows on RX queues, as shape {params.shape} needs"
-    if params.flows > MOST_FLOWS:
-        return f"pktgen-dpdk's range of source ports makes at most {MOST_FLOWS} flows"
-    return None
 
 
 def rate_percent(pps: float, frame_bytes: int, line_gbps: float) -> float:
@@ -155,8 +134,8 @@ class Control:
                     pipe.close()
 
 
-class Pktgen:
-    """Answers the requests that a pair's session has for its generator, as a node would.
+class Pktgen(OtherGenerator):
+    """pktgen-dpdk on the generator's host.
 
     Args:
         remote: the generator's host.
@@ -166,11 +145,21 @@ class Pktgen:
         log: for what ssh and the program write.
     """
 
+    driver = "pktgen-dpdk"
+    absences: ClassVar = {
+        "intended": NO_INTENTION,
+        "unsent": NO_INTENTION,
+        "total": "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost",
+        "latency_ns": NO_LATENCY,
+        "sequence": "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known",
+        "host_gaps": "pktgen-dpdk does not watch its core for gaps",
+    }
+
     def __init__(
         self, remote: Remote, eal: Sequence[str], config: PktgenConfig, names: tuple[str, str], log: Path
     ) -> None:
-        self._remote, self._config, self._names, self._log = remote, config, names, log
-        self._receiving = 0 if names[0] == names[1] else 1
+        super().__init__(names)
+        self._remote, self._config, self._log = remote, config, log
         own = ["-P", "-G", "-m", "[1:1].0" if self._receiving == 0 else "[1:1].0,[1:1].1"]
         command = root_command(remote, ["env", "-C", config.folder, config.program, *eal, "--", *own])
         with log.open("ab") as said:
@@ -178,10 +167,6 @@ class Pktgen:
                 command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
             )
         self._control: Control | None = None
-        self._generator: dict[str, Any] = {}
-        self._start: dict[str, Any] = {}
-        self._result: dict[str, Any] = {}
-        self.hello: dict[str, Any] = {}
 
     def wait_hello(self) -> dict[str, Any]:
         """Waits until its control socket answers.
@@ -203,8 +188,7 @@ class Pktgen:
                     how = error.what if ended is None else f"pktgen-dpdk ended with status {ended}"
                     raise HostError(how, str(self._log)) from error
                 time.sleep(LOOK_S)
-        self.hello = {"program": "pktgen-dpdk", "pid": 0, "hugepages": True, "lcores": [], "ports": list(self._names)}
-        return self.hello
+        return self._said_hello()
 
     def _control_command(self) -> list[str]:
         *words, _remote_command = ssh_command(self._remote, [])
@@ -216,32 +200,10 @@ class Pktgen:
         """Whether the program and the connection to its socket are there."""
         return self._program.poll() is None and self._control is not None and self._control.alive
 
-    def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
-        """A request of the node protocol (docs/node-protocol.md).
+    def _configure(self, limit_s: float) -> None:
+        self._lua(setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
 
-        Raises:
-            NodeRefused: pktgen-dpdk has nothing like it. NodeLost: it hung or ended.
-        """
-        if command == "configure":
-            self._generator = dict(fields.get("gen", {}))
-            self._lua(setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
-            return {}
-        if command == "links":
-            return {"links": {}}  # a port whose link is down sends nothing, which the trial shows
-        if command == "noise":
-            return {"noise": []}
-        if command == "ground":
-            return {"ground": {"absent": NO_GROUND}}
-        if command == "start":
-            self._start = fields
-            return {}
-        if command == "read":
-            return self._result
-        raise NodeRefused(f"pktgen-dpdk has no request {command!r}")
-
-    def wait_trial(self, trial: str, limit_s: float) -> None:
-        """Runs the trial that `start` asked for: warm-up, window, drain."""
-        del trial, limit_s
+    def _trial(self) -> dict[str, Any]:
         start = self._start
         self._lua(["pktgen.clr()", f'pktgen.set("0", "rate", {self._rate():.6f})', self._latency(), *self._begin()])
         time.sleep(start["warmup_ns"] / 1e9)
@@ -250,7 +212,7 @@ class Pktgen:
         after = self._counts()
         self._lua(['pktgen.stop("0")'])
         time.sleep(start["drain_max_ns"] / 1e9)
-        self._result = self._measured(before, after)
+        return self._measured(before, after, {"pktgen_latency": self._latencies()})
 
     def _rate(self) -> float:
         rate, size = self._start["rate"], int(self._generator["frame"][0]["bytes"])
@@ -269,7 +231,7 @@ class Pktgen:
     def _counts(self) -> dict[str, float]:
         """Counters of both ports since `clr`, with the time at which they were read."""
         wanted = [f'local s{port} = pktgen.portStats("{port}", "port")[{port}]' for port in {0, self._receiving}]
-        cells = dict.fromkeys((port, name) for port in (0, self._receiving) for name in _COUNTS)
+        cells = dict.fromkeys((port, name) for port in (0, self._receiving) for name in COUNTERS)
         shown = [f'printf("{MARK} {port} {name} %d\\n", s{port}["{name}"])' for port, name in cells]
         asked_ns = time.monotonic_ns()
         said = self._lua(["do", *wanted, *shown, "end"])
@@ -293,33 +255,6 @@ class Pktgen:
         )
         found = re.findall(rf"{MARK} (\w+) (-?[\d.]+)", said)
         return {name: float(value) for name, value in found} or {"absent": "its pktStats have nothing of latency"}
-
-    def _measured(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
-        """The node's result, as far as pktgen-dpdk counts it."""
-        sent, received = "0.opackets", f"{self._receiving}.ipackets"
-        duration_ns = after["t_ns"] - before["t_ns"]
-        lcore = {
-            "lcore": 1,
-            "pktgen_latency": self._latencies(),
-            "duration_tsc": duration_ns,
-            "sent": after[sent] - before[sent],
-            "rx_packets": after[received] - before[received],
-            "intended": {"absent": "pktgen-dpdk does not tell what it meant to send"},
-            "unsent": {"absent": "pktgen-dpdk does not tell what it meant to send"},
-            "total": {"absent": NO_TOTAL},
-            "latency_ns": {"absent": NO_LATENCY},
-            "sequence": {"absent": NO_SEQUENCE},
-            "host_gaps": {"absent": NO_GAPS},
-        }
-        window = {"start_tsc": before["t_ns"], "end_tsc": after["t_ns"], "tsc_hz": 1_000_000_000}
-        return {"gen": {"driver": "pktgen-dpdk", "lcores": [lcore]}, "window": window, "ports": self._ports(after)}
-
-    def _ports(self, counts: Mapping[str, float]) -> dict[str, Any]:
-        names = {0: self._names[0], self._receiving: self._names[1]}
-        return {
-            name: {"stats": {key: counts[f"{port}.{key}"] for key in _COUNTS if f"{port}.{key}" in counts}}
-            for port, name in names.items()
-        }
 
     def _lua(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:
         if self._control is None:
@@ -345,6 +280,3 @@ class Pktgen:
         if self._program.poll() is None:
             self._program.terminate()
             self._program.wait()
-
-
-GeneratorClient = NodeClient | Pktgen

@@ -24,7 +24,7 @@ from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.activity import PairWatch
 from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.pktgen import GeneratorClient
+from pollscope.testbeds.pair.other_generator import OtherGenerator
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS
 from pollscope.testbeds.session import TrialRequest
@@ -118,7 +118,7 @@ class PairSession:
         self,
         config: PairConfig,
         dut: NodeClient,
-        generator: GeneratorClient,
+        generator: NodeClient | OtherGenerator,
         hosts: Sequence[RemoteHost],
         corunners: DutCorunners,
         options: Options,
@@ -177,7 +177,7 @@ class PairSession:
     def watch(self) -> PairWatch:
         """What else runs on the polling CPUs of both hosts, from now on."""
         polling = {"dut": len(self._config.dut.cpus), "generator": 1}
-        nodes: dict[str, GeneratorClient] = {"dut": self._dut, "generator": self._generator}
+        nodes: dict[str, NodeClient | OtherGenerator] = {"dut": self._dut, "generator": self._generator}
         return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
     def configure(self, params: Parameters) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class PairSession:
                 )
             time.sleep(LINK_LOOK_S)
 
-    def _links_down(self, role: str, client: GeneratorClient) -> list[str]:
+    def _links_down(self, role: str, client: NodeClient | OtherGenerator) -> list[str]:
         with self._telling(role):
             links = client.request("links", REQUEST_LIMIT_S)["links"]
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
@@ -279,7 +279,7 @@ class PairSession:
             found.append({"role": role, **reply["ground"]})
         return found
 
-    def _nodes(self) -> list[tuple[str, GeneratorClient, int]]:
+    def _nodes(self) -> list[tuple[str, NodeClient | OtherGenerator, int]]:
         return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:

@@ -13,7 +13,7 @@ from typing import Any
 from pollscope.base.errors import HostError, UsageError
 from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.facts import absent, host_facts
-from pollscope.host.lock import HostLock, default_lock_path
+from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.knobs.points import knob_settings
 from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
@@ -23,18 +23,20 @@ from pollscope.testbeds.base import Assignment, Opening, TestbedState, tcp_refus
 from pollscope.testbeds.finding import HostFinding
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
-from pollscope.testbeds.pair.boot_play import boot_modes
+from pollscope.testbeds.pair.boot_play import boot_modes, inventory_variables
 from pollscope.testbeds.pair.build import build_on, pack_sources
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
 from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.host_check import check_host
+from pollscope.testbeds.pair.host_check import check_host, inventory_findings
 from pollscope.testbeds.pair.knobs import PairKnobs
-from pollscope.testbeds.pair.pktgen import GeneratorClient, Pktgen
-from pollscope.testbeds.pair.pktgen import refusal as pktgen_refusal
+from pollscope.testbeds.pair.other_generator import OtherGenerator
+from pollscope.testbeds.pair.other_generator import refusal as other_refusal
+from pollscope.testbeds.pair.pktgen import Pktgen
 from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
+from pollscope.testbeds.pair.trex import Trex
 from pollscope.testbeds.pair.vfio_note import one_treatment
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
@@ -60,8 +62,7 @@ class PairTestbed(NodeTestbed):
         # Locks and nodes of several pairs are told apart by it.
         self._key = self.name if self.name == file.stem else f"{file.stem}-{name}"
         # This host measures nothing, so only runs on the same pair keep each other out.
-        lock = default_lock_path()
-        self.lock_path = lock.with_name(f"{lock.stem}-{self._key}{lock.suffix}")
+        self.lock_path = conductor_lock_path(self._key)
         self.hosts = (
             RemoteHost("dut", config.dut, self._prefix("dut")),
             RemoteHost("generator", config.generator, self._prefix("gen")),
@@ -140,8 +141,8 @@ class PairTestbed(NodeTestbed):
                 return f"{name}={level} is a feature of the virtual NIC {VIRTUAL_NIC}; a real one's driver has none"
         if reason := tcp_refusal(params) or self.config.dut.start_refusal(point):
             return reason
-        if self.config.pktgen is not None and lcores.has_generator(params) and (reason := pktgen_refusal(params)):
-            return reason
+        if self.config.driver != "pollscope-node" and lcores.has_generator(params):
+            return other_refusal(self.config.driver, params)
         return None
 
     def _knob_refusal(self, settings: Mapping[str, object]) -> str | None:
@@ -194,12 +195,17 @@ class PairTestbed(NodeTestbed):
             dut.close()
             raise
 
-    def _start_generator(self, log: Path) -> GeneratorClient:
-        host, pktgen = self.config.generator, self.config.pktgen
-        if pktgen is None:
-            return self._start("gen", host, 1, AtStart(), log)
+    def _start_generator(self, log: Path) -> NodeClient | OtherGenerator:
+        host = self.config.generator
         names = host.ports.tx, host.ports.rx
-        client = Pktgen(host.ssh, host.eal_arguments(self._prefix("gen"), 1, AtStart()), pktgen, names, log)
+        client: OtherGenerator
+        if self.config.pktgen is not None:
+            eal = host.eal_arguments(self._prefix("gen"), 1, AtStart())
+            client = Pktgen(host.ssh, eal, self.config.pktgen, names, log)
+        elif self.config.trex is not None:
+            client = Trex(host.ssh, self.config.trex, names, log)
+        else:
+            return self._start("gen", host, 1, AtStart(), log)
         client.wait_hello()
         return client
 
@@ -239,7 +245,13 @@ class PairTestbed(NodeTestbed):
 
     def findings(self) -> list[HostFinding]:
         """What each host has and lacks."""
-        return [each for role in ("dut", "generator") for each in check_host(role, getattr(self.config, role))]
+        variables = inventory_variables(self.config, self.file, self.name)
+        found = list[HostFinding]()
+        for role in ("dut", "generator"):
+            host: PairHost = getattr(self.config, role)
+            found += check_host(role, host)
+            found += inventory_findings(role, host, variables[role]) if variables else []
+        return found
 
     def _lapse_s(self, remote: Remote) -> float:
         """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
@@ -248,8 +260,8 @@ class PairTestbed(NodeTestbed):
 
     def status(self) -> TestbedState:
         """Whether both hosts answer and have the node program."""
-        pktgen, generator = self.config.pktgen, self.config.generator
-        program = generator.program if pktgen is None else pktgen.program
+        generator, other = self.config.generator, self.config.pktgen or self.config.trex
+        program = generator.program if other is None else other.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
         asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
         facts = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]

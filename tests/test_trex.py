@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The generator driver trex against a stand-in for TRex's server and its Python API, over a real sshd."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fake_trex import make_trex
+from pair_hosts import pair_config, written
+from run_helpers import Cli, assert_complete
+from ssh_host import SshHost
+from test_pktgen import LOADED
+
+
+def trex_file(sshd: SshHost, folder: Path, **more: Any) -> Path:
+    trex = {"folder": str(make_trex(folder / "trex")), "configuration": "/etc/lab.yaml", "cores": 2}
+    return written(folder / "two.yaml", pair_config(sshd, folder, driver="trex", trex=trex, **more))
+
+
+def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    spec = cli.spec(LOADED.replace("generator_receives: false", "generator_receives: true"))
+    done = cli("run", spec, "--testbed", trex_file(sshd, tmp_path))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    started, *streams = (tmp_path / "trex/calls").read_text().splitlines()
+    assert started == "-i --cfg /etc/lab.yaml -c 2"
+    load, latency = (json.loads(line) for line in streams[:2])
+    assert load == {"size": 60, "pps": 1e6, "share": None, "ports": [1024, 1039], "stamped": False}
+    assert latency == {"size": 64, "pps": 1000, "share": None, "ports": None, "stamped": True}
+    table = pd.read_parquet(run.path / "results.parquet").set_index("point")
+    loaded, idle = table.loc["load_pps=1000000.0"], table.loc["load_pps=0.0"]
+    # The stand-in counts by the same clock, so the rate is exact but for the time that asking takes.
+    assert 0.8e6 < loaded["metric.offered_pps"] < 1.2e6
+    assert idle["metric.offered_pps"] == 0
+    for metric, reason in {
+        "latency_p99_ns": "nothing from the intended time",
+        "loss_share": "do not tell how many packets were lost",
+        "reordered_share": "of its latency stream alone",
+        "generator_gaps_over_100us_per_s": "does not watch its cores",
+    }.items():
+        assert pd.isna(loaded[f"metric.{metric}"])
+        assert reason in loaded[f"absent.{metric}"], metric
+    record = next(trial for trial in run.trials if trial["point"] == "load_pps=1000000.0")
+    assert record["result"]["gen"]["lcores"][0]["trex_latency"] == {"average": 12.5, "total_max": 40}
+    assert not sshd.connections()
+
+
+def test_a_server_that_ends_is_one_line(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    file = trex_file(sshd, tmp_path)
+    (tmp_path / "trex/dies").touch()
+    done = cli("run", cli.spec(LOADED), "--testbed", file)
+    assert done.returncode == 3
+    assert len([line for line in done.stderr.splitlines() if line.startswith("pollscope: ")]) == 1
+    assert "TRex ended with status" in done.stderr
+
+
+def test_what_it_cannot_generate_is_left_out(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    spec = cli.spec(LOADED.replace("flows: 16", "flows: 16, arrivals: bursts"))
+    done = cli("plan", spec, "--testbed", trex_file(sshd, tmp_path))
+    assert done.returncode == 3
+    assert "trex sends at a constant rate only" in done.stderr
+
+
+@pytest.mark.parametrize("other", [{"driver": "pollscope-node"}, {"pktgen": {"line_gbps": 10}}])
+def test_bad_files(cli: Cli, sshd: SshHost, tmp_path: Path, other: dict[str, Any]) -> None:
+    done = cli(
+        "testbed",
+        "status",
+        written(tmp_path / "two.yaml", {**json.loads(trex_file(sshd, tmp_path).read_text()), **other}),
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
