@@ -110,6 +110,11 @@ class Costs(Given):
         generator_pps: what the generator sends at most.
         useful_ipc: instructions a cycle while a polling core receives, processes and sends.
         polling_ipc: the same of all its other cycles.
+        issue_width: instructions a cycle that both threads of a core have at most: what one leaves is the other's.
+        corunner_ipc: instructions a cycle of a co-runner that has a core for itself.
+        static_power_w: a core draws it whatever it does.
+        power_w_per_ipc: and this for each instruction a cycle.
+        halted_power_w: a core that waits without work, but not in C1, draws it instead of static_power_w.
     """
 
     empty_poll_ns: Cost
@@ -131,6 +136,11 @@ class Costs(Given):
     generator_pps: Cost | None = None
     useful_ipc: Cost | None = None
     polling_ipc: Cost | None = None
+    issue_width: Cost | None = None
+    corunner_ipc: Cost | None = None
+    static_power_w: Cost | None = None
+    power_w_per_ipc: Cost | None = None
+    halted_power_w: Cost | None = None
 
     @model_validator(mode="after")
     def _polls_take_time(self) -> Self:
