@@ -357,7 +357,7 @@ def test_ddio_hits_stand_beside_what_rings_and_ways_let_expect(
     frame: int, descriptors: int, ways: str | None, hits: float, kind: RuleOutcome
 ) -> None:
     params = {"frame": frame, "rx_desc": descriptors, "queues": 1, "knob.ddio_ways": ways}
-    cache = {"llc_bytes": 11 * 2.25 * 2**20, "llc_ways": 11}
+    cache: dict[str, Any] = {"llc_bytes": 11 * 2.25 * 2**20, "llc_ways": 11}
     found = of(diagnose(PointFacts("p", params, {"ddio_write_hit_share": [hits]}, **cache)), "DDIO capacity")
     low, high = re.findall(r"by the model ([\d.]+) % to ([\d.]+) % of writes hit", found.evidence[1])[0]
     assert float(low) - 2.5 <= 100 * hits <= float(high)

@@ -39,14 +39,14 @@ class Ipc(NamedTuple):
     polling: float
 
 
-class Activity(NamedTuple):
+class CoreActivity(NamedTuple):
     """Of the DUT's cores on average: instructions a cycle, and the share of time in which they wait without polling."""
 
     ipc: float
     halted_share: float
 
 
-def activity(result: Mapping[str, Any], ipc: Ipc) -> Activity:
+def activity(result: Mapping[str, Any], ipc: Ipc) -> CoreActivity:
     """How busy the cores of a result were; of one that waits, only what it does is told, and that is useful."""
     lcores = result["dut"]["lcores"]
     parts = [each["cycles"] for each in lcores]
@@ -54,11 +54,11 @@ def activity(result: Mapping[str, Any], ipc: Ipc) -> Activity:
     useful = sum(part["useful"] for part in parts)
     waiting = sum(each["waiting"]["cycles"] for each in lcores if "waiting" in each)
     if not any("waiting" in each for each in lcores):
-        return Activity((useful * ipc.useful + (total - useful) * ipc.polling) / total, 0.0)
-    return Activity((total - waiting) * ipc.useful / total, waiting / total)
+        return CoreActivity((useful * ipc.useful + (total - useful) * ipc.polling) / total, 0.0)
+    return CoreActivity((total - waiting) * ipc.useful / total, waiting / total)
 
 
-def beside(params: Parameters, costs: Costs, found: Activity, cycles: float) -> dict[str, Any]:
+def beside(params: Parameters, costs: Costs, found: CoreActivity, cycles: float) -> dict[str, Any]:
     """The record's `corunner`: its IPC is what the DUT's core leaves of a core's width to its SMT sibling.
 
     Source: the width is shared instruction by instruction (HyperPlane, section V-D, states the direction only).
@@ -71,7 +71,7 @@ def beside(params: Parameters, costs: Costs, found: Activity, cycles: float) -> 
     return {"result": {"workers": [worker]}}
 
 
-def power_w(params: Parameters, costs: Costs, found: Activity) -> float | dict[str, str]:
+def power_w(params: Parameters, costs: Costs, found: CoreActivity) -> float | dict[str, str]:
     """Of the DUT's cores: a static part and what is switched; a core that waits draws less in C1 (idle: sleep)."""
     if costs.static_power_w is None or costs.power_w_per_ipc is None:
         return {"absent": "the model's file has no static_power_w and power_w_per_ipc"}

@@ -74,17 +74,14 @@ def _link(point: PointFacts) -> Told:
 
 
 def _credits(point: PointFacts) -> Told:
-    names = [name for name in STALLS if point.known(name) is not None]
-    stalled = max((point.mean(name) for name in names), default=None)
-    if stalled is None:
-        stalled = point.mean(STALLS[0])
-    others = ("outstanding_writes_cha", "outstanding_writes_iio", "outstanding_requests_irp", "cha_write_latency_ns")
-    said = [point.text(name) for name in names], [point.text_if_known(name) for name in others]
-    if stalled >= STALLED_SHARE:
-        kind = RuleOutcome.LIMITS
-    else:
-        kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
-    return told(kind, *said[0], *said[1])
+    names = [name for name in STALLS if point.known(name) is not None] or STALLS[:1]
+    stalled = max(point.mean(name) for name in names)
+    kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
+    writes = ("outstanding_writes_cha", "outstanding_writes_iio", "outstanding_requests_irp", "cha_write_latency_ns")
+    return told(
+        RuleOutcome.LIMITS if stalled >= STALLED_SHARE else kind,
+        *(point.text_if_known(name) for name in (*names, *writes)),
+    )
 
 
 def _tags(point: PointFacts) -> Told:
@@ -211,13 +208,12 @@ def _dram(point: PointFacts) -> Told:
 
 def _ddio(point: PointFacts) -> Told:
     expected = ddio_words(point)
-    if (hits := point.known("ddio_write_hit_share")) is None:
-        try:
-            point.mean("ddio_write_hit_share")
-        except NotMeasured as absent:
-            raise NotMeasured("; ".join(filter(None, (str(absent), expected)))) from None
+    try:
+        hits = point.mean("ddio_write_hit_share")
+    except NotMeasured as absent:
+        raise NotMeasured(f"{absent}; {expected}" if expected else str(absent)) from None
     return told(
-        RuleOutcome.CLEAR if (hits or 0.0) >= DDIO_HITS else RuleOutcome.OPEN,
+        RuleOutcome.CLEAR if hits >= DDIO_HITS else RuleOutcome.OPEN,
         point.text("ddio_write_hit_share"),
         expected,
         point.text_if_known("dram_write_bytes_per_packet"),
