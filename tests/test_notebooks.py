@@ -2,6 +2,7 @@
 """Notebooks: thin, parameterised, without outputs in git, and executed from what is on the disk."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import nbformat
 import papermill
 import pytest
 import synthetic_run as synthetic
+
+from pollscope.metrics.dictionary import metric_dictionary
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -56,6 +59,8 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
     assert sum("parameters" in cell.metadata.get("tags", []) for cell in cells) == 1
     source = "\n".join(cell.source for cell in cells)
+    metrics = re.findall(r'"([^"]+)"', " ".join(re.findall(r"^metrics = (.*)$", source, re.MULTILINE)))
+    assert set(metrics) <= set(metric_dictionary().metrics)
     assert "def " not in source, "functions belong into modules"
     assert "class " not in source
     assert len(source.splitlines()) < 40
