@@ -351,10 +351,11 @@ def test_a_point_without_iommu_decides_about_walks() -> None:
         (1500, 4096, None, 0.393, RuleOutcome.OPEN),
         (1024, 4096, "2 ways", 0.634, RuleOutcome.OPEN),
         (1024, 4096, "0x7e0", 0.999, RuleOutcome.CLEAR),
+        (1024, 4096, 0x7C0, 0.996, RuleOutcome.CLEAR),
     ],
 )
 def test_ddio_hits_stand_beside_what_rings_and_ways_let_expect(
-    frame: int, descriptors: int, ways: str | None, hits: float, kind: RuleOutcome
+    frame: int, descriptors: int, ways: str | int | None, hits: float, kind: RuleOutcome
 ) -> None:
     params = {"frame": frame, "rx_desc": descriptors, "queues": 1, "knob.ddio_ways": ways}
     cache: dict[str, Any] = {"llc_bytes": 11 * 2.25 * 2**20, "llc_ways": 11}

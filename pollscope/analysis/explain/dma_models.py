@@ -17,6 +17,8 @@ BY_THE_MODEL = "by the model"
 # Share of the LLC in which DDIO allocates where neither its ways nor theirs are known: two ways of twenty (Intel DDIO
 # primer, 2012; intra-host text, section 2.2.1).
 DDIO_SHARE, DDIO_WAYS = 0.1, 2
+# No cache has more; a mask of ways is larger.
+MOST_WAYS = 32
 # An IOTLB as Neugebauer et al. (SIGCOMM 2018, section 6.5) found it; a page of DPDK's where none was asked for.
 IOTLB_ENTRIES, WALK_NS = 64, 330.0
 PAGE_BYTES = {"4 KiB": 4096, None: 2 << 20, "2 MiB": 2 << 20, "1 GiB": 1 << 30}
@@ -109,11 +111,11 @@ def _ways(point: PointFacts, llc_bytes: float) -> tuple[int, float, str]:
 
 
 def _asked_ways(level: Any) -> int | None:
-    """Ways of a level of the knob: a number, `4 ways`, or a mask."""
+    """Ways of a level of the knob: a number, `4 ways`, or a mask, which is larger than any number of ways."""
     if level is None:
         return None
-    text = str(level).strip()
-    if text.startswith("0x"):
-        return int(text, 16).bit_count()
-    number = text.removesuffix("ways").strip()
-    return int(number) if number.isdigit() else None
+    try:
+        number = int(str(level).removesuffix("ways"), 0)
+    except ValueError:
+        return None
+    return number if number <= MOST_WAYS else number.bit_count()
