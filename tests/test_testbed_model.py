@@ -325,6 +325,9 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     for each in ("empty_poll_ns", "visit_ns", "packet_ns"):
         for queues, (low, high) in costs[each]["intervals"].items():
             assert low <= costs[each]["by_queues"][queues] <= high
+    # At full load on eight queues half of what was due was not sent (docs/models.md).
+    assert costs["paced_pps"]["by_queues"][8] == pytest.approx(16.2e6, rel=0.01)
+    assert costs["paced_pps"]["by_queues"][8] < costs["generator_pps"]["by_queues"][8] / 2
     low, high = costs["visit_ns"]["intervals"][1]
     assert high > low
     assert f"[{low:g} to {high:g}]" in done.stdout
@@ -544,6 +547,15 @@ def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> 
     assert table["metric.ipc_polling"].to_list() == pytest.approx([2.6] * 9)
     assert table["metric.llc_loads_per_s"].isna().all()
     assert table["modelled"].all()
+
+
+def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: ModelCli) -> None:
+    spec = SPEC.replace("load_pps: 1 Mpps, ", "").replace("queues: [1, 8, 64]", "load_pps: [200 kpps, 1 Mpps]")
+    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "paced_pps": cost(4e5)}}})
+    for load, sent, unsent in ((2e5, 2e5, 0.0), (1e6, 4e5, 0.6)):
+        rows = table[table["factor.load_pps"] == load]
+        assert rows["metric.rx_pps"].mean() == pytest.approx(sent, rel=0.05)
+        assert rows["metric.unsent_share"].mean() == pytest.approx(unsent, abs=1e-3)
 
 
 ACTIVITY = {

@@ -101,6 +101,13 @@ def queues_of_a_core(params: Parameters) -> int:
     return math.ceil(params.queues / (dispatchers(params) or params.cores))
 
 
+def sent_on_schedule_pps(params: Parameters, costs: Costs, due_pps: float | None) -> float | None:
+    """What a generator sends of a load that is due; None where it has no schedule."""
+    if due_pps is None or costs.paced_pps is None:
+        return due_pps
+    return min(due_pps, costs.paced_pps.at(queues_of_a_core(params)))
+
+
 def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:
     """What is simulated of a point that was not refused.
 

@@ -29,6 +29,7 @@ from pollscope.testbeds.model_result import (
     config_of,
     power_w,
     result_of,
+    sent_late,
     servers_result,
     told_result,
 )
@@ -258,6 +259,13 @@ def simulated(config: ModelConfig, trial: Trial, offered_pps: float | None) -> d
     seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
     if config.servers:
         return _of_servers(trial, tsc_hz, offered_pps, seed)
+    costs = (config.workloads or {})[params.workload]
+    due_pps, offered_pps = offered_pps, points.sent_on_schedule_pps(params, costs, offered_pps)
+    return sent_late(_of_cores(config, trial, offered_pps, seed), due_pps, offered_pps)
+
+
+def _of_cores(config: ModelConfig, trial: Trial, offered_pps: float | None, seed: int) -> dict[str, Any]:
+    params, tsc_hz = trial.point.params, config.tsc_hz
     costs = (config.workloads or {})[params.workload]
     if params.notification == "qwait":
         told = points.told_system(params, costs, tsc_hz, offered_pps)
