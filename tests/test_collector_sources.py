@@ -144,6 +144,7 @@ def test_pcie_link_and_ordering() -> None:
     assert values(readings, device, "max_payload") == [256]
     assert values(readings, device, "max_read_request") == [512]
     assert values(readings, device, "relaxed_ordering") == [1]
+    assert values(readings, device, "tags") == [32]
     assert (values(readings, device, "link_speed"), values(readings, device, "link_width")) == ([8e9], [8])
     short = read_text("pcie", "device 0000:00:03.0 nic 1af4:1000 f41a0010\n")
     assert "no PCI Express capability" in reason(short, "device:0000:00:03.0", "max_payload")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figure of a comparison: both sides with intervals, and the ratios that are larger than noise."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
@@ -108,6 +110,18 @@ def test_the_command_prints_where_the_files_are(tmp_path: Path) -> None:
     paths = done.stdout.splitlines()[-4:]
     assert paths == [f"drawn/compare-iommu-{run.run_id}.{kind}" for kind in ("svg", "pdf", "png", "csv")]
     assert all((tmp_path / path).stat().st_size > 100 for path in paths)
+    assert "modelled" not in done.stdout
+    assert set(pd.read_csv(tmp_path / paths[3])["first_modelled"]) == {False}
+
+
+def test_levels_of_a_modelled_run_are_said_to_be_so(tmp_path: Path) -> None:
+    run = iommu_run(tmp_path / "run")
+    lines = [{**json.loads(line), "modelled": True} for line in (run.path / "trials.jsonl").read_text().splitlines()]
+    (run.path / "trials.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    shown = pollscope("compare", run.path, "--by", "iommu", "--out", "drawn", cwd=tmp_path)
+    assert shown.stdout.startswith(f"{run.path} (modelled, not measured)\n")
+    [data] = (tmp_path / "drawn").glob("*.csv")
+    assert set(pd.read_csv(data)["second_modelled"]) == {True}
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Metrics from what collectors counted: which collector is believed, units, and why a metric is absent."""
 
+import json
 from typing import Any
 
 import pytest
@@ -207,3 +208,79 @@ def test_the_other_hosts_memory_is_that_of_the_generators_collector() -> None:
     assert key_of("generator", "pcm-memory") in there
     assert metrics["dram_read_bytes_per_packet"] == pytest.approx(2e9 / metrics["rx_pps"])
     assert metrics["generator_dram_read_bytes_per_packet"] == pytest.approx(8e9 / metrics["offered_pps"])
+
+
+# A stack at 500 MHz, two agents at 2 GHz: 64 M writes and 32 M reads a second, a write takes 200 ns and a read 100.
+OCCUPANCIES = {
+    "llc_io_occupancy": mean((64e6 * 200e-9 + 32e6 * 100e-9) * 2e9, "cycles/s", units=2),
+    "llc_io_hits": mean(60e6),
+    "llc_io_misses": mean(36e6),
+    "itom_occupancy": mean(64e6 * 200e-9 * 2e9, "cycles/s", units=2),
+    "itom_hit": mean(48e6),
+    "itom_miss": mean(16e6),
+    "cha_clock": mean(4e9, "cycles/s", units=2),
+    "irp_occupancy": mean(20 * 0.5e9, "cycles/s"),
+    "irp_clock": mean(0.5e9, "cycles/s"),
+    "completion_buffer_occupancy": mean(7 * 0.5e9, "cycles/s"),
+    "iio_clock": mean(0.5e9, "cycles/s"),
+    "dma_write": mean(64e6 * 64, "B/s"),
+}
+
+
+def test_occupancy_and_clock_are_what_is_under_way_and_agree_with_rate_times_latency() -> None:
+    metrics, _ = metrics_of(perf_uncore=delivered(**OCCUPANCIES))
+    assert metrics["outstanding_writes_cha"] == pytest.approx(12.8)
+    assert metrics["cha_write_latency_ns"] == pytest.approx(200)
+    assert metrics["outstanding_writes_iio"] == pytest.approx(12.8)
+    assert metrics["outstanding_requests_cha"] == pytest.approx(16)
+    assert metrics["cha_request_latency_ns"] == pytest.approx(1e9 * 16 / 96e6)
+    assert (metrics["outstanding_requests_irp"], metrics["outstanding_reads_buffers"]) == (20, 7)
+
+
+def test_occupied_walkers_are_walks_under_way_by_their_own_clock() -> None:
+    counts = {"page_walk_occupancy": mean(3e9, "1/s", units=2), "iommu_clocks": mean(2e9, units=2)}
+    assert metrics_of(vtd_pmu=delivered(**counts))[0]["page_walks_under_way"] == pytest.approx(3)
+    other = {"page_walk_occupancy": counts["page_walk_occupancy"], "iio_clock": mean(1e9, "cycles/s", units=2)}
+    assert metrics_of(perf_uncore=delivered(**other))[0]["page_walks_under_way"] == pytest.approx(6)
+
+
+@pytest.mark.parametrize(
+    ("without", "metric", "reason"),
+    [
+        ("itom_occupancy", "outstanding_writes_iio", "perf-uncore gave no itom_occupancy in the window"),
+        ("cha_clock", "outstanding_requests_cha", "perf-uncore gave no cha_clock in the window"),
+        ("irp_occupancy", "outstanding_requests_irp", "perf-uncore gave no irp_occupancy in the window"),
+    ],
+)
+def test_an_occupancy_without_its_clock_is_no_number_of_requests(without: str, metric: str, reason: str) -> None:
+    counts = {name: each for name, each in OCCUPANCIES.items() if name != without}
+    _, absences = metrics_of(perf_uncore=delivered(**counts))
+    assert absences[metric] == reason
+
+
+def settings(**devices: dict[str, float]) -> dict[str, Any]:
+    return {**delivered(), "states": {f"device:{address}": each for address, each in devices.items()}}
+
+
+def test_shares_of_tags_and_work_requests_are_those_of_the_dut_s_nic() -> None:
+    bits, lookups, _, latency_s = TABLE[2]
+    nic = delivered(pcie_inbound=mean(bits / 8, "B/s"), pcie_latency_mean=mean(latency_s, "s"))
+    iio = delivered(**{"iotlb.lookups": mean(lookups)})
+    own, other = {"tags": 256.0}, {"tags": 32.0}
+    record = {
+        **trial(),
+        "collectors": {
+            "neohost": nic,
+            "pcm-iio": iio,
+            "mlxconfig": settings(**{"4b:00.0": {"LOG_MAX_OUTSTANDING_WQE": 7.0}}),
+            "pcie": settings(**{"0000:4b:00.0": own, "0000:01:00.0": other}),
+        },
+    }
+    text = json.dumps(record).replace("net_crossover0_b", "0000:4b:00.0")
+    metrics, _ = derive_trial(json.loads(text))
+    assert (metrics["nic_tags"], metrics["nic_work_requests"]) == (256, 128)
+    assert metrics["tags_used_share"] == pytest.approx(97.4 / 256, rel=1e-3)
+    assert metrics["work_requests_used_share"] == pytest.approx(97.4 / 128, rel=1e-3)
+    _, absences = derive_trial(record)
+    assert absences["tags_used_share"] == "pcie gave tags of 2 devices"
+    assert "the spec may name pcie" in metrics_of(neohost=nic)[1]["tags_used_share"]

@@ -2,6 +2,7 @@
 """`pollscope explain`: constructed records whose limit is known, a paper's own table, recorded runs, and bad input."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,12 +15,22 @@ from command_line import pollscope
 from pollscope.analysis.explain import Diagnosis, RuleOutcome, StageFinding, explain_paper, explain_run
 from pollscope.analysis.explain.diagnosis import RULES, diagnose
 from pollscope.analysis.explain.facts import CoreLoad, PointFacts
+from pollscope.models.pcie import PcieLink, forwarded_pps
 from pollscope.store.results_table import derive_table
 from pollscope.store.run_folder import read_run
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 RX, TX = "net_crossover0_b", "net_crossover1_a"
-HOST_NETWORK = {"PCIe tags", "work requests", "IOTLB walks", "IIO queueing", "NIC's MTT cache", "DDIO capacity"}
+HOST_NETWORK = {
+    "PCIe link",
+    "PCIe credits",
+    "PCIe tags",
+    "work requests",
+    "IOTLB walks",
+    "IIO queueing",
+    "NIC's MTT cache",
+    "DDIO capacity",
+}
 PARAMS = {"cores": 1, "burst": 32, "rx_desc": 512, "queues": 1, "shape": "FB", "feed": "wire", "workload": "io"}
 PARAMS |= {"organisation": "scale-out", "saturate": True, "extra_cycles": 0, "dispatchers": None, "ring_size": 1024}
 
@@ -125,6 +136,19 @@ def test_a_late_generator_limits_a_dut_with_time_left(tmp_path: Path) -> None:
     [found] = explained(tmp_path / "run", records)
     assert limits(found) == ["generator"]
     assert "50 %" in " ".join(of(found, "generator").evidence)
+
+
+def test_a_generator_whose_cpu_the_host_has_is_not_slow(tmp_path: Path) -> None:
+    """Seen on a busy host: at 20 kpps 4 % were not sent, while the generator's CPU was away for as long."""
+    records = [record(f"t{repeat}", {"saturate": None, "load_pps": 2e4}, busy=0.1) for repeat in range(3)]
+    for each in records:
+        generator = each["result"]["gen"]["lcores"][0]
+        generator["intended"], generator["unsent"] = generator["sent"] / 0.96, generator["sent"] / 24
+        generator["host_gaps"]["in_over_100us_ns"] = 0.04e9 * synthetic.WINDOW_CYCLES / synthetic.TSC_HZ
+    [found] = explained(tmp_path / "run", records)
+    assert limits(found) == ["offered load"]
+    assert of(found, "generator").kind is RuleOutcome.OPEN
+    assert "Generator away 4 %" in of(found, "generator").evidence[1]
 
 
 def test_waits_for_a_lock_are_no_work(tmp_path: Path) -> None:
@@ -330,6 +354,88 @@ def test_a_point_without_iommu_decides_about_walks() -> None:
         found = of(diagnose(strict), "IOTLB walks")
         assert found.kind is kind
         assert found.evidence[1] == "PCIe latency 2 us -> 1.5 us"
+
+
+# Farshin et al. (USENIX ATC 2020): a Xeon Gold 6140, 11 ways of 2.25 MB; descriptors and ways -> share of hits.
+@pytest.mark.parametrize(
+    ("frame", "descriptors", "ways", "hits", "kind"),
+    [
+        (1500, 128, None, 0.979, RuleOutcome.CLEAR),
+        (1500, 4096, None, 0.393, RuleOutcome.OPEN),
+        (1024, 4096, "2 ways", 0.634, RuleOutcome.OPEN),
+        (1024, 4096, "0x7e0", 0.999, RuleOutcome.CLEAR),
+        (1024, 4096, 0x7C0, 0.996, RuleOutcome.CLEAR),
+    ],
+)
+def test_ddio_hits_stand_beside_what_rings_and_ways_let_expect(
+    frame: int, descriptors: int, ways: str | int | None, hits: float, kind: RuleOutcome
+) -> None:
+    params = {"frame": frame, "rx_desc": descriptors, "queues": 1, "knob.ddio_ways": ways}
+    cache: dict[str, Any] = {"llc_bytes": 11 * 2.25 * 2**20, "llc_ways": 11}
+    found = of(diagnose(PointFacts("p", params, {"ddio_write_hit_share": [hits]}, **cache)), "DDIO capacity")
+    low, high = re.findall(r"by the model ([\d.]+) % to ([\d.]+) % of writes hit", found.evidence[1])[0]
+    assert float(low) - 2.5 <= 100 * hits <= float(high)
+    assert found.kind is kind
+    assert ("assumed" in found.evidence[1]) == (ways is None)
+    blind = of(diagnose(PointFacts("p", params, **cache)), "DDIO capacity")
+    assert blind.kind is RuleOutcome.ABSENT, "a model alone tells nothing"
+    assert found.evidence[1] in blind.evidence[0]
+    tenth = of(diagnose(PointFacts("p", params, llc_bytes=cache["llc_bytes"])), "DDIO capacity")
+    assert "a tenth of the LLC" in tenth.evidence[0]
+
+
+def test_a_link_may_limit_where_the_packets_of_the_model_fill_it() -> None:
+    link = PcieLink(3, 8)
+    params = {"frame": 64, "workload": "io"}
+    for share, kind in ((0.9, RuleOutcome.OPEN), (0.3, RuleOutcome.CLEAR)):
+        rate = share * forwarded_pps(link, 64)
+        point = PointFacts("p", params, {"rx_pps": [rate], "tx_pps": [rate]}, nic_link=link)
+        found = of(diagnose(point), "PCIe link")
+        assert found.kind is kind
+        assert found.evidence[0].startswith(f"by the model packets with their descriptors take {100 * share:.0f} % of")
+    mixed = PointFacts("p", {"frame": "imix"}, {"rx_pps": [1e6]}, nic_link=link)
+    assert of(diagnose(mixed), "PCIe link").evidence == ("the models know frames of one size only",)
+
+
+@pytest.mark.parametrize(
+    ("stalled", "kind"), [(0.3, RuleOutcome.LIMITS), (0.03, RuleOutcome.OPEN), (0.0, RuleOutcome.CLEAR)]
+)
+def test_credits_limit_where_the_nic_waits_for_them(stalled: float, kind: RuleOutcome) -> None:
+    point = host_network(nic_pcie_write_stalled_share=stalled, outstanding_writes_cha=90.0, cha_write_latency_ns=400.0)
+    found = of(diagnose(point), "PCIe credits")
+    assert found.kind is kind
+    assert "Outstanding writes (CHA) 90 writes" in found.evidence
+
+
+def test_walks_are_as_long_as_counted_and_the_iotlb_reaches_as_far_as_its_entries() -> None:
+    known = {"iotlb_miss_share": [0.3], "iotlb_misses_per_s": [1e7], "page_walks_under_way": [4.0]}
+    params = {"workload": "tx", "cores": 2, "tx_desc": 1024, "page_size": "4 KiB"}
+    found = of(diagnose(PointFacts("p", params, known)), "IOTLB walks")
+    assert "a walk of 400 ns has 4 of them under way at once, as counted" in found.evidence
+    assert found.evidence[-1] == (
+        "by the model 64 entries of 4 KiB reach 256 KiB; buffers of the rings take 4.25 MiB, so 94.1 % of look-ups miss"
+    )
+    assert found.kind is RuleOutcome.OPEN
+
+
+def test_a_run_s_own_collectors_tell_link_tags_and_work_requests(tmp_path: Path) -> None:
+    """The configuration space of a NIC, a firmware query and counters, as their parsers leave them in a trial."""
+    done = {"status": "ok", "reason": "", "cpu_share": 0.0}
+    link = {"link_speed": 8e9, "link_width": 8, "max_payload": 256, "max_read_request": 512, "tags": 256}
+    kept = {
+        "pcie": {**done, "means": {}, "states": {"device:0000:4b:00.0": link}},
+        "mlxconfig": {**done, "means": {}, "states": {"device:4b:00.0": {"LOG_MAX_OUTSTANDING_WQE": 7}}},
+        "pcm-iio": {**done, "means": {"iotlb.lookups": {"value": 39.45e6, "unit": "1/s", "units": 1}}},
+        "neohost": {**done, "means": {"pcie_latency_mean": {"value": 2468e-9, "unit": "s", "units": 1}}},
+    }
+    records = [record("t0", {"frame": 64}, busy=0.3) | {"collectors": kept}]
+    text = json.dumps(records).replace(RX, "0000:4b:00.0").replace(TX, "0000:4b:00.1").replace("net_crossover", "mlx5")
+    ports = [{"name": "0000:4b:00.0", "driver": "mlx5_pci", "link_bps": None}]
+    run = read_run(synthetic.write_run(tmp_path / "run", json.loads(text), node_hello={"ports": ports}))
+    [found] = explain_run(run, derive_table(run))
+    assert of(found, "PCIe link").evidence[0].endswith("read requests 512 B)")
+    assert "97.4 reads, 38 % of 256 tags" in of(found, "PCIe tags").evidence[0]
+    assert "76.1 % of 128 work requests" in of(found, "work requests").evidence[0]
 
 
 def test_latency_that_stays_is_no_queueing() -> None:

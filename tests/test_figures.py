@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
@@ -96,6 +97,7 @@ def test_a_figure_is_svg_pdf_and_png_with_its_numbers(tax_run: RunFolder, tmp_pa
     assert heads[0].startswith(b"<?xml")
     assert heads[1].startswith(b"%PDF")
     assert heads[2] == b"\x89PNG\r\n\x1a\n"
+    assert set(pd.read_csv(paths[3])["modelled"]) == {False}
 
 
 def test_an_svg_is_self_contained_and_its_text_is_text(tax_svg: str) -> None:

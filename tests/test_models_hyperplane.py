@@ -244,8 +244,13 @@ def test_what_no_chip_has_is_refused() -> None:
     with pytest.raises(UsageError, match="weights"):
         QwaitCores(Arrivals(1e6), Service(1.0), queues=2, weights=(1.0,))
     with pytest.raises(UsageError, match="rate_pps"):
-        QwaitCores(Arrivals(0.0), Service(1.0))
+        QwaitCores(Arrivals(-1.0), Service(1.0))
     with pytest.raises(UsageError, match="spare"):
         cuckoo.fill(16, 2, 17)
     with pytest.raises(UsageError, match="ways"):
         cuckoo.fill(16, 1, 4)
+
+
+def test_cores_that_are_told_wait_where_nothing_comes() -> None:
+    found = simulate(QwaitCores(Arrivals(0.0), Service(1000.0), queues=4), 1e6)
+    assert (found.arrived, found.served, found.busy_share) == (0, 0, 0.0)

@@ -3,6 +3,7 @@
 
 import io
 import json
+import re
 import shutil
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
@@ -15,6 +16,8 @@ import synthetic_run as synthetic
 from IPython.core.displayhook import CapturingDisplayHook
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+
+from pollscope.metrics.dictionary import metric_dictionary
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -69,6 +72,8 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
     assert sum("parameters" in cell.metadata.get("tags", []) for cell in cells) == 1
     source = "\n".join(cell.source for cell in cells)
+    metrics = re.findall(r'"([^"]+)"', " ".join(re.findall(r"^metrics = (.*)$", source, re.MULTILINE)))
+    assert set(metrics) <= set(metric_dictionary().metrics)
     assert "def " not in source, "functions belong into modules"
     assert "class " not in source
     assert len(source.splitlines()) < 40

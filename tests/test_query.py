@@ -125,6 +125,14 @@ def test_runs_of_several_hosts_are_said_to_be(cwd: Path) -> None:
     assert done.stderr == "note: runs of 2 hosts (column host): ANOTHER; SYNTHETIC CPU\n"
 
 
+def test_numbers_of_a_model_are_said_to_be_in_an_answer(cwd: Path) -> None:
+    other = cwd / "results" / "synthetic" / "20260103T000000Z-abcdef"
+    synthetic.write_run(other, [{**synthetic.trial(), "modelled": True}], run_id=other.name)
+    mixed = asked('SELECT avg("metric.rx_pps") FROM trials', cwd)
+    assert mixed.stderr == "note: 1 trials are modelled, not measured (column modelled)\n"
+    assert asked('SELECT avg("metric.rx_pps") FROM trials WHERE NOT modelled', cwd).stderr == ""
+
+
 def test_a_folder_whose_name_is_a_pattern_is_that_folder(cwd: Path) -> None:
     shutil.move(cwd / "results", cwd / "re[s]ul*'ts?")
     assert asked("SELECT count(*) AS n FROM trials", cwd, "re[s]ul*'ts?").stdout.split() == ["n", "5"]

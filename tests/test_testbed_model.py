@@ -17,7 +17,7 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.models import cold_queues, points
 from pollscope.models.costs import Cost, Costs
-from pollscope.models.hyperplane import TASKS, Notification, Shape, chip, peak_pps
+from pollscope.models.hyperplane import TASKS, Notification, Shape, chip, peak_pps, power
 from pollscope.models.simulate import simulate
 from pollscope.spec.model import Parameters
 from pollscope.store.run_folder import read_run
@@ -231,7 +231,9 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
             "parameters={workload: io, load_pps: 1 Mpps, organisation: corec, cores: 2}",
             "the file has no shared_packet_ns",
         ),
-        ("parameters.spinning_cores=1", "nothing that runs beside the DUT"),
+        ("parameters.spinning_cores=1", "no neighbour but one that only computes"),
+        ("parameters.corunner=memory-stream", "no neighbour but one that only computes"),
+        ("parameters.corunner=matmul", "the file has no useful_ipc and no polling_ipc and no issue_width"),
         ("parameters={workload: io, load_of_line: 10 %}", "the model has no line"),
         ("factors.queues=[128]", "empty_poll_ns is known for 1 to 64 queues a core, not for 128"),
         ("parameters={workload: tx, saturate: true}", "workload tx only sends"),
@@ -323,6 +325,9 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     for each in ("empty_poll_ns", "visit_ns", "packet_ns"):
         for queues, (low, high) in costs[each]["intervals"].items():
             assert low <= costs[each]["by_queues"][queues] <= high
+    # At full load on eight queues half of what was due was not sent (docs/models.md).
+    assert costs["paced_pps"]["by_queues"][8] == pytest.approx(16.2e6, rel=0.01)
+    assert costs["paced_pps"]["by_queues"][8] < costs["generator_pps"]["by_queues"][8] / 2
     low, high = costs["visit_ns"]["intervals"][1]
     assert high > low
     assert f"[{low:g} to {high:g}]" in done.stdout
@@ -544,6 +549,48 @@ def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> 
     assert table["modelled"].all()
 
 
+def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: ModelCli) -> None:
+    spec = SPEC.replace("load_pps: 1 Mpps, ", "").replace("queues: [1, 8, 64]", "load_pps: [200 kpps, 1 Mpps]")
+    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "paced_pps": cost(4e5)}}})
+    for load, sent, unsent in ((2e5, 2e5, 0.0), (1e6, 4e5, 0.6)):
+        rows = table[table["factor.load_pps"] == load]
+        assert rows["metric.rx_pps"].mean() == pytest.approx(sent, rel=0.05)
+        assert rows["metric.unsent_share"].mean() == pytest.approx(unsent, abs=1e-3)
+
+
+ACTIVITY = {
+    "useful_ipc": cost(1.5),
+    "polling_ipc": cost(2.6),
+    "issue_width": cost(8),
+    "corunner_ipc": cost(2),
+    "static_power_w": cost(0.162),
+    "power_w_per_ipc": cost(0.3223),
+    "halted_power_w": cost(0.3),
+}
+
+
+def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: ModelCli) -> None:
+    spec = SPEC.replace("parameters: {", "parameters: {corunner: matmul, ")
+    spec = spec.replace("queues: [1, 8, 64]", "queues: [8]\n  corunner_place: [smt-sibling, other-core]")
+    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **ACTIVITY}}})
+    ipc = 2.6 - 1.1 * table["metric.useful_share"]
+    left = (1 - ipc / 8).where(table["factor.corunner_place"] == "smt-sibling", 1.0)
+    assert table["metric.corunner_ipc"].to_list() == pytest.approx((2 * left).to_list())
+    assert table["metric.ipc_with_corunner"].to_list() == pytest.approx((ipc + 2 * left).to_list())
+    assert table["metric.package_power_w"].to_list() == pytest.approx((0.162 + 0.3223 * ipc).to_list())
+    assert table["absent.corunner_rate_running_hz"].str.contains("only its IPC").all()
+
+
+def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
+    """Without traffic a core in C1 has its static part left, one that is only halted more (section V-D: 16.2 %)."""
+    spec = TOLD.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
+    file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
+    drawn = cli.table(spec=spec, file=file).groupby("factor.idle")["metric.package_power_w"].mean()
+    spinning = 0.162 + 0.3223 * 2.6
+    assert drawn["sleep"] / spinning == pytest.approx(power(chip(), 0.0, "c1"), rel=1e-3)
+    assert drawn["pause"] / spinning == pytest.approx(power(chip(), 0.0, "qwait"), rel=1e-3)
+
+
 @pytest.mark.parametrize("shape", ["FB", "PC", "NC", "SQ"])
 @pytest.mark.parametrize("how", ["spin", "qwait"])
 def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, how: Notification) -> None:
@@ -598,6 +645,9 @@ def test_hyperplanes_file_has_the_parameters_of_its_chip() -> None:
         assert known.shared_empty_poll_ns is not None
         assert known.wake_up_ns.value == machine["wake_up_ns"]
         assert (known.useful_ipc.value, known.polling_ipc.value) == (machine["ipc_task"], machine["ipc_poll"])
+        watts = [cost and cost.value for cost in (known.static_power_w, known.power_w_per_ipc, known.halted_power_w)]
+        spun = (1 - machine["power_static"]) / machine["ipc_poll"]
+        assert watts == pytest.approx([machine["power_static"], spun, machine["power_halted"]], rel=1e-3)
         for queues in (200, 400, 1000):
             shared_ns = machine.poll_ns(queues) * machine["shared_poll_factor"]
             assert known.shared_empty_poll_ns.at(queues) == pytest.approx(shared_ns, rel=1e-3)

@@ -125,6 +125,12 @@ def hosts_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [str(host) for (host,) in connection.execute("SELECT DISTINCT host FROM every_run ORDER BY 1").fetchall()]
 
 
+def modelled_trials(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many trials of the opened runs a simulation computed."""
+    found = connection.execute("SELECT count(*) FROM trials WHERE modelled").fetchone()
+    return int(found[0]) if found else 0
+
+
 def _runs_table(runs: Sequence[Path]) -> list[list[str | None]]:
     rows, places = [], dict[str, Path]()
     for run in runs:

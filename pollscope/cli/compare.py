@@ -124,7 +124,7 @@ def _echo(lines: Iterable[object]) -> None:
 def _sides(runs: "list[RunFolder]") -> list[str]:
     """Which run is A, which is B, and what differs between them besides the results; empty for one run."""
     if len(runs) == 1:
-        return []
+        return [f"{runs[0].path} (modelled, not measured)", ""] if runs[0].modelled else []
     from pollscope.analysis.run_differences import differences_of
 
     apart = differences_of(*runs)

@@ -43,13 +43,15 @@ def query(
     reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
     are. Failed trials are there, too: `status` tells them, and `kind` tells baselines from measurements.
     """
-    from pollscope.analysis.query import hosts_of, opened, read_only, run_folders
+    from pollscope.analysis.query import hosts_of, modelled_trials, opened, read_only, run_folders
     from pollscope.store.find import RESULTS
 
     target = _target(out) if out else None
     with opened(run_folders(places or [RESULTS])) as connection:
         if len(hosts := hosts_of(connection)) > 1:
             typer.echo(f"note: runs of {len(hosts)} hosts (column host): {'; '.join(hosts)}", err=True)
+        if "modelled" not in sql and (count := modelled_trials(connection)):
+            typer.echo(f"note: {count} trials are modelled, not measured (column modelled)", err=True)
         if target is not None:
             _write(connection, sql, target)
             typer.echo(target)

@@ -42,6 +42,7 @@ def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
         "nics": nic_facts(sys),
         **_counts(sys),
         "caches": cache_bytes(sys),
+        "llc_ways": llc_ways(sys) or absent("the kernel does not show the ways of a third-level cache"),
         "memory_bytes": meminfo_bytes("MemTotal", proc) or absent("/proc/meminfo has no MemTotal"),
         "hugepages": [
             {"page_bytes": pages.page_bytes, "total": pages.total, "free": pages.free} for pages in hugepages(sys)
@@ -105,6 +106,14 @@ def cache_bytes(sys: Path = SYS) -> dict[str, int]:
         if kind in kinds and size.endswith("K"):
             found[f"L{level}{kinds[kind]}"] = int(size.removesuffix("K")) * 1024
     return found
+
+
+def llc_ways(sys: Path = SYS) -> int | None:
+    """Ways of the third-level cache that CPU 0 sees."""
+    for folder in (sys / "devices/system/cpu/cpu0/cache").glob("index[0-9]*"):
+        if read_text(folder / "level") == "3":
+            return read_int(folder / "ways_of_associativity")
+    return None
 
 
 def os_name() -> str:

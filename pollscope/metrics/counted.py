@@ -49,6 +49,11 @@ _DRAM_WRITE: tuple[Way, ...] = (
 _IOMMU_COLLECTORS = ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu", "qemu-vtd")
 _LLC_COLLECTORS = ("pcm-pcie", "perf-uncore")
 _NIC_COLLECTORS = ("ethtool", "dpdk-telemetry")
+# Settings of devices that metrics need; a trial's record has them as `states` of their collector.
+STATES: Mapping[str, Sequence[str]] = {
+    "mlxconfig": ("LOG_MAX_OUTSTANDING_WQE",),
+    "pcie": ("link_speed", "link_width", "max_payload", "max_read_request", "tags"),
+}
 
 
 def _each(collectors: Sequence[str], *metrics: str) -> tuple[Way, ...]:
@@ -121,6 +126,27 @@ def _added(trial: TrialFacts, way: Way) -> float:
     return total
 
 
+def device_state(trial: TrialFacts, collector: str, name: str) -> float:
+    """A setting of the DUT's NIC: that of its RX port, or of the only device that has it.
+
+    Raises:
+        NotMeasured: no collector told it, or of several devices.
+    """
+
+    def found(way: Way) -> float:
+        part = _part(trial, way[0])
+        states = part.value.get("states") if isinstance(part.value, Mapping) else None
+        known = {path: each[name] for path, each in (states or {}).items() if name in each}
+        port = trial.part("config", "dut", "rx_port").text()
+        own = [value for path, value in known.items() if port.endswith(path.rpartition("device:")[2])]
+        values = own or list(known.values())
+        if len(values) != 1:
+            raise NotMeasured(f"gave no {name}" if not values else f"gave {name} of {len(values)} devices")
+        return float(values[0])
+
+    return _first(trial, [(collector, ())], found)
+
+
 def _rate(*ways: Way) -> Compute:
     return lambda trial: _first(trial, ways, lambda way: _added(trial, way))
 
@@ -132,6 +158,33 @@ def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str],
         _each(collectors, *part),
         lambda way: _added(trial, way) / nonzero(_added(trial, (way[0], whole)), none),
     )
+
+
+def _clock_hz(trial: TrialFacts, way: Way) -> float:
+    """Of the units of one kind, which have one clock."""
+    mean = _means(trial, way[0]).get(way[1][0])
+    if mean is None:
+        raise NotMeasured(f"gave no {way[1][0]} in the window")
+    return nonzero(float(mean["value"]) / float(mean["units"]), f"{way[1][0]} stood still")
+
+
+def _under_way(occupancy: str, clock: str) -> Compute:
+    """Requests in the units of one kind, all together: entries summed over cycles / cycles."""
+
+    def found(trial: TrialFacts, way: Way) -> float:
+        return _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
+
+    return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
+
+
+def _latency_ns(occupancy: str, inserts: Sequence[str], clock: str, none: str) -> Compute:
+    """Little's law: requests under way / requests a second."""
+
+    def found(trial: TrialFacts, way: Way) -> float:
+        cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
+        return cycles * NS_PER_S / _clock_hz(trial, (way[0], [clock]))
+
+    return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
 
 
 def _total_of_units(*ways: Way) -> Compute:
@@ -174,6 +227,8 @@ def _hits(trial: TrialFacts) -> float:
 _IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
 # Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
 READ_BYTES = 64
+# What is written goes into the caches line by line.
+LINE_BYTES = 64
 
 
 def _reads_under_way(bytes_per_s: Callable[[TrialFacts], float]) -> Compute:
@@ -183,7 +238,33 @@ def _reads_under_way(bytes_per_s: Callable[[TrialFacts], float]) -> Compute:
     )
 
 
+# The clocks that walkers count their cycles by: of the IIO, or of the VT-d unit itself.
+_WALKER_CLOCKS = {"perf-uncore": "iio_clock", "vtd-pmu": "iommu_clocks"}
+
+
+def _walks_under_way(trial: TrialFacts) -> float:
+    """Page walks under way at a time, all walkers together."""
+
+    def found(way: Way) -> float:
+        return _added(trial, way) / _clock_hz(trial, (way[0], [_WALKER_CLOCKS[way[0]]]))
+
+    return _first(trial, _each(tuple(_WALKER_CLOCKS), "page_walk_occupancy"), found)
+
+
 OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+
+
+def _most_reads(trial: TrialFacts) -> float:
+    """The largest of the numbers of reads, so that a share of what there is is not understated.
+
+    Raises:
+        NotMeasured: none of them was measured.
+    """
+    reads = []
+    for name in OUTSTANDING:
+        with suppress(NotMeasured):
+            reads.append(COUNTED[name](trial))
+    return max(reads) if reads else COUNTED[OUTSTANDING[0]](trial)
 
 
 def _disagreement(trial: TrialFacts) -> float:
@@ -195,6 +276,13 @@ def _disagreement(trial: TrialFacts) -> float:
     if len(found) < 2:
         raise NotMeasured(f"fewer than two of {', '.join(OUTSTANDING)} were measured")
     return max(found) / min(found) - 1
+
+
+def _power_w(trial: TrialFacts) -> float:
+    """As counted; a modelled trial has it in its result, of the DUT's cores alone."""
+    if trial.record.value.get("modelled"):  # type: ignore[attr-defined]
+        return trial.part("result", "power_w").number()
+    return _total_of_units(("turbostat", ["package_power"]), ("pcm-power", ["package_power"]))(trial)
 
 
 COUNTED: dict[str, Compute] = {
@@ -212,6 +300,7 @@ COUNTED: dict[str, Compute] = {
     "iotlb_misses_per_sent_packet": _per_sent_packet(_rate(*_IOTLB_MISSES)),
     "pcie_dma_read_bytes_per_sent_packet": _per_sent_packet(_rate(*_DMA_READ)),
     "iotlb_walk_latency_cycles": _rate(*_each(_IOMMU_COLLECTORS, "iotlb.walk_latency")),
+    "page_walks_under_way": _walks_under_way,
     "completion_buffer_latency_cycles": _share(
         ["completion_buffer_occupancy"],
         ["completion_buffer_inserts"],
@@ -261,13 +350,30 @@ COUNTED: dict[str, Compute] = {
     ),
     "outstanding_reads_iio": _reads_under_way(_rate(*_NIC_DMA_READ, *_DMA_READ)),
     "outstanding_reads_disagreement": _disagreement,
+    "outstanding_reads_buffers": _under_way("completion_buffer_occupancy", "iio_clock"),
+    "outstanding_requests_irp": _under_way("irp_occupancy", "irp_clock"),
+    "outstanding_requests_cha": _under_way("llc_io_occupancy", "cha_clock"),
+    "cha_request_latency_ns": _latency_ns(
+        "llc_io_occupancy", ["llc_io_hits", "llc_io_misses"], "cha_clock", "counted no request of a device"
+    ),
+    "outstanding_writes_cha": _under_way("itom_occupancy", "cha_clock"),
+    "cha_write_latency_ns": _latency_ns(
+        "itom_occupancy", ["itom_hit", "itom_miss"], "cha_clock", "counted no write of a device"
+    ),
+    "outstanding_writes_iio": lambda trial: outstanding_requests(
+        BITS_PER_BYTE * _rate(*_DMA_WRITE)(trial), COUNTED["cha_write_latency_ns"](trial), LINE_BYTES
+    ),
+    "nic_tags": lambda trial: device_state(trial, "pcie", "tags"),
+    "nic_work_requests": lambda trial: 2 ** device_state(trial, "mlxconfig", "LOG_MAX_OUTSTANDING_WQE"),
+    "tags_used_share": lambda trial: _most_reads(trial) / COUNTED["nic_tags"](trial),
+    "work_requests_used_share": lambda trial: _most_reads(trial) / COUNTED["nic_work_requests"](trial),
     "nic_mtt_l0_miss_share": _share(
         ["mtt_cache_l0_misses"],
         ["mtt_cache_l0_hits", "mtt_cache_l0_misses"],
         ["neohost"],
         "counted no look-up of a translation",
     ),
-    "package_power_w": _total_of_units(("turbostat", ["package_power"]), ("pcm-power", ["package_power"])),
+    "package_power_w": _power_w,
 }
 # For a co-runner that does not count itself.
 corunner_ipc = _share(["instructions"], ["cycles"], ["perf-corunner"], "counted no cycle")

@@ -107,8 +107,14 @@ class Costs(Given):
         wake_up_ns: of a waiting core that sleeps (idle: sleep), beside notice_ns.
         per_ready_ns: more of it for each queue that is ready, where the ready set is searched (ready_set: linear).
         generator_pps: what the generator sends at most.
+        paced_pps: the same of a generator that has a schedule; left out: it sends all that is due.
         useful_ipc: instructions a cycle while a polling core receives, processes and sends.
         polling_ipc: the same of all its other cycles.
+        issue_width: instructions a cycle that both threads of a core have at most: what one leaves is the other's.
+        corunner_ipc: instructions a cycle of a co-runner that has a core for itself.
+        static_power_w: a core draws it whatever it does.
+        power_w_per_ipc: and this for each instruction a cycle.
+        halted_power_w: a core that waits without work, but not in C1, draws it instead of static_power_w.
     """
 
     empty_poll_ns: Cost
@@ -128,8 +134,14 @@ class Costs(Given):
     wake_up_ns: Cost | None = None
     per_ready_ns: Cost | None = None
     generator_pps: Cost | None = None
+    paced_pps: Cost | None = None
     useful_ipc: Cost | None = None
     polling_ipc: Cost | None = None
+    issue_width: Cost | None = None
+    corunner_ipc: Cost | None = None
+    static_power_w: Cost | None = None
+    power_w_per_ipc: Cost | None = None
+    halted_power_w: Cost | None = None
 
     @model_validator(mode="after")
     def _polls_take_time(self) -> Self:

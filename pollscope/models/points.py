@@ -22,6 +22,7 @@ from pollscope.spec.model import Parameters
 OVERLOAD = 1.5
 RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_visit_ns")
 SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
+CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
 
 
 def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
@@ -34,8 +35,10 @@ def _not_modelled(params: Parameters) -> str | None:
         return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
     if params.notification == "qwait" and (reason := _not_told(params)):
         return reason
-    if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
-        return "the model has nothing that runs beside the DUT"
+    if params.corunner not in ("none", "matmul") or params.spinning_cores or params.dut_core != "dut":
+        return "the model has no neighbour but one that only computes (corunner: matmul)"
+    if params.corunner != "none" and params.corunner_place == "same-llc":
+        return "the model has no cache that a co-runner and the DUT could share"
     if params.trace is not None:
         return "the model does not replay traces"
     if params.arrivals not in ("constant", "poisson"):
@@ -69,6 +72,7 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     if params.notification == "qwait":
         needed += ["qwait_ns", *(["per_ready_ns"] if params.ready_set == "linear" else [])]
         needed += ["wake_up_ns"] if params.idle == "sleep" else []
+    needed += CORUNNER_COSTS if params.corunner != "none" else ()
     needed += ["path_ns"] if params.generator_receives else []
     needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
     missing = [name for name in needed if getattr(costs, name) is None]
@@ -97,6 +101,13 @@ def queues_of_a_core(params: Parameters) -> int:
     if params.organisation in SHARED_QUEUES:
         return params.queues
     return math.ceil(params.queues / (dispatchers(params) or params.cores))
+
+
+def sent_on_schedule_pps(params: Parameters, costs: Costs, due_pps: float | None) -> float | None:
+    """What a generator sends of a load that is due; None where it has no schedule."""
+    if due_pps is None or costs.paced_pps is None:
+        return due_pps
+    return min(due_pps, costs.paced_pps.at(queues_of_a_core(params)))
 
 
 def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:

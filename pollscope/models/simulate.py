@@ -274,7 +274,6 @@ class QwaitCores:
         whole(model, 1, cores=self.cores, queues=self.queues, room=self.room, ready_sets=self.ready_sets)
         at_least(model, 0, qwait_ns=self.qwait_ns, notice_ns=self.notice_ns, wake_up_ns=self.wake_up_ns)
         at_least(model, 0, per_ready_ns=self.per_ready_ns)
-        above_zero(model, rate_pps=self.arrivals.rate_pps)
         check_weights(model, self.weights, self.queues)
         whole(model, 1, **{f"turns[{place}]": each for place, each in enumerate(self.turns or ())})
         if self.turns is not None and (self.order == "strict" or len(self.turns) != self.queues):

@@ -25,6 +25,7 @@ from pollscope.collectors.session import CollectorSession, overhead_share
 from pollscope.collectors.window import LcoreCounts, Series, WindowSeries
 from pollscope.host.files import make_folder, sync_folder
 from pollscope.host.placement import room_beside
+from pollscope.metrics.counted import STATES
 from pollscope.metrics.record import NotMeasured, Part, positive
 from pollscope.plan.plan import Plan
 from pollscope.spec.model import CollectorUse
@@ -143,7 +144,7 @@ class Collection:
             counts = node_counts(result) if host.name in ("", "dut") else ()
             window = WindowSeries(host.tally.judged, host.session.outcomes.values(), counts)
             host.fail_silent()
-            collectors |= host.outcomes(means(window))
+            collectors |= host.outcomes(means(window), states(window))
             findings += host.findings(window)
         return {**self._kept(collectors, path), "plausibility": findings, **self._failure()}
 
@@ -161,7 +162,7 @@ class Collection:
             host.session.marks = [mark for mark in host.session.marks if mark.t_ns < stopped_ns]
             host.session.mark("lost", stopped_ns)
         path = self._keep()
-        return self._kept({key: each for host in self._hosts for key, each in host.outcomes({}).items()}, path)
+        return self._kept({key: each for host in self._hosts for key, each in host.outcomes({}, {}).items()}, path)
 
     def _keep(self) -> Path:
         samples = (sample for host in self._hosts for sample in host.samples())
@@ -195,11 +196,12 @@ class _OneHost:
         for sample in self.tally.watch():
             yield sample._replace(unit_path=f"{self.name}/{sample.unit_path}") if self.name else sample
 
-    def outcomes(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """What became of each, with its means."""
+    def outcomes(self, found: Mapping[str, Mapping[str, Any]], held: Mapping[str, Any]) -> dict[str, Any]:
+        """What became of each, with its means and what held (states)."""
         outcomes = self.session.outcomes
         return {
             key_of(self.name, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
+            | ({"states": held[name]} if name in held else {})
             for name in self._collectors
         }
 
@@ -285,6 +287,15 @@ def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
         if chosen:
             sources.setdefault(source, {})[metric] = _over_units(chosen)
     return sources
+
+
+def states(window: WindowSeries) -> dict[str, dict[str, dict[str, float]]]:
+    """Source -> unit path -> the numbers that metrics need of what held during a window."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for (source, path, metric), series in window.series.items():
+        if metric in STATES.get(source, ()) and series.count:
+            found.setdefault(source, {}).setdefault(path, {})[metric] = series.last
+    return found
 
 
 def _mean(series: Series) -> float | None:

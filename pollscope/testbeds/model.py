@@ -22,7 +22,17 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, tcp_refusal
 from pollscope.testbeds.cluster import Cluster
 from pollscope.testbeds.maxima import Maxima
-from pollscope.testbeds.model_result import Ipc, config_of, result_of, servers_result, told_result
+from pollscope.testbeds.model_result import (
+    Ipc,
+    activity,
+    beside,
+    config_of,
+    power_w,
+    result_of,
+    sent_late,
+    servers_result,
+    told_result,
+)
 
 # Any system of a kind makes its loop be compiled.
 SHORT_POLLING = PollingCores(Arrivals(1e6), Service(100.0), empty_poll_ns=10.0)
@@ -186,7 +196,21 @@ class ModelTestbed(Testbed):
         rate = rate_request(params, maximum_pps)
         start = {"trial": trial.id, "warmup_ns": trial.warmup_ns, "window_ns": trial.window_ns, "rate": rate}
         result = self._result(trial, rate.get("pps"), maximum_pps)
-        return record.having(maximum_pps=maximum_pps, config=config_of(params), start=start, result=result)
+        found = {"config": config_of(params), "start": start, **self._beside(params, result)}
+        return record.having(maximum_pps=maximum_pps, **found)
+
+    def _beside(self, params: Parameters, result: dict[str, Any]) -> dict[str, Any]:
+        """The result with the power of its cores, and the co-runner, where the file says what a cycle does."""
+        if self.config.servers:
+            return {"result": result}
+        costs = self._costs(params)
+        if (ipc := _ipc(costs, points.queues_of_a_core(params))) is None:
+            return {"result": result}
+        busy = activity(result, ipc)
+        neighbour = {"corunner": beside(params, costs, busy, float(result["window"]["end_tsc"]))}
+        return {"result": {**result, "power_w": power_w(params, costs, busy)}} | (
+            {} if params.corunner == "none" else neighbour
+        )
 
     def _result(self, trial: Trial, offered_pps: float | None, maximum_pps: float | None) -> dict[str, Any]:
         if self._cluster is None:
@@ -235,6 +259,13 @@ def simulated(config: ModelConfig, trial: Trial, offered_pps: float | None) -> d
     seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
     if config.servers:
         return _of_servers(trial, tsc_hz, offered_pps, seed)
+    costs = (config.workloads or {})[params.workload]
+    due_pps, offered_pps = offered_pps, points.sent_on_schedule_pps(params, costs, offered_pps)
+    return sent_late(_of_cores(config, trial, offered_pps, seed), due_pps, offered_pps)
+
+
+def _of_cores(config: ModelConfig, trial: Trial, offered_pps: float | None, seed: int) -> dict[str, Any]:
+    params, tsc_hz = trial.point.params, config.tsc_hz
     costs = (config.workloads or {})[params.workload]
     if params.notification == "qwait":
         told = points.told_system(params, costs, tsc_hz, offered_pps)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pollscope.base.names import SEND_NOTHING, SHARED_QUEUES
+from pollscope.models.costs import Cost, Costs
 from pollscope.models.points import OVERLOAD
 from pollscope.models.simulate import Core, Outcome, PollingCores, QwaitCores
 from pollscope.spec.lcores import has_generator
@@ -36,6 +37,51 @@ class Ipc(NamedTuple):
 
     useful: float
     polling: float
+
+
+class CoreActivity(NamedTuple):
+    """Of the DUT's cores on average: instructions a cycle, and the share of time in which they wait without polling."""
+
+    ipc: float
+    halted_share: float
+
+
+def activity(result: Mapping[str, Any], ipc: Ipc) -> CoreActivity:
+    """How busy the cores of a result were; of one that waits, only what it does is told, and that is useful."""
+    lcores = result["dut"]["lcores"]
+    parts = [each["cycles"] for each in lcores]
+    total = sum(part["total"] for part in parts)
+    useful = sum(part["useful"] for part in parts)
+    waiting = sum(each["waiting"]["cycles"] for each in lcores if "waiting" in each)
+    if not any("waiting" in each for each in lcores):
+        return CoreActivity((useful * ipc.useful + (total - useful) * ipc.polling) / total, 0.0)
+    return CoreActivity((total - waiting) * ipc.useful / total, waiting / total)
+
+
+def beside(params: Parameters, costs: Costs, found: CoreActivity, cycles: float) -> dict[str, Any]:
+    """The record's `corunner`: its IPC is what the DUT's core leaves of a core's width to its SMT sibling.
+
+    Source: the width is shared instruction by instruction (HyperPlane, section V-D, states the direction only).
+    """
+    alone = _value(costs.corunner_ipc)
+    left = 1 - found.ipc / _value(costs.issue_width) if params.corunner_place == "smt-sibling" else 1.0
+    untold = {"absent": "a model does not tell what a co-runner gets done, only its IPC"}
+    pmu = {"instructions": max(0.0, left) * alone * cycles, "cycles": cycles}
+    worker = {"name": "corunner", "unit": "iterations", "done": untold, "waited_ns": untold, "pmu": pmu}
+    return {"result": {"workers": [worker]}}
+
+
+def power_w(params: Parameters, costs: Costs, found: CoreActivity) -> float | dict[str, str]:
+    """Of the DUT's cores: a static part and what is switched; a core that waits draws less in C1 (idle: sleep)."""
+    if costs.static_power_w is None or costs.power_w_per_ipc is None:
+        return {"absent": "the model's file has no static_power_w and power_w_per_ipc"}
+    static, per_ipc = _value(costs.static_power_w), _value(costs.power_w_per_ipc)
+    halted = 0.0 if params.idle == "sleep" or costs.halted_power_w is None else _value(costs.halted_power_w) - static
+    return params.cores * (static + per_ipc * found.ipc + found.halted_share * halted)
+
+
+def _value(cost: Cost | None) -> float:
+    return 0.0 if cost is None or cost.value is None else cost.value
 
 
 def result_of(
@@ -89,6 +135,15 @@ def servers_result(
         _histogram(outcome.times) if outcome is not None else {"absent": "servers without rest have no steady state"}
     )
     result["gen"] = {"lcores": [_generator(params, offered, offered - received, times, window)]}
+    return result
+
+
+def sent_late(result: dict[str, Any], due_pps: float | None, sent_pps: float | None) -> dict[str, Any]:
+    """The result of a generator that sent less than was due, so that part of it was not sent in time."""
+    if due_pps and sent_pps and sent_pps < due_pps:
+        for generator in result["gen"]["lcores"]:
+            generator["intended"] = round(generator["sent"] * due_pps / sent_pps)
+            generator["unsent"] = generator["intended"] - generator["sent"]
     return result
 
 
@@ -224,7 +279,7 @@ def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:
 def _generator(
     params: Parameters, sent: int, dropped: int, times: dict[str, Any], window: dict[str, int]
 ) -> dict[str, Any]:
-    """The generator of a model is never late, and in the end gets back what was dropped nowhere."""
+    """The generator of a model sends what it can on time, and in the end gets back what was dropped nowhere."""
     order = {"absent": "the model does not follow the order of packets"}
     found: dict[str, Any] = {
         "lcore": 0,
@@ -236,7 +291,7 @@ def _generator(
         "total": {"sent": sent, "rx_packets": max(0, sent - dropped)},
         "sequence": {"duplicated": 0, "reordered": order, "flows": order},
         "host_gaps": {"absent": "a model has no host"},
-        "lateness_ns": {"absent": "the generator of a model is never late"},
+        "lateness_ns": {"absent": "what the generator of a model sends is on time"},
     }
     if params.generator_receives and params.workload not in SEND_NOTHING:
         found["latency_ns"] = {"from_intended": times, "from_sent": times}

@@ -14,6 +14,7 @@ from pollscope.analysis.saturation import REACHED_SHARE, SATURATED_MISSED_SHARE,
 from pollscope.base.names import NOT_ALL_ANSWERED, RECEIVE_NOTHING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
+from pollscope.models.pcie import PcieLink
 from pollscope.stats.estimates import mean_estimate
 
 # A core that is busy for this share of its time has none left; with packets lost, the lower one is enough, because
@@ -53,8 +54,10 @@ class PointFacts:
         visits_filled: of each trial, of the fullest queue (of all, where doorbells tell which is next): packets over
             what its visits could have taken.
         links: (name of the line, metric of what goes over it, bits a second); `no_link` says why there is none.
-        limits: what there is at most, where it is known: tags, wqes, dram_bytes_per_s.
+        limits: what there is at most, where it is known and no metric of the run: tags, wqes, dram_bytes_per_s.
         llc_bytes: size of the last-level cache.
+        llc_ways: its ways; None where they are not known.
+        nic_link: the PCIe link of the NIC (collector pcie); None where it is not known.
         without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty where one may be.
         not_its_maximum: why the load is no share of the DUT's maximum; empty where it is.
         before: the point with the fewest cores that is the same otherwise.
@@ -78,6 +81,8 @@ class PointFacts:
     no_link: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     llc_bytes: float | None = None
+    llc_ways: int | None = None
+    nic_link: PcieLink | None = None
     without_hardware: str = ""
     not_its_maximum: str = ""
     before: "PointFacts | None" = None

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stages between a NIC and memory: PCIe tags, work requests, IOTLB, IIO, the NIC's MTT cache, DRAM, DDIO.
+"""Stages between a NIC and memory: the PCIe link, its tags and credits, work requests, IOTLB, IIO, MTT, DRAM, DDIO.
 
 Little's law is an identity: when rate and latency rise, so do the reads under way. A grown latency is therefore no
-cause by itself; it says that some stage queues, and the rules say which may, and what would tell them apart.
+cause by itself; it says that some stage queues, and the rules say which may, and what would tell them apart. What the
+models of the link, the IOTLB and DDIO expect stands beside what was measured (dma_models.py).
 """
 
 from collections.abc import Callable
 
+from pollscope.analysis.explain.dma_models import ddio_words, iotlb_words, link_share
 from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.littles_law import in_flight, walk_share
-from pollscope.base.units import human, human_ns, human_number, human_share, human_size
+from pollscope.base.units import human, human_ns, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
 
 # Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
 TAGS = 256
 READS = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+STALLS = ("nic_pcie_write_stalled_share", "nic_pcie_read_stalled_share")
 # Of what there is a fixed number: nearly all in use, and so few that there is no question.
 FULL_SHARE, FREE_SHARE = 0.9, 0.5
 # Two points are the same within a twentieth, as in the claims on the intra-host text.
@@ -24,12 +27,12 @@ SAME = 0.05
 # A latency has grown from here on.
 GROWN = 0.1
 FEW_MISSES = 0.01
-# Share of the LLC in which DDIO allocates (Intel DDIO primer, 2012; intra-host text, section 2.2.1).
-DDIO_SHARE = 0.1
 DDIO_HITS = 0.95
-# Data room and headroom of an mbuf, as DPDK makes it (RTE_MBUF_DEFAULT_BUF_SIZE).
-MBUF_BYTES = 2176
-# Walks are shown for a length of this; what they really take is rarely known.
+# Of a link that packets take so much of, what else is on it may be the rest.
+BUSY_LINK_SHARE = 0.75
+# Share of time in which a NIC had something to send over PCIe and no credit for it.
+STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
+# Walks are shown for a length of this where it was not measured.
 WALK_NS = 100.0
 
 
@@ -63,11 +66,29 @@ def _by_share(share: float) -> RuleOutcome:
     return RuleOutcome.CLEAR if share < FREE_SHARE else RuleOutcome.OPEN
 
 
+def _link(point: PointFacts) -> Told:
+    share, said = link_share(point)
+    names = ("pcie_dma_read_bytes_per_s", "pcie_dma_write_bytes_per_s")
+    measured = (point.text_if_known(name) for name in names)
+    return told(RuleOutcome.OPEN if share >= BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
+
+
+def _credits(point: PointFacts) -> Told:
+    names = [name for name in STALLS if point.known(name) is not None] or STALLS[:1]
+    stalled = max(point.mean(name) for name in names)
+    kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
+    writes = ("outstanding_writes_cha", "outstanding_writes_iio", "outstanding_requests_irp", "cha_write_latency_ns")
+    return told(
+        RuleOutcome.LIMITS if stalled >= STALLED_SHARE else kind,
+        *(point.text_if_known(name) for name in (*names, *writes)),
+    )
+
+
 def _tags(point: PointFacts) -> Told:
     clocks = point.known("nic_pcie_no_completion_clocks")
     stalls = point.text_if_known("nic_pcie_no_completion_clocks")
     try:
-        share, used = _in_use(point, "tags", point.limits.get("tags", TAGS))
+        share, used = _in_use(point, "tags", point.known("nic_tags") or point.limits.get("tags", TAGS))
     except NotMeasured:
         if not clocks:
             raise
@@ -76,9 +97,10 @@ def _tags(point: PointFacts) -> Told:
 
 
 def _work_requests(point: PointFacts) -> Told:
-    if "wqes" not in point.limits:
-        raise NotMeasured("how many work requests the NIC has under way at most is not recorded")
-    share, used = _in_use(point, "work requests of the NIC", point.limits["wqes"])
+    most = point.known("nic_work_requests") or point.limits.get("wqes")
+    if most is None:
+        raise NotMeasured("how many work requests the NIC has under way at most is not recorded (collector mlxconfig)")
+    share, used = _in_use(point, "work requests of the NIC", most)
     return told(_by_share(share), used)
 
 
@@ -109,7 +131,7 @@ def _iotlb(point: PointFacts) -> Told:
     change = _change(point, "iotlb_miss_share")
     same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
     total = _from_to(point, "iotlb_misses_per_s")
-    return told(RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point))
+    return told(RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point), iotlb_words(point))
 
 
 def _looks_up_nothing(point: PointFacts) -> bool:
@@ -130,17 +152,21 @@ def _walks(point: PointFacts) -> list[str]:
     misses = point.known("iotlb_misses_per_s")
     if misses is None:
         return []
-    found = [f"a walk of {human_ns(WALK_NS)} has {human_number(in_flight(misses, WALK_NS))} of them under way at once"]
+    walks = point.known("page_walks_under_way")
+    length_ns = 1e9 * walks / misses if walks and misses else WALK_NS
+    counted = ", as counted" if walks else ""
+    flying = human_number(in_flight(misses, length_ns))
+    found = [f"a walk of {human_ns(length_ns)} has {flying} of them under way at once{counted}"]
     if point.before is None:
         return found
     names = ("iotlb_misses_per_s", "iotlb_lookups_per_s", "nic_pcie_latency_ns")
     both = [(point.before.known(name), point.known(name)) for name in names]
     numbers = [(first, now) for first, now in both if first and now]
     if len(numbers) == len(names) and numbers[2][1] > numbers[2][0]:
-        needed = walk_share(numbers[0], numbers[1], numbers[2], WALK_NS).walk_ns_needed
+        needed = walk_share(numbers[0], numbers[1], numbers[2], length_ns).walk_ns_needed
         growth = human_ns(numbers[2][1] - numbers[2][0])
         found.append(
-            f"walks alone explain {growth} more latency if one of {human_ns(WALK_NS)} has come to take "
+            f"walks alone explain {growth} more latency if one of {human_ns(length_ns)} has come to take "
             f"{human_ns(needed)}"
         )
     return found
@@ -181,19 +207,34 @@ def _dram(point: PointFacts) -> Told:
 
 
 def _ddio(point: PointFacts) -> Told:
-    hits = point.mean("ddio_write_hit_share")
-    footprint = (point.param("queues") or 1) * (point.param("rx_desc") or 0) * MBUF_BYTES
-    room = ""
-    if footprint and point.llc_bytes:
-        part = human_size(DDIO_SHARE * point.llc_bytes)
-        room = f"RX buffers take {human_size(footprint)}; a tenth of the LLC, in which DDIO allocates, is {part}"
-    more = point.text_if_known("dram_write_bytes_per_packet")
+    expected = ddio_words(point)
+    try:
+        hits = point.mean("ddio_write_hit_share")
+    except NotMeasured as absent:
+        raise NotMeasured(f"{absent}; {expected}" if expected else str(absent)) from None
     return told(
-        RuleOutcome.CLEAR if hits >= DDIO_HITS else RuleOutcome.OPEN, point.text("ddio_write_hit_share"), room, more
+        RuleOutcome.CLEAR if hits >= DDIO_HITS else RuleOutcome.OPEN,
+        point.text("ddio_write_hit_share"),
+        expected,
+        point.text_if_known("dram_write_bytes_per_packet"),
     )
 
 
 HOST_NETWORK_RULES = (
+    Rule(
+        "PCIe link",
+        "never told alone; may where packets with their descriptors take 75 % of it by the model",
+        _hardware(_link),
+        "Neugebauer et al. (SIGCOMM 2018), model of the link (docs/models.md); rates as measured",
+        "on a wider link, or with inlined packets or compressed completions, the rate is the same",
+    ),
+    Rule(
+        "PCIe credits",
+        "the NIC has something to read or write and no credit for 10 % of the time; may from 1 % on",
+        _hardware(_credits),
+        "mlx5 driver (outbound_pci_stalled_rd, outbound_pci_stalled_wr); hostCC (SIGCOMM 2023)",
+        "with an idle memory, or with DDIO allocating in more ways, the NIC waits as long",
+    ),
     Rule(
         "PCIe tags",
         "90 % of 256 are in use, or a read waited for a completion buffer; may from half on",

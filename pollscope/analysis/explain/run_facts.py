@@ -9,11 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from pollscope.analysis.explain.dma_models import link_of
 from pollscope.analysis.explain.facts import CoreLoad, PointFacts
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import absence, level_rank, levels_text, measured
 from pollscope.analysis.saturation import unsaturated_points
+from pollscope.metrics.counted import device_state
 from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
+from pollscope.models.pcie import PcieLink
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
@@ -76,8 +79,12 @@ def _whole_run(run: RunFolder) -> PointFacts:
     facts = HostFacts(run.meta)
     caches = facts.fact("caches")
     llc = caches.get("L3") if isinstance(caches, Mapping) else None
+    ways = facts.fact("llc_ways")
     return PointFacts(
-        "", llc_bytes=float(llc) if isinstance(llc, int) else None, without_hardware=facts.without_hardware
+        "",
+        llc_bytes=float(llc) if isinstance(llc, int) else None,
+        llc_ways=ways if isinstance(ways, int) else None,
+        without_hardware=facts.without_hardware,
     )
 
 
@@ -88,7 +95,18 @@ def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
         "label": label or "all",
         "params": {**(record.get("params") or {}), **record["factors"]},
         "links": links,
+        "nic_link": _nic_link(record),
     } | no_link
+
+
+def _nic_link(record: Record) -> PcieLink | None:
+    """The PCIe link of the DUT's NIC; None where no collector told it, or the model of links does not know it."""
+    names = ("link_speed", "link_width", "max_payload", "max_read_request")
+    trial = TrialFacts(record)
+    try:
+        return link_of({name: device_state(trial, "pcie", name) for name in names})
+    except NotMeasured:
+        return None
 
 
 def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]], dict[str, str]]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures of the papers and of one's own questions, drawn from run folders."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -106,7 +107,12 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
     data = figure.data(run)
     with look():
         drawn = _finished(figure, data, target.keeps_absent)
-        return files.save(drawn, f"{figure.heading}.\n{data.caption}", [*data.drawn, *data.missing], target)
+        return files.save(
+            drawn,
+            f"{figure.heading}.\n{data.caption}",
+            _origin([*data.drawn, *data.missing], modelled=data.modelled),
+            target,
+        )
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,7 @@ def save_model_error(error: ModelError, runs: Sequence[RunFolder], target: Targe
         finish(drawn, keeps_absent=False)
         names = " ".join(dict.fromkeys(f"Run {run.run_id}." for run in runs))
         words = f"{error.heading}.\n{error.words()} {names}"
-        return files.save(drawn, words, difference_rows(error.differences), target)
+        return files.save(drawn, words, _origins(error.differences, runs), target)
 
 
 def inline_table(figure: TableFigure) -> InlineFigure:
@@ -177,7 +183,17 @@ def save_comparison(
     """
     with look():
         words = f"{title}.\n{comparison_caption(differences, runs)}"
-        return files.save(draw_comparison(differences), words, difference_rows(differences), target)
+        return files.save(draw_comparison(differences), words, _origins(differences, runs), target)
+
+
+def _origin(rows: Sequence[Mapping[str, Any]], **marks: bool) -> list[dict[str, Any]]:
+    """The rows with what says that a number was computed: a CSV leaves its figure and the caption behind."""
+    return [{**row, **marks} for row in rows]
+
+
+def _origins(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
+    marks = {"first_modelled": runs[0].modelled, "second_modelled": runs[-1].modelled}
+    return _origin(difference_rows(differences), **marks)
 
 
 def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> InlineFigure:

@@ -136,9 +136,14 @@ class FigureData:
         return absence(self.rows, metric) if len(self.rows) else no_data(self.run)
 
     @property
+    def modelled(self) -> bool:
+        """Whether a simulation computed the numbers."""
+        return bool(self.table["modelled"].any())
+
+    @property
     def mark(self) -> str:
         """How real the numbers are: modelled, emulated, or measured on hardware."""
-        if bool(self.table["modelled"].any()):
+        if self.modelled:
             return "MODELLED: computed by a simulation, not measured"
         if HostFacts(self.run.meta).virtual_nic:
             return "emulated NIC (net_crossover), measured on a real CPU"

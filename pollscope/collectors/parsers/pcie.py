@@ -3,7 +3,7 @@
 
 DDIO is told only for root ports whose device id the platform tables know: on Ice Lake and later offset 0x180 is the
 head of an extended capability. Offsets: PCI Express Base Specification 5.0, 7.5.3; PERFCTRLSTS_0: Intel Xeon Scalable
-Datasheet vol. 2 (May 2019).
+Datasheet vol. 2 (May 2019). Tags of reads: 7.5.3.4 (extended tag), 7.5.3.16 (10-bit tags).
 """
 
 import re
@@ -16,6 +16,8 @@ from pollscope.knobs.platforms import DdioBit, Platform, of_root_port
 _SPEEDS = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 _EXPRESS, _STATUS_HAS_LIST = 0x10, 0x10
 _NO_SNOOP_BIT = 3
+# Bits of Device Control and Device Control 2. Of 10-bit tags those below 256 are not used (2.2.6.2).
+_EXTENDED_TAGS, _TEN_BIT_TAGS, _TEN_BIT_TAG_COUNT = 8, 12, 768
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
@@ -35,7 +37,9 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         role, _, below = match[2].partition(":")
         config = bytes.fromhex(match[4])
         cells = [(SourceMetric("identity", "", Kind.STATE), match[3], ""), *_express(config)]
-        if role == "rootport":
+        if role == "nic":
+            cells += _tags(config)
+        else:
             cells += [(SourceMetric("device_below", "", Kind.STATE), below, ""), *_ddio(match[3], config)]
         yield reading(t_ns, f"device:{match[1]}", cells)
     if not found:
@@ -66,6 +70,20 @@ def _express(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
     )
     yield SourceMetric("relaxed_ordering", "1", Kind.STATE), (control >> 4) & 1 if control is not None else None, why
     yield SourceMetric("no_snoop", "1", Kind.STATE), (control >> 11) & 1 if control is not None else None, why
+
+
+def _tags(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
+    """Reads that the device may have under way: tags of 5, 8 or 10 bits, as its control registers have it."""
+    base = _capability(config)
+    control = _word(config, base, 8) if base else None
+    control2 = _word(config, base, 0x28) if base else None
+    metric = SourceMetric("tags", "1", Kind.STATE)
+    if control is None or control2 is None:
+        yield metric, None, "no PCI Express capability readable (conventional PCI, virtual device, or not root)"
+    elif control2 >> _TEN_BIT_TAGS & 1:
+        yield metric, _TEN_BIT_TAG_COUNT, ""
+    else:
+        yield metric, 256 if control >> _EXTENDED_TAGS & 1 else 32, ""
 
 
 def _capability(config: bytes) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pollscope.base.names import DROP_ON_PURPOSE, SEND_NOTHING
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NotMeasured, Part, TrialFacts, at, nonzero, positive
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, at, nonzero, positive
 
 # Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
 TCP_DUPLICATE_ACKS = 3
@@ -70,6 +70,11 @@ def _rate_error(trial: TrialFacts) -> float:
         raise NotMeasured("no rate in packets per second was asked for")
     asked = nonzero(rate["pps"].number(), "no traffic was asked for")
     return trial.gen_sum("sent") / _generator_s(trial) / asked - 1
+
+
+def _generator_away_share(trial: TrialFacts) -> float:
+    away_ns = sum(at(lcore, ("host_gaps", "in_over_100us_ns")).number() for lcore in trial.generators)
+    return away_ns / NS_PER_S / (trial.window_s * len(trial.generators))
 
 
 def _generator_gap_longest_ns(trial: TrialFacts) -> float:
@@ -188,6 +193,7 @@ TRAFFIC: dict[str, Compute] = {
     "unsent_share": _unsent_share,
     "rate_error": _rate_error,
     "generator_gap_longest_ns": _generator_gap_longest_ns,
+    "generator_away_share": _generator_away_share,
     "loss_share": _loss_share,
     "lossy_flows_share": _lossy_flows_share,
     "worst_flow_loss_share": _worst_flow_loss_share,
