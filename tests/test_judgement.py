@@ -38,11 +38,17 @@ def folders(checkout: Path) -> list[Path]:
 
 
 def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None:
+    """But for trials that were flagged because a generator with nothing to send waited for its CPU."""
     for folder in folders(checkout):
         run = read_run(folder)
-        told = {str(record["trial"]): str(record["status"]) for record in last_attempts(run.trials)}
+        records: dict[str, Any] = {str(record["trial"]): record for record in last_attempts(run.trials)}
         now = derive_table(run).set_index("trial")["status"].to_dict()
-        assert now == told, folder
+        assert set(now) == set(records)
+        for trial in (trial for trial, record in records.items() if now[trial] != record["status"]):
+            assert (now[trial], records[trial]["start"]["rate"]) == ("ok", {"pps": 0.0}), f"{folder}: {trial}"
+            generators = (f"lcore {records[trial]['config']['gen']['lcore']} waited", "the generator's core was away")
+            disturbed = [flag["text"] for flag in records[trial]["flags"] if flag["name"].startswith("noise:")]
+            assert all(text.startswith(generators) for text in disturbed), trial
 
 
 def test_judgements_that_a_run_of_before_wrote_down_are_not_told_twice(checkout: Path) -> None:
@@ -73,6 +79,21 @@ def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> No
     quiet, noisy = flags_of(table)
     assert (quiet, names(noisy)) == ([], ["noise:waiting"])
     assert "lcore 2 waited for its CPU for 25 % of the trial" in table["reason"].tolist()[1]
+
+
+def test_a_generator_that_has_nothing_to_send_disturbs_nothing() -> None:
+    record = synthetic.trial()
+    record["config"]["gen"] = {"lcore": 1}
+    record["host"] = {"waits_ns": {"1": 10**9}}
+    gaps = {"generator_gaps_over_100us_per_s": 1e4}
+    limits = Noise(max_gaps_over_100us_per_s=100)
+    record["start"] |= {"warmup_ns": 0, "window_ns": 10**9, "rate": {"pps": 1.0}}
+    sends = [flag["name"] for flag in noise.noise_flags(limits, record, gaps)]
+    assert sends == ["noise:waiting", "noise:generator_gaps_over_100us_per_s"]
+    record["start"]["rate"] = {"pps": 0.0}
+    assert noise.noise_flags(limits, record, gaps) == []
+    record["host"] = {"waits_ns": {"1": 10**9, "2": 10**9}}
+    assert [flag["text"][:7] for flag in noise.noise_flags(limits, record, gaps)] == ["lcore 2"]
 
 
 def test_no_core_waits_for_more_than_the_whole_trial(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The workloads encap, tx and rx of a real node: the bytes that leave it, and its accounts."""
+"""Workloads of a real node (encap, heavier routing, tx, rx): the bytes that leave it, and its accounts."""
 
+import random
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -174,6 +175,50 @@ def test_further_lookups_all_find_a_route(node: Node, routes: int) -> None:
     assert generator["total"]["rx_packets"] == generator["total"]["sent"]
 
 
+def rfc1071(octets: bytes) -> int:
+    """The checksum as in section 1: complement of the sum modulo 0xFFFF, where a sum of 0 has two forms."""
+    total = sum(int.from_bytes(octets[at : at + 2].ljust(2, b"\0"), "big") for at in range(0, len(octets), 2))
+    return 0xFFFF - (total % 0xFFFF or (0xFFFF if total else 0))
+
+
+def datagram(payload: bytes, checksum: int, *, protocol: int = 17, flags: int = 0, declared: int = 0) -> bytes:
+    """A routed frame; `declared` bytes more stand in the UDP header than there are."""
+    addresses = bytes([198, 18, 0, 1, 10, 0, 0, 7])
+    udp = struct.pack("!HHHH", 49152, 9, 8 + len(payload) + declared, checksum) + payload
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 1, flags, 64, protocol, 0) + addresses
+    header = header[:10] + struct.pack("!H", rfc1071(header)) + header[12:]
+    return b"\xff" * 6 + b"\x02" * 6 + b"\x08\x00" + header + udp
+
+
+def with_checksum(packet: bytes) -> bytes:
+    """The IPv4 packet as a router leaves it that makes its UDP checksum anew (RFC 768)."""
+    pseudo = packet[12:20] + b"\0" + packet[9:10] + packet[24:26]
+    checksum = rfc1071(pseudo + packet[20:26] + b"\0\0" + packet[28:]) or 0xFFFF
+    return packet[:26] + struct.pack("!H", checksum) + packet[28:]
+
+
+def test_a_checksum_is_made_of_all_the_payload(build_dir: Path, tmp_path: Path) -> None:
+    """Of any length, and whatever stood there; what is no whole UDP datagram keeps what it has."""
+    noise = random.Random(768)
+    zero = datagram(b"\0\0", 0)
+    # With this payload the sum comes out as 0, which is sent as all ones.
+    filler = struct.unpack("!H", with_checksum(zero[14:])[26:28])[0]
+    made = [datagram(noise.randbytes(length), 0xBEEF) for length in (0, 1, 18, 19, 255, 1000, 1471, 1472)]
+    made += [datagram(b"\0\0", 0), datagram(struct.pack("!H", filler), 0x1234), datagram(b"\xff" * 1472, 0)]
+    kept = [
+        datagram(b"of TCP is the checksum elsewhere", 0xBEEF, protocol=6),
+        datagram(b"first fragment of two", 0xBEEF, flags=0x2000),
+        datagram(b"second fragment", 0xBEEF, flags=0x0002),
+        datagram(b"says more than there is", 0xBEEF, declared=4),
+    ]
+    sent, result = sent_frames(build_dir, tmp_path, [*made, *kept], workload="l3fwd-lpm", checksum="udp")
+    wanted = {with_checksum(forwarded(one[14:])) for one in made} | {forwarded(one[14:]) for one in kept}
+    assert {one[14:] for one in sent} == wanted
+    assert b"\xff\xff" in {packet[26:28] for packet in wanted}
+    (lcore,) = result["lcores"]
+    assert lcore["workload_dropped"] == 0 < lcore["tx_packets"]
+
+
 def test_transmitted_frames_are_whole(build_dir: Path, tmp_path: Path) -> None:
     sent = tmp_path / "sent.pcap"
     with running_node(build_dir, tmp_path / "log", [f"net_pcap0,tx_pcap={sent}"], mib=512) as node:
@@ -243,6 +288,9 @@ def test_transmitter_refuses(node: Node, changes: dict[str, Any], where: str) ->
         ({"workload": "encap", "encapsulation": "vxlan"}, "dut.encapsulation"),
         ({"tx_pool": "shared"}, "dut.tx_pool"),
         ({"workload": "io", "lookups": 2}, "dut.lookups"),
+        ({"workload": "io", "checksum": "udp"}, "dut.checksum"),
+        ({"workload": "l3fwd-lpm", "checksum": "tcp"}, "dut.checksum"),
+        ({"workload": "l3fwd-lpm", "checksum": "udp", "accounting": "full"}, "dut.accounting"),
         ({"lookups": 0}, "dut.lookups"),
         ({"lookups": 1025}, "dut.lookups"),
         ({"workload": "l3fwd-lpm", "lookups": 2, "accounting": "count"}, "dut.accounting"),

@@ -100,6 +100,16 @@ def test_constraints_and_the_testbed_leave_points_out_with_their_reason() -> Non
     }
 
 
+def test_constraints_read_the_knobs_that_are_swept() -> None:
+    plan = plan_of(
+        'parameters: {load_pps: 0}\nfactors: {knob.iommu: [strict, "off"], burst: [8, 32]}\nrepeats: {count: 1}\n'
+        "constraints: [{drop: knob.iommu == 'off' and burst > 8, reason: one difference at a time}]\n"
+    )
+    assert [(each.point, each.reason) for each in plan.left_out] == [
+        ("knob.iommu=off,burst=32", "one difference at a time")
+    ]
+
+
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [

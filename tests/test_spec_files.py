@@ -148,7 +148,10 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
             "collectors={rotate: [pcm, pcm-iio, pcm-memory, pcm-pcie, pcm-power, perf-uncore]}",
             "collectors: 6 rotate over 5 repeats: perf-uncore may never run",
         ),
-        ("row=S-F55", "row: no figure and no claim is known of S-F55, so the run has none of it; did you mean S-F5?"),
+        (
+            "row=S-F55",
+            "no claim is known of S-F55, so the run has none of it; did you mean S-F5 or S-F5w?",
+        ),
         ("rows=[S-F5, H-F3q]", "known of H-F3q, so the run has none of it; did you mean H-F3"),
         ("row=Q-SWEEP", "known of Q-SWEEP, so the run has none of it"),
         ("show=[{x: queues, y: rx_pps, at: {burst: 16}}]", "show[0].at.burst: no level is 16, so this figure"),

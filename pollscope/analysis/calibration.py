@@ -39,6 +39,7 @@ HOLDS_FOR = (
     "feed",
     "dma",
     "lookups",
+    "checksum",
     "routes",
     "encapsulation",
     "transform",

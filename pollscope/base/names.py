@@ -26,6 +26,7 @@ KNOBS: Mapping[str, str] = MappingProxyType(
         "ddio": "pollscope.knobs.ddio:Ddio",
         "ddio_ways": "pollscope.knobs.ddio_ways:DdioWays",
         "iommu": "pollscope.knobs.iommu:Iommu",
+        "outstanding_wqes": "pollscope.knobs.outstanding_wqes:OutstandingWqes",
         "vtd_latency": "pollscope.knobs.vtd_latency:TimedInvalidations",
         "governor": "pollscope.knobs.governor:Governor",
         "core_freq": "pollscope.knobs.core_freq:CoreFreq",
@@ -171,7 +172,7 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
         "drop": Workload("every packet is freed", answers="none"),
         "l3fwd-lpm": Workload(
             "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses rewritten",
-            ("routes", "lookups"),
+            ("routes", "lookups", "checksum"),
         ),
         "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation", "task_data")),
         "crypto": Workload("the payload is encrypted by AES-256-CBC", ("task_data",)),

@@ -18,6 +18,8 @@ from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 # From here on a plan says what room its run takes. Of a measured trial, on the disk and in a report (docs/spec.md, many
 # points); a modelled one takes a fifth of it.
 MANY_TRIALS = 10_000
+# Points left out for one reason, from which on they are told by the first and the last.
+MANY_LEFT_OUT = 10
 TRIAL_BYTES, TRIAL_MEMORY_BYTES = 23e3, 140e3
 EXAMPLES = (
     "pollscope plan S-F5",
@@ -135,5 +137,10 @@ def _show(made: Plan, testbed: str) -> None:
     for index, trial in enumerate(made.trials, 1):
         searched = f" (a search: about {trial.search_trials} trials, {human_time(trial.seconds)})"
         typer.echo(f"{index:5}  {trial.id}{searched if trial.search_trials else ''}")
+    by_reason: dict[str, list[str]] = {}
     for each in made.left_out:
-        typer.echo(f"left out  {each.point}: {each.reason}")
+        by_reason.setdefault(each.reason, []).append(each.point)
+    for reason, points in by_reason.items():
+        many = f"{len(points)} points, {points[0]} to {points[-1]}"
+        for point in points if len(points) < MANY_LEFT_OUT else [many]:
+            typer.echo(f"left out  {point}: {reason}")

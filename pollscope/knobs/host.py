@@ -80,7 +80,8 @@ class KnobHost:
         """
         program = shutil.which(command[0])
         if program is None:
-            raise HostError(f"{command[0]} is not installed", remedy="apt-get install pciutils")
+            package = "pciutils" if command[0] == "setpci" else "mstflint"
+            raise HostError(f"{command[0]} is not installed", remedy=f"apt-get install {package}")
         try:
             done = subprocess.run(
                 [program, *command[1:]],

@@ -23,7 +23,7 @@ def knob_refusal(host: KnobHost, factors: Mapping[str, object]) -> str | None:
         try:
             _try(pick(knobs, name), target, value)
         except (HostError, UsageError) as error:
-            return f"knob {key}: {error}"
+            return f"knob {key}: {str(error).removeprefix(f'{name}: ')}"
     return None
 
 

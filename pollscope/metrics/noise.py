@@ -73,10 +73,12 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
         UsageError: the record contradicts docs/store-format.md.
     """
     found = Part(record, "")
+    idle = _idle_generator(found)
+    counted = {name: value for name, value in metrics.items() if idle is None or not name.startswith("generator_")}
     return [
-        *_waiting(limits, found),
+        *_waiting(limits, found, idle),
         *_corunner_waiting(limits, found),
-        *_above_limits(limits, metrics),
+        *_above_limits(limits, counted),
         *_troubles(found),
     ]
 
@@ -93,7 +95,17 @@ def misfit_flags(metrics: Mapping[str, float]) -> list[Flag]:
     return [{"name": "accounting:misfit", "text": text}]
 
 
-def _waiting(limits: Limits, record: Part) -> list[Flag]:
+def _idle_generator(record: Part) -> str | None:
+    """The generator's lcore in a trial in which it has nothing to send: what is measured does not wait for it."""
+    try:
+        if at(record, ("start", "rate", "pps")).number() == 0:
+            return f"{at(record, ('config', 'gen', 'lcore')).number():.0f}"
+    except NotMeasured:  # it saturates, or nobody sends
+        pass
+    return None
+
+
+def _waiting(limits: Limits, record: Part, idle: str | None) -> list[Flag]:
     try:
         waits, start = at(record, ("host", "waits_ns")), record["start"]
     except NotMeasured:  # recorded before waits were, or on a testbed without a node
@@ -101,6 +113,8 @@ def _waiting(limits: Limits, record: Part) -> list[Flag]:
     duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
     flags: list[Flag] = []
     for lcore in keys_of(waits):
+        if lcore == idle:
+            continue
         wait_ns = waits[lcore].number()
         if wait_ns > limits.max_waiting * duration_ns:
             share = wait_ns / duration_ns

@@ -156,14 +156,15 @@ def _zip_groups(spec: Spec) -> Iterator[Problem]:
 
 
 def _constraints(spec: Spec) -> Iterator[Problem]:
-    known = list(Parameters.model_fields)
+    known = [*Parameters.model_fields, *(name for name in spec.levels if name.startswith(KNOB_PREFIX))]
     for index, constraint in enumerate(spec.constraints):
         path: Path = ("constraints", index, "drop")
         try:
             expression = expressions.parse(constraint.drop)
             unknown = sorted(expression.names - set(known))
             for name in unknown:
-                yield Problem(path, f"'{name}' is not a parameter{did_you_mean(name, known)}")
+                what = "not a factor here" if name.startswith(KNOB_PREFIX) else "not a parameter"
+                yield Problem(path, f"'{name}' is {what}{did_you_mean(name, known)}")
             if not unknown:
                 _try_all(expression, spec)
         except ValueError as error:
@@ -174,7 +175,7 @@ def _try_all(expression: expressions.Expression, spec: Spec) -> None:
     """Evaluates with every combination of the levels that the expression reads, so that no point fails later."""
     names = sorted(expression.names)
     fixed = spec.parameters.model_dump(mode="json")
-    for combination in product(*(spec.levels.get(name, (fixed[name],)) for name in names)):
+    for combination in product(*(spec.levels.get(name) or (fixed[name],) for name in names)):
         expression(dict(zip(names, combination, strict=True)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Constraint expressions: comparisons and arithmetic over parameters, and nothing else.
+"""Constraint expressions: comparisons and arithmetic over parameters and knobs (`knob.NAME`), and nothing else.
 
 Python's grammar is used for parsing only; nothing is ever passed to `eval`.
 """
@@ -34,7 +34,7 @@ _MAX_LENGTH = 500
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression; `names` are the parameters that it reads."""
+    """A parsed expression; `names` are the parameters and knobs that it reads."""
 
     text: str
     tree: ast.expr
@@ -71,16 +71,26 @@ def parse(text: str) -> Expression:
 
 
 def _check(node: ast.expr, names: set[str]) -> None:
-    if isinstance(node, ast.Name):
-        names.add(node.id)
-    elif not _allowed(node):
+    if name := _name(node):
+        names.add(name)
+        return
+    if not _allowed(node):
         raise ValueError(
-            f"'{ast.unparse(node)}' is not allowed in a constraint; allowed: parameters, numbers, 'text', "
+            f"'{ast.unparse(node)}' is not allowed in a constraint; allowed: parameters, knob.NAME, numbers, 'text', "
             "+ - * / // %, comparisons, in [..], and, or, not"
         )
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             _check(child, names)
+
+
+def _name(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="knob")):
+            return ast.unparse(node)
+    return None
 
 
 def _allowed(node: ast.expr) -> bool:
@@ -102,8 +112,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
-        case ast.Name(id=name):
-            return values[name]
+        case ast.Name() | ast.Attribute():
+            return values[ast.unparse(node)]
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_evaluate(item, values) for item in items]
         case ast.UnaryOp(op=op, operand=operand):

@@ -111,6 +111,9 @@ class Parameters(Model):
     lookups: int = Field(
         default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"
     )
+    checksum: Literal["none", "udp"] = Field(
+        default="none", description="l3fwd-lpm: the UDP checksum of a packet is made anew from all its payload"
+    )
     sessions: int = Field(default=65536, ge=8, le=2**24, description="steer: entries of the session table of a core")
     task_buffers: int = Field(
         default=4, ge=2, le=32, description="rs, raid: data buffers that a packet's payload is cut into"

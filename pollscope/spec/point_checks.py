@@ -142,8 +142,9 @@ def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
         return None
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
     counts_more = params.organisation in (*SHARED_QUEUES, "rebalanced")
-    if delays or counts_more or lcores.dispatchers(params) or params.lookups > 1:
-        what = "neither dispatchers, shared or rebalanced queues, delays nor further look-ups"
+    more_work = params.lookups > 1 or params.checksum != "none"
+    if delays or counts_more or lcores.dispatchers(params) or more_work:
+        what = "neither dispatchers, shared or rebalanced queues, delays, further look-ups nor checksums"
         return "accounting", f"{mode} goes with {what}; use sampled"
     return None
 
@@ -152,6 +153,8 @@ def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
     """What one workload has and others have not."""
     if params.lookups > 1 and params.workload != "l3fwd-lpm":
         return "lookups", f"the workload {params.workload} looks nothing up; only l3fwd-lpm does"
+    if params.checksum != "none" and params.workload != "l3fwd-lpm":
+        return "checksum", f"the workload {params.workload} makes no checksum; only l3fwd-lpm does"
     if params.tx_pool != "per-core" and params.workload != "tx":
         return "tx_pool", f"the workload {params.workload} makes no packets; only tx does"
     if params.transform != "aes-cbc-sha1" and params.workload != "ipsec":

@@ -197,6 +197,40 @@ def test_iommu_is_read_and_never_set(tree: Tree, kind: str, mode: str) -> None:
             session.set("iommu", None, other)
 
 
+MLXCONFIG = """#!/bin/sh
+test "$*" = "-d {nic} -e query LOG_MAX_OUTSTANDING_WQE" || exit 9
+echo "Device #1:"
+echo "Configurations:                                      Default         Current         Next Boot"
+echo "*        LOG_MAX_OUTSTANDING_WQE                     7               {now}               9"
+"""
+
+
+def test_outstanding_wqes_are_read_and_never_set(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds now counts, not the next boot's; a NIC of another vendor has none."""
+    with KnobSession("test", tree.host) as session:
+        assert session.get("outstanding_wqes") == {"host": "none"}
+        assert session.set("outstanding_wqes", None, "none") == []
+        with pytest.raises(Refused, match="the host has no NVIDIA NIC"):
+            session.set("outstanding_wqes", None, "128")
+    vendor = tree.config(NIC).with_name("vendor")
+    vendor.write_text("0x15b3\n")
+    tool = tree.write("bin/mlxconfig", MLXCONFIG.format(nic=NIC, now=6))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    with KnobSession("test", tree.host) as session:
+        assert session.get("outstanding_wqes") == {"host": "64"}
+        assert session.set("outstanding_wqes", None, "64") == []
+        for value, complaint in (
+            ("128", f"has 64; 128 needs 'mlxconfig -d {NIC} set LOG_MAX_OUTSTANDING_WQE=7'"),
+            ("none", "the host has an NVIDIA NIC"),
+        ):
+            with pytest.raises(Refused, match=complaint):
+                session.set("outstanding_wqes", None, value)
+        tool.write_text("#!/bin/sh\necho '-E- Unknown parameter'\n")
+        with pytest.raises(HostError, match="tells no LOG_MAX_OUTSTANDING_WQE of it"):
+            session.get("outstanding_wqes")
+
+
 def test_iommu_off_without_an_iommu_whatever_the_groups_say(tree: Tree) -> None:
     (tree.root / "sys/class/iommu/dmar0/intel-iommu/version").unlink()
     for folder in ("dmar0/intel-iommu", "dmar0"):
@@ -231,6 +265,7 @@ BAD = [
     ("prefetchers", "l3", UsageError),
     ("c_states", -5, UsageError),
     ("iommu", "maybe", UsageError),
+    ("outstanding_wqes", "100", UsageError),
     ("numa_balancing", None, UsageError),
     ("ddio@", "off", UsageError),
 ]

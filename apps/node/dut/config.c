@@ -44,6 +44,7 @@ static const char *const idles[] = {"pause", "sleep", "umwait", NULL};          
 static const char *const encapsulations[] = {"gre-ipv6", "ipip", NULL};
 static const char *const transforms[] = {"aes-cbc-sha1", "aes-gcm", NULL}; /* as in enum esp_transform */
 static const char *const tx_pools[] = {"per-core", "shared", NULL};
+static const char *const checksums[] = {"none", "udp", NULL}; /* as in enum checksum */
 
 static bool is_listed(const struct lcore_list *list, unsigned int lcore)
 {
@@ -110,6 +111,7 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	    fields_choice(object, "dut", "accounting", accounting_names, &accounting, err) ||
 	    fields_choice(object, "dut", "encapsulation", encapsulations, &config->encapsulation, err) ||
 	    fields_choice(object, "dut", "transform", transforms, &config->transform, err) ||
+	    fields_choice(object, "dut", "checksum", checksums, &config->checksum, err) ||
 	    fields_choice(object, "dut", "tx_pool", tx_pools, &config->tx_pool, err))
 		return -1;
 	config->organisation = (enum organisation)organisation;
@@ -343,6 +345,12 @@ static int check_notification(const json_t *object, const struct dut_config *con
 	return 0;
 }
 
+/* More than the look-up that routes a packet. */
+static bool works_further(const struct dut_config *config)
+{
+	return config->lookups > 1 || config->checksum != CHECKSUM_NONE;
+}
+
 static int check_workload(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	const struct workload *workload = workloads[config->workload];
@@ -358,8 +366,9 @@ static int check_workload(const json_t *object, const struct dut_config *config,
 		if (json_object_get(object, of_tx[i].key))
 			return node_fail(err, of_tx[i].where, "is for workload tx; leave it out with %s",
 			                 workload_names[config->workload]);
-	if (!workload->further_loops && config->lookups > 1)
-		return node_fail(err, "dut.lookups", "is for workload l3fwd-lpm; leave it out with %s",
+	if (!workload->further_loops && works_further(config))
+		return node_fail(err, config->checksum ? "dut.checksum" : "dut.lookups",
+		                 "is for workload l3fwd-lpm; leave it out with %s",
 		                 workload_names[config->workload]);
 	if (check_own_keys(object, config, err))
 		return -1;
@@ -406,7 +415,7 @@ bool dut_config_delays(const struct dut_config *config)
 poll_loop_fn dut_config_loop(const struct dut_config *config)
 {
 	const struct workload *workload = workloads[config->workload];
-	const loop_table *loops = config->lookups > 1 ? workload->further_loops : workload->loops;
+	const loop_table *loops = works_further(config) ? workload->further_loops : workload->loops;
 
 	return (*loops)[config->source][dut_config_delays(config)][config->accounting];
 }
@@ -417,8 +426,8 @@ static int check_loop(const struct dut_config *config, struct node_error *err)
 	if (dut_config_loop(config))
 		return 0;
 	return node_fail(err, "dut.accounting",
-	                 "%s goes with neither rings, shared or rebalanced queues, delays nor further "
-	                 "look-ups; use sampled",
+	                 "%s goes with neither rings, shared or rebalanced queues, delays, further "
+	                 "look-ups nor checksums; use sampled",
 	                 accounting_names[config->accounting]);
 }
 
@@ -485,6 +494,7 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	                                   "accounting",
 	                                   "sample_every",
 	                                   "lookups",
+	                                   "checksum",
 	                                   "tx_pool",
 	                                   "transform",
 	                                   "sessions",

@@ -35,6 +35,7 @@ enum ready_set_sharing {
 };
 
 enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
+enum checksum { CHECKSUM_NONE, CHECKSUM_UDP };
 
 extern const char *const handoff_sync_names[]; /* by enum handoff_sync */
 
@@ -69,6 +70,7 @@ struct dut_config {
 	uint64_t flows;
 	uint64_t routes;
 	uint64_t lookups;
+	unsigned int checksum; /* enum checksum */
 	uint64_t sessions;
 	uint64_t task_buffers;
 	uint64_t parity_buffers;

@@ -207,6 +207,7 @@ static int prepare_workload(const struct dut_config *config, struct poller *p, s
 	const struct workload_spec spec = {
 	        .routes = (uint32_t)config->routes,
 	        .lookups = (uint32_t)config->lookups,
+	        .checksum = config->checksum == CHECKSUM_UDP,
 	        .shared_by = config->tx_pool == TX_POOL_SHARED ? config->workers.n : 1,
 	        .pools_of = shares ? dut.pollers[0]->sender : NULL,
 	        .flows = (uint32_t)config->flows,

@@ -98,6 +98,7 @@ struct poller {
 	struct rte_lpm *lpm;
 	uint32_t routes;  /* in lpm */
 	uint32_t lookups; /* of a packet in lpm */
+	bool checksum;    /* of UDP, made anew */
 	const struct tunnel *tunnel;
 	struct encryptor *encryptor;
 	struct task *task;            /* of a workload that is one of HyperPlane's tasks */

@@ -4,10 +4,16 @@
  * checksum updated incrementally. Packets that are not IPv4, whose TTL is 1 or less, or that have no route are dropped.
  *
  * Heavier work is further look-ups in the same table, in loops of their own. Each waits for the one before, as the stages of a
- * pipeline of tables do: the address is made from what was found, so that they neither overlap nor are left out.
+ * pipeline of tables do: the address is made from what was found, so that they neither overlap nor are left out. Or it is the UDP
+ * checksum of each packet, as a forwarder makes it that has changed what the packet carries.
  */
+#include <netinet/in.h>
+
+#include <rte_udp.h>
+
 #include "ipv4.h"
 #include "loop/loop.h"
+#include "packets.h"
 #include "prefetch.h"
 #include "routes.h"
 #include "routing.h"
@@ -26,6 +32,27 @@ static __rte_always_inline bool further_lookups(const struct poller *p, uint32_t
 			return false;
 	}
 	return true;
+}
+
+/* Of a datagram in one piece (RFC 768), from all its bytes; others stay as they are. */
+static void make_checksum(struct rte_mbuf *packet)
+{
+	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, struct rte_ipv4_hdr *, RTE_ETHER_HDR_LEN);
+	const uint32_t at = RTE_ETHER_HDR_LEN + rte_ipv4_hdr_len(ip);
+	const uint32_t end = RTE_ETHER_HDR_LEN + rte_be_to_cpu_16(ip->total_length);
+	struct rte_udp_hdr *udp = rte_pktmbuf_mtod_offset(packet, struct rte_udp_hdr *, at);
+	uint16_t sum = 0;
+
+	if (unlikely(ip->next_proto_id != IPPROTO_UDP ||
+	             (ip->fragment_offset & RTE_BE16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) ||
+	             at + sizeof(*udp) > packet->data_len || end > packet->pkt_len ||
+	             at + rte_be_to_cpu_16(udp->dgram_len) != end))
+		return;
+	/* With what stands in its field, which is taken away again: a store just before would stall the wide loads of the sum. */
+	rte_raw_cksum_mbuf(packet, at, end - at, &sum);
+	sum = (uint16_t)~packet_fold((uint64_t)sum + (uint16_t)~udp->dgram_cksum +
+	                             rte_ipv4_phdr_cksum(ip, 0));
+	udp->dgram_cksum = sum ? sum : UINT16_MAX; /* 0 says that there is none */
 }
 
 static __rte_always_inline bool route(const struct poller *p, struct rte_mbuf *packet, bool further)
@@ -56,6 +83,8 @@ static __rte_always_inline uint16_t forward(struct poller *p, struct rte_mbuf **
 		else
 			rte_pktmbuf_free(packets[i]);
 	}
+	for (uint16_t i = 0; further && p->checksum && i < kept; i++)
+		make_checksum(packets[i]);
 	return kept;
 }
 
@@ -79,6 +108,7 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 		return -1;
 	poller->routes = spec->routes;
 	poller->lookups = spec->lookups;
+	poller->checksum = spec->checksum;
 	return workload_next_hop(spec->tx_port, RTE_ETHER_TYPE_IPV4, &poller->rewrite, err);
 }
 

@@ -19,6 +19,7 @@ enum encapsulation { ENCAPSULATION_GRE_IPV6, ENCAPSULATION_IPIP };
 struct workload_spec {
 	uint32_t routes;
 	uint32_t lookups; /* of a packet */
+	bool checksum;    /* UDP's is made anew */
 	uint32_t flows;
 	unsigned int shared_by; /* workers that share the pools of prepared packets; 1: each has its own */
 	const struct sender *pools_of; /* whose they are; NULL: this worker's */
@@ -38,7 +39,7 @@ struct workload {
 	bool receives; /* has an RX port; otherwise its source is SOURCE_MADE */
 	bool sends;    /* needs a TX port */
 	const loop_table *loops;
-	const loop_table *further_loops; /* with more than one look-up; NULL: looks nothing up */
+	const loop_table *further_loops; /* with more than one look-up or a checksum; NULL: has neither */
 	/* Fill what the process function reads from the poller; may be NULL. Main lcore. Returns 0, or -1 with err. */
 	int (*prepare)(const struct workload_spec *spec, struct poller *poller, struct node_error *err);
 };
