@@ -36,6 +36,8 @@ OTHER_DEFINITIONS = {
 }
 BAR_WIDTH = 0.78
 LEAST_PERCENT = 0.5  # lower than this, a part of a bar is thinner than its edge
+# The axis of the tax is no shorter, so that hardly any looks like it.
+LEAST_TAX_AXIS_PERCENT = 5.0
 
 
 def draw(data: FigureData) -> Figure:
@@ -84,7 +86,7 @@ def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
     log2_axis(axes, sorted({_lookups(sample) for sample in full}))
     axes.set_xlabel("Look-ups of a packet")
     axes.set_ylabel("Tax (%)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, max(axes.get_ylim()[1], LEAST_TAX_AXIS_PERCENT))
 
 
 def _of(found: Sequence[PointValues], queues: int) -> dict[float, PointValues]:
