@@ -491,6 +491,13 @@ class Show(Model):
     )
     title: str | None = Field(default=None, description="below the figure")
 
+    @field_validator("y", "by")
+    @classmethod
+    def _each_once(cls, names: Any) -> Any:
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"'{twice[0]}' is there twice")
+        return names
+
     @field_validator("by", "at")
     @classmethod
     def _in_one_place(cls, names: Any, info: ValidationInfo) -> Any:
