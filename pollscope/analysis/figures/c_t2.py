@@ -13,6 +13,7 @@ from pollscope.analysis.figures.style import (
     MARKERS,
     absent_panel,
     interval_line,
+    least_top,
     level_axis,
     new_figure,
     stated_point,
@@ -60,7 +61,7 @@ def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
         _over_cores(axes, data, shown, scale, name)
     if data.by_point(metric):
         _state(figure.axes[0], row)
-    figure.axes[1].set_ylim(top=max(figure.axes[1].get_ylim()[1], LEAST_LOST_PERCENT))
+    least_top(figure.axes[1], LEAST_LOST_PERCENT)
     return figure
 
 

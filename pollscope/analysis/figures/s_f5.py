@@ -20,6 +20,7 @@ from pollscope.analysis.figures.style import (
     USEFUL_WHOLE,
     absent_figure,
     interval_line,
+    least_top,
     log2_axis,
     new_figure,
     whisker,
@@ -86,7 +87,8 @@ def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
     log2_axis(axes, sorted({_lookups(sample) for sample in full}))
     axes.set_xlabel("Look-ups of a packet")
     axes.set_ylabel("Tax (%)")
-    axes.set_ylim(0, max(axes.get_ylim()[1], LEAST_TAX_AXIS_PERCENT))
+    least_top(axes, LEAST_TAX_AXIS_PERCENT)
+    axes.set_ylim(bottom=0)
 
 
 def _of(found: Sequence[PointValues], queues: int) -> dict[float, PointValues]:
