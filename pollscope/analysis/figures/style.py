@@ -153,6 +153,7 @@ def least_top(axes: Axes, top: float) -> None:
     """Lets a drawn axis reach at least so high, by a point that nobody sees, so that hardly any looks like it."""
     if axes.lines:
         axes.plot(axes.lines[0].get_xdata()[:1], [top], ls="", marker="", label="_least top")  # type: ignore[index]
+        axes.set_ylim(top=max(axes.get_ylim()[1], top))
 
 
 def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
