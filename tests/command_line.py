@@ -23,7 +23,7 @@ class Done:
 def pollscope(*arguments: str | Path, cwd: Path) -> Done:
     """One command in a folder; only SystemExit may come out of it."""
     out, err = io.StringIO(), io.StringIO()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
             main([os.fspath(argument) for argument in arguments])

@@ -158,6 +158,20 @@ def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
 
 
+def test_ctrl_c_while_python_ends_is_too_late() -> None:
+    code = """
+import os, signal
+import pollscope.cli
+class Last:  # goes when modules are taken down, after Python gave up its own handlers
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):
+        kill(pid, number)
+last = Last()
+pollscope.cli.main(["--version"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_colour_only_on_a_terminal(cli: Cli) -> None:
     import pty
 

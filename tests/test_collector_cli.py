@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope collect`."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from command_line import pollscope
 
 from pollscope.base.names import COLLECTORS
-from pollscope.cli import main
 
 IIO = (
     "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
@@ -16,10 +17,11 @@ IIO = (
 )
 
 
-def collect(*arguments: object) -> str | int | None:
-    with pytest.raises(SystemExit) as end:
-        main(["collect", *map(str, arguments)])
-    return end.value.code
+def collect(*arguments: object) -> int:
+    done = pollscope("collect", *map(str, arguments), cwd=Path())
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr)
+    return done.returncode
 
 
 def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

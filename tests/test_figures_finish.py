@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import chain, combinations, cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from pollscope.analysis.figures import Target, asked_figure, figure_of, save_fig
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import MARKS, finish
-from pollscope.analysis.figures.style import CUT, FLOOR, HOLLOW, WHISKER, absent_reason, look
+from pollscope.analysis.figures.style import CUT, FLOOR, HOLLOW, WHISKER, absent_reason, interval_line, look
 from pollscope.analysis.figures.sweep import default_figure
 from pollscope.base.names import FIGURES
+from pollscope.stats.estimates import Estimate
 from pollscope.store.run_folder import RunFolder, read_run
 
 NAMES_OF_MARKS = {words: label for label, (_, words) in MARKS.items()}
@@ -159,16 +160,31 @@ def test_intervals_of_several_lines_stand_side_by_side(tmp_path: Path) -> None:
     figure, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "run", "S-F8", "whole"))
     compared = 0
     for axes in figure.axes:
-        places: dict[float, list[float]] = {}
+        places: dict[float, list[tuple[float, float, float]]] = {}
         for line in axes.lines:
             if line.get_label() == WHISKER:
-                x, y = (float(np.asarray(data)[0]) for data in (line.get_xdata(), line.get_ydata()))
-                places.setdefault(x, []).append(float(line.get_transform().transform((x, y))[0]))
-        for shown in places.values():
-            apart = np.diff(sorted(shown))
-            assert (apart * 72 / figure.dpi >= 2).all()
-            compared += len(apart)
+                (x, low), (_, high) = line.get_transform().transform(line.get_xydata())
+                places.setdefault(float(np.asarray(line.get_xdata())[0]), []).append((x, low, high))
+        hidden = 0.04 * axes.bbox.height  # by a marker
+        for (x, low, high), (other_x, other_low, other_high) in chain.from_iterable(
+            combinations(shown, 2) for shown in places.values()
+        ):
+            if low <= other_high and other_low <= high and min(high - low, other_high - other_low) > hidden:
+                assert abs(x - other_x) * 72 / figure.dpi >= 2
+                compared += 1
     assert compared > 0
+
+
+def test_intervals_that_hide_nothing_stay_at_their_marks() -> None:
+    with look():
+        figure = Figure()
+        axes = figure.subplots()
+        for value in range(1, 13):
+            interval_line(axes, [1.0], [Estimate(value, value - 0.3, value + 0.3, 3, "t")], "black")
+        finish(figure)
+    moved = [line for line in axes.lines if line.get_label() == WHISKER and line.get_transform() != axes.transData]
+    xs = {round(float(line.get_transform().transform(line.get_xydata())[0][0]), 6) for line in moved}
+    assert xs == {round(float(axes.transData.transform((1.0, 1.0))[0]), 6)} or not xs
 
 
 def test_one_wild_interval_is_cut_and_marked(tmp_path: Path) -> None:

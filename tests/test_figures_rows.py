@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures of S-F9, S-F10a, S-F10b, H-F3b and H-F3c on runs whose numbers are known."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from test_figures import run_of, svg_of, words
 from pollscope.analysis.figures import figure_of, inline_svg
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.h_f3 import distributions
 from pollscope.analysis.figures.pooled import pooled_latencies
+from pollscope.analysis.figures.style import look
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.store.results_table import current_table
 
@@ -247,6 +250,21 @@ def test_the_caption_does_not_claim_that_latency_leaves_interruptions_out(tmp_pa
     text = words(svg_of(run_of(tmp_path / "run", "H-F3b", trials), "H-F3b", tmp_path / "out"))
     assert "is part of these numbers" in text
     assert "is left out" not in text
+
+
+def test_hardly_any_tax_looks_like_it(tmp_path: Path) -> None:
+    trials = []
+    for lookups, repeat in itertools.product((1, 4), range(3)):
+        levels = {"queues": 1, "lookups": lookups, "load_of_max": 1.0}
+        point = f"queues=1,lookups={lookups},load_of_max=1.0"
+        trials.append(synthetic.trial(f"{point}:{repeat}", point, repeat, levels, useful_share=0.98))
+    figure = figure_of("S-F5")
+    assert isinstance(figure, PaperFigure)
+    with look():
+        drawn = figure.draw(figure.data(run_of(tmp_path / "run", "S-F5", trials)))
+        finish(drawn)
+    (work,) = (axes for axes in drawn.axes if axes.get_title(loc="left") == "Full load, by work")
+    assert work.get_ylim()[1] >= 5
 
 
 def test_ways_to_several_cores_stand_side_by_side(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
     assert rows["I-LL"].badges[0].text == "the paper's table"
     assert rows["S-F9"].reason.startswith("The run run-wrong does not show it: it shows queues")
     assert "no room for 16 cores" in rows["S-F13"].reason
-    assert rows["S-F12"].reason.startswith(f"{REASONS['S-F12']} `pollscope run S-F12` measures it on a testbed ")
+    assert rows["S-F12"].reason.startswith(f"{REASONS['S-F12']} `pollscope run S-F12` measures it (testbeds: ")
     assert rows["S-F12"].reason.endswith("so receiver and sender are equal.")  # as data/reproductions.yaml has it
     assert rows["C-T2"].reason.startswith("No run of it is among those given. `pollscope run C-T2` measures it")
     assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated

@@ -87,6 +87,16 @@ def test_intervals_of_shares_stay_shares(values: list[float], error: float) -> N
         assert estimate.value - 1e-12 <= estimate.high <= 1
 
 
+def test_a_share_over_another_is_no_more_than_both_can_be() -> None:
+    part = PointValues({}, (0.01, 0.02, 0.9), limits=(0.0, 1.0))
+    whole = PointValues({}, (1.0, 1.0, 1.0), limits=(0.0, 1.0))
+    ratio = part.over(whole)
+    assert (ratio.low, ratio.high) == (0.0, 1.0)
+    assert ratio.value == pytest.approx(0.31)
+    of_rates = PointValues({}, part.values, limits=(0.0, math.inf)).over(whole)
+    assert 1 < of_rates.high < math.inf, "only what has a most is held to it"
+
+
 def test_shares_that_missed_zero_by_their_error_are_zero_together() -> None:
     estimate = PointValues({}, (-0.001, 0.0005, -0.0002), limits=(0.0, 1.0)).estimate
     assert (estimate.value, estimate.low) == (0.0, 0.0)

@@ -206,6 +206,17 @@ def _topics(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> dict[s
     return {caution.topic: caution.text for caution in cautions(run, current_table(run))}
 
 
+def test_a_reason_that_many_trials_share_is_said_once(tmp_path: Path) -> None:
+    trials = tax_trials()
+    trials[:5] = [synthetic.disturbed(trial) for trial in trials[:5]]
+    # Further reasons of one of them make no other sentence of what it shares with the rest.
+    trials[2]["host"]["steal_ticks"] = 10**6
+    text = _topics(tmp_path, trials)["noisy trials"]
+    assert text.startswith("5 of 18 trials exceed")
+    assert text.count("waited for its CPU") == 1
+    assert "(5 such)" in text
+
+
 def test_cautions_speak_up_with_numbers(tmp_path: Path) -> None:
     trials = tax_trials()
     trials[0] = synthetic.disturbed(trials[0])

@@ -125,8 +125,8 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
             return f"The run {run.run_id} does not show it: {misfit}."
     if row not in known_specs():
         return NO_SPEC
-    where = " or ".join(each for each in load_file(known_specs()[row]).spec.testbeds if each != "model")
-    measures = f"`pollscope run {row}` measures it{f' on a testbed {where}' if where else ''}."
+    where = ", ".join(each for each in load_file(known_specs()[row]).spec.testbeds if each != "model")
+    measures = f"`pollscope run {row}` measures it{f' (testbeds: {where})' if where else ''}."
     needs = known_reasons().get(row) or ""
     return " ".join(each for each in (reasons.get(row, NOT_GIVEN), measures, needs) if each)
 

@@ -121,7 +121,8 @@ def history_text(found: Sequence[MetricHistory]) -> str:
     lines = [line for each in long for line in _changes(each)]
     most = max(len(each.values) for each in found)
     changes = "1 change" if len(lines) == 1 else f"{len(lines)} changes"
-    said = [f"{len(found)} series (metric and point) over up to {most} runs; {changes} of level."]
+    runs = "1 run" if most == 1 else f"up to {most} runs"
+    said = [f"{len(found)} series (metric and point) over {runs}; {changes} of level."]
     if short := len(found) - len(long):
         said.append(f"{short} of {len(found)} have fewer than {FEWEST_OF_HISTORY} runs, too few to tell a change.")
     if lines:

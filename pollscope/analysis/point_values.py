@@ -51,7 +51,15 @@ class PointValues:
             return ratio
         errors = math.hypot(self._own_error(confidence), ratio.value * other._own_error(confidence))
         wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
-        return wide.clipped((0.0, math.inf)) if min(self.limits[0], other.limits[0]) >= 0 else wide
+        if min(self.limits[0], other.limits[0]) < 0:
+            return wide
+        return wide.clipped((0.0, self._most_over(other.at(confidence), wide)))
+
+    def _most_over(self, other: Estimate, ratio: Estimate) -> float:
+        """What the ratio can be at most: a share is no more than 1, over the least that the other one may be."""
+        if not (math.isfinite(self.limits[1]) and ratio.has_interval):
+            return math.inf
+        return self.limits[1] / other.low if other.low > 0 else math.inf
 
     def _own_error(self, confidence: float) -> float:
         return self.error * _deviates(confidence) / _deviates(CONFIDENCE)

@@ -103,14 +103,14 @@ def _flagged(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _reasons(bad: pd.DataFrame) -> str:
-    """The most frequent reasons, in short; trials flagged for the same limit count as one reason."""
-    kinds = [
-        ", ".join(flag["name"] for flag in flags) or reason
-        for flags, reason in zip(flags_of(bad), bad["reason"], strict=True)
-    ]
-    example = dict(zip(kinds, bad["reason"], strict=True))
-    counts = Counter(kinds).most_common(3)
-    shown = [f"{example[kind]} ({count} such)" if count > 1 else example[kind] for kind, count in counts]
+    """The most frequent reasons, each in the words of the first trial that has it; a trial may have several."""
+    example: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for flags, reason in zip(flags_of(bad), bad["reason"], strict=True):
+        causes = {flag["name"]: flag["text"] for flag in flags if flag["text"] in reason} or {reason: reason}
+        counts.update(causes.keys())
+        example = causes | example
+    shown = [f"{example[kind]} ({count} such)" if count > 1 else example[kind] for kind, count in counts.most_common(3)]
     more = len(example) - len(shown)
     return "; ".join([*shown, *([f"{more} more reason{'s' if more > 1 else ''} below"] if more else [])])
 

@@ -78,7 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
-    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+    code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    # While Python ends, its handler is gone and Ctrl-C would kill a command that is done: no exit code, no line.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _run(arguments: list[str]) -> int:

@@ -74,7 +74,7 @@ def figures(
         "x": x,
         "y": _split(y),
         "by": _split(by),
-        "at": dict(_level(word) for word in at or ()),
+        "at": _held(at or ()),
         "ratio_to": ratio_to,
         "log": _split(log),
     }
@@ -158,6 +158,14 @@ def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, Ru
 
 def _split(words: list[str] | None) -> tuple[str, ...]:
     return tuple(part.strip() for word in words or () for part in word.split(",") if part.strip())
+
+
+def _held(words: Sequence[str]) -> dict[str, str]:
+    levels = [_level(word) for word in words]
+    held = dict(levels)
+    if len(held) < len(levels):
+        raise UsageError("holds a factor at two levels", f"--at {' --at '.join(words)}", "once for each factor")
+    return held
 
 
 def _level(word: str) -> tuple[str, str]:

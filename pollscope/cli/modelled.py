@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "H-F9": ("trial.window=100 ms",),
 }
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
-NO_MODEL = "No recorded run shows it, and the testbed `model` has not what it measures."
+NO_MODEL = "No recorded run shows it, and the testbed `model` cannot compute what it measures."
 # A simulated window needs no rest of the host to average over: longer ones narrow intervals that a page hardly shows.
 OVERRIDES = Overrides(True, ("trial.window=5 ms", "trial.warmup=1 ms", "repeats={count: 3}"))
 Say = Callable[[str], None]

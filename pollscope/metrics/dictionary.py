@@ -5,6 +5,7 @@
 """
 
 import math
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,8 @@ from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
 from pollscope.base.units import human, human_ns, human_number, human_share, with_unit
 
+# Names that a message offers for a wrong one.
+MOST_CLOSE = 8
 NOT_SCALED = {
     "share",
     "ns",
@@ -89,12 +92,14 @@ class MetricDictionary(BaseModel):
         """The metric of that name.
 
         Raises:
-            UsageError: there is none; the message lists close names.
+            UsageError: there is none; the message has close names, or where all are.
         """
         if name not in self.metrics:
             word = name.split("_")[0]
-            close = [known for known in self.metrics if known.startswith(word)] or list(self.metrics)
-            raise UsageError(f"no metric is called '{name}'", remedy="known: " + ", ".join(close))
+            close = [known for known in self.metrics if word and known.startswith(word)][:MOST_CLOSE]
+            close = close or get_close_matches(name, self.metrics, n=MOST_CLOSE)
+            remedy = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md has all"
+            raise UsageError(f"no metric is called '{name}'", remedy=remedy)
         return self.metrics[name]
 
 

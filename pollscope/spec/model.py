@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from pollscope.base.fields import (
     Cycles,
@@ -489,6 +498,23 @@ class Show(Model):
         default=(), description="axes that are logarithmic"
     )
     title: str | None = Field(default=None, description="below the figure")
+
+    @field_validator("y", "by")
+    @classmethod
+    def _each_once(cls, names: Any) -> Any:
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"'{twice[0]}' is there twice")
+        return names
+
+    @field_validator("by", "at")
+    @classmethod
+    def _in_one_place(cls, names: Any, info: ValidationInfo) -> Any:
+        """A factor lies along x, has lines, or is held."""
+        places = {info.data.get("x"): "lies along x", **dict.fromkeys(info.data.get("by", ()), "has lines")}
+        for name in names:
+            if name in places:
+                raise ValueError(f"'{name}' {places[name]} already")
+        return names
 
 
 class Spec(Model):

@@ -13,6 +13,7 @@ from pollscope.analysis.figures.style import (
     MARKERS,
     absent_panel,
     interval_line,
+    least_top,
     level_axis,
     new_figure,
     stated_point,
@@ -28,6 +29,7 @@ NAMES = {
     "trylock": "lock that is passed by",
 }
 MILLION = 1e6
+LOST = "claim_lost_fraction"
 # Between the marks of two organisations, as a share of the axis.
 APART = 0.015
 # The axis of lost claims is no shorter, so that none lost looks like none.
@@ -51,7 +53,7 @@ def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
         figure.subplots(1, 2),
         (
             ("Maximum throughput", metric, 1 / MILLION, label),
-            ("Lost claims", "claim_lost_fraction", 100.0, "Claims lost to another core (%)"),
+            ("Lost claims", LOST, 100.0, "Claims lost to another core (%)"),
         ),
         strict=True,
     ):
@@ -59,7 +61,7 @@ def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
         _over_cores(axes, data, shown, scale, name)
     if data.by_point(metric):
         _state(figure.axes[0], row)
-    figure.axes[1].set_ylim(top=max(figure.axes[1].get_ylim()[1], LEAST_LOST_PERCENT))
+    least_top(figure.axes[1], LEAST_LOST_PERCENT)
     return figure
 
 
@@ -75,8 +77,8 @@ def _state(axes: Axes, row: str) -> None:
 
 def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: str) -> None:
     found = [each for each in data.by_point(metric) if "cores" in each.levels]
-    if not found:
-        absent_panel(axes, data.absence(metric))
+    if not found or (metric == LOST and all(each.levels["cores"] == 1 for each in found)):
+        absent_panel(axes, data.absence(metric) if not found else "one core alone loses nothing to another")
         return
     levels = sorted({float(each.levels["cores"]) for each in found})
     # Side by side, or one organisation's interval would hide those of the others.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every figure gets once it is drawn: no room for what is absent, axes that no interval crushes, one legend."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -36,8 +37,10 @@ ROOM = 1.0
 LEAST_FACTOR = 4.0
 # Of an interval that ends inside the axes, the room behind it.
 BEHIND = 0.04
-# Between intervals at one place: two of them stay behind the marker.
+# Between intervals at one place that overlap: two of them stay behind the marker.
 APART_POINTS, POINTS_PER_INCH = 2.4, 72
+# Of the height of the axes, about what a marker covers: an interval that is shorter is hidden, wherever it stands.
+MARKER_SHARE = 0.03
 # Nearer to the edge of the axes than this share, a line is not seen.
 SEEN = 0.02
 # So many times above what was measured, what a paper states would press that to the ground.
@@ -122,7 +125,6 @@ def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_befor
 def _hold(axes: Axes) -> None:
     """Sets limits between which values are told apart; intervals end inside, or are cut with a mark that says so."""
     whiskers = [line for line in axes.lines if line.get_label() == WHISKER]
-    _side_by_side(axes, whiskers)
     scale = _Log() if axes.get_yscale() == "log" else _Linear()
     values = [scale.of(value) for value in _heights(axes) if scale.has(value)]
     if not whiskers or not values:
@@ -140,23 +142,62 @@ def _hold(axes: Axes) -> None:
         short = max(0.0, scale.least_span - (top - bottom)) / 2
         bottom, top = bottom - short, top + short
     axes.set_ylim(scale.back(bottom), scale.back(top))
+    _side_by_side(axes, whiskers, ends, MARKER_SHARE * (top - bottom))
     for line, (lower, upper) in zip(whiskers, ends, strict=True):
         x = _numbers(line.get_xdata())[0]
         _cut(axes, line, x, scale.back(top) if upper > top else None, "^")
         _cut(axes, line, x, scale.back(bottom) if lower < bottom - BEHIND * span else None, "v")
 
 
-def _side_by_side(axes: Axes, whiskers: Sequence[Line2D]) -> None:
-    """Moves intervals at one place apart, in the order of their lines: the last one would hide the others."""
-    places: dict[float, list[Line2D]] = {}
-    for line in whiskers:
-        places.setdefault(_numbers(line.get_xdata())[0], []).append(line)
+def _side_by_side(axes: Axes, whiskers: Sequence[Line2D], ends: Sequence[Sequence[float]], marker: float) -> None:
+    """Moves intervals at one place apart where they overlap: the last one would hide the others.
+
+    Args:
+        axes: of the lines.
+        whiskers: an interval each.
+        ends: lower and upper end of each along the axis.
+        marker: the height that a marker covers, along the axis; what is shorter is hidden by it and stays.
+    """
+    places: dict[float, list[_Reach]] = {}
+    for rank, (line, (lower, upper)) in enumerate(zip(whiskers, ends, strict=True)):
+        if upper - lower > marker:
+            places.setdefault(_numbers(line.get_xdata())[0], []).append(_Reach(lower, upper, rank))
     figure = axes.get_figure(root=True)
     assert figure is not None
-    for lines in places.values():
-        for rank, line in enumerate(lines):
-            inches = (rank - (len(lines) - 1) / 2) * APART_POINTS / POINTS_PER_INCH
-            line.set_transform(axes.transData + ScaledTranslation(inches, 0, figure.dpi_scale_trans))
+    for meeting in (group for found in places.values() for group in _meeting(found)):
+        lanes = _lanes(meeting)
+        for each, lane in lanes.items():
+            inches = (lane - max(lanes.values()) / 2) * APART_POINTS / POINTS_PER_INCH
+            moved = ScaledTranslation(inches, 0, figure.dpi_scale_trans)
+            whiskers[each.rank].set_transform(axes.transData + moved)
+
+
+class _Reach(NamedTuple):
+    """An interval along the axis, and its place among those of the axes."""
+
+    lower: float
+    upper: float
+    rank: int
+
+
+def _meeting(found: Sequence[_Reach]) -> list[list[_Reach]]:
+    """Groups of intervals that overlap, directly or through others, each in the order of its lines."""
+    groups: list[list[_Reach]] = []
+    for each in sorted(found):
+        if groups and each.lower <= max(other.upper for other in groups[-1]):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return [sorted(group, key=lambda each: each.rank) for group in groups]
+
+
+def _lanes(meeting: Sequence[_Reach]) -> dict[_Reach, int]:
+    """For each interval the first lane in which it meets none before it."""
+    lanes: dict[_Reach, int] = {}
+    for each in meeting:
+        taken = {lanes[other] for other in lanes if other.lower <= each.upper and each.lower <= other.upper}
+        lanes[each] = next(lane for lane in itertools.count() if lane not in taken)
+    return lanes
 
 
 def _cut(axes: Axes, line: Line2D, x: float, y: float | None, marker: str) -> None:

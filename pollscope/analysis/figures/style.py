@@ -149,6 +149,13 @@ def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
     axes.plot([x, x], ends, color=colour, lw=1.6, solid_capstyle="butt", zorder=3.5, label=WHISKER)
 
 
+def least_top(axes: Axes, top: float) -> None:
+    """Lets a drawn axis reach at least so high, by a point that nobody sees, so that hardly any looks like it."""
+    if axes.lines:
+        axes.plot(axes.lines[0].get_xdata()[:1], [top], ls="", marker="", label="_least top")  # type: ignore[index]
+        axes.set_ylim(top=max(axes.get_ylim()[1], top))
+
+
 def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
     """Where the path alone lies on an axis of latencies in microseconds; nothing when it was not measured."""
     if floor_ns is None:

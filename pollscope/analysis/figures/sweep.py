@@ -99,9 +99,12 @@ def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> Pape
         show = default_show(run, asked)
     except ValidationError as error:
         problem = error.errors()[0]
-        raise UsageError(problem["msg"], f"--{problem['loc'][0]}", "pollscope figures --help") from None
+        raise UsageError(
+            problem["msg"].removeprefix("Value error, "), f"--{problem['loc'][0]}", "pollscope figures --help"
+        ) from None
     if show is None:
-        raise UsageError("the run swept no factor", str(run.path), "--x and --y say what to draw")
+        what = "--at holds every factor that was swept" if asked.get("at") else "the run swept no factor"
+        raise UsageError(what, str(run.path), "--x and --y say what to draw")
     return sweep_figure(show, run, narrow)
 
 

@@ -205,7 +205,7 @@ class _Base:
 
 
 def _base(show: Show, samples: Samples, run: RunFolder) -> _Base | None:
-    if show.ratio_to is None:
+    if show.ratio_to is None or not samples:  # nothing to divide: the panel says why it is absent
         return None
     factor, equals, word = str(show.ratio_to).partition("=")
     names = [factor] if equals else [*show.by, show.x]
