@@ -152,6 +152,7 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "arrivals": params.arrivals,
         "seed": params.arrivals_seed,
         "burst": params.generator_burst,
+        **({"sleep_ns": params.generator_sleep} if params.generator_sleep else {}),
     }
 
 

@@ -14,6 +14,7 @@
 /* 24 bits of lateness in a frame hold 3 ms up to a TSC of 5.5 GHz. */
 #define LATE_MAX_NS_MAX     3000000
 #define LATE_MAX_NS_DEFAULT 100000
+#define SLEEP_NS_MAX        10000000
 #define FLOWS_DEFAULT       1024
 #define BURST_DEFAULT       32
 
@@ -27,10 +28,10 @@ static const struct gen_config defaults = {
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
-static const char *const gen_keys[] = {"lcore",    "tx_port", "rx_port", "target_port",  "target",
-                                       "frame",    "flows",   "routes",  GEN_SHAPE_KEYS, "visit_packets",
-                                       "arrivals", "seed",    "burst",   "late_max_ns",  "departures",
-                                       "trace",    NULL};
+static const char *const gen_keys[] = {"lcore",    "tx_port",  "rx_port", "target_port",  "target",
+                                       "frame",    "flows",    "routes",  GEN_SHAPE_KEYS, "visit_packets",
+                                       "arrivals", "seed",     "burst",   "late_max_ns",  "departures",
+                                       "trace",    "sleep_ns", NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace", NULL};
 
@@ -102,6 +103,7 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 	    fields_u64(spec, "gen", "seed", 0, INT64_MAX, &config->seed, err) ||
 	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
 	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
+	    fields_u64(spec, "gen", "sleep_ns", 0, SLEEP_NS_MAX, &config->sleep_ns, err) ||
 	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
 		return -1;
 	config->arrivals = (enum gen_arrivals)arrivals;
