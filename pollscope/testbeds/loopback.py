@@ -468,7 +468,7 @@ class LoopbackSession:
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
         if params.workload in RECEIVE_NOTHING:
             return {"absent": f"the workload {params.workload} polls no RX queue"}
-        reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
+        reply = self._client.request("calibrate", CALIBRATE_LIMIT_S)
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
