@@ -36,10 +36,10 @@ typedef uint64_t corec_u64;
 typedef uint32_t corec_u32;
 typedef uint16_t corec_u16;
 
-#define corec_load_relaxed(at)          (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
-#define corec_load_acquire(at)          (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
-#define corec_store_relaxed(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
-#define corec_store_release(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
+#define corec_load_relaxed(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
+#define corec_load_acquire(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
+#define corec_store_relaxed(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
+#define corec_store_release(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
 #ifndef COREC_LATE_CLEAR /* which takes no mark away */
 #define corec_exchange_acquire(at, new) (maybe_stall(), __atomic_exchange_n(at, new, __ATOMIC_ACQUIRE))
 #endif
