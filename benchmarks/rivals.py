@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What two cores carry together by each way to bring them packets, under balanced and skewed flows (docs/corec.md).
 
-Frames go round between the two ports of a net_crossover pair, as in corec.py, so two CPUs will do; row C-RIVALS, which
-counts order, too, needs a third for its generator. Flows: 256 over both queues (`even`), 256 that all hash to queue 0
-(`skewed`), one (`one`). Ways: a queue a core (`rss`), the same with entries of the RETA moved every 10 ms
-(`rebalanced`), one supply of 512 buffers for both queues (`shared`), supplies of 128 that are lent (`split`), and one
-queue for both cores (`corec`, `locked`, `trylock`), which meet the same in all three. Each core also plays the
-NICs, which hash every frame (`hashed`: also where there is one queue, so that all ways pay for it alike).
+Frames go round between the two ports of a net_crossover pair, as in corec.py, so two CPUs will do, and work is light;
+row C-RIVALS counts order, too, and needs a third CPU for its generator, or heavy work (its quick form). Flows: 256 over
+both queues (`even`), 256 that all hash to queue 0 (`skewed`), one (`one`). Ways: a queue a core (`rss`), the same with
+entries of the RETA moved every 10 ms (`rebalanced`), one supply of 512 buffers for both queues (`shared`), supplies of
+128 that are lent (`split`), and one queue for both cores (`corec`, `locked`, `trylock`), which meet the same in all
+three. Each core also plays the NICs, which hash every frame (`hashed`: also where there is one queue, so that all ways
+pay for it alike).
 
 Prints a table of frames for each second that a core was had, both together, and of the imbalance (as metric
 core_imbalance), medians over N rounds, and, each with its 95 % interval,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The receive algorithm of rx=corec (apps/pmd/corec_protocol.h) by itself: preempted threads, and a model checker.
+"""The receive algorithm of rx=corec (apps/pmd/corec_protocol.h) by itself: preempted threads, and two model checkers.
 
 POLLSCOPE_COREC_FRAMES=1000000000 in the environment is the long form of the stress test, with as many schedules more.
 """
@@ -144,3 +144,52 @@ def test_an_order_that_is_too_weak_is_found(tmp_path: Path) -> None:
     """Stores without release: a buffer could go to the NIC before it is in the descriptor."""
     done = run(relacy(tmp_path, "-DCOREC_WEAK", optimise="-O0"), "preemptions", "1")
     assert done.returncode == 1 and re.search("DATA RACE|UNINITIALIZED|FAILED", done.stdout), done.stdout[-3000:]
+
+
+def spin(folder: Path, *defines: str) -> subprocess.CompletedProcess[str]:
+    """All interleavings of apps/tests/corec.pml; what the verifier prints ends with `errors: N`."""
+    checker, compiler = shutil.which("spin"), shutil.which("cc")
+    if checker is None or compiler is None:
+        pytest.skip("needs a C compiler and SPIN (Debian: spin)")
+    shutil.copy(APPS / "tests/corec.pml", folder)
+    steps = (
+        (checker, *defines, "-a", "corec.pml"),
+        (compiler, "-O1", "-w", "-DSAFETY", *(("-DCOLLAPSE",) if LONG else ()), "-o", "pan", "pan.c"),
+    )
+    for step in steps:
+        made = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stdout + made.stderr
+    done = subprocess.run([folder / "pan", "-m1000000"], cwd=folder, capture_output=True, text=True, check=False)
+    assert "max search depth too small" not in done.stdout and "out of memory" not in done.stdout, done.stdout
+    return done
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(("-DFRAMES=6" if LONG else "-DFRAMES=4",), id="two-pollers"),
+        pytest.param(("-DCONSUMERS=3", "-DBURST=1", "-DFRAMES=4" if LONG else "-DFRAMES=2"), id="three-pollers"),
+    ],
+)
+def test_no_interleaving_breaks_it(tmp_path: Path, sizes: tuple[str, ...]) -> None:
+    done = spin(tmp_path, *sizes)
+    assert "errors: 0" in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(("-DUNBOUNDED", "-DFRAMES=4"), id="unbounded"),
+        pytest.param(("-DLATE_CLEAR", "-DFRAMES=4"), id="late-clear"),
+        pytest.param(("-DCOUNT_BITS=3", "-DFRAMES=10", "-DBURST=1"), id="narrow-count"),
+        pytest.param(
+            ("-DNO_PUT_BACK", "-DCONSUMERS=3", "-DBURST=1", "-DFRAMES=4"),
+            id="no-put-back",
+            marks=pytest.mark.skipif(not LONG, reason="half a minute; POLLSCOPE_COREC_FRAMES"),
+        ),
+    ],
+)
+def test_an_interleaving_shows_what_the_algorithm_needs(tmp_path: Path, fault: tuple[str, ...]) -> None:
+    """Counts of three bits stand for the paper's 32: a poll stalls while they run through all their values."""
+    done = spin(tmp_path, *fault)
+    assert "assertion violated" in done.stdout and "errors: 1" in done.stdout, done.stdout[-3000:]

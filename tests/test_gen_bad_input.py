@@ -51,6 +51,7 @@ BAD_KEYS: list[tuple[dict[str, Any], str, str]] = [
     ({"burst": 257}, "gen.burst", "256"),
     ({"late_max_ns": 3000001}, "gen.late_max_ns", "3000000"),
     ({"departures": -1}, "gen.departures", "0"),
+    ({"sleep_ns": 10000001}, "gen.sleep_ns", "10000000"),
     ({"seed": 1.5}, "gen.seed", "integer"),
 ]
 

@@ -136,6 +136,8 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
         "3 repeats instead of 5 repeats",
     )
     assert load_text(OWN, "own.yaml").left_out == ()
+    rivals = load_file(CHECKOUT / "experiments/corec/c-rivals.yaml", Overrides(quick=True))
+    assert rivals.left_out[0] == "another lookups, generator_burst, generator_sleep"
 
 
 @pytest.mark.parametrize(

@@ -43,15 +43,34 @@ typedef bool corec_how;
 static corec_u16 done[RING];
 static struct corec_queue queue = {.done = done, .mask = RING - 1, .counts = {.tail = RING}};
 
-static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+/* As the driver does, crossover_corec.c. */
+#define LOOKS 8
+
+static inline bool filled_together(uint32_t place)
 {
+	uint64_t all = 1;
+
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < LOOKS; i++)
+		all &= __atomic_load_n(&ring[place + i].filled, __ATOMIC_ACQUIRE);
+	return all != 0;
+}
+
+static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n)
+{
+	uint32_t found = 0;
+
 	(void)q;
 #ifdef COST_NO_LOOK
 	(void)place;
-	return true;
+	found = n;
 #else
-	return is_filled(place);
+	while (found + LOOKS <= n && filled_together(place + found))
+		found += LOOKS;
+	while (found < n && is_filled(place + found))
+		found++;
 #endif
+	return found;
 }
 
 static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
@@ -68,15 +87,19 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 	(void)n;
 }
 
-static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how)
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
+                              corec_how how)
 {
-	void *const frame = ring[place].buffer;
-
 	(void)q;
 	(void)how;
-	ring[place].buffer = *at;
-	__atomic_store_n(&ring[place].filled, 0, __ATOMIC_RELAXED);
-	*at = frame;
+	for (uint32_t i = 0; i < n; i++) {
+		struct descriptor *d = &ring[place + i];
+		void *const frame = d->buffer;
+
+		d->buffer = frames[i];
+		__atomic_store_n(&d->filled, 0, __ATOMIC_RELAXED);
+		frames[i] = frame;
+	}
 }
 
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)

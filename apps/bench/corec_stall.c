@@ -73,10 +73,14 @@ static uint64_t now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n)
 {
+	uint32_t found = 0;
+
 	(void)q;
-	return __atomic_load_n(&dd[place], __ATOMIC_ACQUIRE) != 0;
+	while (found < n && __atomic_load_n(&dd[place + found], __ATOMIC_ACQUIRE) != 0)
+		found++;
+	return found;
 }
 
 static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
@@ -125,14 +129,17 @@ static void stall(struct poller *p, uint32_t place)
 	p->stalls++;
 }
 
-static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how)
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
+                              corec_how how)
 {
 	(void)q;
 	if (how->begins && how->next_stall_ns && now_ns() >= how->next_stall_ns)
 		stall(how, place);
 	how->begins = false;
-	*at = place;
-	__atomic_store_n(&dd[place], 0, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < n; i++) {
+		frames[i] = place + i;
+		__atomic_store_n(&dd[frames[i]], 0, __ATOMIC_RELAXED);
+	}
 }
 
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)

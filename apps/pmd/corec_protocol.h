@@ -16,9 +16,9 @@
  *   tail - size              taken                                 tail
  *
  * A poll looks at `taken`, counts the descriptors from there on that the NIC has filled (DD), gets as many fresh buffers, and
- * claims the descriptors by moving `taken` from what it saw to behind them. Who wins swaps the buffers, marks the batch as
- * done at the place of its first descriptor, and is through; who loses gives the buffers back and returns nothing. Whoever
- * then finds the batch done that begins at TAIL moves TAIL over it and all done ones behind it.
+ * claims the descriptors by moving `taken` from what it saw to behind them. Who loses gives the buffers back and returns nothing.
+ * Who wins swaps the buffers. If its batch is the one that TAIL waits for, it moves TAIL; otherwise it marks the batch as done at the
+ * place of its first descriptor. Whoever then finds the batch marked that TAIL waits for clears the mark and moves TAIL.
  *
  * Why it is right, and what for each atomic has its order:
  * - A claim is exclusive: `taken` only grows, by compare-and-swap. Relaxed: it publishes nothing. What the winner must see of a
@@ -27,11 +27,16 @@
  *   `tail` is read with acquire: who sees k < tail also sees that descriptor k's buffer was replaced and its DD cleared, so a DD
  *   that it finds is of this lap.
  * - DD is read with acquire, before the claim: the frame is there.
- * - The mark of a batch is written with release, after its buffers: who sees it (acquire) may show them to the NIC.
+ * - The mark of a batch is written with release, after its buffers: who takes it (acquire) may show them to the NIC.
+ * - One core at a time may move `tail`: who has the batch that `tail` waits for and has not marked it, or who has cleared its mark, by
+ *   exchange, so that one core gets it. Nobody waits for that. Who comes too early leaves its mark to the next poll of any core:
+ *   every poll tries, also an empty one and one that lost.
  * - A mark is cleared before `tail` moves over it. Later would be too late: once `tail` has moved, the place may be claimed and
- *   marked again, and that mark would be lost, with all descriptors of its batch. Relaxed: `tail`'s release comes after it.
- * - One core at a time moves `tail`: `returning` is taken with acquire and given back with release. Nobody waits for it. Who
- *   does not get it leaves its mark to the next poll of any core: every poll tries, also an empty one and one that lost.
+ *   marked again, and that mark would be lost, with all descriptors of its batch.
+ * - Who stalls between its look at `tail` and the exchange may get a mark of a later lap. It has that batch then: no `tail` goes over it
+ *   meanwhile, so what it now reads is less than a ring from there, and says whether `tail` waits for it. If not, the mark goes back.
+ * - `tail` is read with acquire by who moves it and written with release: so the doorbell, which is rung just before, never goes back, and
+ *   with a batch the NIC sees all before it. Rung after, it could be a stalled core's old one.
  * - No ABA: a count has 64 bits. Of 32 bits, 2^32 descriptors during one poll's stall would do, 107 s at 40 Mpps.
  */
 #ifndef COREC_PROTOCOL_H
@@ -48,12 +53,15 @@
 /*
  * What the checks take away to see it missed; the driver takes nothing away.
  *   COREC_UNBOUNDED    a claim is not bounded by TAIL
- *   COREC_LATE_CLEAR   marks are cleared after TAIL has moved
+ *   COREC_LATE_CLEAR   marks are read, and cleared after TAIL has moved
  *   COREC_SPARE_BITS   so many of a count's 64 bits are not there
  */
 #ifndef COREC_SPARE_BITS
 #define COREC_SPARE_BITS 0
 #endif
+
+/* The parts of a poll, or `how` would not be known where the hooks are compiled. */
+#define COREC_INLINE static inline __attribute__((always_inline))
 
 /* Two lines: the prefetcher fetches them in pairs. */
 #define COREC_APART_BYTES 128
@@ -62,7 +70,6 @@
 struct corec_counts {
 	alignas(COREC_APART_BYTES) corec_u64 taken; /* descriptors claimed since start: every claim */
 	alignas(COREC_APART_BYTES) corec_u64 tail;  /* descriptors posted since start: whoever moves TAIL */
-	corec_u32 returning;                        /* 1: somebody is moving TAIL */
 };
 
 static inline uint64_t corec_later(uint64_t count, uint64_t steps)
@@ -86,8 +93,11 @@ struct corec_queue {
  * wants to know) before it includes this file.
  */
 
-/* DD of the descriptor at this place, read with acquire. */
-static inline bool corec_filled(const struct corec_queue *q, uint32_t place);
+/*
+ * How many of n descriptors side by side, from the one at `place` on, are filled, until one is not. DD is read with acquire. Fewer may
+ * be told.
+ */
+static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n);
 
 /* Puts up to n buffers into the array; returns how many. */
 static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n);
@@ -95,17 +105,22 @@ static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers,
 /* The claim was lost: takes the buffers back, and counts. */
 static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n);
 
-/* The frame comes into the array, the buffer that was there into the descriptor, whose DD is cleared. */
-static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how);
+/* Of n descriptors side by side: frames come into the array, the buffers that were there into the descriptors, DD is cleared. */
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
+                              corec_how how);
 
 /* TAIL for the NIC, written with release. */
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail);
 
+/* Of n descriptors from the one at `place` on, those that lie before the ring's end. */
+static inline uint32_t corec_before_end(const struct corec_queue *q, uint32_t place, uint32_t n)
+{
+	return n < q->mask + 1 - place ? n : q->mask + 1 - place;
+}
+
 /* How many filled descriptors, at most `most`, can be claimed from *first on. */
 static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, uint64_t *first)
 {
-	uint32_t found = 0;
-
 	*first = corec_load_relaxed(&q->counts.taken);
 #ifndef COREC_UNBOUNDED
 	const int64_t credits = corec_distance(*first, corec_load_acquire(&q->counts.tail));
@@ -113,9 +128,10 @@ static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, ui
 	if (credits < (int64_t)most)
 		most = credits > 0 ? (uint32_t)credits : 0;
 #endif
-	while (found < most && corec_filled(q, (uint32_t)(*first + found) & q->mask))
-		found++;
-	return found;
+	const uint32_t place = (uint32_t)*first & q->mask, here = corec_before_end(q, place, most);
+	const uint32_t found = corec_filled(q, place, here);
+
+	return found == here && here < most ? found + corec_filled(q, 0, most - here) : found;
 }
 
 static inline bool corec_claim(struct corec_queue *q, uint64_t first, uint32_t n)
@@ -123,40 +139,60 @@ static inline bool corec_claim(struct corec_queue *q, uint64_t first, uint32_t n
 	return corec_compare_exchange_relaxed(&q->counts.taken, first, corec_later(first, n));
 }
 
-/* Moves TAIL over all batches that are done. */
-static inline void corec_return(struct corec_queue *q)
+/* The batch that TAIL waits for goes back to the NIC. */
+static inline void corec_move_tail(struct corec_queue *q, uint64_t tail, uint32_t n)
 {
-	uint64_t tail = corec_load_relaxed(&q->counts.tail), from;
-	uint32_t n;
-
-	/* An old TAIL or mark does no harm: the next poll looks again. */
-	if (corec_load_relaxed(&q->done[tail & q->mask]) == 0 ||
-	    corec_exchange_acquire(&q->counts.returning, 1) != 0)
-		return;
-	from = tail = corec_load_relaxed(&q->counts.tail); /* nobody else writes it now */
-	while ((n = corec_load_acquire(&q->done[tail & q->mask])) != 0) {
-#ifndef COREC_LATE_CLEAR
-		corec_store_relaxed(&q->done[tail & q->mask], 0);
-		tail = corec_later(tail, n);
-#else
-		const uint64_t place = tail & q->mask;
-
-		from = tail = corec_later(tail, n);
-		corec_store_release(&q->counts.tail, tail);
-		corec_ring_doorbell(q, tail);
-		corec_store_relaxed(&q->done[place], 0);
-#endif
-	}
-	if (tail != from) {
-		corec_store_release(&q->counts.tail, tail);
-		corec_ring_doorbell(q, tail);
-	}
-	corec_store_release(&q->counts.returning, 0);
+	tail = corec_later(tail, n);
+	corec_ring_doorbell(q, tail);
+	corec_store_release(&q->counts.tail, tail);
 }
 
-static inline uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
+/* 0: there is none, or somebody else has it. */
+static inline uint32_t corec_take_mark(corec_u16 *mark)
 {
-	uint64_t first;
+	if (corec_load_relaxed(mark) == 0)
+		return 0;
+#ifndef COREC_LATE_CLEAR
+	return corec_exchange_acquire(mark, 0);
+#else
+	return corec_load_acquire(mark);
+#endif
+}
+
+/* Moves TAIL over marked batches. */
+static inline void corec_return(struct corec_queue *q)
+{
+	uint64_t tail = corec_load_acquire(&q->counts.tail), now;
+	corec_u16 *mark;
+	uint32_t n;
+
+	while ((n = corec_take_mark(mark = &q->done[tail & q->mask])) != 0) {
+		now = corec_load_acquire(&q->counts.tail);
+		if (((now ^ tail) & q->mask) != 0) {
+			corec_store_release(mark, (uint16_t)n);
+			return;
+		}
+		corec_move_tail(q, now, n);
+		tail = corec_later(now, n);
+#ifdef COREC_LATE_CLEAR
+		corec_store_relaxed(mark, 0);
+#endif
+	}
+}
+
+COREC_INLINE void corec_swap_batch(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
+                                   corec_how how)
+{
+	const uint32_t here = corec_before_end(q, place, n);
+
+	corec_swap(q, place, frames, here, how);
+	if (here < n)
+		corec_swap(q, 0, frames + here, n - here, how);
+}
+
+COREC_INLINE uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
+{
+	uint64_t first, tail;
 	uint32_t n = corec_look(q, most, &first);
 
 	if (n > 0)
@@ -167,14 +203,17 @@ static inline uint32_t corec_take(struct corec_queue *q, corec_frame *frames, ui
 		corec_give_back(q, frames, n);
 		return 0;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		corec_swap(q, (uint32_t)(first + i) & q->mask, &frames[i], how);
-	corec_store_release(&q->done[first & q->mask], (uint16_t)n);
+	corec_swap_batch(q, (uint32_t)first & q->mask, frames, n, how);
+	tail = corec_load_acquire(&q->counts.tail);
+	if (tail == corec_later(first, q->mask + 1))
+		corec_move_tail(q, tail, n);
+	else
+		corec_store_release(&q->done[first & q->mask], (uint16_t)n);
 	return n;
 }
 
 /* One poll: up to `most` frames. 0: nothing was there, no buffer was to be had, or another core was quicker. */
-static inline uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
+COREC_INLINE uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
 {
 	const uint32_t n = corec_take(q, frames, most, how);
 

@@ -16,8 +16,6 @@ typedef bool corec_how; /* types and checksums are told, too */
 
 #include "corec_protocol.h"
 
-#define PREFETCH_AHEAD 4
-
 /* What one lcore counts of its own polls. A poll that finds a frame, or none, touches nothing of it. */
 struct consumer {
 	alignas(CROSSOVER_LINE_BYTES) uint64_t race_lost;
@@ -56,9 +54,32 @@ static struct consumer *consumer_of(struct corec_queue *q, unsigned int lcore)
 	return &container_of(q, struct crossover_corec, queue)->consumers[RTE_MIN(lcore, RTE_MAX_LCORE)];
 }
 
-static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+/* So many looks are joined before a branch. */
+#define LOOKS 8
+
+/* All of the next LOOKS descriptors are filled. */
+static __rte_always_inline bool filled_together(const struct crossover_rx_desc *desc)
 {
-	return (read_writeback(&rxq_of(q)->desc[place]) & CROSSOVER_WB_DD) != 0;
+	uint64_t all = CROSSOVER_WB_DD;
+
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < LOOKS; i++)
+		all &= read_writeback(&desc[i]);
+	return all != 0;
+}
+
+static __rte_always_inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n)
+{
+	const struct crossover_rx_desc *desc = &rxq_of(q)->desc[place];
+	uint32_t found = 0;
+
+	if (n == 0 || (read_writeback(desc) & CROSSOVER_WB_DD) == 0)
+		return 0;
+	while (found + LOOKS <= n && filled_together(&desc[found]))
+		found += LOOKS;
+	while (found < n && (read_writeback(&desc[found]) & CROSSOVER_WB_DD) != 0)
+		found++;
+	return found;
 }
 
 static __rte_noinline uint32_t supply_fewer(struct corec_queue *q, corec_frame *buffers, uint32_t n)
@@ -89,20 +110,40 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 	count(&consumer_of(q, lcore)->race_lost, 1, lcore);
 }
 
-static __rte_always_inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at,
-                                           corec_how described)
+/*
+ * n descriptors side by side, at most CROSSOVER_CHUNK. As in take_whole(): all mbufs and the beginnings of their data are fetched before
+ * the first is written.
+ */
+static __rte_always_inline void swap_chunk(const struct crossover_rx_queue *rxq,
+                                           struct crossover_rx_desc *desc, struct rte_mbuf **frames,
+                                           uint32_t n, const bool described)
+{
+	uint64_t writebacks[CROSSOVER_CHUNK];
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = posted_mbuf(&desc[i]);
+
+		rte_prefetch0(m);
+		rte_prefetch0((const uint8_t *)m + rxq->data_offset);
+		writebacks[i] = desc[i].writeback;
+		desc[i].buffer = (uintptr_t)frames[i];
+		/* Pollers that come too late still look at it: they lose their claim, whatever they see. */
+		__atomic_store_n(&desc[i].writeback, 0, __ATOMIC_RELAXED);
+		frames[i] = m;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		take_mbuf(rxq, frames[i], writebacks[i], described);
+}
+
+static __rte_always_inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames,
+                                           uint32_t n, corec_how described)
 {
 	const struct crossover_rx_queue *rxq = rxq_of(q);
-	struct crossover_rx_desc *desc = &rxq->desc[place];
-	const uint64_t writeback = desc->writeback;
-	struct rte_mbuf *m = posted_mbuf(desc);
 
-	rte_prefetch0(posted_mbuf(&rxq->desc[(place + PREFETCH_AHEAD) & q->mask]));
-	desc->buffer = (uintptr_t)*at;
-	/* Pollers that come too late still look at it: they lose their claim, whatever they see. */
-	__atomic_store_n(&desc->writeback, 0, __ATOMIC_RELAXED);
-	take_mbuf(rxq, m, writeback, described);
-	*at = m;
+	for (uint32_t done = 0, step; done < n; done += step) {
+		step = RTE_MIN(n - done, (uint32_t)CROSSOVER_CHUNK);
+		swap_chunk(rxq, &rxq->desc[place + done], frames + done, step, described);
+	}
 }
 
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)

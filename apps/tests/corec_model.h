@@ -51,7 +51,7 @@ struct model {
 	plain_int frame_in[BUFFERS]; /* the DMA's part of a buffer */
 	corec_u16 done[PLACES];
 	corec_u32 doorbell;
-	uint32_t rung; /* doorbell as last rung; by whoever holds `returning` */
+	uint32_t rung; /* doorbell as last rung; by whoever moves TAIL */
 	int head;      /* the NIC's */
 	int spare[CONSUMERS + 1][BURST], spares[CONSUMERS + 1];
 	int came[CONSUMERS + 1][FRAMES + 1]; /* by frame */
@@ -75,9 +75,13 @@ static int consumer_of(const corec_frame *frames)
 	return ((const struct model_poll *)(const void *)frames)->consumer;
 }
 
-static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n)
 {
-	return corec_load_acquire(&model_of(q)->descriptors[place].filled) != 0;
+	uint32_t found = 0;
+
+	while (found < n && corec_load_acquire(&model_of(q)->descriptors[place + found].filled) != 0)
+		found++;
+	return found;
 }
 
 static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
@@ -101,15 +105,18 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 		put_back(model_of(q), consumer_of(buffers), buffers[i]);
 }
 
-static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how)
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
+                              corec_how how)
 {
-	struct model_descriptor *descriptor = &model_of(q)->descriptors[place];
-	const corec_frame buffer = *at;
-
 	(void)how;
-	*at = plain_get(descriptor->buffer);
-	plain_set(descriptor->buffer, buffer);
-	corec_store_relaxed(&descriptor->filled, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		struct model_descriptor *descriptor = &model_of(q)->descriptors[place + i];
+		const corec_frame buffer = frames[i];
+
+		frames[i] = plain_get(descriptor->buffer);
+		plain_set(descriptor->buffer, buffer);
+		corec_store_relaxed(&descriptor->filled, 0);
+	}
 }
 
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
@@ -128,7 +135,6 @@ static void model_begin(struct model *m)
 
 	corec_store_relaxed(&m->queue.counts.taken, 0);
 	corec_store_relaxed(&m->queue.counts.tail, PLACES);
-	corec_store_relaxed(&m->queue.counts.returning, 0);
 	corec_store_relaxed(&m->doorbell, PLACES);
 	m->queue.done = m->done;
 	m->queue.mask = PLACES - 1;

@@ -36,11 +36,13 @@ typedef uint64_t corec_u64;
 typedef uint32_t corec_u32;
 typedef uint16_t corec_u16;
 
-#define corec_load_relaxed(at)          (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
-#define corec_load_acquire(at)          (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
-#define corec_store_relaxed(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
-#define corec_store_release(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
+#define corec_load_relaxed(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
+#define corec_load_acquire(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
+#define corec_store_relaxed(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
+#define corec_store_release(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
+#ifndef COREC_LATE_CLEAR /* which takes no mark away */
 #define corec_exchange_acquire(at, new) (maybe_stall(), __atomic_exchange_n(at, new, __ATOMIC_ACQUIRE))
+#endif
 
 static inline bool corec_compare_exchange_relaxed(corec_u64 *at, uint64_t expected, uint64_t desired)
 {
@@ -98,10 +100,14 @@ static struct buffer *new_buffer(void)
 	return buffer;
 }
 
-static inline bool corec_filled(const struct corec_queue *q, uint32_t place)
+static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n)
 {
+	uint32_t found = 0;
+
 	(void)q;
-	return corec_load_acquire(&world.descriptors[place].filled) != 0;
+	while (found < n && corec_load_acquire(&world.descriptors[place + found].filled) != 0)
+		found++;
+	return found;
 }
 
 static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers, uint32_t n)
@@ -124,16 +130,19 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 	self->lost++;
 }
 
-static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *at, corec_how how)
+static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
+                              corec_how how)
 {
-	struct descriptor *descriptor = &world.descriptors[place];
-	struct buffer *frame = descriptor->buffer;
-
 	(void)q;
 	(void)how;
-	descriptor->buffer = *at;
-	corec_store_relaxed(&descriptor->filled, 0);
-	*at = frame;
+	for (uint32_t i = 0; i < n; i++) {
+		struct descriptor *descriptor = &world.descriptors[place + i];
+		struct buffer *frame = descriptor->buffer;
+
+		descriptor->buffer = frames[i];
+		corec_store_relaxed(&descriptor->filled, 0);
+		frames[i] = frame;
+	}
 }
 
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)

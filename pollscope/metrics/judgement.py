@@ -49,7 +49,8 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
         return Judgement("failed", str(record.get("reason", "")), (), metrics, absences)
     if record.get("result") is None:  # a search has no window of its own
         return Judgement("ok", "", (), metrics, absences)
-    grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics)]
+    sleeps = ((record.get("config") or {}).get("gen") or {}).get("sleep_ns", 0)
+    grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics, limits.max_waiting if sleeps else 0.0)]
     # No noise: the trial is data, with its rates cut where the warm-up ended.
     noted = [*steadiness_flags(trial), *shape_flags(trial), *clock_flags(record)]
     reason = "; ".join(flag["text"] for flag in grave)

@@ -153,6 +153,7 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **_pattern(params),
         "seed": params.arrivals_seed,
         "burst": params.generator_burst,
+        **({"sleep_ns": params.generator_sleep} if params.generator_sleep else {}),
     }
 
 

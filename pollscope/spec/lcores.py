@@ -31,3 +31,8 @@ def dut_lcores(params: Parameters) -> int:
 def has_generator(params: Parameters) -> bool:
     """Whether a generator lcore is needed: not where the virtual NIC makes the packets, nor where the DUT does."""
     return params.feed == "wire" and params.workload not in RECEIVE_NOTHING
+
+
+def generator_spins(params: Parameters) -> bool:
+    """Whether the generator's lcore needs a CPU of its own."""
+    return has_generator(params) and not params.generator_sleep

@@ -208,6 +208,13 @@ class Parameters(Model):
     generator_receives: bool = Field(
         default=True, description="the generator takes packets back (latency, loss, order)"
     )
+    generator_sleep: Nanoseconds = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="the generator sleeps so long after each burst; on loopback it then shares the CPU of the DUT's "
+        "first core, and needs none of its own",
+    )
     dma: Literal["copy", "swap"] = Field(
         default="copy", description="virtual NIC: frames are copied or buffers change hands"
     )

@@ -149,6 +149,12 @@ def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
+def _generator_sleep(params: Parameters, _spec: Spec) -> Contradiction | None:
+    if params.generator_sleep and (not lcores.has_generator(params) or params.flow_size is not None):
+        return "generator_sleep", "there is no generator here that could sleep"
+    return None
+
+
 def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
     """What one workload has and others have not."""
     if params.lookups > 1 and params.workload != "l3fwd-lpm":
@@ -273,6 +279,7 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _buffers,
     _notification,
     _accounting,
+    _generator_sleep,
     _workload_keys,
     _task_keys,
     _payload,

@@ -7,7 +7,7 @@ from typing import Any
 from pollscope.base.document import Document
 from pollscope.base.fields import expand_levels
 from pollscope.base.units import human_time
-from pollscope.spec.model import Spec
+from pollscope.spec.model import Parameters, Spec
 
 # What a quick look needs: both ends and the middle of a sweep, intervals, and windows of many packets.
 LEVELS = 3
@@ -34,8 +34,9 @@ def _ends_and_middle(levels: list[Any]) -> list[Any]:
 
 
 def left_out(whole: Spec, quick: Spec) -> list[str]:
-    """What the quick form leaves out of a spec, one sentence part each."""
+    """What the quick form leaves out of a spec, or has in another way, one sentence part each."""
     said = [_levels_text(name, levels, quick.levels) for name, levels in whole.levels.items()]
+    said.append(_parameters_text(whole.parameters, quick.parameters))
     if quick.trial.window_ns < whole.trial.window_ns:
         windows = (human_time(each.trial.window_ns / 1e9) for each in (quick, whole))
         said.append("windows of {} instead of {}".format(*windows))
@@ -47,6 +48,11 @@ def left_out(whole: Spec, quick: Spec) -> list[str]:
 def _levels_text(name: str, levels: tuple[Any, ...], quick: Mapping[str, tuple[Any, ...]]) -> str:
     kept = quick.get(name, ())
     return f"{name}: {len(kept)} of {len(levels)} levels" if len(kept) < len(levels) else ""
+
+
+def _parameters_text(whole: Parameters, quick: Parameters) -> str:
+    other = [name for name in Parameters.model_fields if getattr(quick, name) != getattr(whole, name)]
+    return f"another {', '.join(other)}" if other else ""
 
 
 def _repeats_text(spec: Spec) -> str:

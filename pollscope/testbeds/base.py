@@ -47,6 +47,13 @@ def tcp_refusal(params: Parameters) -> str | None:
     return "flow_size: TCP flows are sent by a kernel, and only a testbed of kind namespaces has one at both ends"
 
 
+def sleep_refusal(params: Parameters) -> str | None:
+    """Why a testbed whose generator shares no CPU with the DUT cannot host a point; None when it can."""
+    if not params.generator_sleep:
+        return None
+    return "generator_sleep: only on loopback do generator and DUT share a CPU; here the generator has its own"
+
+
 class HostAway(HostError):
     """A host that trials need does not answer any more: the run ends, and is resumable."""
 

@@ -47,7 +47,7 @@ FIXED_BYTES = 192 << 20
 # Mbufs that are neither in a descriptor nor given by a parameter: caches of the lcores, bursts in flight.
 SPARE_MBUFS = 8192
 MAIN_LCORE = 0
-# RTE_MAX_LCORE of a usual build (config/rte_config.h); the main lcore is one of them.
+# RTE_MAX_LCORE of a usual build (config/rte_config.h).
 MOST_LCORES = 128
 
 # Limits of single requests. A node that takes longer is hung: configuring 1024 queues takes well below a second.
@@ -85,26 +85,34 @@ class LoopbackConfig(TestbedConfig):
 
 @dataclass(frozen=True)
 class Lcores:
-    """The lcores of a node: each CPU that a point may spin on has one; the main lcore may share a CPU."""
+    """The lcores of a node: each CPU to spin on has one; those that sleep share one: main lcore, generator."""
 
     main_cpu: int
     by_cpu: Mapping[int, int]
+    sleeper_cpu: int | None = None
 
     @classmethod
-    def of(cls, roles: Roles, spare: Sequence[int]) -> "Lcores":
+    def of(cls, roles: Roles, spare: Sequence[int], sleeps: bool = False) -> "Lcores":
         """Lcores for these roles, in their order, and then for spare CPUs."""
-        return cls(roles.main, {cpu: number for number, cpu in enumerate((*roles.measuring, *spare), MAIN_LCORE + 1)})
+        by_cpu = {cpu: number for number, cpu in enumerate((*roles.measuring, *spare), MAIN_LCORE + 1)}
+        return cls(roles.main, by_cpu, roles.dut[0] if sleeps else None)
+
+    @property
+    def _sleeper(self) -> int:
+        return MAIN_LCORE + len(self.by_cpu) + 1
 
     @property
     def eal(self) -> str:
         """For EAL's --lcores."""
         pairs = [(MAIN_LCORE, self.main_cpu), *((lcore, cpu) for cpu, lcore in self.by_cpu.items())]
+        pairs += [] if self.sleeper_cpu is None else [(self._sleeper, self.sleeper_cpu)]
         return ",".join(f"{lcore}@{cpu}" for lcore, cpu in pairs)
 
     def wiring(self, roles: Roles) -> Wiring:
         """Who does what with these roles."""
+        without = MAIN_LCORE if self.sleeper_cpu is None else self._sleeper
         return Wiring(
-            generator_lcore=MAIN_LCORE if roles.generator is None else self.by_cpu[roles.generator],
+            generator_lcore=without if roles.generator is None else self.by_cpu[roles.generator],
             dut_lcores=[self.by_cpu[cpu] for cpu in roles.dut],
             dispatcher_lcores=[self.by_cpu[cpu] for cpu in roles.dispatchers],
             gen_tx="net_crossover0_a",
@@ -194,7 +202,7 @@ class LoopbackTestbed(NodeTestbed):
         roles, memory = self._roles(params), self._memory(params)
         remove_stale_folders()
         prefix = new_file_prefix()
-        places = Lcores.of(roles, self._spare_cpus(roles))
+        places = Lcores.of(roles, self._spare_cpus(roles), params.generator_sleep > 0)
         client = NodeClient(eal_command(node_program(), prefix, places, memory, params), log)
         try:
             client.wait_hello()
@@ -225,7 +233,7 @@ class LoopbackTestbed(NodeTestbed):
 
     def _roles(self, params: Parameters) -> Roles:
         """The CPUs of a point; raises HostError when there are none for it."""
-        generator = lcores.has_generator(params)
+        generator = lcores.generator_spins(params)
         return self._place(Wanted(params.cores, lcores.dispatchers(params), generator, params.placement))
 
     def _place(self, wanted: Wanted) -> Roles:
@@ -245,7 +253,8 @@ class LoopbackTestbed(NodeTestbed):
             given = self.config.cpus
             return [cpu for cpu in (given.generator, *given.dut) if cpu not in roles.measuring]
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
-        return allowed if len(allowed) + len(roles.measuring) < MOST_LCORES else []
+        # Two more: the main lcore, and a generator that sleeps.
+        return allowed if len(allowed) + len(roles.measuring) + 2 <= MOST_LCORES else []
 
     def _corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         return loopback_corunners(self._cpus, self._roles(params), params)
@@ -416,7 +425,10 @@ class LoopbackSession:
         wanted = params.only(start_parameters(params))
         if self._taken_bytes is not None and needed_bytes(params) > self._taken_bytes:
             return False
-        return wanted == self._at_start and set(self._roles_of(params).measuring) <= set(self._places.by_cpu)
+        roles = self._roles_of(params)
+        if params.generator_sleep and self._places.sleeper_cpu != roles.dut[0]:
+            return False
+        return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
 
     def watch(self) -> "LocalWatch":
         """What else runs on the CPUs of generator and DUT, from now on."""
@@ -456,7 +468,7 @@ class LoopbackSession:
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
         if params.workload in RECEIVE_NOTHING:
             return {"absent": f"the workload {params.workload} polls no RX queue"}
-        reply = self._client.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
+        reply = self._client.request("calibrate", CALIBRATE_LIMIT_S)
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:

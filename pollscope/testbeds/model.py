@@ -19,7 +19,7 @@ from pollscope.plan.plan import Trial
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, tcp_refusal
+from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, sleep_refusal, tcp_refusal
 from pollscope.testbeds.cluster import Cluster
 from pollscope.testbeds.maxima import Maxima
 from pollscope.testbeds.model_result import (
@@ -142,8 +142,8 @@ class ModelTestbed(Testbed):
     def refusal(self, point: Point) -> str | None:
         """Why the model does not tell what happens at a point, or lacks a cost for it."""
         params = point.params
-        if (tcp := tcp_refusal(params)) is not None:
-            return tcp
+        if (other := tcp_refusal(params) or sleep_refusal(params)) is not None:
+            return other
         if settings := knob_settings(point.factors):
             return f"a model has no host whose knobs could be turned: {', '.join(settings)}"
         if not WORKLOADS[params.workload].receives:

@@ -14,6 +14,7 @@
 /* 24 bits of lateness in a frame hold 3 ms up to a TSC of 5.5 GHz. */
 #define LATE_MAX_NS_MAX     3000000
 #define LATE_MAX_NS_DEFAULT 100000
+#define SLEEP_NS_MAX        10000000
 #define FLOWS_DEFAULT       1024
 #define BURST_DEFAULT       32
 #define BURST_PACKETS_MAX   1024
@@ -36,7 +37,8 @@ static const struct gen_config defaults = {
 static const char *const gen_keys[] = {
         "lcore",      "tx_port",      "rx_port",       "target_port", "target", "frame", "flows",
         "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst", "late_max_ns",
-        "departures", "trace",        "burst_packets", "on_ns",       "off_ns", NULL};
+        "departures", "trace",        "burst_packets", "on_ns",       "off_ns",       "sleep_ns",
+        NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
         [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};
@@ -112,6 +114,7 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 	    fields_u64(spec, "gen", "off_ns", 0, ON_MAX_NS, &config->off_ns, err) ||
 	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
 	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
+	    fields_u64(spec, "gen", "sleep_ns", 0, SLEEP_NS_MAX, &config->sleep_ns, err) ||
 	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
 		return -1;
 	config->arrivals = (enum gen_arrivals)arrivals;

@@ -50,6 +50,7 @@ struct gen_config {
 	uint64_t seed;
 	unsigned int burst;
 	uint64_t late_max_ns;
+	uint64_t sleep_ns;   /* after each iteration; 0: never, and the CPU is the generator's own */
 	uint32_t departures; /* departures of which the stamps are kept */
 };
 

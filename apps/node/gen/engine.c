@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include <rte_branch_prediction.h>
 #include <rte_cycles.h>
@@ -234,9 +235,11 @@ static __rte_always_inline void receive_frame(struct gen_engine *e, const struct
 	histogram_record(&e->latency_sent_ns, to_ns(e, arrival - begin - stamp.intended - stamp.lateness));
 }
 
-static __rte_always_inline void receive(struct gen_engine *e)
+/* Returns how many frames came. */
+static __rte_always_inline unsigned int receive(struct gen_engine *e)
 {
 	struct rte_mbuf *mbufs[RX_BURST];
+	unsigned int received = 0;
 
 	for (uint16_t queue = 0; queue < e->rx_queues; queue++) {
 		const uint16_t n = rte_eth_rx_burst(e->rx_port, queue, mbufs, RX_BURST);
@@ -247,7 +250,25 @@ static __rte_always_inline void receive(struct gen_engine *e)
 		for (uint16_t i = 0; i < n; i++)
 			receive_frame(e, mbufs[i], arrival);
 		rte_pktmbuf_free_bulk(mbufs, n);
+		received += n;
 	}
+	return received;
+}
+
+static void nap(const struct gen_engine *e)
+{
+	const struct timespec length = {.tv_nsec = (long)e->sleep_ns};
+
+	nanosleep(&length, NULL);
+}
+
+/* No gap: nothing was due meanwhile. */
+static __rte_noinline void sleep_between(struct gen_engine *e, bool receives)
+{
+	while (receives && receive(e) > 0)
+		;
+	nap(e);
+	e->last_iteration_tsc = rte_rdtsc();
 }
 
 enum sending { PACED, SATURATED, BACKLOG };
@@ -275,6 +296,8 @@ static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t li
 		}
 		if (receives)
 			receive(e);
+		if (unlikely(e->sleep_ns != 0))
+			sleep_between(e, receives);
 	}
 }
 
@@ -369,7 +392,9 @@ static void drain(struct gen_engine *e)
 	while (trial_phase(e->trial) != TRIAL_OVER) {
 		if (e->rx_port != NO_PORT)
 			receive(e);
-		if (is_expecting(e))
+		if (e->sleep_ns != 0)
+			nap(e);
+		else if (is_expecting(e))
 			rte_pause();
 		else
 			sched_yield();

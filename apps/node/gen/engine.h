@@ -11,6 +11,9 @@
  * holes. A slot belongs to the window that its intended time lies in. Saturated sending has no schedule:
  * intended = sent.
  *
+ * A generator that sleeps between iterations takes all that has come back before it does, and leaves its CPU to the DUT's lcore
+ * that it shares it with. Between two of its bursts the DUT works on what the rings hold.
+ *
  * Saturated sending to several queues keeps the hot ones backlogged: each iteration sends a burst to the next of them, and what
  * finds a full ring is dropped there. Packets for cold queues go in between, as a Poisson process each whose rate follows
  * from how often the DUT visits a queue (visits.h); together they are one Poisson process that draws a queue for
@@ -74,6 +77,7 @@ struct gen_engine {
 	uint32_t flows;
 	uint32_t target_queues;
 	unsigned int burst;
+	uint64_t sleep_ns; /* between iterations; 0: not */
 	bool saturate;
 	uint64_t cycles_us; /* TSC cycles of 1 us */
 	uint64_t ns_per_cycle_q32;

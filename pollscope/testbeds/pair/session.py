@@ -239,7 +239,7 @@ class PairSession:
         while True:
             try:
                 with self._telling("DUT"):
-                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S, queues=params.queues)
+                    reply = self._dut.request("calibrate", CALIBRATE_LIMIT_S)
                 return dict(reply["costs"])
             except NodeRefused as error:
                 if time.monotonic() > deadline or "packets arrived" not in error.what:
