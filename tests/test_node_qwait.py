@@ -10,6 +10,7 @@ from dut_node import DUT_RX, Node, configuration, running_node
 
 from pollscope.host.facts import cpu_flags
 from pollscope.metrics.accounting import Classes, classes
+from pollscope.stats.histogram import parse_histogram
 from pollscope.testbeds.loopback import HALTS
 
 pytestmark = pytest.mark.measure
@@ -18,6 +19,7 @@ LCORES = "0@0,1@0,2@1,3@1"
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},
     "linear": {"ready_set": "linear"},
+    "weighted": {"service_order": "weighted", "queue_weights": [3, 1]},
     "strict": {"service_order": "strict"},
     "sleep": {"idle": "sleep"},
     "two-cores": {"lcores": [2, 3]},
@@ -119,6 +121,17 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
     assert lcore["polls"]["empty"] <= visits + 1000
 
 
+@pytest.mark.parametrize(("weights", "low", "high"), [([3, 1], 2.0, 4.5), ([2, 2], 0.7, 1.4)])
+def test_weights_share_a_core(node: Node, weights: list[int], low: float, high: float) -> None:
+    """Two full rings of one size: whose turn is three times as long waits a third of the time."""
+    told = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
+    node.get("configure", **configuration(queues=2, rx_desc=64, burst=1, extra_cycles=5000, **told))
+    result = node.trial(window_s=0.3, rate={"saturate": True}, drain_max_ns=3 * 10**9)
+    (generator,) = result["gen"]["lcores"]
+    times = parse_histogram(generator["latency_ns"]["from_sent"], "from_sent")
+    assert low < times.percentile(90) / times.percentile(40) < high
+
+
 @pytest.mark.parametrize(
     ("sharing", "queues"), [("own", [500, 500]), ("shared", [1000, 1000]), ("stealing", [500, 500])]
 )
@@ -182,7 +195,13 @@ def test_who_spins_rings_no_doorbell_afterwards(node: Node) -> None:
         ({"notification": "qwait", "ready_set_sharing": "each"}, "dut.ready_set_sharing"),
         ({"notification": "spin", "service_order": "strict"}, "dut.service_order"),
         ({"notification": "spin", "idle": "sleep"}, "dut.idle"),
-        ({"service_order": "weighted"}, "dut.service_order"),
+        ({"service_order": "weighed"}, "dut.service_order"),
+        ({"service_order": "weighted"}, "dut.queue_weights"),
+        ({"service_order": "weighted", "queue_weights": []}, "dut.queue_weights"),
+        ({"service_order": "weighted", "queue_weights": [1, 0]}, "dut.queue_weights"),
+        ({"service_order": "weighted", "queue_weights": [1.5]}, "dut.queue_weights"),
+        ({"service_order": "strict", "queue_weights": [2]}, "dut.queue_weights"),
+        ({"notification": "spin", "queue_weights": [2]}, "dut.queue_weights"),
         ({"idle": "nap"}, "dut.idle"),
         ({"wait_after_ns": 1000}, "dut.wait_after_ns"),
         ({"notification": "interrupt", "wait_after_ns": 1000}, "dut.wait_after_ns"),

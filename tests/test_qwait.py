@@ -63,7 +63,7 @@ def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_pat
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("variant", ["ONE_WAITER", "AT_ONCE"])
+@pytest.mark.parametrize("variant", ["ONE_WAITER", "AT_ONCE", "LOOKS"])
 def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: str) -> None:
     """Who takes the ready queues of a leaf at once; who rings without a barrier, with acquire and release at most."""
     sizes = () if LONG or variant == "ONE_WAITER" else ("-DARRIVALS=2", "-DTURNS=4")

@@ -108,13 +108,18 @@ static void ring_all(const struct crossover_port *peer, const uint16_t *queues, 
 			qwait_notify(bell_of(peer, queues[i]));
 }
 
-/* All frames of a chunk go to one queue. The doorbell's line comes while the frames are written, and to be written itself. */
+/*
+ * All frames of a chunk go to one queue. The doorbell's line comes while the frames are written, and to be written itself. So does that of
+ * the ready bit behind a lone frame, for which latency counts; more frames pay less for the bit, and to look early would hold them up.
+ */
 static void send_and_ring_one(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
                               const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
 {
 	struct qwait_doorbell *bell = bell_of(txq->peer, queue);
 
 	rte_prefetch0_write(bell);
+	if (count == 1 && qwait_peek(&bell->armed))
+		rte_prefetch0_write(&bell->set->ready.leaves[bell->qid >> QWAIT_LEAF_LOG2]);
 	send_run(txq, queue, pkts, tags, count, left);
 	ring_one(txq, bell);
 }

@@ -43,6 +43,7 @@ int qwait_init(struct qwait *set, const struct qwait_config *config)
 		return -ENOTSUP;
 	memset(set, 0, qwait_bytes(config->queues));
 	set->config = *config;
+	set->leaves = (config->queues + QWAIT_LEAF_QUEUES - 1) / QWAIT_LEAF_QUEUES;
 	set->list.qids = (uint32_t *)&set->queues[config->queues];
 	for (uint32_t qid = 0; qid < config->queues; qid++)
 		set->queues[qid].disabled = 1;
@@ -198,16 +199,16 @@ void qwait_wake(const struct qwait *set)
 		return;
 }
 
-static bool look_for(struct qwait *set, uint64_t deadline_ns, uint64_t pauses)
+static bool look_for(struct qwait_waiter *waiter, uint64_t deadline_ns, uint64_t pauses)
 {
 	for (uint64_t i = 0; i < pauses; i++) {
-		if (qwait_any(set))
+		if (qwait_look(waiter))
 			return true;
 		pause_once();
 		if (i % PAUSES_PER_LOOK == PAUSES_PER_LOOK - 1 && monotonic_ns() >= deadline_ns)
 			return false;
 	}
-	return qwait_any(set);
+	return qwait_look(waiter);
 }
 
 static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
@@ -257,8 +258,10 @@ __attribute__((target("waitpkg"))) static void halt_until(struct qwait *set, uin
 
 #define HALT_CYCLES 100000 /* the kernel's own limit, umwait_control/max_time */
 
-static bool halt(struct qwait *set, uint64_t deadline_ns)
+static bool halt(struct qwait_waiter *waiter, uint64_t deadline_ns)
 {
+	struct qwait *set = waiter->set;
+
 	while (!qwait_any(set) && monotonic_ns() < deadline_ns)
 		halt_until(set, __rdtsc() + HALT_CYCLES);
 	return qwait_any(set);
@@ -269,9 +272,9 @@ bool qwait_has_umwait(void)
 	return false;
 }
 
-static bool halt(struct qwait *set, uint64_t deadline_ns)
+static bool halt(struct qwait_waiter *waiter, uint64_t deadline_ns)
 {
-	return look_for(set, deadline_ns, UINT64_MAX);
+	return look_for(waiter, deadline_ns, UINT64_MAX);
 }
 #endif
 
@@ -282,11 +285,11 @@ bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns)
 
 	switch (set->config.idle) {
 	case QWAIT_SLEEP:
-		return look_for(set, deadline_ns, set->config.pauses) || sleep_until(waiter, deadline_ns);
+		return look_for(waiter, deadline_ns, set->config.pauses) || sleep_until(waiter, deadline_ns);
 	case QWAIT_UMWAIT:
-		return halt(set, deadline_ns);
+		return halt(waiter, deadline_ns);
 	default:
-		return look_for(set, deadline_ns, UINT64_MAX);
+		return look_for(waiter, deadline_ns, UINT64_MAX);
 	}
 }
 

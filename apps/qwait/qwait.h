@@ -79,10 +79,10 @@
  *                   at once and returns them one by one. Nobody else may have a waiter of the set.
  *
  * IDLE STATES, when nothing is ready
- *   QWAIT_PAUSE   looks at one line, with pauses.
+ *   QWAIT_PAUSE   looks at the ready bits, eight words to a line, with pauses.
  *   QWAIT_SLEEP   the same for config.pauses pauses, then sleeps on an eventfd(2). The producer that finds it asleep pays a system
  *                 call. A producer in another process cannot wake it: it then sleeps up to max_ns.
- *   QWAIT_UMWAIT  halts in UMONITOR and UMWAIT on that line (C0.1), for processors with WAITPKG.
+ *   QWAIT_UMWAIT  halts in UMONITOR and UMWAIT on the summary's line (C0.1), for processors with WAITPKG.
  *
  * THREADS
  *   Any number of producers and of waiters; a waiter belongs to one thread. Control functions are called by one thread at a
@@ -126,8 +126,9 @@ struct qwait {
 	struct qwait_bitmap ready; /* QWAIT_LINEAR: `sleepers` only */
 	struct qwait_list list;
 	alignas(QWAIT_LINE_BYTES) struct qwait_config config;
-	int event_fd; /* -1: nobody sleeps */
-	int process;  /* whose number event_fd is */
+	int event_fd;    /* -1: nobody sleeps */
+	int process;     /* whose number event_fd is */
+	uint32_t leaves; /* of `ready` that are in use */
 	struct qwait_queue queues[];
 };
 
@@ -136,6 +137,7 @@ struct qwait_waiter {
 	struct qwait *set;
 	uint32_t from;     /* where to look next */
 	uint32_t credit;   /* QWAIT_WEIGHTED: visits of queue `from` that are left */
+	uint64_t seen;     /* leaves in which qwait_look() saw something; for the next take */
 	uint32_t leaf;     /* config.one_waiter: of this leaf ... */
 	uint64_t held;     /* ... these queues are taken and not returned yet */
 	uint64_t returned; /* queues, spurious ones among them */
@@ -178,6 +180,17 @@ static inline bool qwait_any(struct qwait *set)
 	                                             : qwait_bitmap_any(&set->ready);
 }
 
+/* The same for a waiter that has nothing to do; its next qwait_next() begins where something was seen. */
+static inline bool qwait_look(struct qwait_waiter *waiter)
+{
+	struct qwait *set = waiter->set;
+
+	if (set->config.ready_set == QWAIT_LINEAR)
+		return qwait_any(set);
+	waiter->seen = qwait_bitmap_look(&set->ready, set->leaves);
+	return waiter->seen != 0;
+}
+
 /* Makes the queue ready; a queue that is so already stays so. */
 static inline void qwait_activate(struct qwait *set, uint32_t qid)
 {
@@ -218,13 +231,15 @@ static inline bool qwait_takes_many(const struct qwait_config *config)
 static inline uint32_t qwait_take(struct qwait_waiter *waiter)
 {
 	struct qwait *set = waiter->set;
+	const uint64_t seen = waiter->seen;
 
 	if (__builtin_expect(set->config.ready_set == QWAIT_LINEAR, 0))
 		return qwait_list_take(set, waiter->from);
+	waiter->seen = 0;
 	if (!qwait_takes_many(&set->config))
-		return qwait_bitmap_take(&set->ready, waiter->from);
+		return qwait_bitmap_take(&set->ready, waiter->from, seen);
 	if (waiter->held == 0)
-		waiter->held = qwait_bitmap_take_leaf(&set->ready, waiter->from, &waiter->leaf);
+		waiter->held = qwait_bitmap_take_leaf(&set->ready, waiter->from, seen, &waiter->leaf);
 	if (waiter->held == 0)
 		return QWAIT_NONE;
 	const uint32_t at = qwait_first(waiter->held);

@@ -24,12 +24,16 @@
  *   exchanges one reads what the other wrote. If the producer's reads the 1, it activates. If the consumer's reads the 0 of the
  *   producer's, it synchronises with it, and its look sees the item. Acquire and release are enough for that. It
  *   costs less where only this producer writes the doorbell's line; several would take it from each other at each ring.
- * - Leaf against summary. Producer: set the bit in the leaf, then load the summary and set its bit if that is 0. Consumer, when it
+ * - Leaf against summary. Producer: set the bit in the leaf, then load the summary and set its bit if that is 0 (without a look
+ *   where the leaf was empty: to set a bit that is set changes nothing). Consumer, when it
  *   found a leaf empty: clear the bit of the summary, then load the leaf again, and set the bit if the leaf is not empty.
  *   If the producer saw the summary's bit set: leaf set < summary loaded < summary cleared < leaf loaded again, so the
  *   consumer sees the queue. If it did not, it sets the bit itself.
  * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the summary. Producer: the bits, then load
  *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it.
+ * - A look at the leaves themselves (qwait_bitmap_look()) is a hint for the next take, which loads the leaf it names and takes its bits by
+ *   the same exchange. It leaves the summary alone: a bit of it that is set later, by the producer of a queue that was taken already, is
+ *   stale like others. Who finds nothing in that leaf asks the summary, so a wrong hint costs a look and loses nothing.
  * - One server after another, when several waiters have a set. What the first one did with the queue (its descriptors' place, say)
  *   is seen by the next one: the first arms the queue or activates it itself, and from its exchange or its bit to the next
  *   waiter's taking of the bit every step is a read-modify-write of what the step before wrote. The bit goes to one waiter, and
@@ -95,8 +99,10 @@ static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid)
 {
 	const uint32_t leaf = qid >> QWAIT_LEAF_LOG2;
 
-	qwait_fetch_or(&ready->leaves[leaf], qwait_bit(qid));
-	if (!(qwait_load(&ready->summary) & qwait_bit(leaf)))
+	const uint64_t was = qwait_fetch_or(&ready->leaves[leaf], qwait_bit(qid));
+
+	/* of a leaf that was empty the summary's bit is clear, as a rule: a look at it would only be one more way for its line */
+	if (was == 0 || !(qwait_load(&ready->summary) & qwait_bit(leaf)))
 		qwait_fetch_or(&ready->summary, qwait_bit(leaf));
 }
 
@@ -110,15 +116,31 @@ static inline void qwait_bitmap_lower(struct qwait_bitmap *ready, uint32_t leaf)
 #endif
 }
 
-/* The bits of the first leaf with a ready queue at or behind `from`, going round, and its number; 0: none is ready. */
-static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t from, uint32_t *leaf)
+/*
+ * The first of the leaves that has something, as a bit of the summary; 0: none of them. A hint, not an order: take() looks again. Who
+ * waits beside a running producer looks here, and hears of a queue before the summary does: one line's way earlier, or two.
+ */
+static inline uint64_t qwait_bitmap_look(struct qwait_bitmap *ready, uint32_t leaves)
+{
+	for (uint32_t leaf = 0; leaf < leaves; leaf++)
+		if (qwait_peek(&ready->leaves[leaf]) != 0)
+			return qwait_bit(leaf);
+	return 0;
+}
+
+/*
+ * The bits of the first leaf with a ready queue at or behind `from`, going round, and its number; 0: none is ready. `seen`: leaves that
+ * a look found something in; 0: ask the summary.
+ */
+static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
+                                         uint32_t *leaf)
 {
 	*leaf = from >> QWAIT_LEAF_LOG2;
 	uint64_t bits =
 	        qwait_load(&ready->leaves[*leaf]) & (~UINT64_C(0) << (from & (QWAIT_LEAF_QUEUES - 1)));
 
 	while (bits == 0) {
-		const uint64_t summary = qwait_load(&ready->summary);
+		const uint64_t summary = seen ? seen : qwait_load(&ready->summary);
 		/* two shifts: one by all bits of a word is not defined */
 		const uint64_t behind = summary & (~UINT64_C(0) << (from >> QWAIT_LEAF_LOG2) << 1);
 
@@ -126,8 +148,9 @@ static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t fr
 			return 0;
 		*leaf = qwait_first(behind ? behind : summary);
 		bits = qwait_load(&ready->leaves[*leaf]);
-		if (bits == 0)
+		if (bits == 0 && !seen)
 			qwait_bitmap_lower(ready, *leaf);
+		seen = 0;
 	}
 	return bits;
 }
@@ -136,12 +159,12 @@ static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t fr
  * Takes the first ready queue at or behind `from`, going round; QWAIT_NONE: none is ready. Several may take at once: each bit
  * goes to one of them.
  */
-static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from)
+static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from, uint64_t seen)
 {
 	uint32_t leaf;
 
-	for (;;) {
-		const uint64_t bits = qwait_bitmap_find(ready, from, &leaf);
+	for (;; seen = 0) {
+		const uint64_t bits = qwait_bitmap_find(ready, from, seen, &leaf);
 
 		if (bits == 0)
 			return QWAIT_NONE;
@@ -156,9 +179,10 @@ static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t fr
  * Takes all ready queues of that leaf, from there on, for a set's only waiter: the leaf's line, which producers write, goes
  * to and fro once for as many as 64 queues. Bits of *leaf; 0: none is ready.
  */
-static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32_t from, uint32_t *leaf)
+static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
+                                              uint32_t *leaf)
 {
-	const uint64_t bits = qwait_bitmap_find(ready, from, leaf);
+	const uint64_t bits = qwait_bitmap_find(ready, from, seen, leaf);
 
 	return bits ? qwait_fetch_and(&ready->leaves[*leaf], ~bits) & bits : 0;
 }

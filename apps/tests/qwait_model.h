@@ -4,7 +4,7 @@
  * do what qwait.h tells consumers to do. Leaves have 2 bits, so that two queues of four share one and the summary is at work.
  *
  * With SETS 2 each consumer has a set of its own, of every second queue, and steals from the other's when that is empty. With ONE_WAITER
- * a consumer takes all ready queues of a leaf at once. With AT_ONCE the only producer rings without a barrier of its own, and
+ * a consumer takes all ready queues of a leaf at once. With LOOKS it looks at the leaves first, as one does that waits by pauses. With AT_ONCE the only producer rings without a barrier of its own, and
  * with nothing stronger than acquire and release.
  *
  * A producer's arrivals go to its queues in turn. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
@@ -154,9 +154,15 @@ static void reconsider(struct model *m, uint32_t queue)
 /* qwait_take(), of set s. A number in the set. */
 static uint32_t take(struct model *m, int consumer, uint32_t s)
 {
+#ifdef LOOKS
+	const uint64_t seen = qwait_bitmap_look(&m->ready[s], QUEUES / SETS / QWAIT_LEAF_QUEUES);
+#else
+	const uint64_t seen = 0;
+#endif
+
 #ifdef ONE_WAITER
 	if (m->held == 0)
-		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], &m->leaf);
+		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], seen, &m->leaf);
 	if (m->held == 0)
 		return QWAIT_NONE;
 	const uint32_t at = qwait_first(m->held);
@@ -164,7 +170,7 @@ static uint32_t take(struct model *m, int consumer, uint32_t s)
 	m->held &= m->held - 1;
 	return (m->leaf << QWAIT_LEAF_LOG2) + at;
 #else
-	return qwait_bitmap_take(&m->ready[s], m->from[consumer][s]);
+	return qwait_bitmap_take(&m->ready[s], m->from[consumer][s], seen);
 #endif
 }
 

@@ -28,6 +28,7 @@ typedef rl::var<int> plain_int;
 #endif
 
 #define qwait_load(at)            ((*(at))($).load(TO_LOAD))
+#define qwait_peek(at)            ((*(at))($).load(rl::mo_relaxed))
 #define qwait_store(at, value)    ((*(at))($).store(value, TO_STORE))
 #define qwait_exchange(at, value) ((*(at))($).exchange(value, TO_CHANGE))
 #define qwait_fetch_add(at, n)    ((*(at))($).fetch_add(n, TO_CHANGE))

@@ -18,6 +18,8 @@ FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
 MAX_LEVELS = 4096
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MAX_DELAYS = 1024
+# The same (`queue_weights`).
+MAX_WEIGHTS, WEIGHT_MAX = 64, 1000
 
 
 def _reader(dimension: Dimension) -> BeforeValidator:
@@ -177,6 +179,30 @@ def delays_ns(delays: str) -> list[int]:
 
 _DELAYS_SCHEMA = {"type": "array", "minItems": 1, "items": {"type": "string", "examples": ["100 us"]}}
 Delays = Annotated[str, BeforeValidator(_read_delays), WithJsonSchema(_DELAYS_SCHEMA)]
+
+
+def _read_weights(value: object) -> str:
+    """Reads a list of weights: `3,1`."""
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_WEIGHTS:
+        raise ValueError(f"is a list of 1 to {MAX_WEIGHTS} weights [3, 1]")
+    bad = [each for each in value if isinstance(each, bool) or not isinstance(each, int) or not 1 <= each <= WEIGHT_MAX]
+    if bad:
+        raise ValueError(f"a weight is a whole number from 1 to {WEIGHT_MAX}, not {bad[0]!r}")
+    return ",".join(map(str, value))
+
+
+def weights_of(weights: str) -> tuple[int, ...]:
+    """The weights of a resolved list."""
+    return tuple(int(weight) for weight in weights.split(","))
+
+
+_WEIGHTS_SCHEMA = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": MAX_WEIGHTS,
+    "items": {"type": "integer", "minimum": 1, "maximum": WEIGHT_MAX},
+}
+Weights = Annotated[str, BeforeValidator(_read_weights), WithJsonSchema(_WEIGHTS_SCHEMA)]
 
 
 def _power_of_two(size: int) -> int:

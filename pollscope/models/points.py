@@ -3,6 +3,7 @@
 
 import math
 
+from pollscope.base.fields import weights_of
 from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_rate
 from pollscope.models.cold_queues import (
@@ -56,6 +57,8 @@ def _not_told(params: Parameters) -> str | None:
         return f"the model's cores that are told have ready sets of their own, none that is {params.ready_set_sharing}"
     if params.burst != 1:
         return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
+    if params.service_order == "weighted" and params.cores > 1:
+        return f"the model has weighted queues of one core, not of {params.cores}"
     if params.queues % params.cores:
         return f"the model deals out queues in equal parts, and {params.queues} are none for {params.cores} cores"
     if params.hiccup_probability or params.service_distribution == "exponential":
@@ -153,6 +156,13 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
     )
 
 
+def _turns(params: Parameters) -> tuple[int, ...] | None:
+    if params.queue_weights is None:
+        return None
+    weights = weights_of(params.queue_weights)
+    return tuple(weights[queue % len(weights)] for queue in range(params.queues))
+
+
 def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
     """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
     number = queues_of_a_core(params)
@@ -177,7 +187,8 @@ def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: fl
         notice_ns=cost("notice_ns"),
         wake_up_ns=cost("wake_up_ns") if params.idle == "sleep" else 0.0,
         per_ready_ns=cost("per_ready_ns") if params.ready_set == "linear" else 0.0,
-        order=params.service_order,
+        order="strict" if params.service_order == "strict" else "round-robin",
+        turns=_turns(params),
     )
 
 

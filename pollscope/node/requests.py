@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollscope.base.fields import delays_ns, frame_mix
+from pollscope.base.fields import delays_ns, frame_mix, weights_of
 from pollscope.base.names import WORKLOADS
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
@@ -79,13 +79,18 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "lcores": list(wiring.dut_lcores[: params.cores]),
         **_dut_ports(params, wiring),
         **params.only(same),
-        **(params.only(QWAIT) if params.notification == "qwait" else {}),
+        **(_told(params) if params.notification == "qwait" else {}),
         **({"wait_after_ns": params.wait_after} if params.notification == "adaptive" else {}),
         **_rebalancing(params),
         **_rings(params, wiring),
         **_service(params),
         **_hiccup(params),
     }
+
+
+def _told(params: Parameters) -> dict[str, Any]:
+    weights = params.queue_weights
+    return {**params.only(QWAIT), **({"queue_weights": list(weights_of(weights))} if weights else {})}
 
 
 def _dut_ports(params: Parameters, wiring: Wiring) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from pollscope.base.fields import (
     RingSize,
     Share,
     TaskData,
+    Weights,
     WindowNs,
     expand_levels,
 )
@@ -93,8 +94,11 @@ class Parameters(Model):
     wait_after: Nanoseconds = Field(
         default=50_000, ge=0, le=10**9, description="adaptive: time without a packet after which a core waits for one"
     )
-    service_order: Literal["round-robin", "strict"] = Field(
+    service_order: Literal["round-robin", "weighted", "strict"] = Field(
         default="round-robin", description="qwait: which ready queue is next"
+    )
+    queue_weights: Weights | None = Field(
+        default=None, description="weighted: turns in a row of queue 0, 1, ...; the list is repeated over the queues"
     )
     ready_set: Literal["hierarchical", "linear"] = Field(
         default="hierarchical", description="qwait: words of bits with a summary, or a list that is searched"

@@ -17,7 +17,7 @@ Contradiction = tuple[str, str]
 MOST_HICCUP_NS = 10**9
 # What one notification has and the others have not.
 OF_NOTIFICATION = {
-    **dict.fromkeys(("service_order", "ready_set", "ready_set_sharing", "idle"), "qwait"),
+    **dict.fromkeys(("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle"), "qwait"),
     "wait_after": "adaptive",
 }
 # They need nobody who rings.
@@ -132,6 +132,14 @@ def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
         return "notification", f"{notification} is for {alone}"
     if params.accounting != "sampled":
         return "accounting", f"{params.accounting} does not go with notification {notification}; use sampled"
+    return _weights(params)
+
+
+def _weights(params: Parameters) -> Contradiction | None:
+    if params.service_order == "weighted" and params.queue_weights is None:
+        return "queue_weights", "service_order weighted needs weights: queue_weights: [3, 1]"
+    if params.service_order != "weighted" and params.queue_weights is not None:
+        return "queue_weights", f"queue_weights are for service_order weighted; {params.service_order} has none"
     return None
 
 

@@ -37,7 +37,8 @@ static const char *const organisations[] = {"scale-out", "scale-up",   "locked",
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL};      /* as in enum handoff_sync */
 static const char *const notifications[] = {"spin",    "qwait",      "interrupt", "adaptive",
                                             "monitor", "sleep-ramp", NULL}; /* as in enum notification */
-static const char *const service_orders[] = {"round-robin", "strict", NULL};
+static const char *const service_orders[] = {"round-robin", "weighted", "strict",
+                                             NULL};                       /* by enum qwait_policy */
 static const char *const ready_sets[] = {"hierarchical", "linear", NULL}; /* as in enum qwait_ready_set */
 static const char *const sharings[] = {"own", "shared", "numa", "stealing", NULL}; /* ready_set_sharing */
 static const char *const idles[] = {"pause", "sleep", "umwait", NULL};             /* as in enum qwait_idle */
@@ -98,12 +99,12 @@ static int read_roles(json_t *object, struct dut_config *config, struct node_err
 static int read_composition(json_t *object, struct dut_config *config, struct node_error *err)
 {
 	unsigned int organisation = config->organisation, accounting = config->accounting,
-	             sync = config->ring_sync, notification = 0, order = 0;
+	             sync = config->ring_sync, notification = 0;
 
 	if (fields_choice(object, "dut", "organisation", organisations, &organisation, err) ||
 	    fields_choice(object, "dut", "ring_sync", ring_syncs, &sync, err) ||
 	    fields_choice(object, "dut", "notification", notifications, &notification, err) ||
-	    fields_choice(object, "dut", "service_order", service_orders, &order, err) ||
+	    fields_choice(object, "dut", "service_order", service_orders, &config->service_order, err) ||
 	    fields_choice(object, "dut", "ready_set", ready_sets, &config->ready_set, err) ||
 	    fields_choice(object, "dut", "idle", idles, &config->idle, err) ||
 	    fields_choice(object, "dut", "ready_set_sharing", sharings, &config->sharing, err) ||
@@ -118,7 +119,29 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	config->accounting = (enum accounting)accounting;
 	config->ring_sync = (enum handoff_sync)sync;
 	config->notification = (enum notification)notification;
-	config->service_order = order == 0 ? QWAIT_ROUND_ROBIN : QWAIT_STRICT;
+	return 0;
+}
+
+/* QWAIT_WEIGHTED asks for them, and nothing else does. */
+static int read_weights(const json_t *object, struct dut_config *config, struct node_error *err)
+{
+	const json_t *list = json_object_get(object, "queue_weights");
+	const size_t n = json_array_size(list);
+
+	if ((list != NULL) != (config->service_order == QWAIT_WEIGHTED))
+		return node_fail(err, "dut.queue_weights",
+		                 "belongs to service_order weighted, which needs it");
+	if (list != NULL && (n == 0 || n > QUEUE_WEIGHTS_MAX))
+		return node_fail(err, "dut.queue_weights", "must be an array of 1 to %d weights",
+		                 QUEUE_WEIGHTS_MAX);
+	for (config->nb_weights = 0; config->nb_weights < n; config->nb_weights++) {
+		const json_int_t weight = json_integer_value(json_array_get(list, config->nb_weights));
+
+		if (weight < 1 || weight > QUEUE_WEIGHT_MAX)
+			return node_fail(err, "dut.queue_weights", "weights are whole numbers from 1 to %d",
+			                 QUEUE_WEIGHT_MAX);
+		config->queue_weights[config->nb_weights] = (uint32_t)weight;
+	}
 	return 0;
 }
 
@@ -311,6 +334,7 @@ static int check_notification(const json_t *object, const struct dut_config *con
 	static const struct {
 		const char *key, *where;
 	} of_qwait[] = {{"service_order", "dut.service_order"},
+	                {"queue_weights", "dut.queue_weights"},
 	                {"ready_set", "dut.ready_set"},
 	                {"ready_set_sharing", "dut.ready_set_sharing"},
 	                {"idle", "dut.idle"}};
@@ -502,6 +526,7 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	                                   "parity_buffers",
 	                                   "task_data",
 	                                   "service_order",
+	                                   "queue_weights",
 	                                   "ready_set",
 	                                   "idle",
 	                                   "wait_after_ns",
@@ -535,7 +560,7 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	config->source = source_of(config);
 	return check_organisation(config, err) || check_rebalancing(object, config, err) ||
 	       check_workload(object, config, err) || check_notification(object, config, err) ||
-	       check_loop(config, err);
+	       read_weights(object, config, err) || check_loop(config, err);
 }
 
 /* By the RSS hash of a packet its RETA entry is known, and so its queue (workload/queue_data.h). */

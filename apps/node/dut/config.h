@@ -44,6 +44,9 @@ struct lcore_list {
 	unsigned int n;
 };
 
+#define QUEUE_WEIGHTS_MAX 64
+#define QUEUE_WEIGHT_MAX  1000
+
 struct dut_config {
 	struct lcore_list workers;
 	struct lcore_list dispatchers;
@@ -57,10 +60,13 @@ struct dut_config {
 	uint64_t wait_after_ns;       /* NOTIFICATION_ADAPTIVE */
 	uint64_t rebalance_period_ns; /* REBALANCED */
 	double rebalance_threshold; /* REBALANCED: excess of the fullest queue over the mean that is left alone */
-	unsigned int service_order; /* enum qwait_policy, without weights */
-	unsigned int ready_set;     /* enum qwait_ready_set */
-	unsigned int idle;          /* enum qwait_idle */
-	unsigned int sharing;       /* enum ready_set_sharing */
+	unsigned int service_order; /* enum qwait_policy */
+	uint32_t queue_weights
+	        [QUEUE_WEIGHTS_MAX]; /* QWAIT_WEIGHTED: RX queue q has the one at q % nb_weights */
+	uint32_t nb_weights;
+	unsigned int ready_set; /* enum qwait_ready_set */
+	unsigned int idle;      /* enum qwait_idle */
+	unsigned int sharing;   /* enum ready_set_sharing */
 	uint32_t ring_slots;
 	unsigned int workload; /* index of workloads[] */
 	enum accounting accounting;

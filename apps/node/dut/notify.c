@@ -83,12 +83,20 @@ static int add_shared_bell(struct poller *p, struct qwait *set, unsigned int i, 
 	return 0;
 }
 
-static int add_queues(const struct poller *p, struct qwait *set, struct node_error *err)
+static uint32_t weight_of(const struct dut_config *config, uint32_t queue)
 {
-	for (uint32_t qid = 0; qid < p->queues; qid++)
-		if (qwait_add(set, qid, &notify.bells[p->first_queue + qid * p->queue_step], 1) != 0)
-			return node_fail(err, "dut.notification", "RX queue %u has no doorbell",
-			                 p->first_queue + qid * p->queue_step);
+	return config->nb_weights ? config->queue_weights[queue % config->nb_weights] : 1;
+}
+
+static int add_queues(const struct dut_config *config, const struct poller *p, struct qwait *set,
+                      struct node_error *err)
+{
+	for (uint32_t qid = 0; qid < p->queues; qid++) {
+		const uint32_t queue = p->first_queue + qid * p->queue_step;
+
+		if (qwait_add(set, qid, &notify.bells[queue], weight_of(config, queue)) != 0)
+			return node_fail(err, "dut.notification", "RX queue %u has no doorbell", queue);
+	}
 	return 0;
 }
 
@@ -127,7 +135,7 @@ static int make_sets_of_groups(const struct dut_config *config, struct poller *c
 			if (notify.sets[group] == NULL)
 				return node_fail(err, "dut.notification", no_set, pollers[i]->queues);
 			notify.n++;
-			if (add_queues(pollers[i], notify.sets[group], err))
+			if (add_queues(config, pollers[i], notify.sets[group], err))
 				return -1;
 		}
 		qwait_waiter_init(&pollers[i]->waiter, notify.sets[group]);

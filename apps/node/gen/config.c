@@ -35,10 +35,9 @@ static const struct gen_config defaults = {
 };
 
 static const char *const gen_keys[] = {
-        "lcore",      "tx_port",      "rx_port",       "target_port", "target", "frame", "flows",
-        "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst", "late_max_ns",
-        "departures", "trace",        "burst_packets", "on_ns",       "off_ns",       "sleep_ns",
-        NULL};
+        "lcore",      "tx_port",      "rx_port",       "target_port", "target", "frame",    "flows",
+        "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst",    "late_max_ns",
+        "departures", "trace",        "burst_packets", "on_ns",       "off_ns", "sleep_ns", NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
         [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};

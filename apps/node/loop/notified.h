@@ -50,9 +50,9 @@ static __rte_always_inline bool next_turn(struct poller *p, struct turn *turn)
 }
 
 /* Something may be ready. */
-static __rte_always_inline bool any_ready(const struct poller *p)
+static __rte_always_inline bool any_ready(struct poller *p)
 {
-	bool any = qwait_any(p->waiter.set);
+	bool any = qwait_look(&p->waiter);
 
 	for (uint32_t v = 0; unlikely(v < p->nb_victims) && !any; v++)
 		any = qwait_any(p->victims[v].set);
