@@ -124,7 +124,7 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
 @pytest.mark.parametrize(("weights", "low", "high"), [([3, 1], 2.0, 4.5), ([2, 2], 0.7, 1.4)])
 def test_weights_share_a_core(node: Node, weights: list[int], low: float, high: float) -> None:
     """Two full rings of one size: whose turn is three times as long waits a third of the time."""
-    told = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
+    told: dict[str, Any] = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
     node.get("configure", **configuration(queues=2, rx_desc=64, burst=1, extra_cycles=5000, **told))
     result = node.trial(window_s=0.3, rate={"saturate": True}, drain_max_ns=3 * 10**9)
     (generator,) = result["gen"]["lcores"]

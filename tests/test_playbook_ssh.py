@@ -223,7 +223,7 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
     for bus, node in nodes.items():
         (tmp_path / f"0000:{bus}:00.0").mkdir()
         (tmp_path / f"0000:{bus}:00.0/numa_node").write_text(f"{node}\n")
-    wanted = {"hugepages_boot_1g": 4, "hugepages_wanted_pages": 0, "hugepages_reboot": False}
+    wanted: dict[str, Any] = {"hugepages_boot_1g": 4, "hugepages_wanted_pages": 0, "hugepages_reboot": False}
     nics = [f"0000:{bus}:00.0" for bus in nodes]
     inventory = bench.inventory(
         pollscope_roles=["hugepages"], pollscope_nics=nics, hugepages_pci_devices=str(tmp_path), **wanted
