@@ -115,7 +115,7 @@ def declared(header: Path) -> set[str]:
         depth += (char == "{") - (char == "}")
         outside.append(";" if char == "}" and not depth else " " if depth else char)
     statements = (one.strip() for one in "".join(outside).split(";"))
-    prototype = re.compile(r"(?!typedef|static)[\w\s*]+?\b(\w+)\s*\((?!\*).*\)", re.DOTALL)
+    prototype = re.compile(r"(?!typedef|static|COREC_INLINE)[\w\s*]+?\b(\w+)\s*\((?!\*).*\)", re.DOTALL)
     return {found[1] for found in map(prototype.fullmatch, statements) if found}
 
 

@@ -149,7 +149,7 @@ class Execution:
             runner.testbed.end()
         outcomes = [*self._knobs.restored_first, *self._knobs.restore()]
         warnings = self._warnings([f"{NOT_RESTORED}: {each}" for each in outcomes if not each.restored])
-        self._writer.update(
+        self._writer.finish(
             status=status,
             reason=reason,
             rules=RULES,

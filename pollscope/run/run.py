@@ -106,7 +106,7 @@ def _execute(
         return Execution(plans, testbed, writer, knobs, stored).execute()
     # A run without trials: claims and report then say for each row why it is not measurable here.
     error = no_point_left(plans, testbed.name)
-    writer.update(
+    writer.finish(
         status="complete", finished_utc=utc_now(), warnings=[error.what], knobs_after=writer.meta["knobs_before"]
     )
     return RunOutcome(writer.folder, 0, 0, 0, {}, [error.what], error)

@@ -106,11 +106,15 @@ class RunWriter:
     def update(self, **changes: Any) -> None:
         """Replaces keys of run.json, atomically."""
         self.meta.update(changes)
+        _replace(self.folder / META_FILE, self.meta)
+
+    def finish(self, **changes: Any) -> None:
+        """As update(), with the last facts of a run, for which the reserve is there."""
         try:
-            _replace(self.folder / META_FILE, self.meta)
+            self.update(**changes)
         except DiskError:
-            self.close()  # the reserve is for this
-            _replace(self.folder / META_FILE, self.meta)
+            self.close()
+            self.update()
 
     def close(self) -> None:
         """Gives the reserve back."""
