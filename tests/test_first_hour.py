@@ -5,6 +5,7 @@ on each that lets no root in, a user with (a stand-in for) sudo, real plays; onl
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,13 @@ def host_of(folder: Path, role: str, network: SilentNetwork) -> Any:
     inside = [*network.inside_there(), "unshare", "--mount", "--", "sh", "-c", ENTER, str(place)]
     more = {name: str(value) for name, value in environment.items()}
     return running_sshd(place, more, inside, THERE, network.inside_here(), "PermitRootLogin no\n")
+
+
+def test_the_page_names_specs_that_are_there(cli: Cli, checkout: Path) -> None:
+    """Nothing is beside the commands: the specs are those of the wheel."""
+    named = re.findall(r"^ +pollscope run (\S+)", (checkout / "docs/first-hour.md").read_text(), re.MULTILINE)
+    done = cli("validate", *named)
+    assert (len(named), done.returncode) == (2, 0), done.stderr
 
 
 def test_two_bare_servers_and_a_laptop(lab: Lab, checkout: Path) -> None:

@@ -189,12 +189,12 @@ def test_from_two_bare_servers_to_a_report(walk: Laptop) -> None:
     walk("pollscope play verify -i lab-hosts.yml")
     walk("sed 's/STEP/2/' /share/edit.py | python3")
     assert walk("pollscope testbed check lab.yaml").splitlines()[-1] == "ready"
-    walk("pollscope run sanity/pair --testbed lab.yaml")
+    walk("pollscope run SANITY-PAIR --testbed lab.yaml")
     walk("pollscope report latest --out report.html && cp report.html /share")
     assert (walk.share / "report.html").stat().st_size > 10_000
     walk("pollscope play restore -i lab-hosts.yml")
     for _, address in SERVERS.values():
-        left = walk(f"ssh ada@{address} 'ls -A /opt /var/lib/pollscope; command -v dpdk-testpmd stress-ng'", code=127)
+        left = walk(f"ssh ada@{address} 'ls -A /opt /var/lib/pollscope; command -v dpdk-testpmd stress-ng'", code=1)
         assert "testpmd" not in left
     LOGS.mkdir(parents=True, exist_ok=True)
     shutil.copy(walk.share / "report.html", LOGS / "walk.html")
