@@ -133,7 +133,10 @@ def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("define", "found", "optimise"),
-    [("COREC_UNBOUNDED", "DATA RACE|FAILED", "-O0"), ("COREC_LATE_CLEAR", "TAIL stands still|TAIL does not move forward", "-O1")],
+    [
+        ("COREC_UNBOUNDED", "DATA RACE|FAILED", "-O0"),
+        ("COREC_LATE_CLEAR", "TAIL stands still|TAIL does not move forward", "-O1"),
+    ],
 )
 def test_the_model_check_finds_what_is_wrong(tmp_path: Path, define: str, found: str, optimise: str) -> None:
     done = run(relacy(tmp_path, f"-D{define}", optimise=optimise), "preemptions", "2")
