@@ -141,7 +141,8 @@ def test_arrivals_go_on_and_off(generator: Generator) -> None:
     gaps = np.diff(intended(gen, generator.client.hello["tsc_hz"]))
     # 400 packets in 4 ms come in the first of them, 2.5 us apart.
     assert np.median(gaps) == pytest.approx(2.5e-6, abs=2e-9)
-    assert np.sort(gaps)[-50] == pytest.approx(3e-3 + 2.5e-6, abs=1e-7)
+    off = gaps[gaps > 1e-3]
+    assert len(off) > 10 and np.median(off) == pytest.approx(3e-3 + 2.5e-6, abs=1e-7)
     assert gen["intended"] == pytest.approx(1e5 * WINDOW_S, abs=400)
     with pytest.raises(NodeRefused, match=r"in a period of 0\.004 s"):
         generator.trial({"pps": 10})
