@@ -37,7 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
 QUIET: dict[str, dict[str, Any]] = {
     "interrupt": {"notification": "interrupt"},
     "adaptive": {"notification": "adaptive"},
-    "adaptive-late": {"notification": "adaptive", "wait_after_ns": 300_000},
+    "adaptive-late": {"notification": "adaptive", "wait_after_ns": 60_000},  # packets come every 200 us
     "sleep-ramp": {"notification": "sleep-ramp"},
     "two-cores": {"notification": "interrupt", "lcores": [2, 3]},
     "delays": {"notification": "interrupt", "extra_cycles": 300},
