@@ -180,9 +180,7 @@ def test_ciw_finds_the_same(servers: int, load: float) -> None:
     assert abs(mean.value - means.mean()) < error_ns + (mean.high - mean.low) / 2
 
 
-def shared_servers(
-    arrivals: Arrivals, service: Service, servers: int, hiccups: Hiccups, room: int
-) -> SharedServers:
+def shared_servers(arrivals: Arrivals, service: Service, servers: int, hiccups: Hiccups, room: int) -> SharedServers:
     """What has no steady state gets room for a finite number."""
     busy = arrivals.rate_pps * (service.average_ns + hiccups.average_ns) / 1e9 / servers
     return SharedServers(arrivals, service, servers, hiccups, room or int(busy >= 1))
