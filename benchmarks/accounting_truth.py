@@ -14,9 +14,9 @@ accounting sees the passes with all polls only, as it would see a trial.
                              packet) and the estimate's interval, points of the window; 0 where they do not
     ratio coverage           share of the cells whose truth lies in the 95 % interval of the estimate
 
-Cells that a run would flag, since the slices' sum misses the window by more than 2 %, are counted apart. A cell in
-which something else had the CPU for long is measured again. `--full` runs every cell (eight minutes), otherwise a
-cross-section (about one); `--csv FILE` writes the cells. Exit status 1 when a tax misses its truth by more than 2
+Interruptions are outside of every pass, as they are outside of a trial's classes. Cells that a run would flag, since
+the slices' sum misses the window by more than 2 %, are counted apart. `--full` runs every cell (ten minutes), otherwise
+a cross-section (about one); `--csv FILE` writes the cells. Exit status 1 when a tax misses its truth by more than 2
 points and its interval, or coverage is below 90 %.
 """
 
@@ -25,13 +25,13 @@ import csv
 import itertools
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from dut_node import DutNode, dut_node
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from pollscope.base.errors import PollscopeError
 from pollscope.metrics.accounting import MISFIT_SHARE, MeasuredCycles, classes
@@ -52,10 +52,6 @@ SCRIPT_POLLS = 6000
 BYSTANDER_QUEUES = 512
 CELL_CYCLES = 6e8
 TOLERANCE, COVERAGE = 0.02, 0.9
-# An interruption of this length spoils a pass.
-SPOILED_CYCLES = 26000
-# With more of its passes spoiled a cell is measured again, so often at most.
-MOST_SPOILED, TRIES = 0.05, 4
 
 
 class Cell(NamedTuple):
@@ -149,27 +145,17 @@ def script(cell: Cell, ring: int) -> list[int]:
     return polls[: len(polls) // cell.queues * cell.queues]
 
 
-def kept(cycles: Sequence[float]) -> NDArray[np.float64]:
-    """The passes that nothing interrupted."""
-    passes = np.asarray(cycles, dtype=float)
-    uninterrupted: NDArray[np.float64] = passes[passes <= 1.5 * np.median(passes) + SPOILED_CYCLES]
-    return uninterrupted
+def share_error(parts: ArrayLike, wholes: ArrayLike) -> float:
+    """Half-width of the 95 % interval of sum(parts) / sum(wholes), which were measured in turns: a ratio estimate."""
+    part, whole = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
+    left = part - part.sum() / whole.sum() * whole
+    return float(1.96 * left.std(ddof=1) / np.sqrt(len(left)) / whole.mean())
 
 
-def mean_of_passes(cycles: Sequence[float]) -> tuple[float, float]:
-    """Mean of the passes that nothing interrupted, and its standard error."""
-    passes = kept(cycles)
-    return float(passes.mean()), float(passes.std() / np.sqrt(len(passes)))
-
-
-def undisturbed(node: DutNode, bursts: list[int], cell: Cell, passes: int) -> dict[str, Any]:
-    """Passes of which few were interrupted; the last ones where a few tries gave none such."""
-    for _ in range(TRIES):
-        found = node.oracle(bursts, cell.queues, passes, cell.work_cycles)
-        whole = found["cycles"]["all"]
-        if len(kept(whole)) >= (1 - MOST_SPOILED) * len(whole):
-            break
-    return found
+def uninterrupted_mean(times: ArrayLike) -> float:
+    """Without those that something interrupted: a core's clock does not fall to a half."""
+    found = np.asarray(times, dtype=float)
+    return float(found[found < 2 * np.median(found)].mean())
 
 
 def measure(node: DutNode, cell: Cell) -> Result | None:
@@ -187,27 +173,26 @@ def measure(node: DutNode, cell: Cell) -> Result | None:
         generator_adds={"flows": 2048},
     )
     idle = node.oracle([0] * len(bursts), cell.queues, 40, 0)
-    poll_cycles = mean_of_passes(idle["cycles"]["all"])[0] / idle["chunks"] / len(bursts)
+    poll_cycles = float(np.mean(idle["cycles"]["all"])) / idle["chunks"] / len(bursts)
     tried = node.oracle(bursts, cell.queues, 5, cell.work_cycles)
     together = np.median(tried["cycles"]["all"]) + np.median(tried["cycles"]["busy"])
-    found = undisturbed(node, bursts, cell, int(np.clip(CELL_CYCLES / together, 20, 8000)))
-    (whole, spread), (visits, _), (empty, _) = (
-        mean_of_passes(found["cycles"][kind]) for kind in ("all", "busy", "empty")
-    )
-    passes = len(found["cycles"]["all"])
-    lcore = as_of_trial(found["lcore"], whole * passes, empty_polls * found["chunks"] * passes, poll_cycles)
+    passes = int(np.clip(CELL_CYCLES / together, 20, 8000))
+    found = node.oracle(bursts, cell.queues, passes, cell.work_cycles)
+    whole, busy, empty = (np.asarray(found["cycles"][kind], dtype=float) for kind in ("all", "busy", "empty"))
+    empty = empty * empty_polls / max(1, found["polls"]["empty"]) if empty_polls else np.zeros_like(whole)
+    scripts = found["chunks"] * passes
     return judge(
         cell,
-        lcore,
-        empty * empty_polls / max(1, found["polls"]["empty"]) / whole,
-        visits / whole,
-        2 * spread / whole,
-        packets * found["chunks"] * passes,
+        as_of_trial(found["lcore"], float(whole.sum()), empty_polls * scripts, poll_cycles),
+        float(empty.sum() / whole.sum()),
+        float(busy.sum() / whole.sum()),
+        share_error(empty, whole),
+        packets * scripts * uninterrupted_mean(found["work"]) if cell.work_cycles else 0.0,
     )
 
 
 def as_of_trial(lcore: dict[str, Any], total: float, empty_polls: int, poll_cycles: float) -> dict[str, Any]:
-    """The lcore's record with the window of the uninterrupted passes; what lies between passes is set aside."""
+    """The lcore's record with the passes as its window; what lies between them and interruptions is not in it."""
     return lcore | {
         "cycles": {"total": total},
         "polls": lcore["polls"] | {"empty": empty_polls, "refill_failed": 0},
@@ -216,11 +201,13 @@ def as_of_trial(lcore: dict[str, Any], total: float, empty_polls: int, poll_cycl
     }
 
 
-def judge(cell: Cell, lcore: dict[str, Any], empty: float, visits: float, truth_error: float, packets: int) -> Result:
+def judge(
+    cell: Cell, lcore: dict[str, Any], empty: float, visits: float, truth_error: float, known_cycles: float
+) -> Result:
     total = lcore["cycles"]["total"]
     slices = int(sum(block[0] for block in lcore["slices"]["blocks"]))
     found = classes(lcore)
-    floor = packets * cell.work_cycles / total
+    floor = known_cycles / total
     if isinstance(found, str):
         return Result(cell, empty, visits, truth_error, np.nan, np.nan, None, np.nan, None, np.nan, slices, found)
     told = isinstance(found.interaction, MeasuredCycles)

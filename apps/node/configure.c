@@ -77,7 +77,7 @@ static int apply(const struct configuration *c, struct node_error *err)
 	}
 	const unsigned int n = dut_pollers(&pollers);
 
-	calibrate_stamps(pollers, n);
+	calibrate_stamps(pollers, n, gen_spinning_lcore());
 	return 0;
 }
 

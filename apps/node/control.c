@@ -22,7 +22,7 @@ static json_t *wrap(const char *key, json_t *value)
 
 static json_t *do_calibrate(json_t *request, struct node_error *err)
 {
-	return wrap("costs", calibrate(dut_rx_poller(), request, err));
+	return wrap("costs", calibrate(dut_rx_poller(), gen_spinning_lcore(), request, err));
 }
 
 static json_t *do_selftest(json_t *request, struct node_error *err)

@@ -27,8 +27,8 @@
 #define SLICES_MAX  65536
 #define FRAME       64 /* bytes with FCS */
 #define TRIES       1000000
-#define STEPS_TIMED 10000
-#define STEP_ROUNDS 20
+#define STEPS_TIMED 2000
+#define STEP_ROUNDS 100
 
 struct entry {
 	uint16_t queue;
@@ -52,7 +52,8 @@ struct script {
 	uint64_t packets;        /* of all polls */
 	uint32_t chunks;         /* the script is run so many times in a pass: no slice is longer than one */
 	uint32_t passes;         /* of each kind, to do */
-	uint64_t *cycles[KINDS]; /* of each pass, without what was set aside */
+	uint64_t *cycles[KINDS]; /* of each pass, without what was set aside, and without interruptions */
+	double *step_cycles;     /* of the chain, timed behind each pass with all polls */
 	uint64_t work_cycles;    /* for each packet */
 	struct trial trial;
 	unsigned int filler;
@@ -66,6 +67,8 @@ struct script {
 	enum kind kind;
 	uint64_t begin_tsc;
 	uint64_t begin_aside;
+	uint64_t begin_interrupted;
+	uint64_t polls; /* of all chunks that are over */
 	uint32_t chunks_left;
 	uint32_t passed; /* of all kinds */
 	uint32_t steps;  /* of the chain, which take as long as the work */
@@ -83,16 +86,35 @@ static struct script script;
 /* The DUT's account is that of the passes with all polls; the others have one that nobody reads. */
 static void begin_pass(struct poller *p, enum kind kind)
 {
+	const uint64_t since_event = p->account->rx_packets - p->event_packets;
+
 	script.kind = kind;
 	script.end = script.entries[kind] + script.lengths[kind];
-	script.chunks_left = script.chunks;
+	/* one more, untimed: an empty poll among empty polls finds its queue's head where the sweep before left it */
+	script.chunks_left = script.chunks + (kind == KIND_EMPTY);
 	p->account = &p->accounts[kind == KIND_ALL ? STAGE_WINDOW : STAGE_WARMUP];
-	p->event_packets = p->account->rx_packets;
-	script.begin_tsc = cycles_stamp();
+	/* the interval to the next event began in the pass before: its packets explain their part of it */
+	p->event_packets = p->account->rx_packets - since_event;
+}
+
+static void begin_timing(struct poller *p, uint64_t now)
+{
+	script.begin_tsc = now;
 	script.begin_aside = p->aside_cycles;
+	script.begin_interrupted = p->account->interrupted_cycles;
 	p->block_cycles = (script.begin_tsc - p->account->first_tsc) / (script.passed + 1) *
 	                          (KINDS * script.passes / ACCOUNT_BLOCKS + 1) +
 	                  1;
+}
+
+/* An interruption since the last event is set aside here, where it was: the next event may lie in another pass. */
+static void set_interruption_aside(struct poller *p, uint64_t now)
+{
+	const uint64_t sweeps = p->accounts[STAGE_WARMUP].sweeps + p->accounts[STAGE_WINDOW].sweeps;
+	const uint64_t cycles = now - p->event_tsc - (p->aside_cycles - p->event_aside);
+
+	set_aside(p, poll_interruption(p, script.polls - sweeps * poller_polls_at_once(p),
+	                               p->account->rx_packets - p->event_packets, cycles));
 }
 
 static void have_filled(void)
@@ -104,12 +126,43 @@ static void have_filled(void)
 		rte_pause();
 }
 
+/* Work that uses the core as work does: a chain of dependent operations. */
+static __rte_always_inline uint64_t chain_on(uint64_t x, uint32_t steps)
+{
+	for (uint32_t s = 0; s < steps; s++) {
+		x = x * UINT64_C(6364136223846793005) + 1;
+		__asm__ volatile("" : "+r"(x));
+	}
+	return x;
+}
+
+/* TSC cycles of a step: how long the operations take differs by processor, and by what its clock does from moment to moment. */
+static double time_steps(const struct poller *p)
+{
+	const uint64_t begin = cycles_stamp();
+
+	script.chain = chain_on(script.chain, STEPS_TIMED);
+	return ((double)(cycles_stamp() - begin) - p->stamp_cycles) / STEPS_TIMED;
+}
+
+static double least_step_cycles(const struct poller *p)
+{
+	double least = time_steps(p);
+
+	for (int i = 1; i < STEP_ROUNDS; i++)
+		least = RTE_MIN(least, time_steps(p));
+	return least;
+}
+
 /* A pass is over; the next one that has polls begins. */
 static void next_pass(struct poller *p, uint64_t now)
 {
+	if (script.begin_tsc && script.kind == KIND_ALL)
+		script.step_cycles[script.passed / KINDS] = time_steps(p);
 	if (script.begin_tsc)
 		script.cycles[script.kind][script.passed++ / KINDS] =
-		        now - script.begin_tsc - (p->aside_cycles - script.begin_aside);
+		        now - script.begin_tsc - (p->aside_cycles - script.begin_aside) -
+		        (p->account->interrupted_cycles - script.begin_interrupted);
 	while (script.passed < KINDS * script.passes && script.lengths[script.passed % KINDS] == 0)
 		script.passed++;
 	if (script.passed == KINDS * script.passes || script.stuck) {
@@ -126,10 +179,18 @@ static __rte_noinline void next_chunk(struct poller *p)
 {
 	const uint64_t now = cycles_stamp();
 
+	if (script.next)
+		script.polls += script.lengths[script.kind];
+	else /* the first packets are no interruption: their work is known */
+		p->packet_cycles += (double)script.work_cycles;
+	if (script.chunks_left == script.chunks || script.chunks_left == 0)
+		set_interruption_aside(p, now);
 	if (script.chunks_left == 0)
 		next_pass(p, now);
 	if (script.over_polling)
 		return;
+	if (script.chunks_left == script.chunks)
+		begin_timing(p, now);
 	script.chunks_left--;
 	script.next = script.entries[script.kind];
 	if (script.kind != KIND_EMPTY)
@@ -150,30 +211,6 @@ static __rte_always_inline uint16_t receive_scripted(struct poller *p, uint16_t 
 	const struct entry entry = *script.next++;
 
 	return rte_eth_rx_burst(p->rx_port, entry.queue, packets, entry.burst ? entry.burst : p->burst);
-}
-
-/* Work that uses the core as work does: a chain of dependent operations. */
-static __rte_always_inline uint64_t chain_on(uint64_t x, uint32_t steps)
-{
-	for (uint32_t s = 0; s < steps; s++) {
-		x = x * UINT64_C(6364136223846793005) + 1;
-		__asm__ volatile("" : "+r"(x));
-	}
-	return x;
-}
-
-/* TSC cycles of a step on this lcore: the core's clock is another, and how long the operations take differs by processor. */
-static double step_cycles(void)
-{
-	uint64_t least = UINT64_MAX;
-
-	for (int i = 0; i < STEP_ROUNDS; i++) {
-		const uint64_t begin = cycles_stamp();
-
-		script.chain = chain_on(script.chain, STEPS_TIMED);
-		least = RTE_MIN(least, cycles_stamp() - begin);
-	}
-	return (double)least / STEPS_TIMED;
 }
 
 /* The chain goes on through all packets. */
@@ -221,8 +258,9 @@ static int fill_rings(void *arg)
 {
 	RTE_SET_USED(arg);
 	while (!atomic_load(&script.over)) {
+		/* spins as a generator between packets does: its neighbour's polls cost what they cost in a trial */
 		if (atomic_load(&script.wanted) == atomic_load(&script.filled)) {
-			rte_pause();
+			cycles_stamp();
 			continue;
 		}
 		for (uint32_t i = 0; i < script.lengths[KIND_BUSY] && !script.stuck; i++)
@@ -237,7 +275,7 @@ static int poll_script(void *arg)
 	struct poller *p = arg;
 
 	p->no_drain = true;
-	script.steps = (uint32_t)((double)script.work_cycles / step_cycles());
+	script.steps = (uint32_t)((double)script.work_cycles / least_step_cycles(p));
 	loop_scripted(p);
 	p->no_drain = false;
 	atomic_store(&script.over, true);
@@ -278,7 +316,8 @@ static int allocate(size_t polls, struct node_error *err)
 		if (!script.entries[k] || !script.cycles[k])
 			return node_fail(err, "burst", "out of memory");
 	}
-	return 0;
+	script.step_cycles = calloc(script.passes, sizeof(*script.step_cycles));
+	return script.step_cycles ? 0 : node_fail(err, "burst", "out of memory");
 }
 
 static void add_poll(enum kind kind, struct entry entry)
@@ -349,6 +388,16 @@ static json_t *passes_json(void)
 	return object;
 }
 
+/* Cycles of a packet's work, behind each pass with all polls. */
+static json_t *work_json(void)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < script.passes; i++)
+		json_array_append_new(list, json_real(script.steps * script.step_cycles[i]));
+	return list;
+}
+
 static json_t *polls_json(void)
 {
 	return json_pack("{s:I,s:I,s:I}", kind_names[KIND_ALL], (json_int_t)script.lengths[KIND_ALL],
@@ -388,8 +437,9 @@ static json_t *run(struct poller *p, struct node_error *err)
 		          "frames do not reach the DUT");
 		return NULL;
 	}
-	return json_pack("{s:I,s:o,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "polls", polls_json(),
-	                 "cycles", passes_json(), "slices", slices_list(a), "lcore", dut_window(p));
+	return json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "polls",
+	                 polls_json(), "cycles", passes_json(), "work", work_json(), "slices", slices_list(a),
+	                 "lcore", dut_window(p));
 }
 
 static bool can_run(const struct poller *p)
@@ -421,5 +471,6 @@ json_t *oracle(json_t *request, struct node_error *err)
 		free(script.entries[k]);
 		free(script.cycles[k]);
 	}
+	free(script.step_cycles);
 	return reply;
 }

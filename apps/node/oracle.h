@@ -19,8 +19,8 @@
  * pass of empty polls has as many as the script has polls in all: the sweep has no gaps.
  * A pass runs the script `chunks` times. Passes with all polls, with the busy ones and with the empty ones take turns. Needs a
  * DUT lcore that reads RX queues of its own and sends, and a generator whose frames reach them. Returns {"chunks",
- * "polls":{"all": of a chunk,"busy","empty"}, "cycles":{"all":[of each pass],"busy","empty"}, "slices":[[polls, visits, switches, packets, cycles], ...],
- * "lcore": of the passes with all polls} or NULL.
+ * "polls":{"all": of a chunk,"busy","empty"}, "cycles":{"all":[of each pass, without interruptions],"busy","empty"}, "work":[cycles of a packet's work,
+ * timed behind each pass with all polls], "slices":[[polls, visits, switches, packets, cycles], ...], "lcore": of the passes with all polls} or NULL.
  */
 json_t *oracle(json_t *request, struct node_error *err);
 

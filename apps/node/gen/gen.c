@@ -268,6 +268,11 @@ unsigned int gen_lcore(void)
 	return engine == NULL ? LCORE_ID_ANY : config.lcore;
 }
 
+unsigned int gen_spinning_lcore(void)
+{
+	return config.sleep_ns == 0 ? gen_lcore() : LCORE_ID_ANY;
+}
+
 bool gen_frames_waiting(void)
 {
 	if (engine == NULL || engine->rx_port == NO_PORT)

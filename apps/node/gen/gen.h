@@ -25,6 +25,9 @@ int gen_apply(const struct gen_config *wanted, struct node_error *err);
 /* The lcore of the configured generator, or LCORE_ID_ANY when there is none. */
 unsigned int gen_lcore(void);
 
+/* The same where it never sleeps: then its CPU is busy in every trial, else LCORE_ID_ANY. */
+unsigned int gen_spinning_lcore(void);
+
 /* The port that the configured generator sends on; *pool becomes its mempool. */
 uint16_t gen_tx_port(struct rte_mempool **mempool);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "calibrate.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,6 +40,7 @@ struct job {
 	unsigned int rounds;
 	struct costs costs;
 	const char *error;
+	void (*measure)(struct job *job);
 };
 
 /* Polls as the loops do and frees what comes; returns the number of packets: the round is of no use then. */
@@ -235,14 +237,11 @@ static void keep_costs(const struct job *job)
 }
 
 /* lcore: all costs. */
-static int run_job(void *arg)
+static void measure_all(struct job *job)
 {
-	struct job *job = arg;
-
 	measure_clock(job);
 	if (!measure_polls(job, true) || !measure_loop(job))
 		job->error = "packets arrived: calibrate without traffic";
-	return 0;
 }
 
 /* What a wait takes beyond the time between its own two stamps: mostly the way out of its loop. */
@@ -269,34 +268,63 @@ static void measure_wait(struct job *job)
 }
 
 /* lcore: what its loop has to know. A port that is not silent: the clock's own cost stands in for a stamp's. */
-static int run_stamp_job(void *arg)
+static void measure_stamps(struct job *job)
 {
-	struct job *job = arg;
-
 	measure_wait(job);
 	if (job->poller->source != SOURCE_MADE && measure_polls(job, false) && measure_loop(job)) {
 		keep_costs(job);
-		return 0;
+		return;
 	}
 	measure_clock(job);
 	job->poller->stamp_cycles = job->costs.tsc_read.median;
 	job->poller->empty_poll_cycles = job->poller->overlapped_poll_cycles = 0;
+}
+
+/* Jobs that run; the neighbour's lcore spins beside them. */
+static atomic_uint running;
+
+static int spin_beside(void *arg)
+{
+	RTE_SET_USED(arg);
+	while (atomic_load(&running) != 0)
+		cycles_stamp();
 	return 0;
 }
 
-void calibrate_stamps(struct poller *const *pollers, unsigned int n)
+static int run(void *arg)
+{
+	struct job *job = arg;
+
+	job->measure(job);
+	atomic_fetch_sub(&running, 1);
+	return 0;
+}
+
+static void run_jobs(struct job *jobs, unsigned int n, unsigned int neighbour)
+{
+	atomic_store(&running, n);
+	if (neighbour != LCORE_ID_ANY)
+		rte_eal_remote_launch(spin_beside, NULL, neighbour);
+	for (unsigned int i = 0; i < n; i++)
+		rte_eal_remote_launch(run, &jobs[i], jobs[i].poller->lcore);
+	lcore_wait_all();
+}
+
+void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour)
 {
 	static struct job jobs[RTE_MAX_LCORE];
+	bool share = false;
 
 	for (unsigned int i = 0; i < n; i++) {
-		jobs[i] = (struct job){
-		        .poller = pollers[i], .queues = pollers[i]->queues, .rounds = QUICK_ROUNDS};
-		rte_eal_remote_launch(run_stamp_job, &jobs[i], pollers[i]->lcore);
-		/* one after another where they would meet at the same queues */
-		if (poller_shares_queues(pollers[i]))
-			lcore_wait_all();
+		jobs[i] = (struct job){.poller = pollers[i],
+		                       .queues = pollers[i]->queues,
+		                       .rounds = QUICK_ROUNDS,
+		                       .measure = measure_stamps};
+		share |= poller_shares_queues(pollers[i]);
 	}
-	lcore_wait_all();
+	/* one after another where they would meet at the same queues */
+	for (unsigned int i = 0; i < n; i += share ? 1 : n)
+		run_jobs(&jobs[i], share ? 1 : n, neighbour);
 }
 
 static json_t *costs_json(const struct costs *c)
@@ -320,7 +348,7 @@ static json_t *costs_json(const struct costs *c)
 	return object;
 }
 
-json_t *calibrate(struct poller *poller, json_t *request, struct node_error *err)
+json_t *calibrate(struct poller *poller, unsigned int neighbour, json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "queues", NULL};
 	static struct job job;
@@ -334,12 +362,9 @@ json_t *calibrate(struct poller *poller, json_t *request, struct node_error *err
 	if (fields_only(request, "", keys, err) ||
 	    fields_u64(request, "", "queues", 1, poller->queues, &queues, err))
 		return NULL;
-	job = (struct job){.poller = poller, .queues = (uint32_t)queues, .rounds = ROUNDS};
-	if (rte_eal_remote_launch(run_job, &job, poller->lcore) < 0) {
-		node_fail(err, "", "lcore %u cannot be launched", poller->lcore);
-		return NULL;
-	}
-	lcore_wait_all();
+	job = (struct job){
+	        .poller = poller, .queues = (uint32_t)queues, .rounds = ROUNDS, .measure = measure_all};
+	run_jobs(&job, 1, neighbour);
 	if (job.error) {
 		node_fail(err, "", "%s", job.error);
 		return NULL;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the measuring and the polling cost on this machine, port and number of queues when no packet comes. Measured on
- * the DUT's own lcore: medians over rounds, a round being long against the clock and short against host gaps.
+ * the DUT's own lcore: medians over rounds, a round being long against the clock and short against host gaps. The neighbour,
+ * an lcore that will be busy in trials (LCORE_ID_ANY: none), spins meanwhile: a core's clock and what two threads of it share
+ * depend on who else runs (17 cycles beside an idle one, 28 beside a busy one were seen).
  *
  *   tsc_read             one of many plain rdtsc in a row
  *   tsc_read_serialised  one of many rdtscp with fences in a row
@@ -20,9 +22,9 @@
 #include "poller.h"
 
 /* Measure what the loops of n pollers have to know of their own cost, on their lcores (about 2 ms). */
-void calibrate_stamps(struct poller *const *pollers, unsigned int n);
+void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour);
 
 /* The object `costs` of a calibrate request for this poller (NULL: there is none), or NULL with err. */
-json_t *calibrate(struct poller *poller, json_t *request, struct node_error *err);
+json_t *calibrate(struct poller *poller, unsigned int neighbour, json_t *request, struct node_error *err);
 
 #endif

@@ -75,20 +75,21 @@ static double expected_cycles(const struct poller *p, uint64_t polls, uint64_t p
 	return (double)polls * p->poll_cycles + (double)packets * p->packet_cycles;
 }
 
-bool poll_interrupted(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
+uint64_t poll_interruption(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
 {
-	const double expected = expected_cycles(p, polls, packets);
+	const double expected = expected_cycles(p, polls, packets), beyond = (double)cycles - expected;
 
-	return (double)cycles >
-	       expected + expected / ACCOUNT_INTERRUPTION_PART + (double)p->interruption_cycles;
+	return beyond > expected / ACCOUNT_INTERRUPTION_PART + (double)p->interruption_cycles
+	               ? (uint64_t)beyond
+	               : 0;
 }
 
 static void book_interruption(struct poller *p, uint64_t polls, uint64_t packets, uint64_t elapsed)
 {
-	if (!poll_interrupted(p, polls, packets, elapsed))
-		return;
-	p->account->interruptions++;
-	p->account->interrupted_cycles += elapsed - (uint64_t)expected_cycles(p, polls, packets);
+	const uint64_t cycles = poll_interruption(p, polls, packets, elapsed);
+
+	p->account->interruptions += cycles > 0;
+	p->account->interrupted_cycles += cycles;
 }
 
 /* What the interval since the last event tells about the cost of polls and packets, and whether it was interrupted. */
@@ -275,7 +276,7 @@ static unsigned int block_of(const struct poller *p, uint64_t now)
 /* True, and booked, when what was timed was interrupted. */
 static bool left_out(struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
 {
-	if (!poll_interrupted(p, polls, packets, cycles))
+	if (poll_interruption(p, polls, packets, cycles) == 0)
 		return false;
 	p->account->left_out++;
 	p->account->left_out_cycles += cycles;

@@ -23,10 +23,10 @@ uint32_t poll_event(struct poller *p);
 void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now);
 
 /*
- * True when an interval of `polls` polls that met `packets` packets lasted ACCOUNT_INTERRUPTION_NS longer than they take on
- * average so far: the host or another thread had the CPU.
+ * By how many cycles an interval of `polls` polls that met `packets` packets lasted longer than these take on average so far,
+ * where that is ACCOUNT_INTERRUPTION_NS and more: the host or another thread had the CPU. 0: it was not interrupted.
  */
-bool poll_interrupted(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles);
+uint64_t poll_interruption(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles);
 
 /* Book a slice; nothing is booked outside the window. */
 void poll_slice(struct poller *p, const struct account_slice *slice);

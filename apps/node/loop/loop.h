@@ -141,7 +141,7 @@ static __rte_always_inline void plain_range(struct poller *p, const struct loop_
 static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
                                               uint64_t *intervals)
 {
-	if (poll_interrupted(p, 1, n, cycles))
+	if (poll_interruption(p, 1, n, cycles))
 		return;
 	*sum += cycles;
 	(*intervals)++;
