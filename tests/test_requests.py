@@ -9,7 +9,7 @@ import pytest
 from pollscope.node.requests import Wiring, configure_request, rate_request, with_seeds_of
 from pollscope.spec.model import Parameters
 
-WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
+WIRING = Wiring(generator_lcores=(1,), dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
 
 
 def params(**changes: Any) -> Parameters:

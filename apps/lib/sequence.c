@@ -63,6 +63,25 @@ void sequence_reset(struct sequence *s)
 	histogram_reset(&s->degree);
 }
 
+void sequence_add(struct sequence *s, const struct sequence *more)
+{
+	s->unique += more->unique;
+	s->duplicated += more->duplicated;
+	s->reordered += more->reordered;
+	s->reordered_in_flow += more->reordered_in_flow;
+	s->too_old += more->too_old;
+	histogram_add(&s->extent, &more->extent);
+	histogram_add(&s->distance, &more->distance);
+	histogram_add(&s->degree, &more->degree);
+	for (int i = 0; i <= 2 * SEQUENCE_DISPLACEMENT_MAX; i++)
+		s->displaced[i] += more->displaced[i];
+	for (uint32_t i = 0; i < s->flows; i++) {
+		s->flow[i].arrivals += more->flow[i].arrivals;
+		s->faults[i].duplicated += more->faults[i].duplicated;
+		s->faults[i].reordered += more->faults[i].reordered;
+	}
+}
+
 void sequence_free(struct sequence *s)
 {
 	if (s == NULL)
