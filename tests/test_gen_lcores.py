@@ -60,7 +60,7 @@ def test_the_schedule_is_that_of_one_lcore(generator: Generator, arrivals: str) 
 
 
 def test_every_packet_arrives_once_and_is_counted_once(generator: Generator) -> None:
-    """Eight RX queues, of which each lcore reads four: most packets are received by the lcore that sent them, not all."""
+    """Eight RX queues, of which each lcore reads four: what an lcore sent may be received by the other."""
     configure(generator)
     lcores, ports = generator.trial_of_all({"pps": PPS})
     order = [lcore["sequence"] for lcore in lcores]

@@ -169,7 +169,7 @@ def test_listed_cpus_that_are_not_there() -> None:
     assert refused(machine(1, 4, 1), Wanted(1, placement="9")) == "placement: this host has no CPU 9 to give, only 0-3"
     two = machine(1, 2, 1)
     assert refused(two, Wanted(2, placement="0,1")) == "needs 3 CPUs (2 workers, 1 generator); this host has 2 to give"
-    assert place(two, Wanted(1, placement="0")).generator == 1
+    assert place(two, Wanted(1, placement="0")).generators == (1,)
 
 
 def test_a_listed_cpu_beside_the_generators_thread_is_said() -> None:

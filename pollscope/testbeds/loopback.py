@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from pollscope.base.errors import HostError
 from pollscope.base.names import RECEIVE_NOTHING
@@ -90,7 +90,11 @@ class LoopbackConfig(TestbedConfig):
     """The file of a loopback testbed."""
 
     kind: Literal["loopback"]
-    cpus: Literal["auto"] | Cpus = "auto"
+    # Told apart beforehand, so that what is said of a table is not that it is no word.
+    cpus: Annotated[
+        Annotated[Literal["auto"], Tag("word")] | Annotated[Cpus, Tag("table")],
+        Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
+    ] = "auto"
     hugepages: Literal["auto", "always", "never"] = "auto"
     knob_root: str | None = Field(
         default=None, description="a folder with sys, proc, dev and state whose knobs are turned instead of this host's"
