@@ -67,6 +67,15 @@ void pacer_set_mean(struct pacer *pacer, uint64_t now, double interval_cycles)
 	pacer_advance(pacer);
 }
 
+unsigned int pacer_list_by_steps(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max)
+{
+	unsigned int n = 0;
+
+	for (; n < max && pacer_next(pacer) < end; pacer_advance(pacer))
+		intended[n++] = pacer_next(pacer);
+	return n;
+}
+
 uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most)
 {
 	uint64_t skipped = 0;

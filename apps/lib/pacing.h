@@ -124,24 +124,24 @@ static inline void pacer_advance(struct pacer *pacer)
 /* Give up slots before `limit`: all of constant distances at once, else at most `most`, one by one. Returns how many. */
 uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most);
 
-/* The slots before `end` into intended[], at most `max`. A loop for each process, which has what it changes in registers. */
+/* The slots before `end` into intended[], at most `max`; where they are recorded, or some are somebody else's. */
+unsigned int pacer_list_by_steps(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max);
+
+/* The same of any. A loop for each process, which has what it changes in registers. */
 static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max)
 {
 	pacing_time next = pacer->next;
 	unsigned int n = 0;
 
-	if (pacer->turns != NULL) {
-		for (; n < max && pacer_next(pacer) < end; pacer_advance(pacer))
-			intended[n++] = pacer_next(pacer);
-		return n;
-	}
+	if (__builtin_expect(pacer->turns != NULL || pacer->gaps_ns != NULL, 0))
+		return pacer_list_by_steps(pacer, end, intended, max);
 	if (pacer->poisson) {
 		struct rng rng = pacer->rng;
 
 		for (; n < max && (uint64_t)(next >> 64) < end; next += pacer_draw(pacer, &rng))
 			intended[n++] = (uint64_t)(next >> 64);
 		pacer->rng = rng;
-	} else if (pacer->gaps_ns == NULL) {
+	} else {
 		const pacing_time step = pacer->step;
 
 		if ((uint64_t)((next + (max - 1) * step) >> 64) <
@@ -150,10 +150,6 @@ static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_
 				intended[n++] = (uint64_t)(next >> 64);
 		for (; n < max && (uint64_t)(next >> 64) < end; next += step)
 			intended[n++] = (uint64_t)(next >> 64);
-	} else {
-		for (; n < max && pacer_next(pacer) < end; pacer_advance(pacer))
-			intended[n++] = pacer_next(pacer);
-		return n;
 	}
 	pacer->next = next;
 	return n;
