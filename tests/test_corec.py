@@ -41,7 +41,7 @@ def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places
     frames = FRAMES if build == "stress" else FRAMES // 10 if LONG else FRAMES // 3
     done = run(build_dir / f"tests-corec-{build}", frames, THREADS, places)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.fullmatch(rf"{frames} frames, {THREADS} threads, \d+ lost claims\n", done.stdout)
+    assert re.fullmatch(rf"{frames} frames, {THREADS} threads, \d+ lost claims, \d+ stalls\n", done.stdout)
     assert done.stderr == ""
 
 
