@@ -15,8 +15,8 @@ GROUND, for WORKLOAD l3fwd and ipsec and with `GROUND_WORKLOAD_` in front of its
 `ratio {corec,locked,trylock}_two_cores ...`: two cores over one with rx=standard: without a lock, and on the standard
 path behind a lock that is waited for, or that is passed by when taken;
 `ratio corec_over_{locked,trylock} ...`: two cores each;
-`ratio {two_queues,two_processes} ...`: the ceilings, over one core: two cores with a queue each, and flows of its own in
-it (the NIC hashes each frame, which costs some cycles more), and two processes with nothing in common;
+`ratio {two_queues,two_processes} ...`: the ceilings, over one core: two cores with a queue and flows of their own
+each (the NIC hashes every frame, which costs some cycles more), and two processes with nothing in common;
 `ratio corec_of_{two_queues,two_processes} ...`: two cores with rx=corec over these;
 `ratio corec_of_explained ...`: the same over what the claim's cost leaves of the processes (`explained`).
 Ends with 1 when one of WANTED is missed on its ground.
