@@ -15,9 +15,10 @@ GROUND, for WORKLOAD l3fwd and ipsec and with `GROUND_WORKLOAD_` in front of its
 `ratio {corec,locked,trylock}_two_cores ...`: two cores over one with rx=standard: without a lock, and on the standard
 path behind a lock that is waited for, or that is passed by when taken;
 `ratio corec_over_{locked,trylock} ...`: two cores each;
-`ratio {two_queues,two_processes} ...`: the ceilings, over one core: two cores with a queue and flows of their own
-each (the NIC hashes every frame, which costs some cycles more), and two processes with nothing in common;
-`ratio corec_of_{two_queues,two_processes} ...`: two cores with rx=corec over these;
+`ratio two_processes ...`: a ceiling, over one core: two processes with nothing in common;
+`ratio corec_of_two_processes ...`: two cores with rx=corec over that;
+`ratio corec_of_two_queues ...`: over another, two cores with a queue and flows of their own each. The NIC hashes every
+frame for that, and so it does here for rx=corec;
 `ratio corec_of_explained ...`: the same over what the claim's cost leaves of the processes (`explained`).
 Ends with 1 when one of WANTED is missed on its ground.
 """
@@ -102,7 +103,7 @@ class Rounds:
         standard = f"standard-{workload}"
         found = {"corec 1": self.pps(f"corec-{workload}", "0")}
         before, ceiling = self.pps(standard, "0"), self.apart(standard)
-        for loop in (*SHARED, "rss"):
+        for loop in (*SHARED, "rss", "hashed"):
             found[f"{loop} 2"] = self.pps(f"{loop}-{workload}")
         found["processes 2"] = (ceiling + self.apart(standard)) / 2
         found["standard 1"] = (before + self.pps(standard, "0")) / 2
@@ -117,9 +118,8 @@ def ratios_of(pps: Mapping[str, float], round_trip_ns: float) -> dict[str, float
         **{f"{loop}_two_cores": pps[f"{loop} 2"] / one for loop in SHARED},
         "corec_over_locked": corec / pps["locked 2"],
         "corec_over_trylock": corec / pps["trylock 2"],
-        "two_queues": pps["rss 2"] / one,
         "two_processes": ceiling / one,
-        "corec_of_two_queues": corec / pps["rss 2"],
+        "corec_of_two_queues": pps["hashed 2"] / pps["rss 2"],
         "corec_of_two_processes": corec / ceiling,
         "corec_of_explained": corec / explained(ceiling, round_trip_ns),
     }

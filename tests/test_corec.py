@@ -124,7 +124,7 @@ def test_the_cost_of_a_burst_is_told(build_dir: Path, variant: str) -> None:
 def test_two_cores_do_the_workloads_of_the_benchmark_by_every_way_to_share(build_dir: Path) -> None:
     """Each worker of wire-bench receives; a loop that it has not is refused."""
     eal = ["--no-huge", "-m", "512", "--no-shconf", "--no-pci", "--no-telemetry", "--lcores", "0@0,1@0"]
-    ways, workloads = ("standard", "corec", "locked", "trylock", "rss"), ("l3fwd", "ipsec")
+    ways, workloads = ("standard", "corec", "locked", "trylock", "rss", "hashed"), ("l3fwd", "ipsec")
     loops = [f"{way}-{workload} 60 {'0' if way == 'standard' else '01'}\n" for workload in workloads for way in ways]
     done = subprocess.run(
         [build_dir / "wire-bench", *eal, "--file-prefix", f"test-{os.getpid()}"],
