@@ -79,4 +79,5 @@ const struct workload workload_ipsec = {
         .sends = true,
         .loops = &loops_ipsec,
         .prepare = prepare,
+        .process = process_ipsec,
 };

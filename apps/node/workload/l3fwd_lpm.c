@@ -118,4 +118,5 @@ const struct workload workload_l3fwd_lpm = {
         .loops = &loops_l3fwd_lpm,
         .further_loops = &loops_further,
         .prepare = prepare,
+        .process = process_l3fwd,
 };
