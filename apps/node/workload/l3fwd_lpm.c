@@ -115,7 +115,7 @@ const struct workload workload_l3fwd_lpm = {
         .receives = true,
         .sends = true,
         .loops = &loops_l3fwd_lpm,
-        .process = process_l3fwd,
         .process_further = process_further,
         .prepare = prepare,
+        .process = process_l3fwd,
 };
