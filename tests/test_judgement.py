@@ -38,8 +38,9 @@ def folders(checkout: Path) -> list[Path]:
 
 
 def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None:
-    """But for trials that were flagged because a generator with nothing to send waited for its CPU, and such whose tax was
-    not known well enough to be held against the window."""
+    """But for trials that were flagged because a generator with nothing to send waited for its CPU, and for such whose
+    tax was not known well enough to be held against the window.
+    """
     for folder in folders(checkout):
         run = read_run(folder)
         records: dict[str, Any] = {str(record["trial"]): record for record in last_attempts(run.trials)}

@@ -32,8 +32,8 @@ MOST_LOST_POLL_CYCLES = 20_000.0
 # Fewer slices of a block than these have no slope of their own.
 MIN_BLOCK_SLICES = 16
 # What takes its time by the poll scatters most in the longest slices, which weigh most in the slope: its variance is up
-# to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the truth
-# in 95 % of simulated windows, whose blocks have few slices that long.
+# to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the
+# truth in 95 % of simulated windows, whose blocks have few slices that long.
 LONG_SLICE_NOISE = 8.0
 # Fewer timed turns of a loop that is told give no interval.
 MIN_TURNS = 30

@@ -75,4 +75,5 @@ const struct workload workload_ipsec = {
         .sends = true,
         .process = process_ipsec,
         .prepare = prepare,
+        .process = process_ipsec,
 };

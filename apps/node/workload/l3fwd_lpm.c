@@ -117,4 +117,5 @@ const struct workload workload_l3fwd_lpm = {
         .loops = &loops_l3fwd_lpm,
         .process_further = process_further,
         .prepare = prepare,
+        .process = process_l3fwd,
 };

@@ -96,7 +96,7 @@ def _few(data: pd.DataFrame, others: Sequence[str]) -> tuple[str, ...]:
 def _in_order_of_spec(run: RunFolder, names: Sequence[str]) -> list[str]:
     """The factors in the order of the spec, pairs last; of zipped ones the first stands for all."""
     try:
-        written = list(YAML(typ="safe").load(str(run.meta.get("spec_text", "")))["factors"])
+        written = list(YAML(typ="safe", pure=True).load(str(run.meta.get("spec_text", "")))["factors"])
     except (YAMLError, TypeError, KeyError):
         written = []
     zipped = {name for group in _zips(run) for name in group[1:]}
