@@ -76,6 +76,17 @@ def test_within(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ve
     assert verdict.finding.sentence.endswith(".")
 
 
+@pytest.mark.parametrize(("metric", "kind"), [("tax_share", INCONCLUSIVE), ("rx_pps", AGREES)])
+def test_no_decision_rests_on_shares_that_were_cut_to_fit(tmp_path: Path, metric: str, kind: VerdictKind) -> None:
+    trials = trials_of({(1, 1.0): 0.75})
+    for trial in trials:
+        trial["result"]["dut"]["lcores"][0]["cycles_sampled"] = {"excess_cycles": 0}
+    stated = {**WITHIN, "metric": metric, "predicate": {"kind": "within", "low": 0.2, "high": 1e9}}
+    verdict = judged(tmp_path, trials, claim(**stated))
+    assert verdict.kind is kind
+    assert ("measure again" in verdict.finding.sentence) == (kind is INCONCLUSIVE)
+
+
 def test_within_shows_numbers_with_intervals(tmp_path: Path) -> None:
     verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN))
     (number,) = verdict.finding.numbers
@@ -394,6 +405,18 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     verdict = judged(tmp_path / "side", worse, claim(**RATIO))
     assert verdict.kind is INCONCLUSIVE
     assert "5 of 10 trials disturbed, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
+
+
+def test_a_side_that_is_disturbed_for_the_most_part_decides_nothing(tmp_path: Path) -> None:
+    """One clean trial of five at 512 queues: half of all trials are clean, and no ratio comes of them."""
+    sides = poll_trials({1: 10_000_000, 512: 6_700_000})
+    worse = [
+        synthetic.disturbed(record) if record["factors"]["queues"] == 512 and record["repeat"] < 4 else record
+        for record in sides
+    ]
+    verdict = judged(tmp_path, worse, claim(**RATIO))
+    assert (verdict.kind, verdict.finding.flagged) == (INCONCLUSIVE, 4)
+    assert verdict.finding.sentence.endswith("without them: inconclusive; 4 of 5 at queues 512.")
 
 
 def test_only_trials_that_a_verdict_rests_on_are_counted(tmp_path: Path) -> None:

@@ -89,6 +89,14 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
         assert (badges[name] == ["absent"]) == (not row.figures), name
 
 
+def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path: Path) -> None:
+    trials = [synthetic.trial(f"{load}", factors={"load_of_max": load}) for load in (0.0, 1.0)]
+    run = run_of(tmp_path / "power", "H-F12", trials)
+    rows = {row.row: row for row in paper_gallery("hyperplane", [run], {}).rows}
+    assert [badge.kind for badge in rows["H-F12"].badges] == ["absent"]
+    assert rows["H-F12"].figures[0].heading.endswith("(absent)")
+
+
 def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: str) -> None:
     socc19 = next(gallery for gallery in galleries if gallery.name == "socc19")
     found = [(badge.kind, rows) for badge, rows in socc19.by_badge()]
@@ -186,9 +194,12 @@ def test_the_command_writes_one_page(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
-def test_a_paper_without_a_run_is_drawn_row_by_row(tmp_path: Path) -> None:
+def test_a_paper_is_drawn_row_by_row(tmp_path: Path) -> None:
+    """Without a run: the newest of each spec below ./results, and what is recorded of others."""
+    run_of(tmp_path / "results/s/own", "S-F8", poll_trials())
     done = pollscope("figures", "--paper", "socc19", "--no-model", "--out", "drawn", cwd=tmp_path)
     assert done.returncode == 0
+    assert "run-own" in (tmp_path / "drawn/S-F8.svg").read_text(encoding="utf-8")
     assert {"S-F5.svg", "S-F8.png", "S-F10a.csv"} <= {Path(line).name for line in done.stdout.split()}
     absent = dict(line.split(": ", 1) for line in done.stderr.splitlines())
     assert set(absent) == set(paper_rows("socc19")) - {"S-F5", "S-F8", "S-F10a"}

@@ -49,7 +49,7 @@ void histogram_reset(struct histogram *h);
 /* Add what `more` holds, which was made with the same parameters. */
 void histogram_add(struct histogram *h, const struct histogram *more);
 
-/* Give the memory back; a zeroed or freed histogram may be freed again. */
+/* Free the memory; a zeroed or freed histogram may be freed again. */
 void histogram_free(struct histogram *h);
 
 /* Index of the counts array for `value`; may be >= counts_len when the value is out of range. */

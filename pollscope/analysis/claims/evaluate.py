@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 from pydantic import ValidationError
 
+from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.claims.model import Claim, claims_of, is_load, own_claim
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
@@ -25,7 +26,8 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance.
+# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance; where they
+# are at one point, it is, unless the others say the same without them.
 MOST_FLAGGED = 0.5
 # Of the reasons why points were left out.
 MOST_REASONS = 2
@@ -53,7 +55,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
         Verdict(
             claim,
             run.run_id,
-            _by_construction(claim, run, _finding(claim, run, table)),
+            _by_construction(claim, run, _by_old_accounting(claim, run, _finding(claim, run, table))),
             differences(claim.paper, claim.row, run),
             run.modelled,
         )
@@ -69,6 +71,14 @@ def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
         return finding
     text = f"The model's costs come from this {what} ({source})."
     return replace(finding, kind=VerdictKind.CONSISTENT, sentence=f"{finding.sentence} {text}")
+
+
+def _by_old_accounting(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
+    """No decision rests on shares of cycles that were cut to fit the window."""
+    if finding.kind not in DECIDED or {claim.metric, claim.beside}.isdisjoint(TOUCHED) or not trials_of_before(run):
+        return finding
+    text = "The run timed visits one by one and cut them to fit the window, which makes a tax too low: measure again."
+    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 
 def rows_of(run: RunFolder) -> list[str]:
@@ -176,8 +186,13 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
-    kind = VerdictKind.INCONCLUSIVE if others.kind in DECIDED and others.kind is not finding.kind else finding.kind
-    return replace(finding, kind=kind, sentence=f"{finding.sentence} {text}.")
+    if others.kind is finding.kind:
+        return replace(finding, sentence=f"{finding.sentence} {text}.")
+    most = [each for each in finding.behind if each.flagged > MOST_FLAGGED * len(each.values)]
+    if others.kind not in DECIDED and not most:
+        return replace(finding, sentence=f"{finding.sentence} {text}.")
+    at = "".join(f"; {each.flagged} of {len(each.values)} at {each.label() or 'all'}" for each in most[:1])
+    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
 
 
 def _on_its_ground(finding: Finding, claim: Claim) -> Finding:
