@@ -62,17 +62,6 @@ void histogram_reset(struct histogram *h)
 	h->min = UINT64_MAX;
 }
 
-void histogram_add(struct histogram *h, const struct histogram *more)
-{
-	for (uint32_t i = 0; more->total > 0 && i < more->counts_len; i++)
-		h->counts[i] += more->counts[i];
-	h->total += more->total;
-	h->refused += more->refused;
-	h->sum += more->sum;
-	h->min = more->min < h->min ? more->min : h->min;
-	h->max = more->max > h->max ? more->max : h->max;
-}
-
 void histogram_free(struct histogram *h)
 {
 	free(h->counts);

@@ -46,9 +46,6 @@ int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsig
 /* Empty it; parameters stay. */
 void histogram_reset(struct histogram *h);
 
-/* Add what `more` holds, which was made with the same parameters. */
-void histogram_add(struct histogram *h, const struct histogram *more);
-
 /* Free the memory; a zeroed or freed histogram may be freed again. */
 void histogram_free(struct histogram *h);
 

@@ -63,6 +63,18 @@ void sequence_reset(struct sequence *s)
 	histogram_reset(&s->degree);
 }
 
+/* Both were made with the same parameters. */
+static void add_histogram(struct histogram *h, const struct histogram *more)
+{
+	for (uint32_t i = 0; more->total > 0 && i < more->counts_len; i++)
+		h->counts[i] += more->counts[i];
+	h->total += more->total;
+	h->refused += more->refused;
+	h->sum += more->sum;
+	h->min = more->min < h->min ? more->min : h->min;
+	h->max = more->max > h->max ? more->max : h->max;
+}
+
 void sequence_add(struct sequence *s, const struct sequence *more)
 {
 	s->unique += more->unique;
@@ -70,9 +82,9 @@ void sequence_add(struct sequence *s, const struct sequence *more)
 	s->reordered += more->reordered;
 	s->reordered_in_flow += more->reordered_in_flow;
 	s->too_old += more->too_old;
-	histogram_add(&s->extent, &more->extent);
-	histogram_add(&s->distance, &more->distance);
-	histogram_add(&s->degree, &more->degree);
+	add_histogram(&s->extent, &more->extent);
+	add_histogram(&s->distance, &more->distance);
+	add_histogram(&s->degree, &more->degree);
 	for (int i = 0; i <= 2 * SEQUENCE_DISPLACEMENT_MAX; i++)
 		s->displaced[i] += more->displaced[i];
 	for (uint32_t i = 0; i < s->flows; i++) {
