@@ -386,8 +386,8 @@ static int resolve_rate(const struct trial_rate *rate, double *pps, struct node_
 		*pps = rate->value * trace_pps();
 	}
 	if (*pps != 0 && !(*pps >= PPS_MIN && *pps <= PPS_MAX))
-		return node_fail(err, where, "%g packets/s; a generator takes 0 or %g..%g", *pps,
-		                 PPS_MIN, PPS_MAX);
+		return node_fail(err, where, "%g packets/s; a generator takes 0 or %g..%g", *pps, PPS_MIN,
+		                 PPS_MAX);
 	if (*pps != 0 && config.arrivals == GEN_TRACE &&
 	    (trace_pps() > STRETCH_MAX * *pps || *pps > STRETCH_MAX * trace_pps()))
 		return node_fail(err, where,
