@@ -36,16 +36,14 @@ struct workload_spec {
 };
 
 struct workload {
-	bool receives; /* has an RX port; otherwise its source is SOURCE_MADE */
-	bool sends;    /* needs a TX port */
-	const loop_table
-	        *loops; /* with its process function inlined; NULL: called_loops, which call `process` */
-	process_fn process;
+	bool receives;              /* has an RX port; otherwise its source is SOURCE_MADE */
+	bool sends;                 /* needs a TX port */
+	const loop_table *loops;    /* with `process` inlined; NULL: called_loops */
+	process_fn process;         /* for called_loops and wire-bench; NULL: for neither */
+	bool resizes;               /* `process` changes the size of packets */
 	process_fn process_further; /* the same with more than one look-up or a checksum; NULL: has neither */
 	/* Fill what the process function reads from the poller; may be NULL. Main lcore. Returns 0, or -1 with err. */
 	int (*prepare)(const struct workload_spec *spec, struct poller *poller, struct node_error *err);
-	/* What the loops do with a burst (process_fn of loop.h), for wire-bench; NULL: it has no use for it. */
-	uint16_t (*process)(struct poller *poller, struct rte_mbuf **packets, uint16_t n);
 };
 
 /* The loops of all workloads beside whose work a call per burst does not show. */
