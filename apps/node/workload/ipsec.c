@@ -75,5 +75,4 @@ const struct workload workload_ipsec = {
         .sends = true,
         .process = process_ipsec,
         .prepare = prepare,
-        .process = process_ipsec,
 };

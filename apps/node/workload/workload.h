@@ -39,13 +39,11 @@ struct workload {
 	bool receives; /* has an RX port; otherwise its source is SOURCE_MADE */
 	bool sends;    /* needs a TX port */
 	const loop_table
-	        *loops; /* with its process function inlined; NULL: called_loops, which call `process` */
-	process_fn process;
+	        *loops;     /* with its process function inlined; NULL: called_loops, which call `process` */
+	process_fn process; /* with loops of its own only for wire-bench, or NULL */
 	process_fn process_further; /* the same with more than one look-up or a checksum; NULL: has neither */
 	/* Fill what the process function reads from the poller; may be NULL. Main lcore. Returns 0, or -1 with err. */
 	int (*prepare)(const struct workload_spec *spec, struct poller *poller, struct node_error *err);
-	/* What the loops do with a burst (process_fn of loop.h), for wire-bench; NULL: it has no use for it. */
-	uint16_t (*process)(struct poller *poller, struct rte_mbuf **packets, uint16_t n);
 };
 
 /* The loops of all workloads beside whose work a call per burst does not show. */
