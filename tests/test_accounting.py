@@ -246,7 +246,7 @@ def simulated(seed: int, memory: float) -> Simulated:
     "memory", [pytest.param(0.0, marks=pytest.mark.thorough), 0.9, pytest.param(0.98, marks=pytest.mark.thorough)]
 )
 def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
-    """Without the share that is added for what slices have in common, so that the jackknife stands for itself."""
+    """Without the share that is added for what slices have in common, so that sampling's own stands for itself."""
     monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
     runs = [simulated(seed, memory) for seed in range(150)]
     empty = [abs(run.found.empty_poll.value - run.empty) <= run.found.empty_poll.error for run in runs]
@@ -257,8 +257,8 @@ def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: floa
         add_up(run.found)
 
 
-def test_neighbouring_slices_are_not_taken_for_independent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same slices in the order of time, and shuffled, when costs drift slowly: only blocks in order know of it."""
+def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices sample the drift: blocks in the order of time tell it from noise, shuffled ones cannot."""
     monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
     ratios, counts = [], Counts()
     for seed in range(20):
@@ -273,7 +273,7 @@ def test_neighbouring_slices_are_not_taken_for_independent(monkeypatch: pytest.M
             for order in (np.arange(len(events)), shuffled)
         ]
         ratios.append(errors[0] / errors[1])
-    assert np.median(ratios) > 1.5
+    assert np.median(ratios) < 0.7
 
 
 def test_the_cost_of_an_empty_poll_holds_what_slices_have_in_common() -> None:
@@ -514,7 +514,7 @@ def rarely_visited(seed: int) -> tuple[Classes | str, float]:
 
 def test_visits_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
     """Slices meet a few visits; what an empty poll costs is not known well enough to tell the tax by what is left."""
-    found = [rarely_visited(seed) for seed in range(40)]
+    found = [rarely_visited(seed) for seed in range(25)]
     given_ = [(one, true) for one, true in found if isinstance(one, Classes) and one.by_slices]
     assert len(given_) > 8, "too few to count"
     assert any(one.empty_poll.error == one.packets.error for one, _ in given_), "none was left to the empty polls"

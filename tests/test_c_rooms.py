@@ -29,6 +29,8 @@ FOLDERS = {
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+# Workloads whose loops hold their process function; those of the others call it.
+OWN_LOOPS = {"io": "io", "drop": "drop", "rx": "drop", "l3fwd-lpm": "l3fwd_lpm", "tx": "tx"}
 PREPROCESSOR = re.compile(r"^#(?:.*\\\n)*.*$", re.MULTILINE)
 
 
@@ -136,7 +138,8 @@ def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> Non
 
 def loop_of(params: Parameters) -> str:
     """The name of the poll loop that a worker runs at a point."""
-    workload = {"rx": "drop", "raid": "rs"}.get(params.workload, params.workload.replace("-", "_"))
+    more_work = params.lookups > 1 or params.checksum != "none"
+    workload = "called" if more_work else OWN_LOOPS.get(params.workload, "called")
     organisation = params.organisation
     alone = {"spin": "_alone", "qwait": "_notified"}.get(params.notification, "_waiting")
     source = "_ring" if dispatchers(params) else f"_{organisation}" if organisation in SHARED_QUEUES else alone

@@ -400,7 +400,9 @@ def test_steeper_knee(repeats: int, noise: float, seed: int) -> None:
     assert often(20, 1.5, AGREES, 0.003) >= 140
 
 
-@pytest.mark.parametrize("ends", [(2, 20), (3, 20), (5, 15)])
+@pytest.mark.parametrize(
+    "ends", [(3, 20), *(pytest.param(other, marks=pytest.mark.thorough) for other in ((2, 20), (5, 15)))]
+)
 def test_repeats_that_end_by_luck(ends: tuple[int, int]) -> None:
     """After a stop at a narrow interval the true mean lies outside the interval that is used in 5 % of cases."""
     rng, (at_least, at_most) = np.random.default_rng(7), ends

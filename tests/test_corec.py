@@ -41,7 +41,7 @@ def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places
     frames = FRAMES if build == "stress" else FRAMES // 10 if LONG else FRAMES // 3
     done = run(build_dir / f"tests-corec-{build}", frames, THREADS, places)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.fullmatch(rf"{frames} frames, {THREADS} threads, \d+ lost claims\n", done.stdout)
+    assert re.fullmatch(rf"{frames} frames, {THREADS} threads, \d+ lost claims, \d+ stalls\n", done.stdout)
     assert done.stderr == ""
 
 
@@ -119,6 +119,25 @@ def test_the_cost_of_a_burst_is_told(build_dir: Path, variant: str) -> None:
     told = subprocess.run([build_dir / f"corec-cost{variant}"], capture_output=True, text=True, check=True).stdout
     assert re.fullmatch(r"\d+\.\d cycles a burst of 32\n", told)
     assert float(told.split()[0]) > 0
+
+
+def test_two_cores_do_the_workloads_of_the_benchmark_by_every_way_to_share(build_dir: Path) -> None:
+    """Each worker of wire-bench receives; a loop that it has not is refused."""
+    eal = ["--no-huge", "-m", "512", "--no-shconf", "--no-pci", "--no-telemetry", "--lcores", "0@0,1@0"]
+    ways, workloads = ("standard", "corec", "locked", "trylock", "rss", "hashed"), ("l3fwd", "ipsec")
+    loops = [f"{way}-{workload} 60 {'0' if way == 'standard' else '01'}\n" for workload in workloads for way in ways]
+    done = subprocess.run(
+        [build_dir / "wire-bench", *eal, "--file-prefix", f"test-{os.getpid()}"],
+        input="".join([*loops, "corec-io 60 01\n"]),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    answers = [line.split() for line in done.stdout.splitlines() if re.fullmatch(r"(\d+ \d+ ?)+", line)]
+    assert done.returncode == 1 and "wire-bench: expected: " in done.stderr, done.stderr[-3000:]
+    assert [len(answer) for answer in answers] == [2 if loop.endswith(" 0\n") else 4 for loop in loops]
+    assert all(int(frames) > 0 for answer in answers for frames in answer[::2])
 
 
 @pytest.mark.thorough

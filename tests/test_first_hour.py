@@ -150,6 +150,7 @@ def test_the_page_names_specs_that_are_there(cli: Cli, checkout: Path) -> None:
     assert (len(named), done.returncode) == (2, 0), done.stderr
 
 
+@pytest.mark.thorough
 def test_two_bare_servers_and_a_laptop(lab: Lab, checkout: Path) -> None:
     # 1. The example, with the names and the user.
     config = YAML(typ="safe").load(checkout / "configs/testbeds/pair.example.yaml")

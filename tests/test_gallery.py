@@ -196,9 +196,12 @@ def test_the_command_writes_one_page(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
-def test_a_paper_without_a_run_is_drawn_row_by_row(tmp_path: Path) -> None:
+def test_a_paper_is_drawn_row_by_row(tmp_path: Path) -> None:
+    """Without a run: the newest of each spec below ./results, and what is recorded of others."""
+    run_of(tmp_path / "results/s/own", "S-F8", poll_trials())
     done = pollscope("figures", "--paper", "socc19", "--no-model", "--out", "drawn", cwd=tmp_path)
     assert done.returncode == 0
+    assert "run-own" in (tmp_path / "drawn/S-F8.svg").read_text(encoding="utf-8")
     assert {"S-F5.svg", "S-F8.png", "S-F10a.csv"} <= {Path(line).name for line in done.stdout.split()}
     absent = dict(line.split(": ", 1) for line in done.stderr.splitlines())
     assert set(absent) == set(paper_rows("socc19")) - {"S-F5", "S-F8", "S-F10a"}

@@ -38,13 +38,19 @@ def folders(checkout: Path) -> list[Path]:
 
 
 def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None:
-    """But for trials that were flagged because a generator with nothing to send waited for its CPU."""
+    """But for trials that were flagged because a generator with nothing to send waited for its CPU, and for such whose
+    tax was not known well enough to be held against the window.
+    """
     for folder in folders(checkout):
         run = read_run(folder)
         records: dict[str, Any] = {str(record["trial"]): record for record in last_attempts(run.trials)}
-        now = derive_table(run).set_index("trial")["status"].to_dict()
+        table = derive_table(run).set_index("trial")
+        now = table["status"].to_dict()
         assert set(now) == set(records)
         for trial in (trial for trial, record in records.items() if now[trial] != record["status"]):
+            if now[trial] == "flagged":
+                assert table.loc[trial, "reason"].startswith("what visits and packets cost in slices misses the window")
+                continue
             assert (now[trial], records[trial]["start"]["rate"]) == ("ok", {"pps": 0.0}), f"{folder}: {trial}"
             generators = (f"lcore {records[trial]['config']['gen']['lcore']} waited", "the generator's core was away")
             disturbed = [flag["text"] for flag in records[trial]["flags"] if flag["name"].startswith("noise:")]

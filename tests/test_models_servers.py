@@ -43,7 +43,7 @@ def stay_ns(row: str, organisation: str, cores: int, load: float) -> float:
     return 1000 + wait(rate_pps, 1000.0, servers)
 
 
-@pytest.mark.parametrize("row", ["C-F3", "C-F4"])
+@pytest.mark.parametrize("row", ["C-F3", pytest.param("C-F4", marks=pytest.mark.thorough)])
 def test_the_rows_of_one_queue_for_all_cores_are_queueing_theory(cli: Cli, row: str) -> None:
     table = run(cli, row)
     for key, found in table.groupby(["factor.organisation", "factor.cores", "factor.load_of_max"]):

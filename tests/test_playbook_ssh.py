@@ -163,6 +163,7 @@ def test_a_failed_provision_leaves_an_earlier_one_as_it_was_and_a_good_one_takes
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 def test_an_archive_for_another_release_is_refused(bench: Bench) -> None:
     foreign = bench.folder / "foreign.tar.gz"
     make_archive(foreign, distribution="debian 4")
@@ -215,7 +216,11 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "word"),
-    [({"17": 1}, "hugepages=1:4"), ({"17": 0, "3b": 1}, "hugepages=0:4,1:4"), ({"17": -1}, "hugepages=4")],
+    [
+        pytest.param({"17": 1}, "hugepages=1:4", marks=pytest.mark.thorough),
+        ({"17": 0, "3b": 1}, "hugepages=0:4,1:4"),
+        ({"17": -1}, "hugepages=4"),
+    ],
 )
 def test_pages_of_1_gb_are_reserved_where_the_nics_are(
     bench: Bench, tmp_path: Path, nodes: dict[str, int], word: str

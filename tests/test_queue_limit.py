@@ -23,6 +23,7 @@ def few(tmp_path: Path) -> Path:
     return program
 
 
+@pytest.mark.thorough
 def test_driver_and_node_build_with_fewer(checkout: Path, tmp_path: Path) -> None:
     """The driver's tables, the node's arrays by queue, and what their static assertions say of both."""
     build = tmp_path / "build"

@@ -101,10 +101,17 @@ def test_the_page_says_what_limits_each_point(tmp_path: Path) -> None:
     assert "<b>offered load:</b> nothing is sent" in shown
 
 
-def test_the_page_is_whole_and_self_contained(tmp_path: Path) -> None:
-    first = read_run(synthetic.write_run(tmp_path / "a", tax_trials()))
-    second = read_run(synthetic.write_run(tmp_path / "b", poll_trials(), row="S-F8", rows=["S-F8"]))
-    html = report_html([first, second])
+@pytest.fixture(scope="module")
+def page_of_two(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("two")
+    host = {"hypervisor": "KVM", "smt": True, "governor": "powersave", "turbo": "on"}
+    first = read_run(synthetic.write_run(folder / "a", tax_trials(), host=host, warnings=["odd"]))
+    second = read_run(synthetic.write_run(folder / "b", poll_trials(), row="S-F8", rows=["S-F8"], host=host))
+    return report_html([first, second])
+
+
+def test_the_page_is_whole_and_self_contained(page_of_two: str) -> None:
+    html = page_of_two
     checker = checked(html)
     assert all(reference.startswith("#") for reference in checker.references)
     assert not re.search(r"url\((?!#|data:)", html)
@@ -115,11 +122,8 @@ def test_the_page_is_whole_and_self_contained(tmp_path: Path) -> None:
     assert html.count("<svg") == 2
 
 
-def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(tmp_path: Path) -> None:
-    host = {"hypervisor": "KVM", "smt": True, "governor": "powersave", "turbo": "on"}
-    first = read_run(synthetic.write_run(tmp_path / "a", tax_trials(), host=host, warnings=["odd"]))
-    second = read_run(synthetic.write_run(tmp_path / "b", poll_trials(), row="S-F8", rows=["S-F8"], host=host))
-    html = report_html([first, second])
+def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(page_of_two: str) -> None:
+    html = page_of_two
     text = re.sub(r"\s+", " ", "".join(checked(html).text))
     assert re.search(r"2 runs: (\d+ (agrees?|disagrees?|inconclusive|not measurable),? )+Read this first", text)
     assert html.count("<h1>") == 1

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from run_helpers import Cli, assert_complete
 
 from pollscope.models import cold_queues, points
-from pollscope.models.costs import Cost, Costs
+from pollscope.models.costs import Cost, Costs, SentCost
 from pollscope.models.hyperplane import TASKS, Notification, Shape, chip, peak_pps, power
 from pollscope.models.simulate import simulate
 from pollscope.spec.model import Parameters
@@ -556,6 +556,24 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
         rows = table[table["factor.load_pps"] == load]
         assert rows["metric.rx_pps"].mean() == pytest.approx(sent, rel=0.05)
         assert rows["metric.unsent_share"].mean() == pytest.approx(unsent, abs=1e-3)
+
+
+def test_no_line_is_drawn_from_a_generator_s_rate_to_one_queue(cli: ModelCli) -> None:
+    """It falls by steps where traffic goes to a second queue: as to 64, and plan and run say so."""
+    rates = {"by_queues": {"1": 9e5, "64": 4e5}, **GIVEN}
+    file = {**FILE, "workloads": {"io": {**COSTS, "paced_pps": rates}}}
+    table = cli.table(spec=SPEC, file=file)
+    sent = table.groupby("factor.queues")["metric.rx_pps"].mean()
+    assert sent.to_list() == pytest.approx([9e5, 4e5, 4e5], rel=0.05)
+    said = "machine.yaml has the generator's rate to one queue and to 64: between these it is that to 64"
+    assert said in cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(file)).stderr
+    known = SPEC.replace("[1, 8, 64]", "[1, 64]")
+    assert said not in cli("plan", cli.spec(known), "--testbed", cli.testbed(file)).stderr
+
+
+def test_a_generator_s_rate_to_several_queues_lies_between_known_ones() -> None:
+    rate = SentCost(by_queues={1: 56e6, 2: 30e6, 8: 20e6}, origin="assumed", source="a test")
+    assert [rate.at(queues) for queues in (1, 2, 4, 8)] == pytest.approx([56e6, 30e6, 25e6, 20e6])
 
 
 ACTIVITY = {

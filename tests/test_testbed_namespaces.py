@@ -172,7 +172,9 @@ def vanish(namespaces: set[int]) -> bool:
 
 @needs_namespaces
 @needs_two_cpus
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough), signal.SIGKILL]
+)
 def test_nothing_is_left_of_a_run_that_is_ended(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
     """Not even after SIGKILL, and without a next run: what holds the namespaces ends with the run."""
     running = started(cli)

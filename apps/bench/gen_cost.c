@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gen-cost: what the generator's own loop costs a packet, without a NIC: the driver takes every burst and gives the buffers back. TSC cycles
+ * gen-cost: what the generator's own loop costs a packet, without a NIC: the driver takes every burst and frees the buffers. TSC cycles
  * of saturated sending, and of sending to a schedule that always has a full burst due.
  *
  *	gen-cost		prints a line for each: NAME CYCLES

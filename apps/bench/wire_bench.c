@@ -107,12 +107,34 @@ static uint32_t cross_step(unsigned int worker)
 #define TOGETHER(way, arguments, what)                                                                       \
 	HASHED(way "-hashed", arguments, 1, what, BENCH_EVEN, NET_CROSSOVER_POSTED, 0)
 
+/*
+ * A workload of the node, by the ways to share what its workers receive; the last two: an RX queue each, and what it is to be compared
+ * with, one for all whose frames are hashed, too.
+ */
+#define WORKED(loop, arguments, queues, hashes, what, node_name)                                             \
+	{.name = loop,                                                                                       \
+	 .devargs = arguments,                                                                               \
+	 .step = what,                                                                                       \
+	 .rx_queues = queues,                                                                                \
+	 .tx_queues = BENCH_QUEUES,                                                                          \
+	 .one_pool = true,                                                                                   \
+	 .workload = node_name,                                                                              \
+	 .hashed = hashes}
+#define WORKLOAD(loop, node_name)                                                                            \
+	WORKED("standard-" loop, "dma=copy", 1, false, bench_work_step, node_name),                          \
+	        WORKED("corec-" loop, "dma=copy,rx=corec", 1, false, bench_work_step, node_name),            \
+	        WORKED("locked-" loop, "dma=copy", 1, false, bench_work_locked_step, node_name),             \
+	        WORKED("trylock-" loop, "dma=copy", 1, false, bench_work_trylock_step, node_name),           \
+	        WORKED("rss-" loop, "dma=copy", BENCH_QUEUES, true, bench_work_each_step, node_name),        \
+	        WORKED("hashed-" loop, "dma=copy,rx=corec", 1, true, bench_work_step, node_name)
+
 static const struct loop {
 	const char *name, *devargs; /* no devargs: no pair */
 	bench_step step;
 	uint16_t rx_queues, tx_queues;
-	bool fill, at_home, one_pool, shared;
-	bool hashed; /* of what follows; frames are hashed on the way */
+	bool fill, at_home, one_pool;
+	const char *workload; /* of the node; NULL: none */
+	bool hashed;          /* frames are hashed on the way; without a workload it is of what follows */
 	enum bench_flows flows;
 	unsigned int buffers;
 	uint16_t supply;
@@ -123,10 +145,8 @@ static const struct loop {
         {"home", "dma=copy", forward_step, 2, 2, .fill = true, .at_home = true},
         {"mixed", "dma=copy", forward_step, 2, 2, .fill = true},
         {"cross", "dma=copy", cross_step, 1, 1, .fill = false},
-        {"standard", "dma=copy", bench_share_step, 1, 2, .shared = true},
-        {"corec", "dma=copy,rx=corec", bench_share_step, 1, 2, .shared = true},
-        {"locked", "dma=copy", bench_share_locked_step, 1, 2, .shared = true},
-        {"trylock", "dma=copy", bench_share_trylock_step, 1, 2, .shared = true},
+        WORKLOAD("l3fwd", "l3fwd-lpm"),
+        WORKLOAD("ipsec", "ipsec"),
         EACH("rss", bench_each_step, NET_CROSSOVER_POSTED, 0),
         EACH("rebalanced", bench_rebalanced_step, NET_CROSSOVER_POSTED, 0),
         EACH("shared", bench_each_step, NET_CROSSOVER_SHARED, BENCH_RING),
@@ -135,6 +155,7 @@ static const struct loop {
         TOGETHER("locked", "dma=copy", bench_share_locked_step),
         TOGETHER("trylock", "dma=copy", bench_share_trylock_step),
         {.name = "bare", .step = bench_bare_step},
+        {.name = "line", .step = bench_line_step},
 };
 
 static struct run {
@@ -205,12 +226,12 @@ static void run_workers(bench_step step, uint64_t window_ms, unsigned int worker
 /* Half of what a ring holds: it never overflows, and bursts are full. */
 static bool fill_rings(const struct loop *loop, unsigned int workers)
 {
+	if (loop->workload != NULL)
+		return bench_work_init(loop->workload, loop->rx_queues > 1);
 	if (loop->hashed) {
 		bench_each_init();
 		return bench_share_init() && bench_fill_flows(loop->flows, BENCH_RING / 2);
 	}
-	if (loop->shared)
-		return bench_share_init() && bench_fill_first_queues(BENCH_RING / 2);
 	return !loop->fill || bench_fill_rings(workers, loop->at_home);
 }
 
@@ -238,7 +259,9 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 		else
 			fprintf(stderr, "wire-bench: %s: the rings cannot be filled\n", loop->name);
 		bench_remove_pair();
-		if (loop->shared || loop->hashed)
+		if (loop->workload != NULL)
+			bench_work_exit();
+		else if (loop->hashed)
 			bench_share_exit();
 	}
 	bench_pools[1] = own;
@@ -274,7 +297,8 @@ static int answer(const char *line)
 	    (loop = find_loop(name)) == NULL || (workers = parse_workers(text)) == 0) {
 		fprintf(stderr,
 		        "wire-bench: expected: "
-		        "drop|infinite|one-pool|home|mixed|cross|standard|corec|locked|trylock|bare|"
+		        "drop|infinite|one-pool|home|mixed|cross|bare|line|"
+		        "{standard,corec,locked,trylock,rss,hashed}-{l3fwd,ipsec}|"
 		        "{rss,rebalanced,shared,split}-{even,skewed,one}|{corec,locked,trylock}-hashed "
 		        "MILLISECONDS 0|1|01\n");
 		return -1;

@@ -38,8 +38,8 @@ extern struct rte_mempool *bench_pools[BENCH_QUEUES];
  */
 bool bench_fill_rings(unsigned int workers, bool at_home);
 
-/* Leaves `frames` frames with destinations 0, 1, ... below BENCH_ROUTES in RX queue 0 of each port, of pool 0. */
-bool bench_fill_first_queues(unsigned int frames);
+/* The RX queue of the second port at which a frame of BENCH_FRAME_BYTES arrives; BENCH_QUEUES: none. Its rings are empty. */
+unsigned int bench_queue_of(const void *frame);
 
 /* Flows of the frames that go round between queues of both ports. */
 enum bench_flows {
@@ -76,6 +76,25 @@ void bench_share_exit(void);
 uint32_t bench_share_step(unsigned int worker);
 uint32_t bench_share_locked_step(unsigned int worker);
 uint32_t bench_share_trylock_step(unsigned int worker);
+
+/*
+ * Workload of pollscope-node on what workers receive from the second port: all from RX queue 0, or each from its own. What is to
+ * be sent goes to the first port, where it is dropped: nobody receives there. Workers play the NIC, too: who received anything sends
+ * a burst of fresh frames of BENCH_FLOWS flows, so RX queues stay full; where there is more than one, flows of its own queue. Frames that were received count, with those that the
+ * workload drops.
+ */
+#define BENCH_FLOWS 1024
+
+/* With the pair made; `each`: workers have queues of their own. False with a line on stderr. */
+bool bench_work_init(const char *workload, bool each);
+void bench_work_exit(void);
+uint32_t bench_work_step(unsigned int worker);
+uint32_t bench_work_locked_step(unsigned int worker);
+uint32_t bench_work_trylock_step(unsigned int worker);
+uint32_t bench_work_each_step(unsigned int worker);
+
+/* A cache line to and fro between both workers (canary.h): round trips. */
+uint32_t bench_line_step(unsigned int worker);
 
 /*
  * What must move between two cores in any case: worker 0 writes BENCH_FRAME_BYTES into each posted buffer and then

@@ -101,11 +101,9 @@ static struct rte_mbuf *make_frame(struct rte_mempool *pool, uint32_t flow)
 	return m;
 }
 
-/* Sends a frame and tells the queue on which it arrives; the rings are empty before and after. */
-static unsigned int queue_of(uint32_t flow, unsigned int side)
+/* Sends a frame from `side`; the queue on which it arrives. The rings are empty before and after. */
+static unsigned int queue_of_frame(struct rte_mbuf *m, unsigned int side)
 {
-	struct rte_mbuf *m = make_frame(bench_pools[0], flow);
-
 	if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
 		return BENCH_QUEUES;
 	for (unsigned int queue = 0; queue < BENCH_QUEUES; queue++)
@@ -114,6 +112,15 @@ static unsigned int queue_of(uint32_t flow, unsigned int side)
 			return queue;
 		}
 	return BENCH_QUEUES;
+}
+
+unsigned int bench_queue_of(const void *frame)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(bench_pools[0]);
+
+	if (m != NULL)
+		memcpy(rte_pktmbuf_append(m, BENCH_FRAME_BYTES), frame, BENCH_FRAME_BYTES);
+	return queue_of_frame(m, 0);
 }
 
 static bool fill_queue(unsigned int side, unsigned int worker, const uint32_t *flows)
@@ -133,9 +140,11 @@ bool bench_fill_rings(unsigned int workers, bool at_home)
 	unsigned int found[BENCH_QUEUES] = {0}, full = 0;
 
 	for (uint32_t flow = 0; flow < FLOWS_TRIED && full < BENCH_QUEUES; flow++) {
-		unsigned int queue = queue_of(flow, 0), worker = at_home ? queue : flow % BENCH_QUEUES;
+		unsigned int queue = queue_of_frame(make_frame(bench_pools[0], flow), 0);
+		unsigned int worker = at_home ? queue : flow % BENCH_QUEUES;
 
-		if (queue >= BENCH_QUEUES || queue_of(flow, 1) != queue || found[worker] == FILL_FRAMES)
+		if (queue >= BENCH_QUEUES || found[worker] == FILL_FRAMES ||
+		    queue_of_frame(make_frame(bench_pools[0], flow), 1) != queue)
 			continue;
 		flows[worker][found[worker]++] = flow;
 		full += found[worker] == FILL_FRAMES;
@@ -157,33 +166,6 @@ static struct rte_mbuf *make_routed_frame(uint32_t route)
 	return m;
 }
 
-bool bench_fill_first_queues(unsigned int frames)
-{
-	for (unsigned int side = 0; side < 2; side++)
-		for (unsigned int i = 0; i < frames; i++) {
-			struct rte_mbuf *m = make_routed_frame(i);
-
-			if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
-				return false;
-		}
-	return true;
-}
-
-/* The queue at which it arrives on either side, whose keys and RETAs are alike; the rings are empty before and after. */
-static unsigned int routed_queue_of(uint32_t route)
-{
-	struct rte_mbuf *m = make_routed_frame(route);
-
-	if (m == NULL || rte_eth_tx_burst(bench_ports[0], 0, &m, 1) != 1)
-		return BENCH_QUEUES;
-	for (unsigned int queue = 0; queue < BENCH_QUEUES; queue++)
-		if (rte_eth_rx_burst(bench_ports[1], (uint16_t)queue, &m, 1) == 1) {
-			rte_pktmbuf_free(m);
-			return queue;
-		}
-	return BENCH_QUEUES;
-}
-
 static bool send_routed(unsigned int side, uint32_t route)
 {
 	struct rte_mbuf *m = make_routed_frame(route);
@@ -193,10 +175,10 @@ static bool send_routed(unsigned int side, uint32_t route)
 
 bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
 {
-	uint32_t routes[BENCH_RING], found = 0;
+	uint32_t routes[BENCH_RING], found = 0; /* keys and RETAs are alike on either side */
 
 	for (uint32_t route = 0; route < FLOWS_TRIED && found < frames && found < BENCH_RING; route++)
-		if (flows == BENCH_EVEN || routed_queue_of(route) == 0)
+		if (flows == BENCH_EVEN || queue_of_frame(make_routed_frame(route), 0) == 0)
 			routes[found++] = route;
 	if (found < frames)
 		return false;

@@ -46,7 +46,7 @@ int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsig
 /* Empty it; parameters stay. */
 void histogram_reset(struct histogram *h);
 
-/* Give the memory back; a zeroed or freed histogram may be freed again. */
+/* Free the memory; a zeroed or freed histogram may be freed again. */
 void histogram_free(struct histogram *h);
 
 /* Index of the counts array for `value`; may be >= counts_len when the value is out of range. */

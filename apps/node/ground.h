@@ -13,7 +13,7 @@
  */
 json_t *ground(json_t *request, struct node_error *err);
 
-/* Give back the buffer that was read. */
+/* Free the buffer that was read. */
 void ground_close(void);
 
 #endif

@@ -8,7 +8,7 @@
  * Counts run from the start of the queue and never wrap; descriptor k lies at place k modulo the ring's size, which is a
  * power of two.
  *
- *      given back, TAIL not moved yet        to be taken
+ *      returned, TAIL not moved yet          to be taken
  *              |                                 |
  *   -----+-----v-----------+---------------------v-----------------+-----
  *        |  done   | being |  taken by no one: the NIC's, or filled|
@@ -16,7 +16,7 @@
  *   tail - size              taken                                 tail
  *
  * A poll looks at `taken`, counts the descriptors from there on that the NIC has filled (DD), gets as many fresh buffers, and
- * claims the descriptors by moving `taken` from what it saw to behind them. Who loses gives the buffers back and returns nothing.
+ * claims the descriptors by moving `taken` from what it saw to behind them. Who loses frees the buffers and returns nothing.
  * Who wins swaps the buffers. If its batch is the one that TAIL waits for, it moves TAIL; otherwise it marks the batch as done at the
  * place of its first descriptor. Whoever then finds the batch marked that TAIL waits for clears the mark and moves TAIL.
  *

@@ -115,7 +115,7 @@ struct span {
 };
 
 /*
- * Several senders: finds out first how many descriptors it needs, because what is claimed cannot be given back, and
+ * Several senders: finds out first how many descriptors it needs, because what is claimed cannot be returned, and
  * claims and counts them. One sender finds out while it copies, and moves HEAD then.
  */
 static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,

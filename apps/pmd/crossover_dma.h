@@ -47,7 +47,7 @@ static inline void crossover_leftovers_give_back(struct crossover_leftovers *lef
 	left->nb_buffers = 0;
 }
 
-/* Gives buffers back to their pool and kept frames to the TX ring. */
+/* Returns buffers to their pool and kept frames to the TX ring. */
 static inline void crossover_leftovers_free(struct crossover_leftovers *left, struct crossover_tx_queue *txq)
 {
 	if (left->nb_buffers > 0)

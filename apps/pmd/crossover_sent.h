@@ -2,7 +2,7 @@
 /*
  * The TX ring: frames that were sent and whose mbufs are not freed yet. An entry is a frame; its segments hang off it.
  * As ethdev defines tx_free_thresh, mbufs are freed once fewer entries than that are free. The default is the ring's
- * size: the burst that sends mbufs gives them back while they are still in L1, and nothing waits in the ring. An
+ * size: the burst that sends mbufs frees them while they are still in L1, and nothing waits in the ring. An
  * application that sets a small threshold gets the footprint of a NIC that holds a ring full of sent mbufs.
  */
 #ifndef CROSSOVER_SENT_H
@@ -19,7 +19,7 @@ void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count);
 void crossover_sent_give_back(const struct crossover_tx_queue *txq, struct rte_mbuf *const *frames,
                               uint32_t count);
 
-/* Gives back the segments behind the first. */
+/* Frees the segments behind the first. */
 void crossover_sent_cut(struct rte_mbuf *head);
 
 /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE puts heads into their pool as they are, so they must stand alone. */

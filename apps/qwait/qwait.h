@@ -40,7 +40,7 @@
  *                   memory will do if all processes have it at one address.
  *   qwait_init()    0, or -EINVAL: no queue, more than QWAIT_QUEUES_MAX, or no such policy, ready set or idle state; -ENOTSUP:
  *                   this processor has no UMWAIT; or -errno of eventfd(2).
- *   qwait_close()   Gives back what init took from the system, and frees the doorbells that are still joined, whose memory has to be
+ *   qwait_close()   Frees what init took from the system, and frees the doorbells that are still joined, whose memory has to be
  *                   there. Nobody may use the set any more.
  *   qwait_add()     Joins queue and doorbell, and makes the queue ready once, so that what waits already is seen. `weight`: visits in
  *                   a row under QWAIT_WEIGHTED, at least 1. 0, or -EINVAL: no such queue, or weight 0; -EEXIST: the queue has

@@ -5,7 +5,7 @@
  * number of the frame in it; a fresh one has 0. A supply may fall short at any poll.
  *
  * What must hold: a frame comes once, in a batch that follows on itself; TAIL moves over swapped descriptors alone; and when no poll
- * is under way and no mark lies at TAIL, everything claimed has been given back.
+ * is under way and no mark lies at TAIL, everything claimed has been returned.
  *
  * -DUNBOUNDED, -DLATE_CLEAR and -DCOUNT_BITS=N take away what the header's variants do (COREC_UNBOUNDED ...); with -DNO_PUT_BACK a mark of
  * a later lap is taken for TAIL's.

@@ -5,7 +5,7 @@
  * by whoever has it, so that sanitizers see one that is delivered twice or touched by two.
  *
  * usage: tests-corec-stress [FRAMES [THREADS [PLACES [SEED]]]]
- * The last line is `FRAMES frames, THREADS threads, LOST lost claims`. Exit codes: 0 right, 1 wrong (what, on standard
+ * The last line is `FRAMES frames, THREADS threads, LOST lost claims, STALLS stalls`. Exit codes: 0 right, 1 wrong (what, on standard
  * error), 2 bad usage.
  */
 #include <inttypes.h>
@@ -56,7 +56,7 @@ struct buffer {
 };
 
 struct poller {
-	uint64_t frames, lost;
+	uint64_t frames, lost, stalls;
 };
 
 typedef struct buffer *corec_frame;
@@ -191,6 +191,7 @@ static void *poll_on(void *argument)
 	draws = (world.seed + (uint32_t)(uintptr_t)argument * 2654435761u) | 1;
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.frames)
 		self->frames += poll();
+	self->stalls = stalls;
 	return NULL;
 }
 
@@ -265,11 +266,12 @@ static void end(void)
 	free(world.seen);
 }
 
-static uint64_t run(void)
+/* Returns claims lost and stalls of all pollers. */
+static struct poller run(void)
 {
 	static struct poller pollers[THREADS_MAX];
 	pthread_t nic, threads[THREADS_MAX];
-	uint64_t lost = 0;
+	struct poller all = {0};
 
 	begin();
 	if (pthread_create(&nic, NULL, deliver, NULL) != 0)
@@ -280,12 +282,13 @@ static uint64_t run(void)
 	pthread_join(nic, NULL);
 	for (uint32_t i = 0; i < world.threads; i++) {
 		pthread_join(threads[i], NULL);
-		lost += pollers[i].lost;
+		all.lost += pollers[i].lost;
+		all.stalls += pollers[i].stalls;
 	}
 	self = &pollers[0];
 	draws = 1;
 	end();
-	return lost;
+	return all;
 }
 
 /* The value stays as it is where the argument is missing. */
@@ -311,8 +314,9 @@ int main(int argc, char **argv)
 	world.threads = (uint32_t)threads;
 	world.places = (uint32_t)places;
 	world.seed = (uint32_t)seed;
-	const uint64_t lost = run();
+	const struct poller all = run();
 
-	printf("%" PRIu64 " frames, %" PRIu64 " threads, %" PRIu64 " lost claims\n", frames, threads, lost);
+	printf("%" PRIu64 " frames, %" PRIu64 " threads, %" PRIu64 " lost claims, %" PRIu64 " stalls\n",
+	       frames, threads, all.lost, all.stalls);
 	return EXIT_SUCCESS;
 }

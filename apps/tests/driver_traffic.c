@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames: contents, segments, scattering, what is missed and why, mbufs given back. */
+/* Frames: contents, segments, scattering, what is missed and why, mbufs freed. */
 #include <string.h>
 
 #include "driver_suite.h"

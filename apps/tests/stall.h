@@ -11,6 +11,7 @@
 #include <time.h>
 
 static _Thread_local uint32_t draws = 1; /* never 0; each thread sets its own */
+static _Thread_local uint64_t stalls;    /* so often this thread slept */
 
 /* xorshift32 (Marsaglia, 2003) */
 static uint32_t draw(void)
@@ -25,10 +26,12 @@ static void maybe_stall(void)
 {
 	const uint32_t drawn = draw();
 
-	if (drawn % STALL_ODDS == 0)
+	if (drawn % STALL_ODDS == 0) {
 		nanosleep(&(struct timespec){.tv_nsec = (long)(draw() % STALL_NS)}, NULL);
-	else if (drawn % YIELD_ODDS == 0)
+		stalls++;
+	} else if (drawn % YIELD_ODDS == 0) {
 		sched_yield();
+	}
 }
 
 #endif

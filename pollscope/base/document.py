@@ -158,7 +158,7 @@ def with_setting(document: Document, setting: str) -> Document:
     if not equals or not all(key.split(".")):
         raise UsageError("is not KEY=VALUE", place, "for instance --set trial.window='200 ms'")
     try:
-        value = _plain(YAML(typ="safe").load(text))
+        value = _plain(YAML(typ="safe", pure=True).load(text))
     except YAMLError as error:
         raise UsageError("the value is not valid YAML", place) from error
     path = _setting_path(key)

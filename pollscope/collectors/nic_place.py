@@ -11,15 +11,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from pollscope.collectors.processor import Processor
+from pollscope.collectors.parsing import Problems
+from pollscope.collectors.processor import Processor, read_processor
+from pollscope.collectors.recording import Recording
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, absent
 from pollscope.collectors.sources.perf_events import generation_of
+from pollscope.collectors.tool import ToolCollector
 from pollscope.host.topology import Nic, nics
 
 _TRAFFIC = ("dma_read", "dma_write", "mmio_read", "mmio_write")
 _PORT = re.compile(r"([0-9a-f]{4,}:[0-9a-f]{2}):([0-9a-f]{2})\.[0-7]")
 _PART = re.compile(r"(socket\d+/stack\d+)(?::[^/]*)?(/part\d+)")
 _FACT = re.compile(r"nics (\S+) (at (\S+)|nowhere: (.*))")
+
+
+class WithNics(ToolCollector):
+    """A tool that counts parts of IIO stacks, and so NICs.
+
+    Args:
+        nics: PCI addresses of the NICs whose own traffic is given (`nic_dma_write`); all, if empty.
+    """
+
+    def __init__(self, nics: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._nics = tuple(nics)
+
+    def facts(self) -> Sequence[str]:
+        return places(self._nics, read_processor())
+
+    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
+        return with_nics(super().parse_recording(recording, problems), recording.facts())
 
 
 def places(addresses: Sequence[str], processor: Processor, sys: Path = Path("/sys")) -> list[str]:

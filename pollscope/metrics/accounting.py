@@ -31,6 +31,10 @@ MIN_SLICES, MIN_BLOCKS = 64, 6
 MOST_LOST_POLL_CYCLES = 20_000.0
 # Fewer slices of a block than these have no slope of their own.
 MIN_BLOCK_SLICES = 16
+# What takes its time by the poll scatters most in the longest slices, which weigh most in the slope: its variance is up
+# to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the
+# truth in 95 % of simulated windows, whose blocks have few slices that long.
+LONG_SLICE_NOISE = 8.0
 # Fewer timed turns of a loop that is told give no interval.
 MIN_TURNS = 30
 # By weight, so about. Fewer say nothing of what a visit costs; few say it as if what visits cost scattered by its mean.
@@ -338,8 +342,7 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[
     reported = lcore.get("empty_poll_cycles")
     calibrated = float(reported) if isinstance(reported, int | float) and reported > 0 else None
     if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
-        estimates = [_pooled_cost(slices, sums), _cost_by_blocks(lcore, slices, sums)]
-        found = min((one for one in estimates if one is not None), key=lambda one: one.error)
+        found = _cost_by_blocks(lcore, slices, sums) or _pooled_cost(slices, sums)
         found = MeasuredCycles(found.value, math.hypot(found.error, SLICE_ERROR * found.value))
         if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
             return found, _aftermath(found.value, calibrated)
@@ -362,18 +365,17 @@ def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
 
 
 def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> MeasuredCycles | None:
-    """A slope for each block, weighted with its polls: right also where the cost changes from block to block.
+    """A slope for each block, weighted with its polls: right also where the cost changes in the window.
 
-    A change is no error of either block: the error comes from the differences of neighbours (von Neumann, Kent,
-    Bellinson and Hart, Annals of Mathematical Statistics 12, 1941), not from the spread.
+    Slices begin at random moments, so each block's are a random sample of its polls: that the cost changes from block
+    to block, or within one, is no error, and the interval is that of sampling.
     """
     if slices.min() < MIN_BLOCK_SLICES:
         return None
     costs = np.array([_slope(block) for block in sums])
+    variances = np.array([_slope_variance(n, block) for n, block in zip(slices, sums, strict=True)])
     weights = _polls_by_block(lcore, len(costs))
-    deviation = float(np.sqrt(np.mean(np.diff(costs) ** 2) / 2))
-    spread = deviation * float(np.sqrt(np.sum(weights**2)))
-    return MeasuredCycles(float(weights @ costs), float(scipy.special.stdtrit(len(costs) - 1, 0.975)) * spread)
+    return MeasuredCycles(float(weights @ costs), 1.96 * math.sqrt(float(weights**2 @ variances)))
 
 
 def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
@@ -394,6 +396,15 @@ def _slope(sums: Sums) -> float:
     n, x, y, xx, xy = sums[0, 0], sums[0, 1], sums[0, 2], sums[1, 1], sums[1, 2]
     spread = n * xx - x * x
     return float((n * xy - x * y) / spread) if spread > 1e-9 * n * xx else 0.0
+
+
+def _slope_variance(slices: float, sums: Sums) -> float:
+    """Of _slope(), with the noise of a slice in proportion to its polls."""
+    n, x, y = sums[0]
+    xx, xy, yy = sums[1, 1] - x * x / n, sums[1, 2] - x * y / n, sums[2, 2] - y * y / n
+    if xx <= 0:
+        return math.inf
+    return float(LONG_SLICE_NOISE * max(0.0, yy - xy * xy / xx) / xx / (slices - 2))
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,23 @@ class Cost(Given):
         return (1 - part) * self.by_queues[below] + part * self.by_queues[above]
 
 
+class SentCost(Cost):
+    """A rate of the generator. It falls by steps where traffic goes to a second queue: no line is drawn over them."""
+
+    def from_more_queues(self, queues: int) -> int | None:
+        """The number of queues whose rate stands for this one; None where the rate is known, or drawn between two."""
+        several = [known for known in self.by_queues or () if known > 1]
+        return min(several) if several and 1 < queues < min(several) else None
+
+    def at(self, queues: int) -> float:
+        """As of any cost, but between one queue and the fewest of several that are known as with these.
+
+        Raises:
+            ValueError: the number lies outside of what is known.
+        """
+        return super().at(self.from_more_queues(queues) or queues)
+
+
 class Costs(Given):
     """Those of one workload on one machine; what is left out is not known, and points that need it are left out.
 
@@ -133,8 +150,8 @@ class Costs(Given):
     notice_ns: Cost | None = None
     wake_up_ns: Cost | None = None
     per_ready_ns: Cost | None = None
-    generator_pps: Cost | None = None
-    paced_pps: Cost | None = None
+    generator_pps: SentCost | None = None
+    paced_pps: SentCost | None = None
     useful_ipc: Cost | None = None
     polling_ipc: Cost | None = None
     issue_width: Cost | None = None

@@ -81,7 +81,7 @@ def _names(path: Path) -> list[str]:
 
 def _names_in(text: str) -> list[str]:
     try:
-        head = YAML(typ="safe").load(text)
+        head = YAML(typ="safe", pure=True).load(text)
     except YAMLError:
         return []
     if not isinstance(head, dict):

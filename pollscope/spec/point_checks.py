@@ -150,9 +150,8 @@ def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
         return None
     delays = params.extra_cycles or params.service_distribution != "fixed" or params.hiccup_probability
     counts_more = params.organisation in (*SHARED_QUEUES, "rebalanced")
-    more_work = params.lookups > 1 or params.checksum != "none"
-    if delays or counts_more or lcores.dispatchers(params) or more_work:
-        what = "neither dispatchers, shared or rebalanced queues, delays, further look-ups nor checksums"
+    if delays or counts_more or lcores.dispatchers(params):
+        what = "neither dispatchers, shared or rebalanced queues nor delays"
         return "accounting", f"{mode} goes with {what}; use sampled"
     return None
 

@@ -117,7 +117,7 @@ class RunWriter:
             self.update()
 
     def close(self) -> None:
-        """Gives the reserve back."""
+        """Frees the reserve."""
         (self.folder / RESERVE_FILE).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:

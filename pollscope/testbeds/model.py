@@ -163,11 +163,25 @@ class ModelTestbed(Testbed):
         return points.refusal(params, self._costs(params), self.config.tsc_hz)
 
     def cautions(self, point: Point) -> list[str]:
-        """That a frame's size costs nothing, where it is not the one of the rows that most costs come from."""
-        frame = point.params.frame
-        if self.config.servers or "frame" in self.config.holds_for or frame == USUAL_FRAME:
+        """Where a cost is not one of the point's own: of its frames' size, of the generator to its queues."""
+        if self.config.servers:
+            return []
+        return [*self._of_other_frames(point.params.frame), *self._of_more_queues(point.params)]
+
+    def _of_other_frames(self, frame: object) -> list[str]:
+        if "frame" in self.config.holds_for or frame == USUAL_FRAME:
             return []
         return [f"the costs in {self.file.name} know no sizes of frames: at {frame} B a packet takes what 64 B do"]
+
+    def _of_more_queues(self, params: Parameters) -> list[str]:
+        """Numbers of queues to which the generator sends at a rate that was measured with more."""
+        costs, queues = self._costs(params), points.queues_of_a_core(params)
+        rates = [costs.paced_pps, costs.generator_pps if params.load_pps is None else None]
+        fewest = {rate.from_more_queues(queues) for rate in rates if rate is not None and params.feed == "wire"}
+        return [
+            f"{self.file.name} has the generator's rate to one queue and to {more}: between these it is that to {more}"
+            for more in sorted(filter(None, fewest))
+        ]
 
     def _costs(self, params: Parameters) -> Costs:
         return (self.config.workloads or {})[params.workload]

@@ -81,7 +81,11 @@ def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, t
     assert_complete(cli.only_run())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+# What a knob's session does at each signal: test_knob_session.py.
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(other, marks=pytest.mark.thorough) for other in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_a_signal_restores_and_leaves_a_run_to_resume(cli: Cli, tree: Tree, testbed: Path, number: int) -> None:
     if signal.getsignal(number) == signal.SIG_IGN:
         pytest.skip(f"{signal.Signals(number).name} is ignored here (nohup), and a run leaves that so")

@@ -390,7 +390,7 @@ static int check_workload(const json_t *object, const struct dut_config *config,
 		if (json_object_get(object, of_tx[i].key))
 			return node_fail(err, of_tx[i].where, "is for workload tx; leave it out with %s",
 			                 workload_names[config->workload]);
-	if (!workload->further_loops && works_further(config))
+	if (!workload->process_further && works_further(config))
 		return node_fail(err, config->checksum ? "dut.checksum" : "dut.lookups",
 		                 "is for workload l3fwd-lpm; leave it out with %s",
 		                 workload_names[config->workload]);
@@ -436,10 +436,19 @@ bool dut_config_delays(const struct dut_config *config)
 	return config->has_service || config->has_hiccup;
 }
 
-poll_loop_fn dut_config_loop(const struct dut_config *config)
+process_fn dut_config_process(const struct dut_config *config)
 {
 	const struct workload *workload = workloads[config->workload];
-	const loop_table *loops = works_further(config) ? workload->further_loops : workload->loops;
+
+	if (works_further(config))
+		return workload->process_further;
+	return workload->loops ? NULL : workload->process;
+}
+
+poll_loop_fn dut_config_loop(const struct dut_config *config)
+{
+	const loop_table *loops =
+	        dut_config_process(config) ? called_loops : workloads[config->workload]->loops;
 
 	return (*loops)[config->source][dut_config_delays(config)][config->accounting];
 }
@@ -450,8 +459,7 @@ static int check_loop(const struct dut_config *config, struct node_error *err)
 	if (dut_config_loop(config))
 		return 0;
 	return node_fail(err, "dut.accounting",
-	                 "%s goes with neither rings, shared or rebalanced queues, delays, further "
-	                 "look-ups nor checksums; use sampled",
+	                 "%s goes with neither rings, shared or rebalanced queues nor delays; use sampled",
 	                 accounting_names[config->accounting]);
 }
 

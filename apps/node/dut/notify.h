@@ -16,7 +16,7 @@ int dut_notify_make(const struct dut_config *config, struct poller *const *polle
 /* A trial begins, and no lcore runs yet: every queue is ready once, whatever became of its doorbell before. What waits in it is found. */
 void dut_notify_begin(struct poller *const *pollers, unsigned int n);
 
-/* Nobody rings any more, and the memory is given back. No lcore may run. */
+/* Nobody rings any more, and the memory is freed. No lcore may run. */
 void dut_notify_free(void);
 
 #endif

@@ -17,7 +17,7 @@
 int dut_rebalancer_make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
                         struct node_error *err);
 
-/* The RETA becomes what it was, and the memory is given back. No lcore may run. */
+/* Restores the RETA and frees the memory. No lcore may run. */
 void dut_rebalancer_free(void);
 
 /* A trial begins: nothing is counted yet, and the RETA is what it was when the DUT was set up. */

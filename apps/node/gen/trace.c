@@ -383,7 +383,7 @@ int gen_trace_open(const char *path, uint32_t frame_max, const struct gen_trace 
 		return node_fail(err, WHERE, "%s is no file", path);
 	if (!is_kept(path, &file, frame_max)) {
 		gen_trace_close();
-		kept.is_open = true; /* also what was half read is given back */
+		kept.is_open = true; /* also what was half read is freed */
 		kept.path[0] = '\0';
 		if (read_trace(path, frame_max, err)) {
 			gen_trace_close();

@@ -46,7 +46,7 @@ struct gen_trace {
 int gen_trace_open(const char *path, uint32_t frame_max, const struct gen_trace **trace,
                    struct node_error *err);
 
-/* Give back files and memory. */
+/* Close files, free memory. */
 void gen_trace_close(void);
 
 #endif

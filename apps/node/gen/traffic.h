@@ -63,7 +63,7 @@ int gen_traffic_make(const struct gen_config *config, const struct rss_target *t
 /* How many of the first `sent` packets of a list belong to each flow: adds to counts[0..flows-1]. */
 void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *counts);
 
-/* Give the memory back; a zeroed or freed traffic may be freed again. */
+/* Free the memory; a zeroed or freed traffic may be freed again. */
 void gen_traffic_free(struct gen_traffic *traffic);
 
 #endif

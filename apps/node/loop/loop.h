@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The poll loop, written once and specialised at compile time: every function here is inlined with a constant
- * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's, and loops
+ * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's and called_loops', and loops
  * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload.
  *
  * A new way to receive (an organisation) is a receive function, a new workload a process function. Which queue is next is
@@ -22,9 +22,6 @@
 
 /* Fill up to p->burst packets from `queue`. */
 typedef uint16_t (*receive_fn)(struct poller *p, uint16_t queue, struct rte_mbuf **packets);
-
-/* Work on n packets; those to be sent are moved to the front and counted in the return value, the rest are freed. */
-typedef uint16_t (*process_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n);
 
 /* Pass n packets of `bytes` in all on, or free them. */
 typedef void (*send_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n, uint64_t bytes);
@@ -654,9 +651,9 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 /* clang-format on */
 
 /* clang-format off */
-/* Defines the loops of a workload that receives, and the loop_table `name` of them; `alone`: ALL or SAMPLED. */
-#define LOOPS_OF_WORKLOAD(alone, name, process, resizes)                                                     \
-	alone##_LOOPS(name##_alone, SOURCE_RX_QUEUES, receive_alone, process, resizes, send_port)            \
+/* Defines the loops of a workload that receives, and the loop_table `name` of them. */
+#define WORKLOAD_LOOPS(name, process, resizes)                                                               \
+	ALL_LOOPS(name##_alone, SOURCE_RX_QUEUES, receive_alone, process, resizes, send_port)                \
 	SAMPLED_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes, send_port)             \
 	SAMPLED_LOOPS(name##_trylock, SOURCE_TRYLOCK, receive_trylock, process, resizes, send_port)          \
 	SAMPLED_LOOPS(name##_corec, SOURCE_COREC, receive_corec, process, resizes, send_port)                \
@@ -665,13 +662,10 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	SAMPLED_LOOPS(name##_counted, SOURCE_COUNTED, receive_counted, process, resizes, send_port)          \
 	SAMPLED_LOOPS(name##_ring, SOURCE_RING, receive_ring, process, resizes, send_port)                   \
 	static const loop_table name = {                                                                     \
-		alone##_OF(name##_alone, SOURCE_RX_QUEUES), SAMPLED_OF(name##_locked, SOURCE_LOCKED),        \
+		ALL_OF(name##_alone, SOURCE_RX_QUEUES), SAMPLED_OF(name##_locked, SOURCE_LOCKED),            \
 		SAMPLED_OF(name##_trylock, SOURCE_TRYLOCK), SAMPLED_OF(name##_corec, SOURCE_COREC),          \
 		SAMPLED_OF(name##_notified, SOURCE_NOTIFIED), SAMPLED_OF(name##_waiting, SOURCE_WAITING),    \
 		SAMPLED_OF(name##_counted, SOURCE_COUNTED), SAMPLED_OF(name##_ring, SOURCE_RING)}
 /* clang-format on */
-
-#define WORKLOAD_LOOPS(...)         LOOPS_OF_WORKLOAD(ALL, __VA_ARGS__)
-#define WORKLOAD_SAMPLED_LOOPS(...) LOOPS_OF_WORKLOAD(SAMPLED, __VA_ARGS__)
 
 #endif

@@ -73,6 +73,9 @@ struct poller;
 
 typedef void (*poll_loop_fn)(struct poller *poller);
 
+/* Work on n packets; those to be sent are moved to the front and counted in the return value, the rest are freed. */
+typedef uint16_t (*process_fn)(struct poller *poller, struct rte_mbuf **packets, uint16_t n);
+
 /* Loops by source, whether packets are delayed, and accounting mode. NULL: there is none for this combination. */
 typedef poll_loop_fn loop_table[POLLER_SOURCES][2][ACCOUNTING_MODES];
 
@@ -90,6 +93,7 @@ struct poller {
 	struct rte_ring *ring;    /* SOURCE_RING: to take from; dispatcher: to put into */
 	struct queue_lock *locks; /* SOURCE_LOCKED, SOURCE_TRYLOCK: by queue */
 	struct sender *sender;    /* SOURCE_MADE */
+	process_fn process;       /* called_loops */
 	uint64_t locks_missed;    /* SOURCE_TRYLOCK: polls that found the lock taken; grows only */
 	uint64_t aside_cycles;    /* waited since the trial began, on purpose or for locks; grows only */
 	int64_t owed_cycles;      /* delay drawn and not waited for yet; negative: waited too long */

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Crypto forwarding (HyperPlane section V-A): every packet leaves with its payload encrypted by AES-256-CBC (encryptor.h). */
 #include "encryptor.h"
-#include "loop/loop.h"
 #include "task.h"
 
-/* Not inlined: a call per burst does not show beside this work. */
-static __rte_noinline uint16_t process_crypto(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_crypto(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	queue_data_use(p->task->data, packets, n);
 	return encryptor_encrypt(p->encryptor, packets, n);
 }
-
-WORKLOAD_LOOPS(loops_crypto, process_crypto, true);
 
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
@@ -32,6 +28,6 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 const struct workload workload_crypto = {
         .receives = true,
         .sends = true,
-        .loops = &loops_crypto,
+        .process = process_crypto,
         .prepare = prepare,
 };

@@ -13,7 +13,6 @@
 #include <rte_jhash.h>
 #include <rte_malloc.h>
 
-#include "loop/loop.h"
 #include "payload.h"
 #include "prefetch.h"
 #include "task.h"
@@ -75,8 +74,7 @@ static inline bool prepare_call(struct dispatcher_table *table, const struct rte
 	return true;
 }
 
-/* Not inlined: a call per burst does not show beside this work. */
-static __rte_noinline uint16_t process_dispatch(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_dispatch(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	uint16_t kept = 0;
 
@@ -91,8 +89,6 @@ static __rte_noinline uint16_t process_dispatch(struct poller *p, struct rte_mbu
 	}
 	return kept;
 }
-
-WORKLOAD_LOOPS(loops_dispatch, process_dispatch, true);
 
 static void make_type(struct request_type *type, uint8_t number)
 {
@@ -129,6 +125,6 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 const struct workload workload_dispatch = {
         .receives = true,
         .sends = true,
-        .loops = &loops_dispatch,
+        .process = process_dispatch,
         .prepare = prepare,
 };

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packet encapsulation (HyperPlane sections II-C and V-A): every IPv4 packet enters a tunnel. */
-#include "loop/loop.h"
 #include "prefetch.h"
 #include "task.h"
 #include "tunnel.h"
 #include "workload.h"
 
-/* Not inlined: a call per burst does not show beside this work. */
-static __rte_noinline uint16_t process_encap(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_encap(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	uint16_t kept = 0;
 
@@ -22,8 +20,6 @@ static __rte_noinline uint16_t process_encap(struct poller *p, struct rte_mbuf *
 	}
 	return kept;
 }
-
-WORKLOAD_LOOPS(loops_encap, process_encap, true);
 
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
@@ -43,6 +39,6 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 const struct workload workload_encap = {
         .receives = true,
         .sends = true,
-        .loops = &loops_encap,
+        .process = process_encap,
         .prepare = prepare,
 };

@@ -6,7 +6,6 @@
  */
 #include "encryptor.h"
 #include "ipv4.h"
-#include "loop/loop.h"
 #include "prefetch.h"
 #include "routing.h"
 #include "workload.h"
@@ -29,8 +28,7 @@ static __rte_always_inline void forward(const struct poller *p, struct rte_mbuf 
 	ipv4_decrement_ttl((struct rte_ipv4_hdr *)(ethernet + 1));
 }
 
-/* Not inlined: a call per burst does not show beside this work. */
-static __rte_noinline uint16_t process_ipsec(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_ipsec(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	struct rte_mbuf *chosen[ACCOUNT_BURST_MAX];
 	uint16_t kept = 0, to_encrypt = 0;
@@ -56,8 +54,6 @@ static __rte_noinline uint16_t process_ipsec(struct poller *p, struct rte_mbuf *
 	return kept + encrypted;
 }
 
-WORKLOAD_LOOPS(loops_ipsec, process_ipsec, true);
-
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
 	struct encryptor_spec encryptor = {
@@ -77,6 +73,6 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 const struct workload workload_ipsec = {
         .receives = true,
         .sends = true,
-        .loops = &loops_ipsec,
+        .process = process_ipsec,
         .prepare = prepare,
 };

@@ -3,7 +3,7 @@
  * IPv4 routing by longest prefix match (rte_lpm, routes of routes.h): MAC addresses rewritten, TTL decremented, header
  * checksum updated incrementally. Packets that are not IPv4, whose TTL is 1 or less, or that have no route are dropped.
  *
- * Heavier work is further look-ups in the same table, in loops of their own. Each waits for the one before, as the stages of a
+ * Heavier work is further look-ups in the same table, by a function of their own. Each waits for the one before, as the stages of a
  * pipeline of tables do: the address is made from what was found, so that they neither overlap nor are left out. Or it is the UDP
  * checksum of each packet, as a forwarder makes it that has changed what the packet carries.
  */
@@ -93,13 +93,12 @@ static __rte_always_inline uint16_t process_l3fwd(struct poller *p, struct rte_m
 	return forward(p, packets, n, false);
 }
 
-static __rte_always_inline uint16_t process_further(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_further(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	return forward(p, packets, n, true);
 }
 
 WORKLOAD_LOOPS(loops_l3fwd_lpm, process_l3fwd, false);
-WORKLOAD_SAMPLED_LOOPS(loops_further, process_further, false);
 
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
@@ -116,6 +115,7 @@ const struct workload workload_l3fwd_lpm = {
         .receives = true,
         .sends = true,
         .loops = &loops_l3fwd_lpm,
-        .further_loops = &loops_further,
+        .process_further = process_further,
         .prepare = prepare,
+        .process = process_l3fwd,
 };

@@ -4,14 +4,12 @@
  * Reed-Solomon erasure coding with a Cauchy matrix, raid is P+Q (coder.h).
  */
 #include "coder.h"
-#include "loop/loop.h"
 #include "prefetch.h"
 #include "task.h"
 
 #define RAID_PARITY 2
 
-/* Not inlined: a call per burst does not show beside this work. */
-static __rte_noinline uint16_t process_encode(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_encode(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	struct coder *coder = p->task->own;
 	uint16_t kept = 0;
@@ -27,8 +25,6 @@ static __rte_noinline uint16_t process_encode(struct poller *p, struct rte_mbuf 
 	}
 	return kept;
 }
-
-WORKLOAD_LOOPS(loops_rs, process_encode, true);
 
 static void free_coder(void *coder)
 {
@@ -63,12 +59,12 @@ static int prepare_raid(const struct workload_spec *spec, struct poller *poller,
 const struct workload workload_rs = {
         .receives = true,
         .sends = true,
-        .loops = &loops_rs,
+        .process = process_encode,
         .prepare = prepare_rs,
 };
 const struct workload workload_raid = {
         .receives = true,
         .sends = true,
-        .loops = &loops_rs,
+        .process = process_encode,
         .prepare = prepare_raid,
 };

@@ -16,7 +16,7 @@
 
 /*
  * A ring and no cache per lcore: buffers are taken in the order in which they came back, so that all of them, and with them all
- * flows, are used. From a cache the same few would go out for ever. Taken by one lcore, given back by any.
+ * flows, are used. From a cache the same few would go out for ever. Taken by one lcore, freed by any.
  */
 #define POOL_OPS "ring_mp_sc"
 /* A pool that several lcores take from is as applications have it, with a cache for each; without, they would fight for its ring. */

@@ -42,7 +42,7 @@ struct sender_spec {
 /* A sender for a lcore, with pools on its port's socket; NULL with err. The owner of its pools is freed before it or after it. */
 struct sender *sender_new(const struct sender_spec *spec, struct node_error *err);
 
-/* Free what was kept, give the pools back. NULL is allowed. */
+/* Free what was kept and the pools. NULL is allowed. */
 void sender_free(struct sender *sender);
 
 static __rte_always_inline struct rte_mbuf *sender_make_one(struct sender *s)

@@ -10,7 +10,6 @@
 #include <rte_hash_crc.h>
 #include <rte_malloc.h>
 
-#include "loop/loop.h"
 #include "prefetch.h"
 #include "task.h"
 
@@ -97,8 +96,7 @@ static inline void steer_some(const struct task *task, struct rte_mbuf **packets
 	}
 }
 
-/* Not inlined: a call per burst does not show beside this work. */
-static __rte_noinline uint16_t process_steer(struct poller *p, struct rte_mbuf **packets, uint16_t n)
+static uint16_t process_steer(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	struct session_key keys[ACCOUNT_BURST_MAX];
 	uint16_t kept = 0;
@@ -117,8 +115,6 @@ static __rte_noinline uint16_t process_steer(struct poller *p, struct rte_mbuf *
 		           RTE_MIN((uint16_t)(kept - done), (uint16_t)RTE_HASH_LOOKUP_BULK_MAX));
 	return kept;
 }
-
-WORKLOAD_LOOPS(loops_steer, process_steer, false);
 
 static void free_steering(void *own)
 {
@@ -177,6 +173,6 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 const struct workload workload_steer = {
         .receives = true,
         .sends = true,
-        .loops = &loops_steer,
+        .process = process_steer,
         .prepare = prepare,
 };

@@ -38,11 +38,16 @@ struct workload_spec {
 struct workload {
 	bool receives; /* has an RX port; otherwise its source is SOURCE_MADE */
 	bool sends;    /* needs a TX port */
-	const loop_table *loops;
-	const loop_table *further_loops; /* with more than one look-up or a checksum; NULL: has neither */
+	const loop_table
+	        *loops;     /* with its process function inlined; NULL: called_loops, which call `process` */
+	process_fn process; /* with loops of its own only for wire-bench, or NULL */
+	process_fn process_further; /* the same with more than one look-up or a checksum; NULL: has neither */
 	/* Fill what the process function reads from the poller; may be NULL. Main lcore. Returns 0, or -1 with err. */
 	int (*prepare)(const struct workload_spec *spec, struct poller *poller, struct node_error *err);
 };
+
+/* The loops of all workloads beside whose work a call per burst does not show. */
+extern const loop_table *const called_loops;
 
 /* workload_NAME of each name, and its index WORKLOAD_NAME. */
 #define DECLARE_WORKLOAD(symbol, name) extern const struct workload workload_##symbol;

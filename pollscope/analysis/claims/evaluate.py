@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 from pydantic import ValidationError
 
+from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.claims.model import Claim, claims_of, is_load, own_claim
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
@@ -54,7 +55,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
         Verdict(
             claim,
             run.run_id,
-            _by_construction(claim, run, _finding(claim, run, table)),
+            _by_construction(claim, run, _by_old_accounting(claim, run, _finding(claim, run, table))),
             differences(claim.paper, claim.row, run),
             run.modelled,
         )
@@ -70,6 +71,14 @@ def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
         return finding
     text = f"The model's costs come from this {what} ({source})."
     return replace(finding, kind=VerdictKind.CONSISTENT, sentence=f"{finding.sentence} {text}")
+
+
+def _by_old_accounting(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
+    """No decision rests on shares of cycles that were cut to fit the window."""
+    if finding.kind not in DECIDED or {claim.metric, claim.beside}.isdisjoint(TOUCHED) or not trials_of_before(run):
+        return finding
+    text = "The run timed visits one by one and cut them to fit the window, which makes a tax too low: measure again."
+    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 
 def rows_of(run: RunFolder) -> list[str]:

@@ -16,9 +16,9 @@ from pollscope.analysis.figures.style import (
     MARKERS,
     absent_panel,
     interval_line,
-    level_axis,
     log_y_axis,
     new_figure,
+    spread_axis,
 )
 
 TASKS = {
@@ -99,7 +99,7 @@ def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, sca
     if not levels:
         absent_panel(axes, data.absence(lines[0].metric), 34)
         return
-    level_axis(axes, sorted(levels))
+    spread_axis(axes, sorted(levels))
     axes.set_xlabel(along.label)
     axes.set_ylabel(up.label)
     if up.log:

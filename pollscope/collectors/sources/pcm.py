@@ -5,17 +5,14 @@ a word.
 
 import os
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pollscope.collectors.interface import ProbeResult
-from pollscope.collectors.nic_place import places, with_nics
+from pollscope.collectors.nic_place import WithNics
 from pollscope.collectors.parsers.pcm import core_text, iio, memory, pcie, power, sensor_server
-from pollscope.collectors.parsing import Problems
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.processor import read_processor
-from pollscope.collectors.recording import Recording
-from pollscope.collectors.sample import Reading
 from pollscope.collectors.tool import ToolCollector
 
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
@@ -53,12 +50,8 @@ def _seconds(interval_ns: int, least: float) -> str:
     return f"{max(interval_ns / 1e9, least):g}"
 
 
-class PcmIio(PcmCollector):
-    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero.
-
-    Args:
-        nics: PCI addresses of the NICs whose own traffic is given (`nic_dma_write`); all, if empty.
-    """
+class PcmIio(WithNics, PcmCollector):
+    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero."""
 
     name = binary = "pcm-iio"
     summary = "PCIe traffic and IOMMU events per IIO stack"
@@ -68,16 +61,6 @@ class PcmIio(PcmCollector):
         "(row `Total`); a NIC's own part is `nic:ADDRESS`, too"
     )
     parser = staticmethod(iio.parse)
-
-    def __init__(self, nics: Sequence[str] = ()) -> None:
-        super().__init__()
-        self._nics = tuple(nics)
-
-    def facts(self) -> Sequence[str]:
-        return places(self._nics, read_processor())
-
-    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        return with_nics(super().parse_recording(recording, problems), recording.facts())
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
         return (_seconds(interval_ns, 1.0), "-csv", "-silent")

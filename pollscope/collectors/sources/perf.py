@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pollscope.collectors.interface import ProbeResult
-from pollscope.collectors.nic_place import places, with_nics
+from pollscope.collectors.nic_place import WithNics
 from pollscope.collectors.parsers.perf import iostat, stat
 from pollscope.collectors.parsing import Problems
 from pollscope.collectors.processor import read_processor
@@ -125,12 +125,8 @@ def in_base_units(reading: Reading) -> Reading:
     return Reading(reading.t_ns, path, metrics, [value, *reading.values[1:]], reading.reasons)
 
 
-class Uncore(_NamedEvents):
-    """IIO, CHA and memory controller events of Intel, memory controllers and data fabric of AMD, the mesh of Arm.
-
-    Args:
-        nics: PCI addresses of the NICs whose own traffic is given (`nic_dma_write`); all, if empty.
-    """
+class Uncore(WithNics, _NamedEvents):
+    """IIO, CHA and memory controller events of Intel, memory controllers and data fabric of AMD, the mesh of Arm."""
 
     name = "perf-uncore"
     summary = "perf stat: IO, LLC and memory controller events of this processor generation"
@@ -139,16 +135,6 @@ class Uncore(_NamedEvents):
         "iMC, AMD `amd_umc` and `amd_df`, Arm `arm_cmn`; a NIC's own part of an IIO stack is `nic:ADDRESS`"
     )
     owns_uncore = True
-
-    def __init__(self, nics: Sequence[str] = ()) -> None:
-        super().__init__()
-        self._nics = tuple(nics)
-
-    def facts(self) -> Sequence[str]:
-        return places(self._nics, read_processor())
-
-    def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        return with_nics(super().parse_recording(recording, problems), recording.facts())
 
     def events(self) -> list[Event]:
         return host_uncore_events(read_processor(), PMUS)

@@ -378,7 +378,7 @@ class PairSession:
         return {host: host.connection for host in self.hosts if host.holds_knobs}
 
     def _require_hosts(self, held: Mapping[RemoteHost, int]) -> None:
-        """An agent that went away has given knobs back in mid-trial."""
+        """An agent that went away has restored knobs in mid-trial."""
         for host, connection in held.items():
             if host.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(host))

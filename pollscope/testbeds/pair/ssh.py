@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 # A host that says nothing for so many seconds, so many times, is gone; the node there ends because its input closes.
 ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
 CONNECT_LIMIT_S = 15
-# So long nothing may arrive there; then what the connection started ends, and gives the host back. Longer than we are
+# So long nothing may arrive there; then what the connection started ends, and restores the host. Longer than we are
 # patient ourselves, so that it is we who give up first.
 LEASE_S = 20
 LOST_STATUS = 255  # of ssh(1): the connection failed, whatever the remote program did

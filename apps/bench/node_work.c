@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Workers that do a workload of pollscope-node on what they receive, and play the NIC. */
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_ethdev.h>
+#include <rte_ip.h>
+#include <rte_lcore.h>
+#include <rte_spinlock.h>
+#include <rte_udp.h>
+
+#include "canary.h"
+#include "cycles.h"
+#include "packets.h"
+#include "routes.h"
+#include "wire_bench.h"
+#include "workload/encryptor.h"
+#include "workload/sender.h"
+#include "workload/workload.h"
+
+#define FRAME_BYTES 64                  /* FCS included */
+#define DRY_POLLS   256                 /* empty ones in a row, after which a worker sends, too */
+#define LINE_LIMIT  (UINT64_C(1) << 23) /* cycles, some 3 ms: whose answer does not come leaves */
+#define LINE_TRIPS  (CANARY_LINE_BATCHES * CANARY_LINE_TRIPS)
+
+static const struct workload *workload;
+static rte_spinlock_t queue_lock __rte_cache_aligned;
+static struct canary_line line;
+
+static struct worker {
+	struct poller *poller;
+	struct sender *sender;
+	uint32_t empty; /* polls in a row */
+} __rte_cache_aligned workers[BENCH_QUEUES];
+
+/* A buffer of a sender's pool gets the first source port that brings it to RX queue *argument. */
+static void bring_home(struct rte_mempool *pool, void *argument, void *object, unsigned int index)
+{
+	const struct rte_mbuf *packet = object;
+	uint8_t *frame = (uint8_t *)packet->buf_addr + RTE_PKTMBUF_HEADROOM;
+	struct rte_udp_hdr *udp =
+	        (struct rte_udp_hdr *)(frame + RTE_ETHER_HDR_LEN + sizeof(struct rte_ipv4_hdr));
+
+	(void)pool, (void)index;
+	for (uint16_t tries = 0; tries < UINT16_MAX && bench_queue_of(frame) != *(unsigned int *)argument;
+	     tries++)
+		udp->src_port++;
+}
+
+static bool init_worker(unsigned int number, unsigned int lcore, bool each, struct node_error *err)
+{
+	const struct frame_sizes frame = {.sizes = {{FRAME_BYTES, 1}}, .count = 1};
+	const struct workload_spec spec = {
+	        .routes = ROUTES_DEFAULT, .lookups = 1, .tx_port = bench_ports[1], .socket = SOCKET_ID_ANY};
+	const struct sender_spec sender = {.sizes = frame,
+	                                   .flows = BENCH_FLOWS,
+	                                   .routes = ROUTES_DEFAULT,
+	                                   .tx_port = bench_ports[0],
+	                                   .lcore = lcore,
+	                                   .shared_by = 1};
+	struct worker *worker = &workers[number];
+
+	worker->poller = poller_new(lcore);
+	worker->sender = sender_new(&sender, err);
+	if (worker->poller == NULL || worker->sender == NULL)
+		return false;
+	if (each)
+		rte_mempool_obj_iter(worker->sender->pools[0], bring_home, &number);
+	worker->poller->tx_queue = (uint16_t)number; /* its SA is of this number */
+	return workload->prepare(&spec, worker->poller, err) == 0;
+}
+
+bool bench_work_init(const char *name, bool each)
+{
+	struct node_error err = {0};
+	unsigned int number = 0, lcore;
+
+	for (unsigned int i = 0; workloads[i] != NULL; i++)
+		if (strcmp(workload_names[i], name) == 0)
+			workload = workloads[i];
+	RTE_LCORE_FOREACH (lcore) /* the main one is the first: wire_bench.h */
+		if (!init_worker(number++, lcore, each, &err)) {
+			fprintf(stderr, "wire-bench: %s: %s: %s\n", name, err.where, err.text);
+			return false;
+		}
+	rte_spinlock_init(&queue_lock);
+	return true;
+}
+
+void bench_work_exit(void)
+{
+	for (struct worker *worker = workers; worker < workers + BENCH_QUEUES; worker++) {
+		sender_free(worker->sender);
+		if (worker->poller != NULL)
+			encryptor_free(worker->poller->encryptor);
+		poller_free(worker->poller);
+		*worker = (struct worker){0};
+	}
+}
+
+/* What its TX queue does not take is sent next time; what the RX queue has no descriptor for is dropped, as by a NIC. */
+static __rte_always_inline void feed(unsigned int worker)
+{
+	struct sender *sender = workers[worker].sender;
+	struct rte_mbuf *burst[BENCH_BURST];
+	const uint16_t made = sender_make(sender, burst, BENCH_BURST);
+	const uint16_t sent = rte_eth_tx_burst(bench_ports[0], (uint16_t)worker, burst, made);
+
+	sender_keep(sender, burst + sent, made - sent);
+}
+
+static __rte_always_inline uint32_t work(unsigned int worker, struct rte_mbuf **burst, uint16_t n)
+{
+	struct worker *self = &workers[worker];
+	uint16_t kept, sent;
+
+	if (n == 0) {
+		if (++self->empty % DRY_POLLS == 0)
+			feed(worker);
+		return 0;
+	}
+	self->empty = 0;
+	kept = workload->process(self->poller, burst, n);
+	sent = rte_eth_tx_burst(bench_ports[1], (uint16_t)worker, burst, kept);
+	rte_pktmbuf_free_bulk(burst + sent, kept - sent);
+	feed(worker);
+	return n;
+}
+
+uint32_t bench_work_each_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+
+	return work(worker, burst, rte_eth_rx_burst(bench_ports[1], (uint16_t)worker, burst, BENCH_BURST));
+}
+
+uint32_t bench_work_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+
+	return work(worker, burst, rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST));
+}
+
+uint32_t bench_work_locked_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+	uint16_t n;
+
+	rte_spinlock_lock(&queue_lock);
+	n = rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST);
+	rte_spinlock_unlock(&queue_lock);
+	return work(worker, burst, n);
+}
+
+uint32_t bench_work_trylock_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+	uint16_t n = 0;
+
+	if (rte_spinlock_trylock(&queue_lock)) {
+		n = rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST);
+		rte_spinlock_unlock(&queue_lock);
+	}
+	return work(worker, burst, n);
+}
+
+/* The follower may be back before the leader begins anew: it waits for the first turn then. */
+uint32_t bench_line_step(unsigned int worker)
+{
+	if (worker == 0) {
+		canary_line_reset(&line, cycles_stamp() + LINE_LIMIT);
+		canary_line_lead(&line);
+	} else {
+		canary_line_follow(&line);
+	}
+	return worker > 0 || line.complete ? LINE_TRIPS : 0;
+}
