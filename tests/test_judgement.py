@@ -91,7 +91,7 @@ def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> No
 
 def test_a_generator_that_has_nothing_to_send_disturbs_nothing() -> None:
     record = synthetic.trial()
-    record["config"]["gen"] = {"lcore": 1}
+    record["config"]["gen"] = {"lcores": [1]}
     record["host"] = {"waits_ns": {"1": 10**9}}
     gaps = {"generator_gaps_over_100us_per_s": 1e4}
     limits = Noise(max_gaps_over_100us_per_s=100)
