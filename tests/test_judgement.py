@@ -49,7 +49,9 @@ def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None
         assert set(now) == set(records)
         for trial in (trial for trial, record in records.items() if now[trial] != record["status"]):
             if now[trial] == "flagged":
-                assert table.loc[trial, "reason"].startswith("what visits and packets cost in slices misses the window")
+                assert str(table.loc[trial, "reason"]).startswith(
+                    "what visits and packets cost in slices misses the window"
+                )
                 continue
             assert (now[trial], records[trial]["start"]["rate"]) == ("ok", {"pps": 0.0}), f"{folder}: {trial}"
             generators = (f"lcore {records[trial]['config']['gen']['lcore']} waited", "the generator's core was away")

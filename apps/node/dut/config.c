@@ -447,8 +447,8 @@ process_fn dut_config_process(const struct dut_config *config)
 
 poll_loop_fn dut_config_loop(const struct dut_config *config)
 {
-	const loop_table *loops =
-	        dut_config_process(config) ? called_loops : workloads[config->workload]->loops;
+	const loop_table *own = workloads[config->workload]->loops;
+	const loop_table *loops = own && !works_further(config) ? own : called_loops;
 
 	return (*loops)[config->source][dut_config_delays(config)][config->accounting];
 }

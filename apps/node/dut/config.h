@@ -109,7 +109,7 @@ const char *dut_config_notification(const struct dut_config *config);
 /* Packets are delayed on purpose. */
 bool dut_config_delays(const struct dut_config *config);
 
-/* What called_loops call; NULL: the loops have it inlined. */
+/* What called_loops call. */
 process_fn dut_config_process(const struct dut_config *config);
 
 /* The loop of its workers; NULL: there is none for this combination. */

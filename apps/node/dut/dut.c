@@ -162,6 +162,7 @@ static void assign_worker(struct poller *p, unsigned int i, const struct dut_con
 	p->delays.config = dut_config_delays(config) ? &config->delays : NULL;
 	p->loop = dut_config_loop(config);
 	p->process = dut_config_process(config);
+	p->resizes = workloads[config->workload]->resizes;
 	encryptor_free(p->encryptor);
 	p->encryptor = NULL;
 	sender_free(p->sender);

@@ -42,7 +42,7 @@ struct loop_kind {
 	bool delays;
 	receive_fn receive;
 	process_fn process;
-	bool resizes; /* process changes the size of packets */
+	bool resizes; /* process changes the size of packets where the poller says so */
 	send_fn send;
 	/* mode sampled: not inlined, so that what is timed is the very code that runs when nothing is */
 	range_fn range;
@@ -76,7 +76,7 @@ static __rte_always_inline uint16_t poll_process(struct poller *p, const struct 
 
 	if (kind.delays)
 		wait_for_packets(p, n);
-	if (kind.resizes || unlikely(kept != n))
+	if ((kind.resizes && p->resizes) || unlikely(kept != n))
 		*bytes = packets_bytes(packets, kept);
 	a->workload_dropped += n - kept;
 	return kept;

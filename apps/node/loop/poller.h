@@ -94,6 +94,7 @@ struct poller {
 	struct queue_lock *locks; /* SOURCE_LOCKED, SOURCE_TRYLOCK: by queue */
 	struct sender *sender;    /* SOURCE_MADE */
 	process_fn process;       /* called_loops */
+	bool resizes;             /* called_loops: it changes the size of packets */
 	uint64_t locks_missed;    /* SOURCE_TRYLOCK: polls that found the lock taken; grows only */
 	uint64_t aside_cycles;    /* waited since the trial began, on purpose or for locks; grows only */
 	int64_t owed_cycles;      /* delay drawn and not waited for yet; negative: waited too long */

@@ -29,5 +29,6 @@ const struct workload workload_crypto = {
         .receives = true,
         .sends = true,
         .process = process_crypto,
+        .resizes = true,
         .prepare = prepare,
 };

@@ -126,5 +126,6 @@ const struct workload workload_dispatch = {
         .receives = true,
         .sends = true,
         .process = process_dispatch,
+        .resizes = true,
         .prepare = prepare,
 };

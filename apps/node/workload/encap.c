@@ -40,5 +40,6 @@ const struct workload workload_encap = {
         .receives = true,
         .sends = true,
         .process = process_encap,
+        .resizes = true,
         .prepare = prepare,
 };

@@ -74,5 +74,6 @@ const struct workload workload_ipsec = {
         .receives = true,
         .sends = true,
         .process = process_ipsec,
+        .resizes = true,
         .prepare = prepare,
 };

@@ -60,11 +60,13 @@ const struct workload workload_rs = {
         .receives = true,
         .sends = true,
         .process = process_encode,
+        .resizes = true,
         .prepare = prepare_rs,
 };
 const struct workload workload_raid = {
         .receives = true,
         .sends = true,
         .process = process_encode,
+        .resizes = true,
         .prepare = prepare_raid,
 };

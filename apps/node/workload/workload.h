@@ -36,11 +36,11 @@ struct workload_spec {
 };
 
 struct workload {
-	bool receives; /* has an RX port; otherwise its source is SOURCE_MADE */
-	bool sends;    /* needs a TX port */
-	const loop_table
-	        *loops;     /* with its process function inlined; NULL: called_loops, which call `process` */
-	process_fn process; /* with loops of its own only for wire-bench, or NULL */
+	bool receives;              /* has an RX port; otherwise its source is SOURCE_MADE */
+	bool sends;                 /* needs a TX port */
+	const loop_table *loops;    /* with `process` inlined; NULL: called_loops */
+	process_fn process;         /* for called_loops and wire-bench; NULL: for neither */
+	bool resizes;               /* `process` changes the size of packets */
 	process_fn process_further; /* the same with more than one look-up or a checksum; NULL: has neither */
 	/* Fill what the process function reads from the poller; may be NULL. Main lcore. Returns 0, or -1 with err. */
 	int (*prepare)(const struct workload_spec *spec, struct poller *poller, struct node_error *err);
