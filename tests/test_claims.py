@@ -407,6 +407,18 @@ def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> Non
     assert "5 of 10 trials disturbed, and the verdict (agrees) rests on those alone" in verdict.finding.sentence
 
 
+def test_a_side_that_is_disturbed_for_the_most_part_decides_nothing(tmp_path: Path) -> None:
+    """One clean trial of five at 512 queues: half of all trials are clean, and no ratio comes of them."""
+    sides = poll_trials({1: 10_000_000, 512: 6_700_000})
+    worse = [
+        synthetic.disturbed(record) if record["factors"]["queues"] == 512 and record["repeat"] < 4 else record
+        for record in sides
+    ]
+    verdict = judged(tmp_path, worse, claim(**RATIO))
+    assert (verdict.kind, verdict.finding.flagged) == (INCONCLUSIVE, 4)
+    assert verdict.finding.sentence.endswith("without them: inconclusive; 4 of 5 at queues 512.")
+
+
 def test_only_trials_that_a_verdict_rests_on_are_counted(tmp_path: Path) -> None:
     """A ratio of two levels is not made firm by clean trials of the levels between them."""
     trials = poll_trials({1: 10_000_000, 8: 9_000_000, 64: 8_000_000, 128: 7_000_000, 512: 6_700_000})

@@ -89,6 +89,14 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
         assert (badges[name] == ["absent"]) == (not row.figures), name
 
 
+def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path: Path) -> None:
+    trials = [synthetic.trial(f"{load}", factors={"load_of_max": load}) for load in (0.0, 1.0)]
+    run = run_of(tmp_path / "power", "H-F12", trials)
+    rows = {row.row: row for row in paper_gallery("hyperplane", [run], {}).rows}
+    assert [badge.kind for badge in rows["H-F12"].badges] == ["absent"]
+    assert rows["H-F12"].figures[0].heading.endswith("(absent)")
+
+
 def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: str) -> None:
     socc19 = next(gallery for gallery in galleries if gallery.name == "socc19")
     found = [(badge.kind, rows) for badge, rows in socc19.by_badge()]

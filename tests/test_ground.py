@@ -164,7 +164,7 @@ def test_standing_names_the_points_that_are_short() -> None:
 def test_footing() -> None:
     assert footing([("a", ["A", "A"]), ("b", ["A"])]).text == ""
     apart = footing([("a", ["A", "A"]), ("b", ["B", "B"])])
-    assert (apart.same, apart.text) == (False, "a: A in 2 trials; b: B in 2 trials")
+    assert (apart.same, apart.text) == (False, "a: ground A in 2 trials; b: ground B in 2 trials")
     assert footing([("a", ["A", "B"]), ("b", ["A", "B"])]).same is True
     assert footing([("a", ["A"]), ("b", [""])]).same is None
 
@@ -206,7 +206,7 @@ def test_a_comparison_across_grounds_is_flagged(tmp_path: Path) -> None:
     assert all(each.footing.same is False for each in apart)
     text = comparison_text(apart)
     assert "2 of 2 compare trials on different ground (marked !)" in text
-    assert "run A: A in 3 trials; run B: B in 3 trials" in text
+    assert "run A: ground A in 3 trials; run B: ground B in 3 trials" in text
 
 
 def test_levels_on_uneven_ground_are_flagged(tmp_path: Path) -> None:
@@ -235,7 +235,8 @@ def test_a_claim_across_grounds_is_not_decided(tmp_path: Path) -> None:
     apart = read_run(write_run(tmp_path / "u", uneven, run.canaries, spec=run.meta["spec"]))
     found = _finding(doubles, apart, current_table(apart))
     assert found.kind is VerdictKind.INCONCLUSIVE
-    assert "stand on different ground (A in 3 trials, B in 3, between in 1), which alone can make" in found.sentence
+    mix = "ground A in 3 trials, ground B in 3, between grounds in 1"
+    assert f"stand on different ground ({mix}), which alone can make" in found.sentence
     within = _finding(claim(Within(kind="within", low=0.0, high=1.0)), apart, current_table(apart))
     assert within.kind is VerdictKind.AGREES
     assert "stand on different ground" in within.sentence
@@ -248,7 +249,7 @@ def test_the_report_shows_the_ground_and_cautions_once(tmp_path: Path) -> None:
     found = [caution for caution in cautions(run, current_table(run)) if caution.topic == "ground"]
     (caution,) = found
     assert "cache line to and fro, CPU 0 - CPU 1: 300 cycles in 4, 900 cycles in 2 of 6 canaries" in caution.text
-    assert "from A to between at measure:queues=1:1" in caution.text
+    assert "from ground A to between grounds at measure:queues=1:1" in caution.text
     assert "the 6 trials on other ground are left out" in caution.text
     html = report_html([run])
     assert html.count("The ground under the run changed") == 1

@@ -84,3 +84,9 @@ def test_one_run_has_no_interval_over_runs(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "results" / "synthetic" / run_id, [synthetic.trial()], run_id=run_id)
     done = pollscope("history", "synthetic", "--together", "--metric", "rx_pps", cwd=tmp_path)
     assert done.stdout == "rx_pps, all: one run has it, and an interval over runs needs two\n"
+
+
+def test_the_interval_of_a_rate_has_no_negative_end() -> None:
+    found = hierarchy([(1e6, 1.1e6), (1e4, 2e4)], limits=(0.0, math.inf))
+    assert (found.mean.low, found.mean.value) == (0, 532_500)
+    assert hierarchy([(1e6, 1.1e6), (1e4, 2e4)]).mean.low < 0

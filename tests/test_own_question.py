@@ -3,6 +3,7 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,15 @@ def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch
     assert find_run("latest").resolve() == newest
     assert find_run("results/bursts").resolve() == newest
     assert find_run("BURSTS").resolve() == newest
+    (tmp_path / "mine.yaml").write_text(
+        "format: 1\nname: other\ntitle: t\nparameters: {saturate: true}\nfactors: {burst: [1]}\n"
+    )
+    assert find_run("mine.yaml").resolve() == other
+    of_row = synthetic.write_run(
+        tmp_path / "results" / "tax" / "20260101T000000Z-cccccc", burst_trials(), rows=["S-F5"]
+    )
+    assert find_run("s-f5").resolve() == of_row
+    shutil.rmtree(of_row)
     assert find_run("20260101T120000Z-b0b0b0").resolve() == find_run("B0B0B0").resolve() == other
     assert [path.resolve() for path in find_runs("results")] == [newest, other]
     assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]

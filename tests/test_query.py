@@ -189,6 +189,10 @@ def test_what_does_not_only_read_is_one_line_and_changes_nothing(kept: Path, sql
     assert files(kept) == before
 
 
+def test_no_number_is_called_by_its_name(kept: Path) -> None:
+    assert asked("SELECT 1/0 AS a, 'nan'::DOUBLE AS b", kept).stdout.split() == ["a", "b", "inf", "nan"]
+
+
 def test_not_even_the_file_that_is_open_is_written_over(kept: Path) -> None:
     """DuckDB would: the file is one that it may access, and USE_TMP_FILE avoids the name that is not."""
     file = kept / "results" / "synthetic" / IDS[0] / "results.parquet"

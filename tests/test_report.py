@@ -355,6 +355,7 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
     assert all(each.beyond_noise and each.ratio.value == pytest.approx(2) for each in found)
     text = comparison_text(found)
     assert "11 of 11 differences exceed noise" in text
+    assert "1 of 1 differences exceeds noise" in comparison_text(found[:1])
     same = compare_runs(read_run(slow), read_run(slow), ["poll_rate_hz"])
     assert not any(each.beyond_noise for each in same)
 

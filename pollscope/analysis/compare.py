@@ -289,8 +289,9 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     return "\n".join(
         [
             *lines,
-            f"{count} of {len(differences)} differences exceed noise (marked *; among so many, at most "
-            f"{human_share(FALSE_DISCOVERIES)} of the marked ones by chance, while each interval stands for itself).",
+            f"{count} of {len(differences)} differences exceed{'s' if count == 1 else ''} noise (marked *; "
+            f"among so many, at most {human_share(FALSE_DISCOVERIES)} of the marked ones by chance, "
+            "while each interval stands for itself).",
             *_chance(differences),
             *_flagged(differences),
             *_ground(differences),

@@ -54,7 +54,7 @@ class GalleryRow:
     Attributes:
         row: its name.
         title: of its figure; empty where none is known.
-        badges: one for each figure, or `absent`.
+        badges: of all figures that show something, or `absent`.
         figures: those of a measured run first.
         reason: why there is none; empty where there is one.
         stated: what the paper's text states, as name and text.
@@ -178,20 +178,26 @@ def _row(
         return GalleryRow(row, title, [Badge(STATED)], [shown], "", texts)
     if figure is None or not own:
         return GalleryRow(row, title, [Badge(ABSENT)], [], why_absent(row, runs, reasons), texts)
-    marks = [run_mark(run, current_table(run)) for run in own]
+    inlines = [inline_svg(figure, run) for run in own]
+    # A run that could not count what the figure shows tells nothing of the row.
+    marks = [
+        run_mark(run, current_table(run)) if inline.shows_values else ABSENT
+        for run, inline in zip(own, inlines, strict=True)
+    ]
     figures = [
-        drawn(inline_svg(figure, run), f"{figure.heading} ({mark})", f"g{number}-{row.lower().replace('.', '-')}")
-        for number, (run, mark) in enumerate(zip(own, marks, strict=True))
+        drawn(inline, f"{figure.heading} ({mark})", f"g{number}-{row.lower().replace('.', '-')}")
+        for number, (inline, mark) in enumerate(zip(inlines, marks, strict=True))
     ]
     figures += _error(figure, own)
-    return GalleryRow(row, title, [Badge(mark) for mark in dict.fromkeys(marks)], figures, "", texts)
+    known = [mark for mark in dict.fromkeys(marks) if mark != ABSENT]
+    return GalleryRow(row, title, [Badge(mark) for mark in known or [ABSENT]], figures, "", texts)
 
 
 def _with_chip(row: GalleryRow, judged: Sequence[Mapping[str, Any]]) -> GalleryRow:
     """A row beside what a chip makes of its statements, which is modelled where nothing else is known of the row."""
     if not judged:
         return row
-    badges = row.badges if row.figures else [Badge(MODELLED)]
+    badges = [badge for badge in row.badges if badge.text != ABSENT] or [Badge(MODELLED)]
     return replace(row, badges=badges, judged=[_chip_line(each) for each in judged])
 
 

@@ -64,10 +64,15 @@ def _overlap(first: Counter[str], second: Counter[str]) -> float:
 
 
 def counts_text(counts: Counter[str]) -> str:
-    """`A in 3 trials, B in 2`."""
+    """`ground A in 3 trials, ground B in 2, between grounds in 1`."""
     (label, number), *rest = sorted(counts.items())
-    first = f"{label} in {number} trial{'s' if number != 1 else ''}"
-    return ", ".join([first, *(f"{label} in {number}" for label, number in rest)])
+    first = f"{ground_text(label)} in {number} trial{'s' if number != 1 else ''}"
+    return ", ".join([first, *(f"{ground_text(label)} in {number}" for label, number in rest)])
+
+
+def ground_text(label: str) -> str:
+    """A ground by name, which is not that of a run: `ground A`."""
+    return "between grounds" if label == BETWEEN else f"ground {label}"
 
 
 def of_samples(found: Iterable[PointValues]) -> Footing:
@@ -195,13 +200,13 @@ def _divided(run: RunFolder) -> str:
     trials = [str(record["trial"]) for record in last_attempts(run.trials)]
     labels = [stand.label for stand in trial_grounds(run)]
     moves = [
-        f"{before} to {label} at {trial}"
+        f"{ground_text(before)} to {ground_text(label)} at {trial}"
         for before, label, trial in zip(labels, labels[1:], trials[1:], strict=False)
         if before != label
     ]
     if not moves:
         return ""
-    more = f" and {len(moves) - MOST_CHANGES} more times" if len(moves) > MOST_CHANGES else ""
+    more = f" and {len(moves) - MOST_CHANGES} more" if len(moves) > MOST_CHANGES else ""
     return f"It divides the trials: from {', from '.join(moves[:MOST_CHANGES])}{more}."
 
 
@@ -216,9 +221,10 @@ def _consequence(table: pd.DataFrame) -> str:
     main = kept.iloc[0]
     if len(kept) < len(data):
         others = len(data) - len(kept)
-        text += f" Each point was seen often enough on {main}: the {others} trials on other ground are left out."
+        text += f" Each point was seen often enough on ground {main}: the {others} trials on other ground are left out."
     maxima = table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]["ground"]
     elsewhere = int((maxima != main).sum())
     if elsewhere:
-        text += f" {elsewhere} of {len(maxima)} trials of maxima stand elsewhere, so 100 % load is not all of {main}."
+        text += f" {elsewhere} of {len(maxima)} trials of maxima stand elsewhere, so 100 % load"
+        text += f" is not all of ground {main}."
     return text

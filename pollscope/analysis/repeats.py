@@ -41,7 +41,9 @@ def together(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) ->
             metric,
             label,
             len(of_runs),
-            hierarchy([values for _, values in of_runs]) if len(of_runs) >= FEWEST_RUNS else None,
+            hierarchy([values for _, values in of_runs], limits=metric_dictionary()[metric].limits)
+            if len(of_runs) >= FEWEST_RUNS
+            else None,
         )
         for metric, label, of_runs in values_of_runs(runs, metrics)
     ]

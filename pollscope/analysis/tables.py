@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Small tables for reading: metrics by point, verdicts, what limits, Little's law."""
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -19,7 +20,7 @@ def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
 
     Returns:
         One row per point and metric that was measured there: the levels, `metric`, `unit`, `mean`, `low`, `high`, `n`.
-        Ends of intervals are infinite where one value gives none.
+        Without an interval its ends are NaN.
 
     Raises:
         UsageError: the run folder contradicts its formats.
@@ -31,7 +32,8 @@ def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
         unit = metric_dictionary()[metric].unit
         for sample in by_point(rows, metric):
             estimate = sample.estimate
-            numbers = {"mean": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
+            low, high = (end if estimate.has_interval else math.nan for end in (estimate.low, estimate.high))
+            numbers = {"mean": estimate.value, "low": low, "high": high, "n": estimate.n}
             lines.append({**sample.levels, "metric": metric, "unit": unit, **numbers})
     return pd.DataFrame(lines)
 

@@ -2,6 +2,7 @@
 """`pollscope query`."""
 
 import csv
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -142,4 +143,6 @@ def _text(value: Any) -> str:
     """A value for a human; what is not there is a dash. CSV and parquet have all digits."""
     if value is None:
         return "-"
-    return human_number(value, 6).replace(",", "") if isinstance(value, float) else " ".join(str(value).split())
+    if isinstance(value, float) and math.isfinite(value):
+        return human_number(value, 6).replace(",", "")
+    return " ".join(str(value).split())

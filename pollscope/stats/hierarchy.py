@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts are loaded when they are first needed: that takes a second
 
-from pollscope.stats.estimates import CONFIDENCE, Estimate, Values
+from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, Values, mean_estimate
 
 FEWEST_RUNS = 2
 
@@ -22,7 +21,7 @@ class Hierarchy:
     """What repeats at two levels say together.
 
     Attributes:
-        mean: of the means of the runs, with Student's interval over the runs.
+        mean: of the means of the runs, with an interval over the runs (estimates.mean_estimate).
         between_runs: standard deviation of what a run as a whole adds (T_2 of the source); 0 where trials explain all.
         between_trials: standard deviation of trials of one run (T_1); nan with one trial a run.
         trials_a_run: harmonic mean of their number.
@@ -38,7 +37,10 @@ class Hierarchy:
 
 
 def hierarchy(
-    runs: Sequence[Sequence[float]], run_over_trial_time: float = 1.0, confidence: float = CONFIDENCE
+    runs: Sequence[Sequence[float]],
+    run_over_trial_time: float = 1.0,
+    confidence: float = CONFIDENCE,
+    limits: tuple[float, float] = NO_LIMITS,
 ) -> Hierarchy:
     """Mean and parts of the scatter.
 
@@ -48,6 +50,7 @@ def hierarchy(
         runs: the trials of each, two runs at least, each with one value at least, all finite.
         run_over_trial_time: what beginning a run takes, as a multiple of a trial.
         confidence: level of the interval.
+        limits: between which the quantity lies by its nature.
 
     Raises:
         ValueError: fewer than two runs, a run without trials, a value that is no number, or a time that is not above 0.
@@ -62,11 +65,8 @@ def hierarchy(
     trials = len(samples) / sum(1 / len(each) for each in samples)
     within = _within(samples)
     between = of_means - (0.0 if math.isnan(within) else within / trials)
-    half = float(scipy.special.stdtrit(len(samples) - 1, (1 + confidence) / 2)) * math.sqrt(of_means / len(samples))
-    value = float(means.mean())
-    mean = Estimate(value, value - half, value + half, len(samples), "Student t over runs")
     return Hierarchy(
-        mean,
+        mean_estimate(means.tolist(), confidence, limits),
         math.sqrt(max(0.0, between)),
         math.sqrt(within),
         trials,

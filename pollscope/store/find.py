@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds run folders: by path, what holds them (`results`, `results/SPEC`), a spec's name, run id, or as `latest`."""
+"""Finds run folders: by path, what holds them (`results`, `results/SPEC`), a spec, row or run id, or as `latest`."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from pollscope.base.errors import UsageError
-from pollscope.store.run_folder import REMEDY
+from pollscope.store.run_folder import REMEDY, read_meta
 
 LATEST = "latest"
 RESULTS = Path("results")
+SPEC_ENDINGS = (".yaml", ".yml")
 
 
 def find_run(word: str | Path) -> Path:
@@ -32,22 +33,40 @@ def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _runs_of(path: Path) -> list[Path]:
-    if path.exists() or path == RESULTS:
+    is_spec = path.suffix in SPEC_ENDINGS and path.is_file()
+    if not is_spec and (path.exists() or path == RESULTS):
         return [path] if is_run(path) or path.is_file() else _newest_below(path)
     if str(path).lower() == LATEST:
         return [max(_newest_below(RESULTS), key=_age)]
     by_name = {folder.name.lower(): folder for folder in _folders(RESULTS)}
-    named = by_name.get(str(path).lower())
+    named = by_name.get(_name_in(path) if is_spec else str(path).lower())
     if named is not None:
         return _newest_below(named)
+    if of_row := [run for spec in by_name.values() for run in _newest(spec) if str(path).lower() in _rows(run)]:
+        return of_row
     by_id = [run for spec in by_name.values() for run in _folders(spec) if _has_id(run, str(path)) and is_run(run)]
     if by_id:
         return by_id
     close = get_close_matches(str(path).lower(), [*by_name, LATEST], n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     raise UsageError(
-        "there is no such run", str(path), f"{hint}{REMEDY}, its id, a spec that was run here, or `{LATEST}`"
+        "there is no such run", str(path), f"{hint}{REMEDY}, its id, a spec or row that was run here, or `{LATEST}`"
     )
+
+
+def _name_in(spec: Path) -> str:
+    """The name that a spec's file gives its runs."""
+    from pollscope.spec import load_file
+
+    return load_file(spec).spec.name
+
+
+def _rows(run: Path) -> set[str]:
+    """The paper rows of a run in small letters; none of a run that this version cannot read."""
+    try:
+        return {str(row).lower() for row in read_meta(run).get("rows") or []}
+    except UsageError:
+        return set()
 
 
 def _has_id(run: Path, word: str) -> bool:

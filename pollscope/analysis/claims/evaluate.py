@@ -26,7 +26,8 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance.
+# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance; where they
+# are at one point, it is, unless the others say the same without them.
 MOST_FLAGGED = 0.5
 # Of the reasons why points were left out.
 MOST_REASONS = 2
@@ -185,8 +186,13 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
-    kind = VerdictKind.INCONCLUSIVE if others.kind in DECIDED and others.kind is not finding.kind else finding.kind
-    return replace(finding, kind=kind, sentence=f"{finding.sentence} {text}.")
+    if others.kind is finding.kind:
+        return replace(finding, sentence=f"{finding.sentence} {text}.")
+    most = [each for each in finding.behind if each.flagged > MOST_FLAGGED * len(each.values)]
+    if others.kind not in DECIDED and not most:
+        return replace(finding, sentence=f"{finding.sentence} {text}.")
+    at = "".join(f"; {each.flagged} of {len(each.values)} at {each.label() or 'all'}" for each in most[:1])
+    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
 
 
 def _on_its_ground(finding: Finding, claim: Claim) -> Finding:

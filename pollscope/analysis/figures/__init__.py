@@ -117,11 +117,12 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
 
 @dataclass(frozen=True)
 class InlineFigure:
-    """A figure for a page: SVG without caption and fonts, its caption, and what it shows in words."""
+    """A figure for a page: SVG without caption and fonts, its caption, what it shows in words, and whether anything."""
 
     svg: str
     caption: str
     words: str
+    shows_values: bool = True
 
 
 def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
@@ -133,7 +134,7 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
     data = figure.data(run)
     with look():
         svg = files.svg_text(_finished(figure, data, keeps_absent=False), opaque=False)
-    return InlineFigure(svg, data.caption, in_words(data.drawn))
+    return InlineFigure(svg, data.caption, in_words(data.drawn), bool(data.drawn))
 
 
 def inline_model_error(error: ModelError) -> InlineFigure:

@@ -16,9 +16,9 @@ from pollscope.analysis.figures.style import (
     MARKERS,
     absent_panel,
     interval_line,
-    level_axis,
     log_y_axis,
     new_figure,
+    spread_axis,
 )
 
 TASKS = {
@@ -67,14 +67,20 @@ class Line(NamedTuple):
 
 
 def _by_notification(data: FigureData, lines: Sequence[Line]) -> list[Line]:
-    """Each line for each notification that the run compares; the lines as they are where it compares none."""
-    swept = {str(each.levels.get("notification", "")) for each in data.by_point(lines[0].metric)}
-    compared = [(level, *how) for level, how in NOTIFICATIONS.items() if level in swept]
+    """Each line for each notification that the run compares; the lines as they are where they name one, or it none."""
+    if "notification" in lines[0].levels:
+        return list(lines)
     return [
         Line(f"{line.name}, {words}", line.metric, {**line.levels, "notification": level}, rank, dashes)
-        for level, words, dashes in compared
+        for level, (words, dashes) in _compared(data, lines[0].metric).items()
         for rank, line in enumerate(lines)
     ] or list(lines)
+
+
+def _compared(data: FigureData, metric: str) -> dict[str, tuple[str, Any]]:
+    """The notifications that the run compares, and how a line tells them."""
+    swept = {str(each.levels.get("notification", "")) for each in data.by_point(metric)}
+    return {level: how for level, how in NOTIFICATIONS.items() if level in swept}
 
 
 def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, scales: tuple[Scale, Scale]) -> None:
@@ -93,7 +99,7 @@ def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, sca
     if not levels:
         absent_panel(axes, data.absence(lines[0].metric), 34)
         return
-    level_axis(axes, sorted(levels))
+    spread_axis(axes, sorted(levels))
     axes.set_xlabel(along.label)
     axes.set_ylabel(up.label)
     if up.log:
@@ -114,15 +120,18 @@ def draw_peaks(data: FigureData) -> Figure:
 
 
 def draw_light_load(data: FigureData) -> Figure:
-    """H-F9: mean and 99th percentile, a line for each task and notification."""
-    figure = new_figure(2.9)
+    """H-F9: mean and 99th percentile, a line for each task; panels for each notification, tens of times apart."""
     titles = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
-    for axes, (metric, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        axes.set_title(title)
-        lines = [Line(name, metric, {"workload": task}) for task, name in TASKS.items()]
-        several = len(_by_notification(data, lines)) > len(lines)
-        # tens of times apart, so the paper has a figure for each
-        _panel(axes, data, lines, "queues", (QUEUES, MICROSECONDS._replace(log=several)))
+    compared = _compared(data, next(iter(titles)))
+    rows: list[tuple[Levels, str]] = [({"notification": level}, f", {words}") for level, (words, _) in compared.items()]
+    rows = rows or [({}, "")]
+    figure = new_figure(2.9 if len(rows) == 1 else 4.6)
+    panels = figure.subplots(len(rows), len(titles), squeeze=False)
+    for own, (levels, words) in zip(panels, rows, strict=True):
+        for axes, (metric, title) in zip(own, titles.items(), strict=True):
+            axes.set_title(title + words)
+            lines = [Line(name, metric, {"workload": task, **levels}) for task, name in TASKS.items()]
+            _panel(axes, data, lines, "queues", (QUEUES, MICROSECONDS._replace(log=len(rows) > 1)))
     return figure
 
 

@@ -15,12 +15,11 @@ from pollscope.analysis.figures.style import (
     LINES,
     amount_axis,
     interval_line,
-    level_axis,
-    log2_axis,
     look,
     new_figure,
+    spread_axis,
 )
-from pollscope.analysis.figures.sweep_lines import CROWDED, factor_word
+from pollscope.analysis.figures.sweep_lines import factor_word
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
@@ -105,8 +104,7 @@ class ModelError:
             what = f"{label}: " if label else ""
             interval_line(axes, x, [each.first for each in points], colour, "o", f"{what}measured")
             interval_line(axes, x, [each.second for each in points], colour, "X", f"{what}modelled", DASHES[2])
-        crowded = levels[0] > 0 and levels[-1] / levels[0] >= CROWDED
-        (log2_axis if crowded else level_axis)(axes, levels)
+        spread_axis(axes, levels)
         axes.set_title(metric_dictionary()[metric].title)
         amount_axis(axes.yaxis, metric_dictionary()[metric], TICKS)
         axes.set_ylim(bottom=0)

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.style import INK, LINES, MUTED, PAPER, new_figure
+from pollscope.analysis.figures.style import INK, LINES, MUTED, PAPER, level_axis, new_figure
 from pollscope.analysis.scaling import PARTS
 from pollscope.base.units import human_number
 from pollscope.stats.scaling_laws import ScalingLaw
@@ -69,6 +69,7 @@ def draw_laws(points: pd.DataFrame, laws: Mapping[str, ScalingLaw]) -> Figure:
     ideal = first["rate_pps"] / first["cores"] * points["cores"] / MILLION
     axes.plot(points["cores"], ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label="in proportion to the first")
     axes.set_ylim(0, 1.25 * points["rate_pps"].max() / MILLION)
+    level_axis(axes, sorted(set(points["cores"])))
     axes.set_xlabel("Cores")
     axes.set_ylabel("Rate (Mpps)")
     figure.legend(loc="outside upper left", ncols=3)

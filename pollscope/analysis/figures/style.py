@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One look for all figures: sizes, colours, axes, captions, and panels that say why they are empty."""
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everyw
 CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
+# Of an axis of half a figure, what a mark and the room beside it take.
+MARK_SHARE = 0.025
 # An axis that spans less than this factor has ticks between its powers of ten, too.
 FEW_DECADES = 100
 
@@ -231,6 +234,25 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     axes.set_xticks(shown, [human_number(level, 6) for level in shown])
     room = 0.05 * (levels[-1] - levels[0]) or 1.0
     axes.set_xlim(levels[0] - room, levels[-1] + room)
+
+
+def spread_axis(axes: Axes, levels: Sequence[float]) -> None:
+    """A logarithmic axis where levels crowd on a linear one, else that."""
+    (log2_axis if crowd(levels) else level_axis)(axes, levels)
+
+
+def crowd(levels: Sequence[float]) -> bool:
+    """Whether more of the levels, which are sorted, stand clear of each other on a logarithmic axis."""
+    return len(levels) > 2 and levels[0] > 0 and _clear([math.log(level) for level in levels]) > _clear(levels)
+
+
+def _clear(places: Sequence[float]) -> int:
+    """How many places have marks that do not lie on the one before."""
+    room = MARK_SHARE * (places[-1] - places[0])
+    clear = list(places[:1])
+    for place in places[1:]:
+        clear += [place] if place - clear[-1] >= room else []
+    return len(clear)
 
 
 def queue_axis(axes: Axes, levels: Sequence[float]) -> None:

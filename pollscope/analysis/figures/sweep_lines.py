@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.style import crowd
 from pollscope.analysis.point_values import (
     PAIR,
     Level,
@@ -33,8 +34,6 @@ MOST_LINES = 8
 # With nothing asked for: a rate and the tax, those first that leave out time taken away from the DUT.
 RATES = ("rx_pps", "tx_pps", "poll_rate_running_hz", "poll_rate_hz")
 TAXES = ("tax_share_running", "tax_share")
-# From so much between the first and the last level on, levels crowd on a linear axis.
-CROWDED = 16
 Samples = Sequence[PointValues]
 
 
@@ -121,8 +120,7 @@ def _levels(column: "pd.Series[Any]") -> list[Level]:
 def _is_crowded(levels: Sequence[Level]) -> bool:
     if any(isinstance(level, str) for level in levels):
         return False
-    first, last = float(levels[0]), float(levels[-1])
-    return len(levels) > 2 and first > 0 and last / first >= CROWDED
+    return crowd([float(level) for level in levels])
 
 
 def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
