@@ -43,7 +43,7 @@ class DutNode:
         }
         if generator:
             ends = {"tx_port": PORTS[0], "rx_port": PORTS[3] if receives else None, "target_port": PORTS[1]}
-            whole["gen"] = {"lcore": GENERATOR_LCORE, **ends, **(generator_adds or {})}
+            whole["gen"] = {"lcores": [GENERATOR_LCORE], **ends, **(generator_adds or {})}
         self._client.request("configure", LIMIT_S, **whole)
 
     def trial(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:

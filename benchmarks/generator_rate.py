@@ -51,7 +51,7 @@ class Generator:
         """The generator's counters of one trial."""
         send, receive = "net_crossover0_a", "net_crossover0_b"
         ports = [{"name": name, "rx_queues": 1, "tx_queues": 1} for name in (send, receive)]
-        whole = {"lcore": 1, "tx_port": send, "rx_port": receive, "target_port": receive, **gen}
+        whole = {"lcores": [1], "tx_port": send, "rx_port": receive, "target_port": receive, **gen}
         self._client.request("configure", LIMIT_S, ports=ports, gen=whole)
         times = {"warmup_ns": 20_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
         self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)

@@ -52,7 +52,7 @@ class Generator:
         self.tsc_hz = self._client.wait_hello()["tsc_hz"]
         same = {"rx_queues": 1, "tx_queues": 1, "rx_desc": DESCRIPTORS, "tx_desc": DESCRIPTORS}
         ports = [{"name": f"net_crossover0_{end}", **same} for end in "ab"]
-        gen = {"lcore": 1, "tx_port": "net_crossover0_a", "target_port": "net_crossover0_b", "burst": BURST}
+        gen = {"lcores": [1], "tx_port": "net_crossover0_a", "target_port": "net_crossover0_b", "burst": BURST}
         self._client.request("configure", LIMIT_S, ports=ports, gen=gen)
 
     def packets_per_s(self) -> float:

@@ -137,7 +137,7 @@ class Generator:
         if number == self._number:
             return
         ports = [{"name": f"net_memif{each}", "rx_queues": RX_QUEUES} for each in (OURS, TESTPMD, OVS)]
-        gen = {"lcore": 1, "tx_port": f"net_memif{number}", "rx_port": None, "target_port": None, "flows": 16}
+        gen = {"lcores": [1], "tx_port": f"net_memif{number}", "rx_port": None, "target_port": None, "flows": 16}
         self._client.request("configure", LIMIT_S, ports=ports, gen=gen)
         self._number = number
 

@@ -35,7 +35,7 @@ SHAPES, QUEUES = ("FB", "PC", "NC"), (100, 500, 1000)
 WARMUP_NS, WINDOW_NS = 80_000_000, 200_000_000
 LIMIT_S = 60.0
 GEN, PORT_A, PORT_B, PORT_C, PORT_D = 1, *(f"net_crossover{pair}_{end}" for pair in (0, 1) for end in "ab")
-WIRING = Wiring(GEN, (2,), gen_tx=PORT_A, dut_rx=PORT_B, dut_tx=PORT_C, gen_rx=PORT_D)
+WIRING = Wiring((GEN,), (2,), gen_tx=PORT_A, dut_rx=PORT_B, dut_tx=PORT_C, gen_rx=PORT_D)
 SAME = {"workload": "encap", "rx_desc": 256, "generator_burst": 64, "generator_receives": False, "saturate": True}
 
 

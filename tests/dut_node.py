@@ -95,7 +95,7 @@ def configuration(
     whole: dict[str, Any] = {"ports": ports}
     whole["dut"] = {"lcores": [DUT_LCORE], "rx_port": DUT_RX, "tx_port": DUT_TX, "workload": "io", **dut}
     if generator:
-        ends = {"lcore": GENERATOR_LCORE, "tx_port": GEN_TX, "rx_port": GEN_RX, "target_port": DUT_RX}
+        ends = {"lcores": [GENERATOR_LCORE], "tx_port": GEN_TX, "rx_port": GEN_RX, "target_port": DUT_RX}
         whole["gen"] = {**ends, **(gen or {})}
     return whole
 

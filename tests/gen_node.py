@@ -15,28 +15,34 @@ WARMUP_S, WINDOW_S = 0.02, 0.1
 
 
 class Generator:
-    """A node with one worker lcore; `configure` and `trial` speak docs/node-protocol.md."""
+    """A node; `configure` and `trial` speak docs/node-protocol.md."""
 
     def __init__(self, client: NodeClient) -> None:
         self.client = client
 
-    def configure(self, queues: int = 1, mtu: int = 1500, **gen: Any) -> None:
+    def configure(self, queues: int = 1, mtu: int = 1500, tx_queues: int = 1, **gen: Any) -> None:
         """Receives on `queues` RX queues of the far end; `gen` replaces keys of the "gen" object."""
         ports = [
-            {"name": SENDS, "rx_queues": 1, "tx_queues": 1, "mtu": mtu},
+            {"name": SENDS, "rx_queues": 1, "tx_queues": tx_queues, "mtu": mtu},
             {"name": RECEIVES, "rx_queues": queues, "tx_queues": 1, "mtu": mtu},
         ]
-        whole = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, **gen}
+        whole = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, **gen}
         self.client.request("configure", LIMIT_S, ports=ports, gen=whole)
 
     def trial(self, rate: Mapping[str, Any], window_s: float = WINDOW_S) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Runs one trial; returns the object G and the ports of its result."""
+        """Runs one trial of one lcore; returns the object G and the ports of its result."""
+        (lcore,), ports = self.trial_of_all(rate, window_s)
+        return lcore, ports
+
+    def trial_of_all(
+        self, rate: Mapping[str, Any], window_s: float = WINDOW_S
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Runs one trial; returns the objects G and the ports of its result."""
         times = {"warmup_ns": int(WARMUP_S * 1e9), "window_ns": int(window_s * 1e9), "drain_max_ns": 100_000_000}
         self.client.request("start", LIMIT_S, trial="t", rate=rate, **times)
         self.client.wait_trial("t", LIMIT_S)
         result = self.client.request("read", LIMIT_S)
-        (lcore,) = result["gen"]["lcores"]
-        return lcore, result["ports"]
+        return result["gen"]["lcores"], result["ports"]
 
 
 @contextmanager
@@ -55,7 +61,7 @@ def running_client(build_dir: Path, log: Path, lcores: str, *vdevs: str) -> Iter
 
 
 @contextmanager
-def running_generator(build_dir: Path, log: Path, *vdevs: str) -> Iterator[Generator]:
+def running_generator(build_dir: Path, log: Path, *vdevs: str, lcores: str = "0@0,1@1") -> Iterator[Generator]:
     """The generator alone; without `vdevs` between the ends of one pair."""
-    with running_client(build_dir, log, "0@0,1@1", *(vdevs or ("net_crossover0",))) as client:
+    with running_client(build_dir, log, lcores, *(vdevs or ("net_crossover0",))) as client:
         yield Generator(client)

@@ -277,7 +277,7 @@ def config(queues: int) -> dict[str, Any]:
             "workload": "l3fwd-lpm",
             "accounting": "sampled",
         },
-        "gen": {"lcore": 1, "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b"},
+        "gen": {"lcores": [1], "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b"},
     }
 
 

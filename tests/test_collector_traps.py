@@ -2,10 +2,11 @@
 """Ten facts about the tools that break a naive reader, a test each."""
 
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
-from collector_samples import FIXTURES, needs_fixtures, read_file, read_text, reason, values
+from collector_samples import FIXTURES, OWN, needs_fixtures, read_file, read_text, reason, values
 
 from pollscope.collectors.parsers import turbostat
 from pollscope.collectors.parsers.pcm import iio
@@ -353,6 +354,10 @@ def test_a_suffix_stands_only_where_the_tool_prints_one() -> None:
     power = read_text("pcm-power", "S1CH2; CKE Off Residency: 159.33M%; Self-refresh Residency: 5.00%\n")
     assert values(power, "socket1/channel2", "cke_off_residency_share") == [None]
     assert values(power, "socket1/channel2", "self_refresh_residency_share") == [0.05]
+    text = (OWN / "pcm.text.txt").read_text(encoding="utf-8")
+    assert values(read_text("pcm", text), "socket0/core0", "l3_misses")[0] == 18_000
+    shares = read_text("pcm", re.sub(r"L3MISS(?= *\|)", "L3MISS%", text))
+    assert values(shares, "socket0/core0", "l3miss_share")[0] is None
 
 
 def test_turbostat_prints_energy_demotions_and_references() -> None:

@@ -465,7 +465,7 @@ RECORDED = {
     ("s-f10a-single-flow", "queues 512, shape FB, feed infinite"): ["core cycles"],
     ("s-f10a-single-flow", "queues 512, shape FB, feed wire"): [],
     ("s-f10a-single-flow", "queues 512, shape SQ, feed infinite"): ["sweep over the queues"],
-    ("s-f10a-single-flow", "queues 512, shape SQ, feed wire"): [],
+    ("s-f10a-single-flow", "queues 512, shape SQ, feed wire"): ["sweep over the queues"],
     **{("s-f8-poll-rate", f"queues {queues}, rx_desc 512"): ["offered load"] for queues in (1, 8, 64, 512)},
 }
 

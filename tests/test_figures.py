@@ -16,7 +16,7 @@ from pollscope.analysis.figures import Target, figure_of, figures_of, save_figur
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.s_f5 import OTHER_DEFINITIONS
-from pollscope.analysis.figures.style import PARTS
+from pollscope.analysis.figures.style import PARTS, new_figure, spread_axis
 from pollscope.base.names import FIGURES
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -277,3 +277,19 @@ def test_of_several_pairs_one_is_drawn_and_the_others_are_said(tmp_path: Path) -
     assert max(sample.values) < 1.1 * min(sample.values)
     assert "Pair first of 2; `pollscope compare" in data.caption
     assert "shows second." in data.caption
+
+
+@pytest.mark.parametrize(
+    ("levels", "scale"),
+    [
+        ((1, 2, 8, 64, 512, 1000), "log"),
+        ((1, 100, 250, 500, 750, 1000), "linear"),
+        ((0, 1, 2, 1000), "linear"),
+        ((1, 1000), "linear"),
+        ((1,), "linear"),
+    ],
+)
+def test_an_axis_is_logarithmic_where_levels_would_lie_on_each_other(levels: tuple[int, ...], scale: str) -> None:
+    axes = new_figure(2.0).subplots()
+    spread_axis(axes, levels)
+    assert axes.get_xscale() == scale

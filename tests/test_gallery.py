@@ -94,7 +94,9 @@ def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path
     run = run_of(tmp_path / "power", "H-F12", trials)
     rows = {row.row: row for row in paper_gallery("hyperplane", [run], {}).rows}
     assert [badge.kind for badge in rows["H-F12"].badges] == ["absent"]
-    assert rows["H-F12"].figures[0].heading.endswith("(absent)")
+    assert rows["H-F12"].figures == []
+    assert rows["H-F12"].reason.startswith("The run run-power could not measure it: ")
+    assert rows["H-FRONTIER"].title
 
 
 def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: str) -> None:

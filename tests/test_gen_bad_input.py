@@ -19,9 +19,11 @@ def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 BAD_KEYS: list[tuple[dict[str, Any], str, str]] = [
     ({"frames": []}, "gen.frames", "unknown key"),
-    ({"lcore": 0}, "gen.lcore", "worker"),
-    ({"lcore": 77}, "gen.lcore", "77"),
-    ({"lcore": "one"}, "gen.lcore", "integer"),
+    ({"lcores": [0]}, "gen.lcores", "worker"),
+    ({"lcores": [77]}, "gen.lcores", "worker"),
+    ({"lcores": ["one"]}, "gen.lcores", "worker"),
+    ({"lcores": 1}, "gen.lcores", "array"),
+    ({"lcores": [1, 1]}, "gen.lcores", "twice"),
     ({"tx_port": "net_crossover9_a"}, "gen.tx_port", "net_crossover9_a"),
     ({"tx_port": None}, "gen.tx_port", "required"),
     ({"rx_port": "nope"}, "gen.rx_port", "nope"),

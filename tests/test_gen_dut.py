@@ -24,7 +24,7 @@ def configure(client: NodeClient, frame_bytes: int, **gen: Any) -> None:
     same = {"tx_queues": 1, "rx_desc": 2048, "mtu": mtu}
     ports = [{"name": name, "rx_queues": queues, **same} for name, queues in PORTS.items()]
     dut = {"lcores": [2], "rx_port": "net_crossover0_b", "tx_port": "net_crossover1_a", "workload": "l3fwd-lpm"}
-    whole = {"lcore": 1, "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b", **gen}
+    whole = {"lcores": [1], "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b", **gen}
     whole |= {"target_port": "net_crossover0_b", "frame": [{"bytes": frame_bytes}]}
     client.request("configure", LIMIT_S, ports=ports, dut=dut, gen=whole)
 

@@ -94,7 +94,7 @@ def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queue
 def test_the_same_seed_makes_the_same_queues_hot(fed: NodeClient, wired: NodeClient) -> None:
     shape = {"shape": "PC", "shape_seed": 9}
     first = trial(fed, configured(50, feed={"port": B, **shape}), "PC")["result"]["feed"]["hot"]
-    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B, **shape}
+    gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, **shape}
     record = trial(wired, configured(50, gen=gen), "PC")
     assert record["result"]["gen"]["lcores"][0]["shape"]["hot"] == first
     assert len(first) == 10
@@ -110,7 +110,7 @@ def test_without_a_shape_all_queues_are_hot_again(fed: NodeClient) -> None:
 
 @pytest.mark.parametrize(("shape", "queues"), [("PC", 100), ("NC", 250)])
 def test_a_wire_brings_cold_packets_at_the_pace_of_the_visits(wired: NodeClient, shape: str, queues: int) -> None:
-    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B, "shape": shape}
+    gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": shape}
     record = quiet_trial(wired, configured(queues, gen=gen), shape)
     (lcore,), (dut,) = record["result"]["gen"]["lcores"], record["result"]["dut"]["lcores"]
     told = lcore["shape"]
@@ -134,7 +134,7 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_visits(wired: NodeClient,
 
 def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
     """With 2000 cycles a packet no generator falls short of it."""
-    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B, "shape": "PC"}
+    gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": "PC"}
     config = configured(100, gen=gen)
     config["dut"]["extra_cycles"] = 2000
     record = quiet_trial(wired, config, "PC")
@@ -147,7 +147,7 @@ def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
 def test_visits_of_a_dut_elsewhere_are_told(wired: NodeClient) -> None:
     """Nobody polls here: the generator takes the rate that it is told, and before that sends nothing to cold queues."""
     target = wired.request("configure", LIMIT_S, **configured(50))["target"]
-    config = configured(50, gen={"lcore": 1, "tx_port": A, "rx_port": None, "target": target, "shape": "PC"})
+    config = configured(50, gen={"lcores": [1], "tx_port": A, "rx_port": None, "target": target, "shape": "PC"})
     config["dut"] |= {"rx_port": D, "tx_port": C}
     untold = trial(wired, config, "PC")["result"]["gen"]["lcores"][0]["shape"]
     assert untold["cold_sent"] == 0
@@ -188,12 +188,12 @@ def test_bad_visits_are_refused(fed: NodeClient, wired: NodeClient) -> None:
     fed.request("configure", LIMIT_S, **configured(4, feed={"port": B}))
     with pytest.raises(NodeRefused, match="no generator"):
         fed.request("visits", LIMIT_S, per_s=1)
-    gen = {"lcore": 1, "tx_port": A, "rx_port": None, "target_port": B}
+    gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B}
     wired.request("configure", LIMIT_S, **configured(4, gen=gen))
     with pytest.raises(NodeRefused, match="counted here"):
         wired.request("visits", LIMIT_S, per_s=1)
     target = wired.request("configure", LIMIT_S, **configured(4))["target"]
-    wired.request("configure", LIMIT_S, **configured(4, gen={"lcore": 1, "tx_port": A, "target": target}))
+    wired.request("configure", LIMIT_S, **configured(4, gen={"lcores": [1], "tx_port": A, "target": target}))
     for bad in ({}, {"per_s": -1}, {"per_s": "fast"}, {"per_s": 1e10}, {"per_s": 1, "hz": 1}):
         with pytest.raises(NodeRefused):
             wired.request("visits", LIMIT_S, **bad)

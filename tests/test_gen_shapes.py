@@ -84,7 +84,7 @@ def test_every_one_of_1024_queues_is_reached(build_dir: Path, tmp_path: Path) ->
             {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
             {"name": RECEIVES, "rx_queues": 1024, "tx_queues": 1, "rx_desc": 64},
         ]
-        gen = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, "flows": 2048}
+        gen = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, "flows": 2048}
         generator.client.request("configure", 30, ports=ports, gen=gen)
         _, counters = generator.trial({"pps": 500_000}, window_s=0.5)
         counts = counters[RECEIVES]["rx_queue_packets"]
@@ -98,7 +98,7 @@ def test_another_key_is_inverted_as_well(generator: Generator) -> None:
         {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
         {"name": RECEIVES, "rx_queues": 16, "tx_queues": 1, "rss": {"key": key, "reta": "round-robin"}},
     ]
-    gen = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
+    gen = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
     generator.client.request("configure", 30, ports=ports, gen=gen)
     _, counters = generator.trial({"pps": 1e6})
     counts = counters[RECEIVES]["rx_queue_packets"]
@@ -110,7 +110,7 @@ def test_key_that_hides_the_flow_is_refused(generator: Generator) -> None:
         {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
         {"name": RECEIVES, "rx_queues": 16, "tx_queues": 1, "rss": {"key": "00" * 40, "reta": "round-robin"}},
     ]
-    gen = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
+    gen = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
     with pytest.raises(NodeRefused, match="RSS key reaches only 0 of the bits") as refused:
         generator.client.request("configure", 30, ports=ports, gen=gen)
     assert refused.value.where == "gen.target_port"
@@ -126,7 +126,7 @@ def test_fewer_flows_than_queues_is_refused(generator: Generator) -> None:
 def test_port_without_reta_is_refused(build_dir: Path, tmp_path: Path) -> None:
     with running_generator(build_dir, tmp_path / "node.log", "net_ring0") as generator:
         ports = [{"name": "net_ring0", "rx_queues": 2, "tx_queues": 2}]
-        gen = {"lcore": 1, "tx_port": "net_ring0", "rx_port": None, "target_port": "net_ring0"}
+        gen = {"lcores": [1], "tx_port": "net_ring0", "rx_port": None, "target_port": "net_ring0"}
         with pytest.raises(NodeRefused, match="net_ring has no RETA") as refused:
             generator.client.request("configure", 30, ports=ports, gen=gen)
         assert refused.value.where == "gen.target_port"

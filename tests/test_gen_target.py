@@ -31,7 +31,7 @@ def read_target(client: NodeClient, queues: int) -> dict[str, Any]:
 
 
 def configure(client: NodeClient, queues: int, **gen: Any) -> dict[str, Any]:
-    whole = {"lcore": 1, "tx_port": SENDS, "rx_port": RECEIVES, **gen}
+    whole = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, **gen}
     return client.request("configure", LIMIT_S, ports=ports(queues), gen=whole)
 
 

@@ -25,12 +25,12 @@ def classes(pid: int) -> set[int]:
 @pytest.mark.measure
 def test_it_leaves_the_cpu_to_the_dut_and_goes_first_when_it_wakes(build_dir: Path, tmp_path: Path) -> None:
     """Bursts come in time although the DUT's lcore never yields, and its frames come back meanwhile."""
-    generator: dict[str, Any] = {"lcore": SLEEPER_LCORE, "burst": BURST, "sleep_ns": SLEEP_NS}
+    generator: dict[str, Any] = {"lcores": [SLEEPER_LCORE], "burst": BURST, "sleep_ns": SLEEP_NS}
     with running_node(build_dir, tmp_path / "log", lcores=LCORES) as node:
         node.get("configure", **configuration(workload="l3fwd-lpm", gen=generator))
         assert os.SCHED_FIFO in classes(node.process.pid)
         result = node.trial(window_s=0.2, rate={"saturate": True})
-        node.get("configure", **configuration(gen={"lcore": SLEEPER_LCORE}))
+        node.get("configure", **configuration(gen={"lcores": [SLEEPER_LCORE]}))
         assert classes(node.process.pid) == {os.SCHED_OTHER}
     (sender,), (worker,) = result["gen"]["lcores"], result["dut"]["lcores"]
     bursts = 0.2 / (SLEEP_NS / 1e9)
@@ -40,11 +40,11 @@ def test_it_leaves_the_cpu_to_the_dut_and_goes_first_when_it_wakes(build_dir: Pa
 
 
 def test_it_has_an_lcore_but_no_cpu_of_its_own() -> None:
-    roles = Roles(main=1, generator=None, dut=(0, 1))
+    roles = Roles(main=1, generators=(), dut=(0, 1))
     places = Lcores.of(roles, [], sleeps=True)
     assert places.eal == "0@1,1@0,2@1,3@0"
     wiring = places.wiring(roles)
-    assert (wiring.generator_lcore, list(wiring.dut_lcores)) == (3, [1, 2])
+    assert (list(wiring.generator_lcores), list(wiring.dut_lcores)) == ([3], [1, 2])
 
 
 SHARED = """\

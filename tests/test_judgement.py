@@ -49,8 +49,9 @@ def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None
         assert set(now) == set(records)
         for trial in (trial for trial, record in records.items() if now[trial] != record["status"]):
             if now[trial] == "flagged":
-                reason = str(table.loc[trial, "reason"])
-                assert reason.startswith("what visits and packets cost in slices misses the window")
+                assert str(table.loc[trial, "reason"]).startswith(
+                    "what visits and packets cost in slices misses the window"
+                )
                 continue
             assert (now[trial], records[trial]["start"]["rate"]) == ("ok", {"pps": 0.0}), f"{folder}: {trial}"
             generators = (f"lcore {records[trial]['config']['gen']['lcore']} waited", "the generator's core was away")
@@ -90,7 +91,7 @@ def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> No
 
 def test_a_generator_that_has_nothing_to_send_disturbs_nothing() -> None:
     record = synthetic.trial()
-    record["config"]["gen"] = {"lcore": 1}
+    record["config"]["gen"] = {"lcores": [1]}
     record["host"] = {"waits_ns": {"1": 10**9}}
     gaps = {"generator_gaps_over_100us_per_s": 1e4}
     limits = Noise(max_gaps_over_100us_per_s=100)

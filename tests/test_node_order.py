@@ -30,7 +30,7 @@ def order(client: NodeClient, dut: dict[str, Any]) -> dict[str, Any]:
     ports = [{"name": name, "rx_queues": queues, **same} for name, queues in PORTS.items()]
     hiccup = {"probability": 0.05, "delay": {"kind": "fixed", "ns": 200_000}, "seed": 1}
     whole = {"rx_port": "net_crossover0_b", "tx_port": "net_crossover1_a", "workload": "io", "burst": 1}
-    gen = {"lcore": GENERATOR, "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b", "flows": FLOWS}
+    gen = {"lcores": [GENERATOR], "tx_port": "net_crossover0_a", "rx_port": "net_crossover1_b", "flows": FLOWS}
     gen |= {"target_port": "net_crossover0_b"}
     client.request("configure", LIMIT_S, ports=ports, dut={**whole, "hiccup": hiccup, **dut}, gen=gen)
     times = {"warmup_ns": 10_000_000, "window_ns": 500_000_000, "drain_max_ns": 500_000_000}

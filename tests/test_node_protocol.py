@@ -96,7 +96,7 @@ REFUSED: list[tuple[tuple[Any, ...], Any, str]] = [
     (("dut", "sample_every"), 0, "dut.sample_every"),
     (("dut", "longest"), 257, "dut.longest"),
     (("dut", "rate"), 1, "dut.rate"),
-    (("gen", "lcore"), DUT_LCORE, "gen.lcore"),
+    (("gen", "lcores"), [DUT_LCORE], "gen.lcores"),
 ]
 
 

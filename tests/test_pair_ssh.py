@@ -3,8 +3,11 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +80,43 @@ def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> No
         assert set(trial["result"]["ports"]) == {"dut/net_memif0", "gen/net_memif0"}
         assert "steal_ticks" not in derive_trial(trial)[0]
     assert not sshd.connections()
+
+
+@pytest.fixture
+def cable() -> Iterator[tuple[str, str]]:
+    """The two ends of a veth pair, which the kernel gives packets from and to a queue for each sender."""
+    ends = ("pollscope-a", "pollscope-b")
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("a pair of virtual interfaces needs root and iproute2")
+    subprocess.run(["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]], check=True)
+    try:
+        for end in ends:
+            subprocess.run(["ip", "link", "set", end, "up"], check=True)
+        yield ends
+    finally:
+        subprocess.run(["ip", "link", "del", ends[0]], check=True)
+
+
+def test_every_cpu_of_the_generator_sends(cli: Cli, sshd: SshHost, build_dir: Path, cable: tuple[str, str]) -> None:
+    """Two lcores on a port with two queues each way; memif has no such port where the other end has one."""
+    testbed = pair_file(sshd, build_dir, cli.folder)
+    config = json.loads(testbed.read_text())
+    for role, end, queues in (("dut", cable[0], 1), ("generator", cable[1], 2)):
+        config[role]["vdevs"] = [f"net_af_packet0,iface={end},qpairs={queues}"]
+        config[role]["ports"] = {"rx": "net_af_packet0", "tx": "net_af_packet0", "queues": 1}
+    config["generator"]["cpus"] = [1, 0]
+    testbed.write_text(json.dumps(config))
+    text = SPEC.replace("[0 pps, 2 kpps]", "[2 kpps]").replace("count: 2", "count: 1")
+    done = cli("run", cli.spec(text), "--testbed", testbed, "--set", "noise.extra_blocks=0")
+    assert done.returncode == 0, done.stderr
+    (trial,) = last_attempts(cli.only_run()).values()
+    first, second = trial["result"]["gen"]["lcores"]
+    assert (first["cpu"], second["cpu"]) == (1, 0)
+    assert first["intended"] + second["intended"] == pytest.approx(1000, abs=2)
+    assert min(first["intended"], second["intended"]) > 300
+    values = derive_trial(trial)[0]
+    assert values["loss_share"] < 0.02
+    assert values["latency_p50_ns"] > 0
 
 
 def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
@@ -206,11 +246,15 @@ def test_points_that_a_pair_cannot_host(cli: Cli, sshd: SshHost, build_dir: Path
         ({"dut": {}}, "dut"),
         ({"colour": 1}, "colour"),
         ({"kind": "triple"}, "kind"),
+        ({"generator": {"cpus": list(range(1, 10))}}, "generator.cpus: a generator has at most 8 lcores"),
     ],
 )
 def test_bad_testbed_files(cli: Cli, sshd: SshHost, build_dir: Path, change: dict[str, Any], key: str) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
-    testbed.write_text(json.dumps(json.loads(testbed.read_text()) | change))
+    config = json.loads(testbed.read_text())
+    if "generator" in change:
+        change = {"generator": config["generator"] | change["generator"]}
+    testbed.write_text(json.dumps(config | change))
     done = cli("testbed", "status", testbed)
     assert done.returncode == 2
     assert key in done.stderr

@@ -81,9 +81,9 @@ def test_it_is_a_metric_of_every_trial() -> None:
 
 
 def test_no_dut_takes_part() -> None:
-    request = floor_request(params(queues=64, cores=4), Wiring(1, (2, 3, 4, 5), "a", "b", "c", "d"))
+    request = floor_request(params(queues=64, cores=4), Wiring((1,), (2, 3, 4, 5), "a", "b", "c", "d"))
     assert "dut" not in request
     assert [port["name"] for port in request["ports"]] == ["a", "b"]
-    assert (request["gen"]["tx_port"], request["gen"]["rx_port"], request["gen"]["lcore"]) == ("a", "b", 1)
-    replayed = floor_request(params(trace="/tmp/one.pcap"), Wiring(1, (2,), "a", "b", "c", "d"))
+    assert (request["gen"]["tx_port"], request["gen"]["rx_port"], request["gen"]["lcores"]) == ("a", "b", [1])
+    replayed = floor_request(params(trace="/tmp/one.pcap"), Wiring((1,), (2,), "a", "b", "c", "d"))
     assert replayed["gen"]["trace"] == "/tmp/one.pcap" and "frame" not in replayed["gen"]

@@ -56,8 +56,8 @@ def refused(cpus: list[Cpu], wanted: Wanted) -> str:
 
 
 def generator_of(roles: Roles) -> int:
-    assert roles.generator is not None
-    return roles.generator
+    (generator,) = roles.generators
+    return generator
 
 
 def test_the_tree_is_read_as_it_was_written(server: list[Cpu]) -> None:
@@ -69,19 +69,19 @@ def test_the_tree_is_read_as_it_was_written(server: list[Cpu]) -> None:
 
 def test_two_cpus_share_main_and_generator() -> None:
     roles = place(machine(1, 2, 1), Wanted(1))
-    assert (roles.main, roles.generator, roles.dut, roles.shared_core) == (0, 0, (1,), False)
+    assert (roles.main, roles.generators, roles.dut, roles.shared_core) == (0, (0,), (1,), False)
 
 
 def test_two_cpus_host_a_dispatcher_and_a_worker_without_generator() -> None:
     roles = place(machine(1, 2, 1), Wanted(1, 1, generator=False))
-    assert roles.generator is None
+    assert roles.generators == ()
     assert {*roles.dut, *roles.dispatchers} == {0, 1}
     assert roles.measuring == (*roles.dut, *roles.dispatchers)
 
 
 def test_enough_cores_get_a_core_each_on_one_node() -> None:
     roles = place(machine(2, 4, 2), Wanted(2))
-    assert (roles.main, roles.generator, roles.dut, roles.shared_core) == (0, 1, (2, 3), False)
+    assert (roles.main, roles.generators, roles.dut, roles.shared_core) == (0, (1,), (2, 3), False)
 
 
 def test_ten_dispatchers_and_ten_workers_take_both_sockets(server: list[Cpu]) -> None:
@@ -169,7 +169,7 @@ def test_listed_cpus_that_are_not_there() -> None:
     assert refused(machine(1, 4, 1), Wanted(1, placement="9")) == "placement: this host has no CPU 9 to give, only 0-3"
     two = machine(1, 2, 1)
     assert refused(two, Wanted(2, placement="0,1")) == "needs 3 CPUs (2 workers, 1 generator); this host has 2 to give"
-    assert place(two, Wanted(1, placement="0")).generator == 1
+    assert place(two, Wanted(1, placement="0")).generators == (1,)
 
 
 def test_a_listed_cpu_beside_the_generators_thread_is_said() -> None:
@@ -205,8 +205,8 @@ def test_whatever_is_given_keeps_its_promise(
         assert workers_on[0 : len(workers_on) // 2 * 2 : 2] == workers_on[1::2]
     else:
         assert all(first != second for first, second in combinations(dut, 2))
-    if roles.generator is not None:
-        assert roles.shared_core == (cores_of(cpus, (roles.generator,))[0] in dut)
+    if roles.generators:
+        assert roles.shared_core == (cores_of(cpus, roles.generators)[0] in dut)
     if policy == "same-node":
         assert len(nodes_of(cpus, *roles.measuring)) == 1
     if policy == "remote-node":

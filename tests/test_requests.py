@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a point's parameters become in a `configure` request."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from pollscope.node.requests import Wiring, configure_request, rate_request, with_seeds_of
 from pollscope.spec.model import Parameters
 
-WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
+WIRING = Wiring(generator_lcores=(1,), dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
 
 
 def params(**changes: Any) -> Parameters:
@@ -44,6 +45,24 @@ def test_a_trace_takes_the_place_of_sizes_and_flows(tmp_path: Path, monkeypatch:
     assert not {"frame", "flows"} & set(gen)
     assert rate_request(replay, None) == {"trace_share": 2.0}
     assert "trace" not in configure_request(params(), WIRING)["gen"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "lcores"),
+    [
+        ({}, [1, 5, 6]),
+        ({"flows": 2}, [1, 5]),
+        ({"trace": "t.pcap", "flows": 1}, [1, 5, 6]),
+        ({"generator_sleep": 9}, [1]),
+    ],
+)
+def test_the_generator_has_a_queue_for_each_lcore_to_send_on_and_to_read(
+    changes: dict[str, Any], lcores: list[int]
+) -> None:
+    request = configure_request(params(**changes), replace(WIRING, generator_lcores=(1, 5, 6)))
+    assert request["gen"]["lcores"] == lcores
+    queues = {port["name"]: (port["rx_queues"], port["tx_queues"]) for port in request["ports"]}
+    assert queues == {"a": (1, len(lcores)), "b": (1, 1), "c": (1, 1), "d": (len(lcores), 1)}
 
 
 @pytest.mark.parametrize(

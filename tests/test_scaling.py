@@ -275,3 +275,9 @@ def test_a_law_knows_what_it_was_fitted_to() -> None:
     found: ScalingLaw = laws(law_table(error=0.01))["Amdahl"]
     assert (found.free, found.censored) == (len(CORES), 0)
     assert found.residual > 0.01, "kappa is missing from it"
+
+
+def test_cores_under_a_scaling_law_are_whole() -> None:
+    points = pd.DataFrame({"cores": [1, 2, 3], "rate_pps": [1e6, 2e6, 2.5e6], "censored": False})
+    [axes] = draw_laws(points, {}).axes
+    assert sorted(each.get_text() for each in axes.get_xticklabels()) == ["1", "2", "3"]

@@ -13,7 +13,7 @@ from pollscope.metrics.shapes import empty_per_busy, empty_share, hot_queues, po
 from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
 
-WIRING = Wiring(generator_lcore=1, dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
+WIRING = Wiring(generator_lcores=(1,), dut_lcores=(2,), gen_tx="a", dut_rx="b", dut_tx="c", gen_rx="d")
 
 
 def params(**changes: Any) -> Parameters:

@@ -65,22 +65,22 @@ int lcore_worker(const json_t *value, unsigned int *lcore)
 	return 0;
 }
 
-int lcore_list(json_t *list, unsigned int lcores[], struct node_error *err)
+int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct node_error *err)
 {
 	json_t *item;
 	size_t i;
 	int n = 0;
 
 	if (!json_is_array(list) || json_array_size(list) == 0)
-		return node_fail(err, "lcores", "must be an array of at least one lcore");
+		return node_fail(err, where, "must be an array of at least one lcore");
 	json_array_foreach(list, i, item)
 	{
 		unsigned int lcore;
 
 		if (lcore_worker(item, &lcore))
-			return node_fail(err, "lcores", "item %zu is not a worker lcore of this process", i);
+			return node_fail(err, where, "item %zu is not a worker lcore of this process", i);
 		if (is_listed(lcore, lcores, n))
-			return node_fail(err, "lcores", "lcore %u is listed twice", lcore);
+			return node_fail(err, where, "lcore %u is listed twice", lcore);
 		lcores[n++] = lcore;
 	}
 	return n;

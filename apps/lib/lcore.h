@@ -28,9 +28,9 @@ int lcore_cpu(unsigned int lcore);
 int lcore_worker(const json_t *value, unsigned int *lcore);
 
 /*
- * Read the array `lcores` of a request: worker lcores of this process, each once. Returns how many were written to lcores[]
- * (RTE_MAX_LCORE at most), or -1 with err.
+ * Read the array `list` of a request, which stands at `where`: worker lcores of this process, each once. Returns how many were
+ * written to lcores[] (RTE_MAX_LCORE at most), or -1 with err.
  */
-int lcore_list(json_t *list, unsigned int lcores[], struct node_error *err);
+int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct node_error *err);
 
 #endif

@@ -43,6 +43,18 @@ void pacer_gaps(struct pacer *pacer, uint64_t begin_tsc, const uint32_t *gaps_ns
 	};
 }
 
+void pacer_share(struct pacer *pacer, uint32_t first, const uint32_t *turns, uint32_t turns_count)
+{
+	if (turns_count == 0) {
+		pacer_silent(pacer);
+		return;
+	}
+	pacer_step(pacer, first);
+	pacer->turns = turns;
+	pacer->turns_count = turns_count;
+	pacer->turn = 1 % turns_count;
+}
+
 void pacer_silent(struct pacer *pacer)
 {
 	*pacer = (struct pacer){.next = ~(pacing_time)0};
@@ -53,6 +65,15 @@ void pacer_set_mean(struct pacer *pacer, uint64_t now, double interval_cycles)
 	pacer->next = (pacing_time)now << 64;
 	pacer->mean_q20 = ldexp(interval_cycles, 20);
 	pacer_advance(pacer);
+}
+
+unsigned int pacer_list_by_steps(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max)
+{
+	unsigned int n = 0;
+
+	for (; n < max && pacer_next(pacer) < end; pacer_advance(pacer))
+		intended[n++] = pacer_next(pacer);
+	return n;
 }
 
 uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most)
@@ -68,7 +89,7 @@ uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most)
 		pacer->next += skipped * pacer->step;
 		return skipped;
 	}
-	if (pacer->poisson) {
+	if (pacer->poisson && pacer->turns == NULL) {
 		pacing_time next = pacer->next;
 		struct rng rng = pacer->rng;
 

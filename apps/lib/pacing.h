@@ -30,6 +30,10 @@ struct pacer {
 	uint32_t gaps;
 	uint32_t gap;               /* the next one */
 	uint64_t cycles_per_ns_q40; /* 24.40 fixed point */
+	const uint32_t
+	        *turns; /* distances of one's own slots among all, taken in turn; NULL: all are one's own */
+	uint32_t turns_count;
+	uint32_t turn; /* the next one */
 	struct rng rng;
 	struct rng_exponential layers;
 };
@@ -55,6 +59,12 @@ void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycl
 void pacer_gaps(struct pacer *pacer, uint64_t begin_tsc, const uint32_t *gaps_ns, uint32_t gaps,
                 double cycles_per_ns, uint64_t late_max_cycles);
 
+/*
+ * Of the slots that were to come only some from now on, the others are somebody else's: the one after `first` more, then each as
+ * many after the one before as turns[] says, from turns[1] on and over and over. It outlives the pacer. Without any: no slot.
+ */
+void pacer_share(struct pacer *pacer, uint32_t first, const uint32_t *turns, uint32_t turns_count);
+
 /* No slot, ever. */
 void pacer_silent(struct pacer *pacer);
 
@@ -72,7 +82,7 @@ static inline uint64_t pacer_next(const struct pacer *pacer)
 
 static inline bool pacer_is_constant(const struct pacer *pacer)
 {
-	return !pacer->poisson && pacer->gaps_ns == NULL;
+	return !pacer->poisson && pacer->gaps_ns == NULL && pacer->turns == NULL;
 }
 
 /* Distance of the next two slots of a Poisson process. */
@@ -81,34 +91,57 @@ static inline pacing_time pacer_draw(const struct pacer *pacer, struct rng *rng)
 	return (pacing_time)(uint64_t)(rng_exponential(&pacer->layers, rng) * pacer->mean_q20) << 44;
 }
 
-static inline void pacer_advance(struct pacer *pacer)
+/* By so many slots, whosever they are. */
+static inline void pacer_step(struct pacer *pacer, uint32_t slots)
 {
 	if (pacer->poisson)
-		pacer->next += pacer_draw(pacer, &pacer->rng);
-	else if (pacer->gaps_ns != NULL) {
-		pacer->next += (pacing_time)pacer->gaps_ns[pacer->gap] * pacer->cycles_per_ns_q40 << 24;
-		if (++pacer->gap == pacer->gaps)
-			pacer->gap = 0;
-	} else
-		pacer->next += pacer->step;
+		for (; slots > 0; slots--)
+			pacer->next += pacer_draw(pacer, &pacer->rng);
+	else if (pacer->gaps_ns != NULL)
+		for (; slots > 0; slots--) {
+			pacer->next += (pacing_time)pacer->gaps_ns[pacer->gap] * pacer->cycles_per_ns_q40
+			               << 24;
+			if (++pacer->gap == pacer->gaps)
+				pacer->gap = 0;
+		}
+	else
+		pacer->next += pacer->step * slots;
+}
+
+/* To one's own next slot. */
+static inline void pacer_advance(struct pacer *pacer)
+{
+	uint32_t slots = 1;
+
+	if (pacer->turns != NULL) {
+		slots = pacer->turns[pacer->turn];
+		if (++pacer->turn == pacer->turns_count)
+			pacer->turn = 0;
+	}
+	pacer_step(pacer, slots);
 }
 
 /* Give up slots before `limit`: all of constant distances at once, else at most `most`, one by one. Returns how many. */
 uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most);
 
-/* The slots before `end` into intended[], at most `max`. A loop for each process, which has what it changes in registers. */
+/* The slots before `end` into intended[], at most `max`; where they are recorded, or some are somebody else's. */
+unsigned int pacer_list_by_steps(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max);
+
+/* The same of any. A loop for each process, which has what it changes in registers. */
 static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max)
 {
 	pacing_time next = pacer->next;
 	unsigned int n = 0;
 
+	if (__builtin_expect(pacer->turns != NULL || pacer->gaps_ns != NULL, 0))
+		return pacer_list_by_steps(pacer, end, intended, max);
 	if (pacer->poisson) {
 		struct rng rng = pacer->rng;
 
 		for (; n < max && (uint64_t)(next >> 64) < end; next += pacer_draw(pacer, &rng))
 			intended[n++] = (uint64_t)(next >> 64);
 		pacer->rng = rng;
-	} else if (pacer->gaps_ns == NULL) {
+	} else {
 		const pacing_time step = pacer->step;
 
 		if ((uint64_t)((next + (max - 1) * step) >> 64) <
@@ -117,10 +150,6 @@ static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_
 				intended[n++] = (uint64_t)(next >> 64);
 		for (; n < max && (uint64_t)(next >> 64) < end; next += step)
 			intended[n++] = (uint64_t)(next >> 64);
-	} else {
-		for (; n < max && pacer_next(pacer) < end; pacer_advance(pacer))
-			intended[n++] = pacer_next(pacer);
-		return n;
 	}
 	pacer->next = next;
 	return n;

@@ -7,9 +7,9 @@
  *	   0      14  Ethernet header
  *	  14      20  IPv4 header: don't fragment, TTL 64, correct checksum
  *	  34       8  UDP header: destination port 9 (discard), correct checksum
- *	  42       2  mark, the same for all frames of one trial
- *	  44       8  sequence number of the trial (40 bits); lateness = sent - intended departure (24 bits, TSC cycles)
- *	  52       8  intended departure (48 bits, TSC cycles after the trial's begin); flow number (16 bits)
+ *	  42       2  mark of the trial and the sender: senders of one trial have consecutive ones
+ *	  44       8  sequence number of the sender in the trial (40 bits); lateness = sent - intended departure (24 bits, TSC cycles)
+ *	  52       8  intended departure (48 bits, TSC cycles after the trial's begin); number among the sender's flows (16 bits)
  *	  60          zeros, up to the frame's size
  *
  * Frame sizes count the 4 bytes of FCS, which no software writes: a 64-byte frame is an mbuf of 60 bytes.
@@ -41,6 +41,7 @@
 #define PACKET_DESTINATION_PORT    9 /* discard, RFC 863 */
 
 struct packet_stamp {
+	uint32_t sender;   /* of those of a trial; written as the template's mark */
 	uint64_t sequence; /* < 2^40 */
 	uint64_t lateness; /* < 2^24 */
 	uint64_t intended; /* < 2^48 */
@@ -126,20 +127,25 @@ static inline uint32_t packet_tunnel_bytes(const uint8_t *frame)
 	return ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV4) && frame[14] == 0x45 && frame[23] == 4 ? 20 : 0;
 }
 
-/* A frame of this generator with this mark; `frame` has PACKET_STAMPED_BYTES. Its EtherType is not looked at. */
-static inline bool packet_is_marked(const uint8_t *frame, uint16_t mark)
+/*
+ * A frame of one of `senders`, whose marks begin at `mark`; `frame` has PACKET_STAMPED_BYTES. Its EtherType is not looked at.
+ * Writes which one.
+ */
+static inline bool packet_is_marked(const uint8_t *frame, uint16_t mark, uint32_t senders, uint32_t *sender)
 {
 	uint16_t found_mark;
 
 	memcpy(&found_mark, frame + 42, 2);
-	return frame[14] == 0x45 && frame[23] == 17 && found_mark == mark;
+	*sender = (uint16_t)(found_mark - mark);
+	return frame[14] == 0x45 && frame[23] == 17 && *sender < senders;
 }
 
 /*
  * Read the stamp of a received frame, which may have been put into a tunnel on its way. Returns false when it is not a frame of
- * this generator with this mark.
+ * one of these senders.
  */
-static inline bool packet_read(const struct rte_mbuf *mbuf, uint16_t mark, struct packet_stamp *stamp)
+static inline bool packet_read(const struct rte_mbuf *mbuf, uint16_t mark, uint32_t senders,
+                               struct packet_stamp *stamp)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(mbuf, const uint8_t *);
 	uint64_t order, time;
@@ -148,12 +154,13 @@ static inline bool packet_read(const struct rte_mbuf *mbuf, uint16_t mark, struc
 	if (mbuf->data_len < PACKET_STAMPED_BYTES)
 		return false;
 	memcpy(&ether_type, frame + 12, 2);
-	if (unlikely(ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || !packet_is_marked(frame, mark))) {
+	if (unlikely(ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) ||
+	             !packet_is_marked(frame, mark, senders, &stamp->sender))) {
 		const uint32_t outer = packet_tunnel_bytes(frame);
 
 		frame += outer;
 		if (outer == 0 || mbuf->data_len < PACKET_STAMPED_BYTES + outer ||
-		    !packet_is_marked(frame, mark))
+		    !packet_is_marked(frame, mark, senders, &stamp->sender))
 			return false;
 	}
 	memcpy(&order, frame + 44, 8);

@@ -63,6 +63,37 @@ void sequence_reset(struct sequence *s)
 	histogram_reset(&s->degree);
 }
 
+/* Both were made with the same parameters. */
+static void add_histogram(struct histogram *h, const struct histogram *more)
+{
+	for (uint32_t i = 0; more->total > 0 && i < more->counts_len; i++)
+		h->counts[i] += more->counts[i];
+	h->total += more->total;
+	h->refused += more->refused;
+	h->sum += more->sum;
+	h->min = more->min < h->min ? more->min : h->min;
+	h->max = more->max > h->max ? more->max : h->max;
+}
+
+void sequence_add(struct sequence *s, const struct sequence *more)
+{
+	s->unique += more->unique;
+	s->duplicated += more->duplicated;
+	s->reordered += more->reordered;
+	s->reordered_in_flow += more->reordered_in_flow;
+	s->too_old += more->too_old;
+	add_histogram(&s->extent, &more->extent);
+	add_histogram(&s->distance, &more->distance);
+	add_histogram(&s->degree, &more->degree);
+	for (int i = 0; i <= 2 * SEQUENCE_DISPLACEMENT_MAX; i++)
+		s->displaced[i] += more->displaced[i];
+	for (uint32_t i = 0; i < s->flows; i++) {
+		s->flow[i].arrivals += more->flow[i].arrivals;
+		s->faults[i].duplicated += more->faults[i].duplicated;
+		s->faults[i].reordered += more->faults[i].reordered;
+	}
+}
+
 void sequence_free(struct sequence *s)
 {
 	if (s == NULL)

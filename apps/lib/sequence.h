@@ -87,6 +87,12 @@ struct sequence *sequence_new(uint32_t flows);
 /* Forget all packets. */
 void sequence_reset(struct sequence *s);
 
+/*
+ * Add the counts of packets that another tracker saw of the same numbers and flows. Each flow arrives at one of them, so what is
+ * counted within flows is exact. The sum is for reading: nothing is recorded in it any more.
+ */
+void sequence_add(struct sequence *s, const struct sequence *more);
+
 void sequence_free(struct sequence *s);
 
 /* The arrivals of a flow that are looked back at: extents below it are exact. */

@@ -49,8 +49,10 @@ static int resolve(struct configuration *c, struct node_error *err)
 	    (c->has_gen && gen_config_resolve(&c->gen, &c->ports, err)) ||
 	    (c->has_feed && ports_plan_find(&c->ports, c->feed.port_name, "feed.port", &c->feed.port, err)))
 		return -1;
-	if (c->has_dut && c->has_gen && dut_config_has_lcore(&c->dut, c->gen.lcore))
-		return node_fail(err, "gen.lcore", "lcore %u polls for the DUT already", c->gen.lcore);
+	for (unsigned int i = 0; c->has_dut && c->has_gen && i < c->gen.lcores_n; i++)
+		if (dut_config_has_lcore(&c->dut, c->gen.lcores[i]))
+			return node_fail(err, "gen.lcores", "lcore %u polls for the DUT already",
+			                 c->gen.lcores[i]);
 	return 0;
 }
 

@@ -68,7 +68,7 @@ static int parse(json_t *request, struct node_error *err)
 	ground_state.n = 0;
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err))
 		return -1;
-	const int n = lcore_list(json_object_get(request, "lcores"), lcores, err);
+	const int n = lcore_list(json_object_get(request, "lcores"), "lcores", lcores, err);
 
 	for (int i = 0; i < n; i++)
 		PLACES[ground_state.n++] = (struct place){.lcore = lcores[i], .cpu = lcore_cpu(lcores[i])};

@@ -60,7 +60,7 @@ static int parse(json_t *request, uint64_t *duration_ns, struct node_error *err)
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err) ||
 	    fields_u64(request, "", "duration_ns", 1000, DURATION_MAX_NS, duration_ns, err))
 		return -1;
-	const int n = lcore_list(json_object_get(request, "lcores"), lcores, err);
+	const int n = lcore_list(json_object_get(request, "lcores"), "lcores", lcores, err);
 
 	for (int i = 0; i < n; i++)
 		spins[lcores[i]].asked = true;

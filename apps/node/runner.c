@@ -142,13 +142,14 @@ static uint64_t limit_from(uint64_t tsc)
 static void list_lcores(void)
 {
 	struct poller **pollers;
-	const unsigned int n = dut_pollers(&pollers);
+	const unsigned int *lcores;
+	const unsigned int n = dut_pollers(&pollers), generators = gen_lcores(&lcores);
 
 	runner.lcores_n = 0;
 	for (unsigned int i = 0; i < n; i++)
 		runner.lcores[runner.lcores_n++] = pollers[i]->lcore;
-	if (gen_lcore() != LCORE_ID_ANY)
-		runner.lcores[runner.lcores_n++] = gen_lcore();
+	for (unsigned int i = 0; i < generators; i++)
+		runner.lcores[runner.lcores_n++] = lcores[i];
 	for (unsigned int i = 0; i < runner.lcores_n; i++)
 		atomic_store(&runner.closed[runner.lcores[i]], false);
 }
@@ -157,13 +158,14 @@ static void list_lcores(void)
 static int launch(struct node_error *err)
 {
 	struct poller **pollers;
-	const unsigned int n = dut_pollers(&pollers);
+	const unsigned int *lcores;
+	const unsigned int n = dut_pollers(&pollers), generators = gen_lcores(&lcores);
 	int status = 0;
 
 	for (unsigned int i = 0; i < n && status == 0; i++)
 		status = rte_eal_remote_launch(dut_lcore_main, pollers[i], pollers[i]->lcore);
-	if (status == 0 && gen_lcore() != LCORE_ID_ANY)
-		status = rte_eal_remote_launch(gen_lcore_main, NULL, gen_lcore());
+	for (unsigned int i = 0; i < generators && status == 0; i++)
+		status = rte_eal_remote_launch(gen_lcore_main, (void *)(uintptr_t)i, lcores[i]);
 	if (status < 0)
 		return node_fail(err, "", "an lcore cannot be launched: %s", strerror(-status));
 	return 0;

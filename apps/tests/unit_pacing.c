@@ -203,23 +203,26 @@ static void constant_slots_have_a_closed_form(void)
 	}
 }
 
+static void start_process(struct pacer *pacer, unsigned int process)
+{
+	static const uint32_t gaps_ns[] = {0, 400, 30, 0, 0, 1200, 1};
+
+	if (process == 0)
+		pacer_constant(pacer, BEGIN, 77.7L, HZ);
+	else if (process == 1)
+		pacer_poisson(pacer, BEGIN, 77.7, HZ, 9);
+	else
+		pacer_gaps(pacer, BEGIN, gaps_ns, 7, HZ / 1e9, HZ);
+}
+
 /* However a loop takes its slots, they are the slots of one and the same process. */
 static void portions_do_not_change_the_schedule(void)
 {
-	static const uint32_t gaps_ns[] = {0, 400, 30, 0, 0, 1200, 1};
 	struct pacer one, many;
 
 	for (unsigned int process = 0; process < 3; process++) {
-		for (unsigned int i = 0; i < 2; i++) {
-			struct pacer *pacer = i == 0 ? &one : &many;
-
-			if (process == 0)
-				pacer_constant(pacer, BEGIN, 77.7L, HZ);
-			else if (process == 1)
-				pacer_poisson(pacer, BEGIN, 77.7, HZ, 9);
-			else
-				pacer_gaps(pacer, BEGIN, gaps_ns, 7, HZ / 1e9, HZ);
-		}
+		start_process(&one, process);
+		start_process(&many, process);
 		for (uint64_t now = BEGIN; now < BEGIN + 3000000; now += 1000) {
 			uint64_t intended[BURST], skipped = 0;
 			const unsigned int n = pacer_take(&many, now, ALWAYS, intended,
@@ -232,6 +235,35 @@ static void portions_do_not_change_the_schedule(void)
 		UNIT_EQUAL(pacer_next(&one), pacer_next(&many));
 		UNIT_EQUAL(pacer_skip_until(&many, BEGIN + 10000000),
 		           pacer_skip(&one, BEGIN + 10000000, UINT64_MAX));
+	}
+}
+
+/* Of five slots the first of three has 0 and 3, the second 1, 2 and 4, the third none: together they have all, at the same times. */
+static void shares_make_up_the_schedule(void)
+{
+	static const uint32_t turns[2][3] = {{2, 3}, {2, 1, 2}};
+	static const unsigned int owner[] = {0, 1, 1, 0, 1};
+
+	for (unsigned int process = 0; process < 3; process++) {
+		struct pacer whole, parts[3];
+		uint64_t intended[1] = {0}, skipped = 0;
+
+		start_process(&whole, process);
+		for (unsigned int i = 0; i < 3; i++)
+			start_process(&parts[i], process);
+		pacer_share(&parts[0], 0, turns[0], 2);
+		pacer_share(&parts[1], 1, turns[1], 3);
+		pacer_share(&parts[2], 0, NULL, 0);
+		for (unsigned int slot = 0; slot < 1000; slot++, pacer_advance(&whole)) {
+			struct pacer *part = &parts[owner[slot % 5]];
+
+			UNIT_EQUAL(pacer_take(part, pacer_next(&whole), ALWAYS, intended, 1, &skipped), 1);
+			UNIT_EQUAL(intended[0], pacer_next(&whole));
+		}
+		UNIT_EQUAL(pacer_skip_until(&parts[0], BEGIN + HZ) + pacer_skip_until(&parts[1], BEGIN + HZ) +
+		                   skipped,
+		           pacer_skip_until(&whole, BEGIN + HZ));
+		UNIT_EQUAL(pacer_skip_until(&parts[2], BEGIN + HZ), 0);
 	}
 }
 
@@ -346,6 +378,7 @@ static const struct unit_case cases[] = {
         {"a turn skips a bounded number", a_turn_skips_a_bounded_number},
         {"constant slots have a closed form", constant_slots_have_a_closed_form},
         {"portions do not change the schedule", portions_do_not_change_the_schedule},
+        {"shares make up the schedule", shares_make_up_the_schedule},
         {"silence has no slots", silence_has_no_slots},
         {"Poisson rate is right", poisson_rate_is_right},
         {"Poisson counts are dispersed", poisson_counts_are_dispersed_like_poisson},

@@ -123,7 +123,7 @@ static void stamp_comes_back(void)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		write_frame(&frame, 64, stamps[i]);
-		UNIT_CHECK(packet_read(&frame.mbuf, 0xbeef, &found));
+		UNIT_CHECK(packet_read(&frame.mbuf, 0xbeef, 1, &found));
 		UNIT_EQUAL(found.sequence, stamps[i]->sequence);
 		UNIT_EQUAL(found.lateness, stamps[i]->lateness);
 		UNIT_EQUAL(found.intended, stamps[i]->intended);
@@ -140,7 +140,7 @@ static void forwarded_frame_is_recognised(void)
 	write_frame(&frame, 64, &stamp);
 	frame_bytes(&frame)[22]--;          /* TTL */
 	memset(frame_bytes(&frame), 7, 12); /* MAC addresses */
-	UNIT_CHECK(packet_read(&frame.mbuf, 0xbeef, &found));
+	UNIT_CHECK(packet_read(&frame.mbuf, 0xbeef, 1, &found));
 	UNIT_EQUAL(found.sequence, 5);
 }
 
@@ -151,18 +151,18 @@ static void foreign_frames_are_told(void)
 	struct frame frame;
 
 	write_frame(&frame, 64, &stamp);
-	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeee, &found)); /* of another trial */
+	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeee, 1, &found)); /* of another trial */
 	frame.mbuf.data_len = 59;
-	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, &found)); /* cut off */
+	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, 1, &found)); /* cut off */
 	write_frame(&frame, 64, &stamp);
 	frame_bytes(&frame)[23] = 6; /* TCP */
-	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, &found));
+	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, 1, &found));
 	write_frame(&frame, 64, &stamp);
 	frame_bytes(&frame)[12] = 0x86; /* not IPv4 */
-	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, &found));
+	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, 1, &found));
 	write_frame(&frame, 64, &stamp);
 	frame_bytes(&frame)[14] = 0x46; /* IPv4 options */
-	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, &found));
+	UNIT_CHECK(!packet_read(&frame.mbuf, 0xbeef, 1, &found));
 }
 
 static const struct unit_case cases[] = {

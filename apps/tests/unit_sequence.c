@@ -3,6 +3,8 @@
 
 #include "sequence.h"
 
+#include <string.h>
+
 static void in_order_is_clean(void)
 {
 	struct sequence *s = sequence_new(4);
@@ -158,6 +160,33 @@ static void faults_are_kept_by_flow(void)
 	sequence_free(s);
 }
 
+/* Two flows that arrive at two trackers count as if one had seen both, but for the order between them. */
+static void sums_are_what_one_would_have_seen(void)
+{
+	static const uint64_t numbers[] = {0, 2, 4, 4, 1, 3, 9, 7};
+	struct sequence *one = sequence_new(2), *first = sequence_new(2), *second = sequence_new(2);
+
+	for (unsigned int i = 0; i < 8; i++) {
+		const uint32_t flow = (uint32_t)(numbers[i] % 2);
+
+		sequence_record(one, numbers[i], flow);
+		sequence_record(flow == 0 ? first : second, numbers[i], flow);
+	}
+	sequence_add(first, second);
+	UNIT_EQUAL(first->unique, one->unique);
+	UNIT_EQUAL(first->duplicated, 1);
+	UNIT_EQUAL(first->reordered_in_flow, 1);
+	UNIT_EQUAL(first->extent.total, one->extent.total);
+	UNIT_EQUAL(first->extent.max, one->extent.max);
+	UNIT_EQUAL(first->faults[1].reordered, 1);
+	UNIT_EQUAL(first->flow[0].arrivals, 3);
+	UNIT_EQUAL(first->flow[1].arrivals, 4);
+	UNIT_EQUAL(memcmp(first->displaced, one->displaced, sizeof(one->displaced)), 0);
+	sequence_free(one);
+	sequence_free(first);
+	sequence_free(second);
+}
+
 static void reset_forgets(void)
 {
 	struct sequence *s = sequence_new(1);
@@ -184,6 +213,7 @@ static const struct unit_case cases[] = {
         {"extents beyond the window are refused", extents_beyond_the_window_are_refused},
         {"lags beyond an entry are refused", lags_beyond_an_entry_are_refused},
         {"faults are kept by flow", faults_are_kept_by_flow},
+        {"sums are what one would have seen", sums_are_what_one_would_have_seen},
         {"reset forgets", reset_forgets},
         {NULL, NULL},
 };

@@ -53,8 +53,8 @@ class GalleryRow:
 
     Attributes:
         row: its name.
-        title: of its figure; empty where none is known.
-        badges: of all figures that show something, or `absent`.
+        title: of its figure or spec; empty where none is known.
+        badges: one for each figure, or `absent`.
         figures: those of a measured run first.
         reason: why there is none; empty where there is one.
         stated: what the paper's text states, as name and text.
@@ -171,33 +171,38 @@ def _row(
     stated: Mapping[str, object],
 ) -> GalleryRow:
     figure = figure_of(row) if row in FIGURES else None
-    title = figure.title if figure is not None else ""
+    title = figure.title if figure is not None else _asked(row)
     texts = [(name.replace("_", " "), str(value)) for name, value in stated.items()]
     if isinstance(figure, TableFigure):
-        shown = drawn(inline_table(figure), f"{row}. {title}", f"g-{row.lower()}")
-        return GalleryRow(row, title, [Badge(STATED)], [shown], "", texts)
+        table = drawn(inline_table(figure), f"{row}. {title}", f"g-{row.lower()}")
+        return GalleryRow(row, title, [Badge(STATED)], [table], "", texts)
     if figure is None or not own:
         return GalleryRow(row, title, [Badge(ABSENT)], [], why_absent(row, runs, reasons), texts)
-    inlines = [inline_svg(figure, run) for run in own]
-    # A run that could not count what the figure shows tells nothing of the row.
-    marks = [
-        run_mark(run, current_table(run)) if inline.shows_values else ABSENT
-        for run, inline in zip(own, inlines, strict=True)
-    ]
+    inlines = [(run, inline_svg(figure, run)) for run in own]
+    shown = [(run, inline, run_mark(run, current_table(run))) for run, inline in inlines if not inline.absent]
+    if not shown:
+        run, inline = inlines[0]
+        reason = f"The run {run.run_id} could not measure it: {inline.absent}."
+        return GalleryRow(row, title, [Badge(ABSENT)], [], reason, texts)
     figures = [
         drawn(inline, f"{figure.heading} ({mark})", f"g{number}-{row.lower().replace('.', '-')}")
-        for number, (inline, mark) in enumerate(zip(inlines, marks, strict=True))
+        for number, (_, inline, mark) in enumerate(shown)
     ]
-    figures += _error(figure, own)
-    known = [mark for mark in dict.fromkeys(marks) if mark != ABSENT]
-    return GalleryRow(row, title, [Badge(mark) for mark in known or [ABSENT]], figures, "", texts)
+    figures += _error(figure, [run for run, _, _ in shown])
+    marks = dict.fromkeys(mark for _, _, mark in shown)
+    return GalleryRow(row, title, [Badge(mark) for mark in marks], figures, "", texts)
+
+
+def _asked(row: str) -> str:
+    """The title of the spec of a row, which pollscope draws no figure of; empty where there is none."""
+    return load_file(known_specs()[row]).spec.title if row in known_specs() else ""
 
 
 def _with_chip(row: GalleryRow, judged: Sequence[Mapping[str, Any]]) -> GalleryRow:
     """A row beside what a chip makes of its statements, which is modelled where nothing else is known of the row."""
     if not judged:
         return row
-    badges = [badge for badge in row.badges if badge.text != ABSENT] or [Badge(MODELLED)]
+    badges = row.badges if row.figures else [Badge(MODELLED)]
     return replace(row, badges=badges, judged=[_chip_line(each) for each in judged])
 
 

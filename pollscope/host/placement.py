@@ -54,14 +54,14 @@ class Roles:
 
     Attributes:
         main: EAL's main lcore; sleeps while a window is open, so it may share a CPU.
-        generator: the generator's lcore; None when there is none.
+        generators: the generator's lcores; none when nobody sends from this host.
         dut: the DUT's workers.
         dispatchers: lcores that hand packets on to the workers.
         shared_core: generator and DUT share physical cores (hardware threads), which disturbs what is measured.
     """
 
     main: int
-    generator: int | None
+    generators: tuple[int, ...]
     dut: tuple[int, ...]
     dispatchers: tuple[int, ...] = ()
     shared_core: bool = False
@@ -69,7 +69,7 @@ class Roles:
     @property
     def measuring(self) -> tuple[int, ...]:
         """The CPUs on which lcores spin, generator first."""
-        return (*(() if self.generator is None else (self.generator,)), *self.dut, *self.dispatchers)
+        return (*self.generators, *self.dut, *self.dispatchers)
 
 
 def place(cpus: Iterable[Cpu], wanted: Wanted) -> Roles:
@@ -211,7 +211,7 @@ def _roles(
     main = next((cpu for cpu in free if cpu.physical not in busy), next(iter(free), generator or dut[-1]))
     return Roles(
         main.cpu,
-        generator.cpu if generator is not None else None,
+        () if generator is None else (generator.cpu,),
         tuple(cpu.cpu for cpu in dut[: wanted.workers]),
         tuple(cpu.cpu for cpu in dut[wanted.workers :]),
         shared_core,

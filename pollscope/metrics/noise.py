@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Host noise in a trial against the limits of its spec: sentences with numbers, in one place."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -74,7 +74,7 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
     """
     found = Part(record, "")
     idle = _idle_generator(found)
-    counted = {name: value for name, value in metrics.items() if idle is None or not name.startswith("generator_")}
+    counted = {name: value for name, value in metrics.items() if not idle or not name.startswith("generator_")}
     return [
         *_waiting(limits, found, idle),
         *_corunner_waiting(limits, found),
@@ -100,17 +100,18 @@ def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag
     return [{"name": "accounting:misfit", "text": text}]
 
 
-def _idle_generator(record: Part) -> str | None:
-    """The generator's lcore in a trial in which it has nothing to send: what is measured does not wait for it."""
+def _idle_generator(record: Part) -> Set[str]:
+    """The generator's lcores in a trial in which it has nothing to send: what is measured does not wait for them."""
     try:
         if at(record, ("start", "rate", "pps")).number() == 0:
-            return f"{at(record, ('config', 'gen', 'lcore')).number():.0f}"
+            lcores = at(record, ("result", "gen", "lcores")).items()
+            return {f"{lcore['lcore'].number():.0f}" for lcore in lcores}
     except NotMeasured:  # it saturates, or nobody sends
         pass
-    return None
+    return frozenset()
 
 
-def _waiting(limits: Limits, record: Part, idle: str | None) -> list[Flag]:
+def _waiting(limits: Limits, record: Part, idle: Set[str]) -> list[Flag]:
     try:
         waits, start = at(record, ("host", "waits_ns")), record["start"]
     except NotMeasured:  # recorded before waits were, or on a testbed without a node
@@ -118,7 +119,7 @@ def _waiting(limits: Limits, record: Part, idle: str | None) -> list[Flag]:
     duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
     flags: list[Flag] = []
     for lcore in keys_of(waits):
-        if lcore == idle:
+        if lcore in idle:
             continue
         wait_ns = waits[lcore].number()
         if wait_ns > limits.max_waiting * duration_ns:

@@ -17,6 +17,8 @@ from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at, ke
 MOST_OFF = 0.05
 # So many of the packets for cold queues may be given up because their time was over.
 MOST_UNSENT = 0.05
+# Of each of the generator's lcores.
+_SHAPE_COUNTS = ("hot_sent", "cold_sent", "cold_unsent", "hot_asked", "cold_asked")
 Params = Mapping[str, Any]
 
 
@@ -93,7 +95,17 @@ def _shape(trial: TrialFacts) -> Part:
     try:
         return trial.part("result", "feed")
     except NotMeasured:
-        return at(trial.generators[0], ("shape",))
+        return _generators_shape(trial)
+
+
+def _generators_shape(trial: TrialFacts) -> Part:
+    """What the generator did for the shape: counts of its lcores are added up, the rest is the same for all."""
+    shapes = [at(lcore, ("shape",)) for lcore in trial.generators]
+    first = shapes[0]
+    if len(shapes) == 1 or not isinstance(first.value, Mapping):
+        return first
+    counts = [name for name in _SHAPE_COUNTS if name in keys_of(first)]
+    return Part({**first.value, **{name: sum(each[name].number() for each in shapes) for name in counts}}, first.path)
 
 
 def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
@@ -142,7 +154,7 @@ def _wrong_polls(found: ShapePolls, shape: str) -> list[str]:
 def _limits(trial: TrialFacts, found: ShapePolls) -> list[str]:
     """What kept the generator from the shape, in cold queues whatever the polls say: they are few among all packets."""
     try:
-        shape = at(trial.generators[0], ("shape",))
+        shape = _generators_shape(trial)
     except NotMeasured:  # the port itself made the packets
         return []
     try:

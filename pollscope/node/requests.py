@@ -24,7 +24,7 @@ class Wiring:
     There may be more lcores than a point needs: the first ones are taken.
     """
 
-    generator_lcore: int
+    generator_lcores: Sequence[int]
     dut_lcores: Sequence[int]
     gen_tx: str
     dut_rx: str
@@ -51,11 +51,12 @@ def with_seeds_of(params: Parameters, repeat: int) -> Parameters:
 
 def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
     both = {"rx_desc": params.rx_desc, "tx_desc": params.tx_desc, "mtu": params.mtu}
+    senders = len(_senders(params, wiring))
     wanted = [
-        (wiring.gen_tx, 1, 1),
+        (wiring.gen_tx, 1, senders),
         (wiring.dut_rx, params.queues, 1),
         (wiring.dut_tx, 1, params.cores),
-        (wiring.gen_rx, 1, 1),
+        (wiring.gen_rx, senders, 1),
     ]
     queues: dict[str, tuple[int, int]] = {}
     for name, rx, tx in wanted:  # one port may have two of these tasks
@@ -144,9 +145,15 @@ def _hiccup(params: Parameters) -> dict[str, Any]:
     return {"hiccup": {"probability": params.hiccup_probability, "delay": delay, "seed": params.hiccup_seed}}
 
 
+def _senders(params: Parameters, wiring: Wiring) -> list[int]:
+    """The generator's lcores: each has at least one of the flows, and who sleeps is alone."""
+    most = 1 if params.generator_sleep else len(wiring.generator_lcores)
+    return list(wiring.generator_lcores[: most if params.trace is not None else min(most, params.flows)])
+
+
 def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     return {
-        "lcore": wiring.generator_lcore,
+        "lcores": _senders(params, wiring),
         "tx_port": wiring.gen_tx,
         "rx_port": wiring.gen_rx if params.generator_receives else None,
         "target_port": wiring.dut_rx,
@@ -186,7 +193,7 @@ def floor_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     ports = [{"name": name, "rx_queues": 1, "tx_queues": 1, **same} for name in (wiring.gen_tx, wiring.dut_rx)]
     ends = {"tx_port": wiring.gen_tx, "rx_port": wiring.dut_rx, "target_port": wiring.dut_rx}
     frames = {"frame": frame_mix(params.frame)} if params.trace is None else _packets(params)
-    return {"ports": ports, "gen": {"lcore": wiring.generator_lcore, **ends, **frames}}
+    return {"ports": ports, "gen": {"lcores": list(wiring.generator_lcores[:1]), **ends, **frames}}
 
 
 def rate_request(params: Parameters, maximum_pps: float | None) -> dict[str, Any]:

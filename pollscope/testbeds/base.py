@@ -25,6 +25,9 @@ from pollscope.testbeds.finding import HostFinding
 if TYPE_CHECKING:
     from pollscope.metrics.ground import Canary
 
+# GEN_LCORES_MAX of apps/node/gen/config.h.
+MOST_GENERATOR_LCORES = 8
+
 
 class TestbedConfig(BaseModel):
     """The file of a testbed; each kind has its own keys, and `kind: Literal[NAME]`."""

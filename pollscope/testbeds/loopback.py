@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from pollscope.base.errors import HostError
 from pollscope.base.names import RECEIVE_NOTHING
@@ -32,7 +32,7 @@ from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import TestbedConfig, TestbedState, tcp_refusal
+from pollscope.testbeds.base import MOST_GENERATOR_LCORES, TestbedConfig, TestbedState, tcp_refusal
 from pollscope.testbeds.corunner import corunner_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
@@ -45,7 +45,9 @@ MBUF_BYTES = 2432
 # LPM table, rings, descriptors, histograms and the mempools' caches.
 FIXED_BYTES = 192 << 20
 # Mbufs that are neither in a descriptor nor given by a parameter: caches of the lcores, bursts in flight.
-SPARE_MBUFS = 8192
+SPARE_MBUFS = 6144
+# The same of each of the generator's lcores.
+SENDER_MBUFS = 2048
 MAIN_LCORE = 0
 # RTE_MAX_LCORE of a usual build (config/rte_config.h).
 MOST_LCORES = 128
@@ -68,15 +70,31 @@ class Cpus(TestbedConfig):
     """CPUs given by hand."""
 
     main: int = Field(ge=0)
-    generator: int = Field(ge=0)
+    generator: Annotated[
+        tuple[int, ...],
+        Field(strict=False, min_length=1, max_length=MOST_GENERATOR_LCORES, description="one, or a list of several"),
+        BeforeValidator(lambda given: given if isinstance(given, list | tuple) else [given]),
+    ]
     dut: Annotated[tuple[int, ...], Field(strict=False, min_length=1)]
+
+    @model_validator(mode="after")
+    def _spin_alone(self) -> Self:
+        spinning = (*self.generator, *self.dut)
+        twice = sorted({cpu for cpu in spinning if spinning.count(cpu) > 1})
+        if twice:
+            raise ValueError(f"CPU {twice[0]} is named twice: each lcore of generator and DUT needs a CPU of its own")
+        return self
 
 
 class LoopbackConfig(TestbedConfig):
     """The file of a loopback testbed."""
 
     kind: Literal["loopback"]
-    cpus: Literal["auto"] | Cpus = "auto"
+    # Told apart beforehand, so that what is said of a table is not that it is no word.
+    cpus: Annotated[
+        Annotated[Literal["auto"], Tag("word")] | Annotated[Cpus, Tag("table")],
+        Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
+    ] = "auto"
     hugepages: Literal["auto", "always", "never"] = "auto"
     knob_root: str | None = Field(
         default=None, description="a folder with sys, proc, dev and state whose knobs are turned instead of this host's"
@@ -112,7 +130,7 @@ class Lcores:
         """Who does what with these roles."""
         without = MAIN_LCORE if self.sleeper_cpu is None else self._sleeper
         return Wiring(
-            generator_lcore=without if roles.generator is None else self.by_cpu[roles.generator],
+            generator_lcores=[self.by_cpu[cpu] for cpu in roles.generators] or [without],
             dut_lcores=[self.by_cpu[cpu] for cpu in roles.dut],
             dispatcher_lcores=[self.by_cpu[cpu] for cpu in roles.dispatchers],
             gen_tx="net_crossover0_a",
@@ -175,7 +193,7 @@ class LoopbackTestbed(NodeTestbed):
         if params.tx_inline != "default":
             return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
         try:
-            memory, needed = self._memory(params), needed_bytes(params)
+            memory, needed = self._memory(params), needed_bytes(params, self._roles(params))
         except HostError as error:
             return error.what
         if needed > memory.bytes:
@@ -203,7 +221,7 @@ class LoopbackTestbed(NodeTestbed):
         remove_stale_folders()
         prefix = new_file_prefix()
         places = Lcores.of(roles, self._spare_cpus(roles), params.generator_sleep > 0)
-        client = NodeClient(eal_command(node_program(), prefix, places, memory, params), log)
+        client = NodeClient(eal_command(node_program(), prefix, places, memory, params, roles), log)
         try:
             client.wait_hello()
         except HostError:
@@ -219,7 +237,8 @@ class LoopbackTestbed(NodeTestbed):
         except HostError as error:
             return TestbedState(False, [str(error)])
         memory = self._own_memory()
-        cpus = f"CPU {roles.generator} generator, CPU {roles.dut[0]} DUT, main lcore on CPU {roles.main}"
+        generators = ", ".join(map(str, roles.generators))
+        cpus = f"CPU {generators} generator, CPU {roles.dut[0]} DUT, main lcore on CPU {roles.main}"
         return TestbedState(True, [cpus, *_cautions(roles, memory), f"up to {self._most_cores()} DUT cores"])
 
     @cached_property
@@ -245,13 +264,13 @@ class LoopbackTestbed(NodeTestbed):
         if wanted.dut > len(given.dut):
             raise HostError(f"needs {wanted.text}; this testbed's file has {len(given.dut)} for the DUT")
         dut, others = given.dut[: wanted.workers], given.dut[wanted.workers : wanted.dut]
-        return Roles(given.main, given.generator if wanted.generator else None, dut, others)
+        return Roles(given.main, given.generator if wanted.generator else (), dut, others)
 
     def _spare_cpus(self, roles: Roles) -> list[int]:
         """CPUs that other points may need: an lcore that has nothing to do sleeps, a new node takes seconds."""
         if self.config.cpus != "auto":
             given = self.config.cpus
-            return [cpu for cpu in (given.generator, *given.dut) if cpu not in roles.measuring]
+            return [cpu for cpu in (*given.generator, *given.dut) if cpu not in roles.measuring]
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
         # Two more: the main lcore, and a generator that sleeps.
         return allowed if len(allowed) + len(roles.measuring) + 2 <= MOST_LCORES else []
@@ -278,7 +297,7 @@ class LoopbackTestbed(NodeTestbed):
 
     def _own_memory(self) -> Memory:
         free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == HUGEPAGE_BYTES)
-        enough = self.config.hugepages == "always" or free >= FIXED_BYTES + SPARE_MBUFS * MBUF_BYTES
+        enough = self.config.hugepages == "always" or free >= FIXED_BYTES + (SPARE_MBUFS + SENDER_MBUFS) * MBUF_BYTES
         if enough and self.config.hugepages != "never":
             return Memory(True, free)
         return _small_pages()
@@ -291,16 +310,16 @@ def _small_pages() -> Memory:
 
 def loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
     """Who runs beside the DUT on this host; HostError when there is no room."""
-    others = [roles.generator] if roles.generator is not None else []
-    return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], others)
+    return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], roles.generators)
 
 
-def needed_bytes(params: Parameters) -> int:
+def needed_bytes(params: Parameters, roles: Roles) -> int:
     """About how much memory a configuration needs; mbufs are by far the most of it."""
-    descriptors = params.rx_desc * (params.queues + 3) + params.tx_desc * (params.cores + 3)
+    senders = max(1, len(roles.generators))
+    descriptors = params.rx_desc * (params.queues + 2 + senders) + params.tx_desc * (params.cores + 2 + senders)
     rings = params.ring_size * lcores.dispatchers(params)
     mbuf_bytes = MBUF_BYTES * max(1, -(-params.mtu // 2048))
-    return int(FIXED_BYTES + (descriptors + rings + SPARE_MBUFS) * mbuf_bytes)
+    return int(FIXED_BYTES + (descriptors + rings + SPARE_MBUFS + senders * SENDER_MBUFS) * mbuf_bytes)
 
 
 def start_parameters(params: Parameters) -> tuple[str, ...]:
@@ -308,7 +327,9 @@ def start_parameters(params: Parameters) -> tuple[str, ...]:
     return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
 
 
-def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, params: Parameters) -> list[str]:
+def eal_command(
+    program: Path, prefix: str, places: Lcores, memory: Memory, params: Parameters, roles: Roles
+) -> list[str]:
     """Program and EAL arguments; the file prefix is this node's own, so that nothing is shared with others."""
     command = [str(program), "--lcores", places.eal, "--main-lcore", str(MAIN_LCORE), "--no-pci"]
     command += ["--file-prefix", prefix]
@@ -316,7 +337,7 @@ def eal_command(program: Path, prefix: str, places: Lcores, memory: Memory, para
     # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
     if memory.huge and not memory.folder:
         return [*command, "--in-memory"]
-    return [*command, *page_arguments(params.page_size or SMALL, memory.folder, _no_huge_mib(params))]
+    return [*command, *page_arguments(params.page_size or SMALL, memory.folder, _no_huge_mib(params, roles))]
 
 
 def _queues_refusal(params: Parameters) -> str | None:
@@ -332,9 +353,9 @@ def _feed(params: Parameters) -> str:
     return f"dma={params.dma}"
 
 
-def _no_huge_mib(params: Parameters) -> int:
+def _no_huge_mib(params: Parameters, roles: Roles) -> int:
     # Without hugepages EAL takes all of its memory at the start; twice the estimate, so that later points fit as well.
-    return max(512, 2 * needed_bytes(params) >> 20)
+    return max(512, 2 * needed_bytes(params, roles) >> 20)
 
 
 def _cautions(roles: Roles, memory: Memory) -> list[str]:
@@ -377,7 +398,7 @@ class LoopbackSession:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
         self._memory, self._at_start = memory, first.only(start_parameters(first))
         # Without hugepages EAL takes no more than at its start.
-        self._taken_bytes = None if memory.huge else _no_huge_mib(first) << 20
+        self._taken_bytes = None if memory.huge else _no_huge_mib(first, roles_of(first)) << 20
         self._configured: dict[str, Any] = {}
         self._take(first)
 
@@ -423,9 +444,9 @@ class LoopbackSession:
     def suits(self, params: Parameters) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""
         wanted = params.only(start_parameters(params))
-        if self._taken_bytes is not None and needed_bytes(params) > self._taken_bytes:
-            return False
         roles = self._roles_of(params)
+        if self._taken_bytes is not None and needed_bytes(params, roles) > self._taken_bytes:
+            return False
         if params.generator_sleep and self._places.sleeper_cpu != roles.dut[0]:
             return False
         return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)

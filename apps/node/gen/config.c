@@ -2,12 +2,13 @@
 #include "config.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include <rte_ethdev.h>
-#include <rte_lcore.h>
 
 #include "accounting.h"
 #include "fields.h"
+#include "lcore.h"
 #include "packets.h"
 #include "routes.h"
 
@@ -35,7 +36,7 @@ static const struct gen_config defaults = {
 };
 
 static const char *const gen_keys[] = {
-        "lcore",      "tx_port",      "rx_port",       "target_port", "target", "frame",    "flows",
+        "lcores",     "tx_port",      "rx_port",       "target_port", "target", "frame",    "flows",
         "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst",    "late_max_ns",
         "departures", "trace",        "burst_packets", "on_ns",       "off_ns", "sleep_ns", NULL};
 static const char *const arrival_names[] = {
@@ -53,13 +54,19 @@ static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t 
 	return 0;
 }
 
-static int read_lcore(const json_t *spec, unsigned int *lcore, struct node_error *err)
+static int read_lcores(const json_t *spec, struct gen_config *config, struct node_error *err)
 {
-	if (fields_require(spec, "gen", "lcore", err) ||
-	    read_u32(spec, "lcore", 0, RTE_MAX_LCORE - 1, lcore, err))
+	unsigned int lcores[RTE_MAX_LCORE];
+	int n;
+
+	if (fields_require(spec, "gen", "lcores", err) ||
+	    (n = lcore_list(json_object_get(spec, "lcores"), "gen.lcores", lcores, err)) < 0)
 		return -1;
-	if (!rte_lcore_is_enabled(*lcore) || *lcore == rte_get_main_lcore())
-		return node_fail(err, "gen.lcore", "lcore %u is not a worker lcore of this node", *lcore);
+	if (n > GEN_LCORES_MAX)
+		return node_fail(err, "gen.lcores", "%d lcores; a generator has at most %d", n,
+		                 GEN_LCORES_MAX);
+	memcpy(config->lcores, lcores, (size_t)n * sizeof(lcores[0]));
+	config->lcores_n = (unsigned int)n;
 	return 0;
 }
 
@@ -158,10 +165,22 @@ int gen_config_check_flows(const struct gen_config *config, unsigned int queues,
 {
 	const unsigned int loaded = gen_shape_loaded(&config->shape, queues);
 
+	if (config->flows < config->lcores_n)
+		return node_fail(err, "gen.flows", "%u flows cannot be shared by %u lcores", config->flows,
+		                 config->lcores_n);
 	if (config->flows < loaded)
 		return node_fail(err, "gen.flows",
 		                 "%u flows cannot reach the %u queues that this shape loads", config->flows,
 		                 loaded);
+	return 0;
+}
+
+/* A TX queue has one sender (DPDK, ethdev). */
+static int check_tx_queues(const struct gen_config *config, uint16_t tx_queues, struct node_error *err)
+{
+	if (config->lcores_n > tx_queues)
+		return node_fail(err, "gen.lcores", "%u lcores need as many TX queues; %s has %u",
+		                 config->lcores_n, config->tx_name, tx_queues);
 	return 0;
 }
 
@@ -177,6 +196,7 @@ int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan,
 	if (ports_plan_find(plan, config->tx_name, "gen.tx_port", &config->tx_port, err) ||
 	    ports_plan_find(plan, config->rx_name, "gen.rx_port", &config->rx_port, err) ||
 	    ports_plan_find(plan, config->target_name, "gen.target_port", &config->target_port, err) ||
+	    check_tx_queues(config, plan->ports[config->tx_port].spec.tx_queues, err) ||
 	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err))
 		return -1;
 	/* How many flows a trace has is known when it is read. */
@@ -187,7 +207,7 @@ int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_
 {
 	*config = defaults;
 	config->shape = gen_shape_defaults;
-	return fields_only(spec, "gen", gen_keys, err) || read_lcore(spec, &config->lcore, err) ||
+	return fields_only(spec, "gen", gen_keys, err) || read_lcores(spec, config, err) ||
 	       read_ports(spec, config, err) || read_target(spec, config, err) ||
 	       frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
 	       read_flows(spec, config, err) || read_pace(spec, config, err) || read_trace(spec, config, err);

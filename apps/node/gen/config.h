@@ -15,6 +15,7 @@
 
 #define GEN_BURST_MAX      256
 #define GEN_DEPARTURES_MAX 1000000
+#define GEN_LCORES_MAX     8
 
 /* When packets leave, at a given rate. */
 enum gen_arrivals {
@@ -26,7 +27,9 @@ enum gen_arrivals {
 };
 
 struct gen_config {
-	unsigned int lcore;
+	unsigned int lcores
+	        [GEN_LCORES_MAX]; /* number i sends on TX queue i, and receives on RX queues i, i + lcores_n... */
+	unsigned int lcores_n;
 	const char *tx_name; /* names live as long as the request */
 	const char *rx_name;
 	const char *target_name;
@@ -57,7 +60,7 @@ struct gen_config {
 /* Read `spec`, and check what can be told from it alone. Returns 0, or -1 with err (where begins with "gen"). */
 int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err);
 
-/* Each queue that the shape loads needs a flow. As above. */
+/* Each lcore needs a flow, and each queue that the shape loads. As above. */
 int gen_config_check_flows(const struct gen_config *config, unsigned int queues, struct node_error *err);
 
 /* Find its ports among those of `plan`, and check that sizes fit the MTU and flows the queues. As above. */

@@ -132,7 +132,7 @@ static __rte_always_inline unsigned int send_burst(struct gen_engine *e, const e
 	if (!hold_mbufs(e, n))
 		return 0;
 	bytes = write_burst(e, list, now, n, paced);
-	sent = rte_eth_tx_burst(e->tx_port, 0, e->mbufs, (uint16_t)n);
+	sent = rte_eth_tx_burst(e->tx_port, e->tx_queue, e->mbufs, (uint16_t)n);
 	if (paced)
 		record_departures(e, now, sent);
 	if (unlikely(sent < n))
@@ -213,7 +213,8 @@ static __rte_always_inline void send_backlog(struct gen_engine *e, uint64_t now,
 		send_cold_due(e, now, limit);
 	if (unlikely(now >= e->visits.next_tsc) && e->cold_per_visit > 0)
 		look_at_visits(e, now);
-	e->counts.intended += send_burst(e, GEN_HOT, now, e->burst, false);
+	if (likely(e->traffic.lists[GEN_HOT].count > 0))
+		e->counts.intended += send_burst(e, GEN_HOT, now, e->burst, false);
 }
 
 static __rte_always_inline void receive_frame(struct gen_engine *e, const struct rte_mbuf *mbuf,
@@ -222,13 +223,13 @@ static __rte_always_inline void receive_frame(struct gen_engine *e, const struct
 	const uint64_t begin = e->trial->begin_tsc;
 	struct packet_stamp stamp;
 
-	if (unlikely(!packet_read(mbuf, e->mark, &stamp) || stamp.flow >= e->flows)) {
+	if (unlikely(!packet_read(mbuf, e->mark, e->senders_n, &stamp) || stamp.flow >= e->flows)) {
 		e->counts.rx_foreign++;
 		return;
 	}
 	e->counts.rx_packets++;
 	e->counts.rx_bytes += mbuf->pkt_len;
-	sequence_record(e->received, stamp.sequence, stamp.flow);
+	sequence_record(e->received[stamp.sender], stamp.sequence, stamp.flow);
 	if (begin + stamp.intended < e->trial->start_tsc || begin + stamp.intended >= e->trial->end_tsc)
 		return;
 	histogram_record(&e->latency_intended_ns, to_ns(e, arrival - begin - stamp.intended));
@@ -241,8 +242,8 @@ static __rte_always_inline unsigned int receive(struct gen_engine *e)
 	struct rte_mbuf *mbufs[RX_BURST];
 	unsigned int received = 0;
 
-	for (uint16_t queue = 0; queue < e->rx_queues; queue++) {
-		const uint16_t n = rte_eth_rx_burst(e->rx_port, queue, mbufs, RX_BURST);
+	for (unsigned int queue = e->rx_queue; queue < e->rx_queues; queue += e->senders_n) {
+		const uint16_t n = rte_eth_rx_burst(e->rx_port, (uint16_t)queue, mbufs, RX_BURST);
 
 		if (n == 0)
 			continue;
@@ -377,13 +378,22 @@ static enum sending sending_of(const struct gen_engine *e)
 {
 	if (!e->saturate)
 		return PACED;
-	return e->traffic.lists[GEN_HOT].count > 0 ? BACKLOG : SATURATED;
+	return e->backlog ? BACKLOG : SATURATED;
 }
 
 /* Whether a frame may still come whose latency or order would be recorded. */
 static bool is_expecting(const struct gen_engine *e)
 {
-	return e->rx_port != NO_PORT && e->received->unique < e->sequence;
+	uint64_t sent = 0, arrived = 0;
+
+	for (unsigned int i = 0; i < e->senders_n && e->rx_port != NO_PORT; i++) {
+		const struct gen_engine *sender = e->senders[i];
+
+		sent += __atomic_load_n(&sender->sequence, __ATOMIC_RELAXED);
+		for (unsigned int from = 0; from < e->senders_n; from++)
+			arrived += __atomic_load_n(&sender->received[from]->unique, __ATOMIC_RELAXED);
+	}
+	return arrived < sent;
 }
 
 /* The CPU is left to the main lcore, which may share it, when nothing is measured any more: not while frames are on their way. */

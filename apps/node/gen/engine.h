@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The generator's loop and what it counts.
+ * The loop of one of the generator's lcores and what it counts.
  *
  * One iteration of the loop: read the TSC, send what is due (at most one burst), receive at most one burst per RX
  * queue. Departure and arrival times are TSC reads of the iteration: all frames of a burst left at the read before
@@ -8,7 +8,7 @@
  *
  * Paced sending follows the schedule of pacing.h. Frames that the driver does not accept keep their slot and
  * are written anew in the next iteration, until they are too late and count as unsent; sequence numbers have no
- * holes. A slot belongs to the window that its intended time lies in. Saturated sending has no schedule:
+ * holes (each lcore numbers its own). A slot belongs to the window that its intended time lies in. Saturated sending has no schedule:
  * intended = sent.
  *
  * A generator that sleeps between iterations takes all that has come back before it does, and leaves its CPU to the DUT's lcore
@@ -62,7 +62,7 @@ struct gen_departure {
 	uint64_t lateness; /* TSC cycles */
 };
 
-/* Cache-line aligned: written by the generator's lcore alone. */
+/* Cache-line aligned: written by its lcore alone. */
 struct gen_engine {
 	/* set by gen_apply() and gen_start(), constant while the loop runs */
 	const struct trial *trial;
@@ -70,15 +70,20 @@ struct gen_engine {
 	struct gen_traffic traffic;
 	struct packet_template *templates; /* by gen_entry.size */
 	const struct gen_trace *trace;     /* NULL: none */
+	struct gen_engine *const *senders; /* those of all lcores, this one's too */
+	unsigned int senders_n;
 	uint16_t tx_port;
-	uint16_t rx_port; /* NO_PORT: does not receive */
-	uint16_t rx_queues;
-	uint16_t mark;
-	uint32_t flows;
+	uint16_t tx_queue;
+	uint16_t rx_port;   /* NO_PORT: does not receive */
+	uint16_t rx_queue;  /* the first that it reads; the others are senders_n apart */
+	uint16_t rx_queues; /* of the port */
+	uint16_t mark;      /* of the first sender's frames */
+	uint32_t flows;     /* that a sender has at most */
 	uint32_t target_queues;
 	unsigned int burst;
 	uint64_t sleep_ns; /* between iterations; 0: not */
 	bool saturate;
+	bool backlog;       /* saturate, flows placed on several queues */
 	uint64_t cycles_us; /* TSC cycles of 1 us */
 	uint64_t ns_per_cycle_q32;
 	uint32_t departures_max;
@@ -114,7 +119,7 @@ struct gen_engine {
 	struct histogram interdeparture_ns;
 	struct histogram latency_intended_ns;
 	struct histogram latency_sent_ns;
-	struct sequence *received; /* NULL: does not receive */
+	struct sequence *received[GEN_LCORES_MAX]; /* by sender; NULL: does not receive */
 	struct gen_departure *departures;
 	uint32_t departures_count;
 } __rte_cache_aligned;

@@ -35,11 +35,13 @@
 #define STRETCH_MAX 1e6
 
 #define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
-#define POOL_SPARE      2048 /* mbufs beyond those that rings hold: bursts in flight and the lcore's cache */
+#define POOL_SPARE      2048 /* mbufs of an lcore beyond those that rings hold: bursts in flight and its cache */
 #define HIGHEST_TIME_NS 10000000000ull
 
 static struct gen_config config;
-static struct gen_engine *engine; /* NULL: no generator */
+static struct gen_engine *engines[GEN_LCORES_MAX]; /* by place of the lcore */
+static unsigned int engines_n;                     /* 0: no generator */
+static const struct gen_trace *trace;              /* NULL: none */
 static struct rte_mempool *pool;
 static uint16_t next_mark = 1;
 static struct gen_pattern pattern; /* of the trial, where its arrivals have one */
@@ -57,16 +59,17 @@ static uint32_t rx_descriptors(uint16_t port)
 	return descriptors;
 }
 
+/* Of the queues that are sent on: all are alike. */
 static uint32_t tx_descriptors(uint16_t port)
 {
 	struct rte_eth_txq_info queue;
 
-	return rte_eth_tx_queue_info_get(port, 0, &queue) == 0 ? queue.nb_desc : 0;
+	return rte_eth_tx_queue_info_get(port, 0, &queue) == 0 ? config.lcores_n * queue.nb_desc : 0;
 }
 
 static uint32_t pool_mbufs(void)
 {
-	uint32_t mbufs = POOL_SPARE + tx_descriptors(config.tx_port);
+	uint32_t mbufs = config.lcores_n * POOL_SPARE + tx_descriptors(config.tx_port);
 
 	if (ports_buffers_change_hands(config.tx_port))
 		mbufs += rx_descriptors(config.target_port) + ports_held_mbufs();
@@ -94,12 +97,12 @@ static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
 
 static uint32_t largest_frame(void)
 {
-	return engine->trace != NULL ? engine->trace->largest_bytes : frame_sizes_largest(&config.frame);
+	return trace != NULL ? trace->largest_bytes : frame_sizes_largest(&config.frame);
 }
 
 static double mean_frame(void)
 {
-	return engine->trace != NULL ? engine->trace->mean_bytes : frame_sizes_mean(&config.frame);
+	return trace != NULL ? trace->mean_bytes : frame_sizes_mean(&config.frame);
 }
 
 static int prepare_pool(struct node_error *err)
@@ -125,35 +128,37 @@ static int prepare_trace(struct node_error *err)
 {
 	if (config.trace == NULL)
 		return 0;
-	if (gen_trace_open(config.trace, config.frame_max, &engine->trace, err))
+	if (gen_trace_open(config.trace, config.frame_max, &trace, err))
 		return -1;
-	config.flows = engine->trace->flows;
+	config.flows = trace->flows;
 	return 0;
 }
 
-static int prepare_templates(struct node_error *err)
+static int prepare_templates(struct gen_engine *engine, struct node_error *err)
 {
-	const unsigned int sizes = engine->trace != NULL ? engine->trace->sizes : config.frame.count;
+	const unsigned int sizes = trace != NULL ? trace->sizes : config.frame.count;
 
 	engine->templates =
 	        aligned_alloc(_Alignof(struct packet_template), sizes * sizeof(*engine->templates));
 	return engine->templates == NULL ? node_fail(err, "gen", "no memory for %u frame sizes", sizes) : 0;
 }
 
-static int prepare_traffic(struct node_error *err)
+static int prepare_target(struct node_error *err)
 {
 	if (config.target_port != NO_PORT) {
 		if (gen_target_read(config.target_port, &config.target, err))
 			return -1;
 		config.has_target = true;
 	}
-	if (gen_config_check_flows(&config, config.has_target ? config.target.rss.queues : 1, err))
-		return -1;
-	return gen_traffic_make(&config, config.has_target ? &config.target.rss : NULL, engine->trace,
-	                        &engine->traffic, err);
+	return gen_config_check_flows(&config, config.has_target ? config.target.rss.queues : 1, err);
 }
 
-static int prepare_results(struct node_error *err)
+static uint32_t flows_of_sender(void)
+{
+	return (config.flows + config.lcores_n - 1) / config.lcores_n;
+}
+
+static int prepare_results(struct gen_engine *engine, struct node_error *err)
 {
 	struct histogram *const histograms[] = {&engine->lateness_ns, &engine->interdeparture_ns,
 	                                        &engine->latency_intended_ns, &engine->latency_sent_ns};
@@ -161,15 +166,16 @@ static int prepare_results(struct node_error *err)
 	for (unsigned int i = 0; i < RTE_DIM(histograms); i++)
 		if (histogram_init(histograms[i], 1, HIGHEST_TIME_NS, 3) != 0)
 			return node_fail(err, "gen", "no memory for histograms");
-	if (config.rx_port != NO_PORT && (engine->received = sequence_new(config.flows)) == NULL)
-		return node_fail(err, "gen.flows", "no memory to track %u flows", config.flows);
+	for (unsigned int i = 0; config.rx_port != NO_PORT && i < config.lcores_n; i++)
+		if ((engine->received[i] = sequence_new(flows_of_sender())) == NULL)
+			return node_fail(err, "gen.flows", "no memory to track %u flows", config.flows);
 	engine->departures = calloc(config.departures, sizeof(*engine->departures));
 	if (config.departures > 0 && engine->departures == NULL)
 		return node_fail(err, "gen.departures", "no memory for %u stamps", config.departures);
 	return 0;
 }
 
-/* Runs on the generator's lcore. */
+/* Runs on an lcore of the generator. */
 static int take_class(void *error)
 {
 	const struct sched_param first = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
@@ -185,8 +191,9 @@ static int prepare_class(struct node_error *err)
 {
 	int error = 0;
 
-	if (rte_eal_remote_launch(take_class, &error, config.lcore) == 0)
-		lcore_wait_all();
+	for (unsigned int i = 0; i < config.lcores_n && error == 0; i++)
+		if (rte_eal_remote_launch(take_class, &error, config.lcores[i]) == 0)
+			lcore_wait_all();
 	return error == 0 ? 0
 	                  : node_fail(err, "gen.sleep_ns", "SCHED_FIFO for its thread: %s", strerror(error));
 }
@@ -195,21 +202,25 @@ static double cold_per_visit(const struct gen_traffic *traffic)
 {
 	const struct gen_shape_queues *queues = &traffic->queues;
 
-	if (traffic->lists[GEN_COLD].count == 0)
-		return 0;
-	return (queues->count - queues->hot) * gen_shape_arrivals(queues->probability);
+	return traffic->lists[GEN_COLD].count == 0
+	               ? 0
+	               : traffic->cold_part * gen_shape_arrivals(queues->probability);
 }
 
-static void fill_engine(void)
+static void fill_engine(struct gen_engine *engine, unsigned int place)
 {
 	struct rte_eth_dev_info info;
 
 	engine->pool = pool;
+	engine->trace = trace;
+	engine->senders = engines;
+	engine->senders_n = config.lcores_n;
 	engine->tx_port = config.tx_port;
+	engine->tx_queue = engine->rx_queue = (uint16_t)place;
 	engine->rx_port = config.rx_port;
 	if (config.rx_port != NO_PORT && rte_eth_dev_info_get(config.rx_port, &info) == 0)
 		engine->rx_queues = info.nb_rx_queues;
-	engine->flows = config.flows;
+	engine->flows = flows_of_sender();
 	engine->target_queues = config.has_target ? config.target.rss.queues : 1;
 	engine->burst = config.burst;
 	engine->sleep_ns = config.sleep_ns;
@@ -217,43 +228,62 @@ static void fill_engine(void)
 	engine->cold_per_visit = cold_per_visit(&engine->traffic);
 }
 
-static void free_engine(void)
+static void free_engine(struct gen_engine *engine)
 {
-	if (engine == NULL)
-		return;
 	histogram_free(&engine->lateness_ns);
 	histogram_free(&engine->interdeparture_ns);
 	histogram_free(&engine->latency_intended_ns);
 	histogram_free(&engine->latency_sent_ns);
-	sequence_free(engine->received);
+	for (unsigned int i = 0; i < GEN_LCORES_MAX; i++)
+		sequence_free(engine->received[i]);
 	gen_traffic_free(&engine->traffic);
 	free(engine->departures);
 	free(engine->templates);
 	rte_free(engine);
-	engine = NULL;
+}
+
+static void free_engines(void)
+{
+	while (engines_n > 0)
+		free_engine(engines[--engines_n]);
+}
+
+static int prepare_engine(unsigned int place, struct node_error *err)
+{
+	struct gen_engine *engine = rte_zmalloc("gen", sizeof(*engine), RTE_CACHE_LINE_SIZE);
+
+	if (engine == NULL)
+		return node_fail(err, "gen", "no memory");
+	engines[engines_n++] = engine;
+	if (prepare_templates(engine, err) ||
+	    gen_traffic_make(&config, place, config.has_target ? &config.target.rss : NULL, trace,
+	                     &engine->traffic, err) ||
+	    prepare_results(engine, err))
+		return -1;
+	fill_engine(engine, place);
+	return 0;
 }
 
 static int prepare(struct node_error *err)
 {
-	engine = rte_zmalloc("gen", sizeof(*engine), RTE_CACHE_LINE_SIZE);
-	if (engine == NULL)
-		return node_fail(err, "gen", "no memory");
-	if (prepare_trace(err) || prepare_templates(err) || prepare_traffic(err) || prepare_pool(err) ||
-	    prepare_results(err) || prepare_class(err))
+	trace = NULL;
+	if (prepare_trace(err) || prepare_target(err) || prepare_pool(err) || prepare_class(err))
 		return -1;
-	fill_engine();
+	for (unsigned int place = 0; place < config.lcores_n; place++)
+		if (prepare_engine(place, err))
+			return -1;
 	return 0;
 }
 
 int gen_apply(const struct gen_config *wanted, struct node_error *err)
 {
-	free_engine();
+	free_engines();
 	if (wanted == NULL)
 		return 0;
 	config = *wanted;
 	if (prepare(err) == 0)
 		return 0;
-	free_engine();
+	free_engines();
 	return -1;
 }
 
@@ -263,9 +293,15 @@ uint16_t gen_tx_port(struct rte_mempool **mempool)
 	return config.tx_port;
 }
 
+unsigned int gen_lcores(const unsigned int **lcores)
+{
+	*lcores = config.lcores;
+	return engines_n;
+}
+
 unsigned int gen_lcore(void)
 {
-	return engine == NULL ? LCORE_ID_ANY : config.lcore;
+	return engines_n == 0 ? LCORE_ID_ANY : config.lcores[0];
 }
 
 unsigned int gen_spinning_lcore(void)
@@ -275,20 +311,25 @@ unsigned int gen_spinning_lcore(void)
 
 bool gen_frames_waiting(void)
 {
-	if (engine == NULL || engine->rx_port == NO_PORT)
+	if (engines_n == 0 || config.rx_port == NO_PORT)
 		return false;
-	for (uint16_t queue = 0; queue < engine->rx_queues; queue++)
-		if (rte_eth_rx_queue_count(engine->rx_port, queue) > 0)
+	for (uint16_t queue = 0; queue < engines[0]->rx_queues; queue++)
+		if (rte_eth_rx_queue_count(config.rx_port, queue) > 0)
 			return true;
 	return false;
 }
 
 bool gen_packets_out(void)
 {
-	if (engine == NULL || engine->rx_port == NO_PORT || config.target_port != NO_PORT)
+	uint64_t received = 0, sent = 0;
+
+	if (engines_n == 0 || config.rx_port == NO_PORT || config.target_port != NO_PORT)
 		return false;
-	return __atomic_load_n(&engine->counts.rx_packets, __ATOMIC_RELAXED) <
-	       __atomic_load_n(&engine->counts.sent, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < engines_n; i++) {
+		received += __atomic_load_n(&engines[i]->counts.rx_packets, __ATOMIC_RELAXED);
+		sent += __atomic_load_n(&engines[i]->counts.sent, __ATOMIC_RELAXED);
+	}
+	return received < sent;
 }
 
 int gen_tell_visits(const json_t *request, struct node_error *err)
@@ -296,14 +337,15 @@ int gen_tell_visits(const json_t *request, struct node_error *err)
 	static const char *const keys[] = {"cmd", "id", "per_s", NULL};
 	double per_s = 0;
 
-	if (engine == NULL)
+	if (engines_n == 0)
 		return node_fail(err, "", "no generator is configured");
 	if (config.target_port != NO_PORT)
 		return node_fail(err, "", "the DUT polls in this node: its visits are counted here");
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "per_s", err) ||
 	    fields_real(request, "", "per_s", 0, VISITS_PER_S_MAX, &per_s, err))
 		return -1;
-	atomic_store_explicit(&engine->visits.told_per_s, per_s, memory_order_relaxed);
+	for (unsigned int i = 0; i < engines_n; i++)
+		atomic_store_explicit(&engines[i]->visits.told_per_s, per_s, memory_order_relaxed);
 	return 0;
 }
 
@@ -320,7 +362,7 @@ static int line_rate_pps(double share, double *pps, struct node_error *err)
 }
 
 /* As it was recorded. */
-static double trace_pps(const struct gen_trace *trace)
+static double trace_pps(void)
 {
 	return 1e9 * trace->packets / (double)trace->duration_ns;
 }
@@ -339,18 +381,18 @@ static int resolve_rate(const struct trial_rate *rate, double *pps, struct node_
 	if (rate->kind == TRIAL_RATE_LINE_SHARE && line_rate_pps(rate->value, pps, err))
 		return -1;
 	if (rate->kind == TRIAL_RATE_TRACE_SHARE) {
-		if (engine->trace == NULL)
+		if (trace == NULL)
 			return node_fail(err, where, "the generator has no trace");
-		*pps = rate->value * trace_pps(engine->trace);
+		*pps = rate->value * trace_pps();
 	}
 	if (*pps != 0 && !(*pps >= PPS_MIN && *pps <= PPS_MAX))
 		return node_fail(err, where, "%g packets/s; one generator lcore takes 0 or %g..%g", *pps,
 		                 PPS_MIN, PPS_MAX);
 	if (*pps != 0 && config.arrivals == GEN_TRACE &&
-	    (trace_pps(engine->trace) > STRETCH_MAX * *pps || *pps > STRETCH_MAX * trace_pps(engine->trace)))
+	    (trace_pps() > STRETCH_MAX * *pps || *pps > STRETCH_MAX * trace_pps()))
 		return node_fail(err, where,
 		                 "%g packets/s from a trace of %g: at most %g times slower or faster", *pps,
-		                 trace_pps(engine->trace), STRETCH_MAX);
+		                 trace_pps(), STRETCH_MAX);
 	return 0;
 }
 
@@ -368,26 +410,29 @@ static int check_stamp_range(const struct trial *trial, double pps, struct node_
 	return 0;
 }
 
-static void start_pacer(const struct trial *trial, double pps)
+/* For cold queues, once the rate of visits is known. The processes of several lcores are independent. */
+static void start_cold_pacer(struct pacer *pacer, const struct trial *trial, uint64_t late_max,
+                             unsigned int place)
 {
-	const uint64_t late_max = cycles_of_ns(config.late_max_ns, trial->tsc_hz);
+	pacer_poisson(pacer, trial->begin_tsc, (double)trial->tsc_hz, late_max,
+	              config.seed ^ (uint64_t)place << 32);
+	pacer_hold(pacer);
+}
 
-	if (trial->rate.kind == TRIAL_RATE_SATURATE) { /* for cold queues, once the rate of visits is known */
-		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz, late_max, config.seed);
-		pacer_hold(&engine->pacer);
-	} else if (pps == 0)
-		pacer_silent(&engine->pacer);
+static void start_pacer(struct pacer *pacer, const struct trial *trial, double pps, uint64_t late_max)
+{
+	if (pps == 0)
+		pacer_silent(pacer);
 	else if (config.arrivals == GEN_TRACE)
-		pacer_gaps(&engine->pacer, trial->begin_tsc, engine->trace->gaps_ns, engine->trace->packets,
-		           (double)trial->tsc_hz / 1e9 * trace_pps(engine->trace) / pps, late_max);
+		pacer_gaps(pacer, trial->begin_tsc, trace->gaps_ns, trace->packets,
+		           (double)trial->tsc_hz / 1e9 * trace_pps() / pps, late_max);
 	else if (pattern.gaps != NULL)
-		pacer_gaps(&engine->pacer, trial->begin_tsc, pattern.gaps, pattern.packets,
-		           pattern.cycles_per_unit, late_max);
+		pacer_gaps(pacer, trial->begin_tsc, pattern.gaps, pattern.packets, pattern.cycles_per_unit,
+		           late_max);
 	else if (config.arrivals == GEN_POISSON)
-		pacer_poisson(&engine->pacer, trial->begin_tsc, (double)trial->tsc_hz / pps, late_max,
-		              config.seed);
+		pacer_poisson(pacer, trial->begin_tsc, (double)trial->tsc_hz / pps, late_max, config.seed);
 	else
-		pacer_constant(&engine->pacer, trial->begin_tsc, (long double)trial->tsc_hz / pps, late_max);
+		pacer_constant(pacer, trial->begin_tsc, (long double)trial->tsc_hz / pps, late_max);
 }
 
 static void free_pattern(void)
@@ -405,8 +450,9 @@ static int prepare_pattern(const struct trial *trial, double pps, struct node_er
 	return gen_pattern_make(&config, pps, (double)trial->tsc_hz, &pattern, err);
 }
 
-static int make_templates(struct node_error *err)
+static int make_templates(struct gen_engine *engine, unsigned int place, struct node_error *err)
 {
+	const uint16_t mark = (uint16_t)(engine->mark + place);
 	struct rte_ether_addr source, destination;
 
 	memset(&destination, 0xff, sizeof(destination)); /* nobody in particular: broadcast */
@@ -414,18 +460,18 @@ static int make_templates(struct node_error *err)
 		destination = config.target.mac;
 	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)
 		return node_fail(err, "gen.tx_port", "cannot read the port's MAC address");
-	if (engine->trace != NULL)
-		for (unsigned int i = 0; i < engine->trace->sizes; i++)
-			packet_template_init(&engine->templates[i], engine->trace->frame_bytes[i], &source,
-			                     &destination, engine->mark);
+	if (trace != NULL)
+		for (unsigned int i = 0; i < trace->sizes; i++)
+			packet_template_init(&engine->templates[i], trace->frame_bytes[i], &source,
+			                     &destination, mark);
 	else
 		for (unsigned int i = 0; i < config.frame.count; i++)
 			packet_template_init(&engine->templates[i], config.frame.sizes[i].bytes, &source,
-			                     &destination, engine->mark);
+			                     &destination, mark);
 	return 0;
 }
 
-static void clear_results(void)
+static void clear_results(struct gen_engine *engine)
 {
 	memset(&engine->counts, 0, sizeof(engine->counts));
 	memset(&engine->at_open, 0, sizeof(engine->at_open));
@@ -436,15 +482,17 @@ static void clear_results(void)
 	histogram_reset(&engine->interdeparture_ns);
 	histogram_reset(&engine->latency_intended_ns);
 	histogram_reset(&engine->latency_sent_ns);
-	if (engine->received != NULL)
-		sequence_reset(engine->received);
+	for (unsigned int i = 0; i < config.lcores_n && config.rx_port != NO_PORT; i++)
+		sequence_reset(engine->received[i]);
 }
 
-static void rewind_loop(const struct trial *trial)
+static void rewind_loop(struct gen_engine *engine, const struct trial *trial)
 {
 	engine->trial = trial;
-	engine->mark = next_mark++;
+	engine->mark = next_mark;
 	engine->saturate = trial->rate.kind == TRIAL_RATE_SATURATE;
+	engine->backlog =
+	        engine->saturate && trace == NULL && config.has_target && config.target.rss.reta_size > 0;
 	engine->cycles_us = trial->tsc_hz / 1000000;
 	engine->ns_per_cycle_q32 = (uint64_t)llround(ldexp(1e9 / (double)trial->tsc_hz, 32));
 	engine->sequence = engine->last_departure_tsc = 0;
@@ -455,39 +503,58 @@ static void rewind_loop(const struct trial *trial)
 	engine->in_window = false;
 }
 
+static int start_engine(struct gen_engine *engine, unsigned int place, const struct trial *trial, double pps,
+                        struct node_error *err)
+{
+	const uint64_t late_max = cycles_of_ns(config.late_max_ns, trial->tsc_hz);
+
+	rewind_loop(engine, trial);
+	clear_results(engine);
+	if (engine->saturate) {
+		start_cold_pacer(&engine->pacer, trial, late_max, place);
+	} else {
+		start_pacer(&engine->pacer, trial, pps, late_max);
+		if (engine->traffic.turns != NULL && pps != 0)
+			pacer_share(&engine->pacer, engine->traffic.first, engine->traffic.turns,
+			            engine->traffic.lists[GEN_MIXED].count);
+	}
+	return make_templates(engine, place, err);
+}
+
 int gen_start(const struct trial *trial, struct node_error *err)
 {
+	const bool saturate = trial->rate.kind == TRIAL_RATE_SATURATE;
 	double pps = 0;
 
-	if (trial->rate.kind != TRIAL_RATE_SATURATE && resolve_rate(&trial->rate, &pps, err))
+	if ((!saturate && resolve_rate(&trial->rate, &pps, err)) ||
+	    check_stamp_range(trial, saturate ? SATURATED_PPS_MAX : pps, err) ||
+	    prepare_pattern(trial, pps, err))
 		return -1;
-	if (check_stamp_range(trial, trial->rate.kind == TRIAL_RATE_SATURATE ? SATURATED_PPS_MAX : pps, err))
-		return -1;
-	rewind_loop(trial);
-	clear_results();
-	if (make_templates(err) || prepare_pattern(trial, pps, err))
-		return -1;
-	start_pacer(trial, pps);
+	for (unsigned int place = 0; place < engines_n; place++)
+		if (start_engine(engines[place], place, trial, pps, err))
+			return -1;
+	next_mark = (uint16_t)(next_mark + engines_n);
 	return 0;
 }
 
-int gen_lcore_main(void *arg)
+int gen_lcore_main(void *place)
 {
-	(void)arg;
-	gen_engine_run(engine);
+	gen_engine_run(engines[(uintptr_t)place]);
 	return 0;
 }
 
 json_t *gen_report(void)
 {
-	const bool has_run = engine != NULL && engine->trial != NULL;
+	json_t *lcores = json_array();
 
-	return !has_run ? json_array() : json_pack("[o]", gen_report_lcore(&config, engine));
+	for (unsigned int place = 0; place < engines_n && engines[0]->trial != NULL; place++)
+		json_array_append_new(lcores, gen_report_lcore(&config, engines, place));
+	return lcores;
 }
 
 void gen_close(void)
 {
-	free_engine();
+	free_engines();
 	free_pattern();
 	gen_trace_close();
 	pool_retire(pool);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The generator role. All functions but gen_lcore_main are called by the main lcore, never while gen_lcore_main runs,
+ * The generator role, on one lcore or on several that share its traffic by flows. All functions but gen_lcore_main are called by the main lcore, never while gen_lcore_main runs,
  * unless said otherwise. Only gen_lcore_main is hot; it allocates nothing and logs nothing.
  */
 #ifndef GEN_H
@@ -22,7 +22,10 @@
 struct gen_config;
 int gen_apply(const struct gen_config *wanted, struct node_error *err);
 
-/* The lcore of the configured generator, or LCORE_ID_ANY when there is none. */
+/* The lcores of the configured generator; returns how many, 0: there is none. */
+unsigned int gen_lcores(const unsigned int **lcores);
+
+/* The first of them, or LCORE_ID_ANY when there is none. */
 unsigned int gen_lcore(void);
 
 /* The same where it never sleeps: then its CPU is busy in every trial, else LCORE_ID_ANY. */
@@ -41,9 +44,9 @@ int gen_start(const struct trial *trial, struct node_error *err);
  */
 int gen_tell_visits(const json_t *request, struct node_error *err);
 
-/* The lcore's main function (arg unused), launched by the node after gen_start(). Sends in [begin_tsc, end_tsc), calls
+/* The main function of the lcore at `place` of gen_lcores(), launched by the node after gen_start(). Sends in [begin_tsc, end_tsc), calls
  * trial_wake() when its window is closed, goes on receiving until TRIAL_OVER, returns 0. */
-int gen_lcore_main(void *arg);
+int gen_lcore_main(void *place);
 
 /* The array G of docs/node-protocol.md ("gen":{"lcores":[...]}) for the last trial, as a new reference. While the trial
  * runs (live read) it may be called from the main lcore: counters may then be torn between each other, not within. */

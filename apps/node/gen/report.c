@@ -70,15 +70,17 @@ struct flow_faults {
 	uint64_t worst_lost;
 };
 
-static void judge_flow(struct flow_faults *faults, const struct sequence *s, uint32_t flow, uint64_t sent)
+/* `number`: of the flow among its sender's. */
+static void judge_flow(struct flow_faults *faults, const struct sequence *s, uint32_t flow, uint32_t number,
+                       uint64_t sent)
 {
-	const uint64_t arrived = s->flow[flow].arrivals;
+	const uint64_t arrived = s->flow[number].arrivals;
 	const uint64_t lost = sent > arrived ? sent - arrived : 0;
 
 	faults->sent += sent > 0;
 	faults->lossy += lost > 0;
-	faults->duplicated += s->faults[flow].duplicated > 0;
-	faults->reordered += s->faults[flow].reordered > 0;
+	faults->duplicated += s->faults[number].duplicated > 0;
+	faults->reordered += s->faults[number].reordered > 0;
 	if ((double)lost * (double)faults->worst_sent > (double)faults->worst_lost * (double)sent ||
 	    (lost > 0 && faults->worst_lost == 0)) {
 		faults->worst = flow;
@@ -101,17 +103,18 @@ static json_t *flows_to_json(const struct flow_faults *faults)
 	return object;
 }
 
-static json_t *flow_faults(const struct gen_engine *e)
+static json_t *flow_faults(const struct gen_config *config, const struct gen_engine *e, unsigned int place,
+                           const struct sequence *arrived)
 {
-	uint64_t *sent_of = calloc(e->flows, sizeof(*sent_of));
+	uint64_t *sent_of = calloc(config->flows, sizeof(*sent_of));
 	struct flow_faults faults = {0};
 
 	if (sent_of == NULL)
 		return json_pack("{s:s}", "absent", "no memory to go through the flows");
 	for (unsigned int i = 0; i < GEN_LISTS; i++)
 		gen_list_count_flows(&e->traffic.lists[i], e->sent_of[i], sent_of);
-	for (uint32_t flow = 0; flow < e->flows; flow++)
-		judge_flow(&faults, e->received, flow, sent_of[flow]);
+	for (uint32_t flow = place; flow < config->flows; flow += config->lcores_n)
+		judge_flow(&faults, arrived, flow, flow / config->lcores_n, sent_of[flow]);
 	free(sent_of);
 	return flows_to_json(&faults);
 }
@@ -128,20 +131,21 @@ static json_t *displaced(const struct sequence *s)
 	return list;
 }
 
-/* Packets of the whole trial: numbers that never arrived are lost. */
-static json_t *sequence_report(const struct gen_engine *e)
+/* Packets of the whole trial that e sent: numbers that never arrived are lost. */
+static json_t *sequence_report(const struct gen_config *config, const struct gen_engine *e,
+                               unsigned int place, const struct sequence *s)
 {
-	const struct sequence *s = e->received;
 	const uint64_t sent = e->counts.sent;
 
-	return json_pack(
-	        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
-	        integer(sent > s->unique ? sent - s->unique : 0), "duplicated", integer(s->duplicated),
-	        "reordered", integer(s->reordered_in_flow), "reordered_in_total", integer(s->reordered),
-	        "too_old", integer(s->too_old), "window", integer(sequence_window(s)), "extent",
-	        histogram_to_json(&s->extent, "packets"), "distance",
-	        histogram_to_json(&s->distance, "packets"), "degree",
-	        histogram_to_json(&s->degree, "packets"), "displaced", displaced(s), "flows", flow_faults(e));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
+	                 integer(sent > s->unique ? sent - s->unique : 0), "duplicated",
+	                 integer(s->duplicated), "reordered", integer(s->reordered_in_flow),
+	                 "reordered_in_total", integer(s->reordered), "too_old", integer(s->too_old),
+	                 "window", integer(sequence_window(s)), "extent",
+	                 histogram_to_json(&s->extent, "packets"), "distance",
+	                 histogram_to_json(&s->distance, "packets"), "degree",
+	                 histogram_to_json(&s->degree, "packets"), "displaced", displaced(s), "flows",
+	                 flow_faults(config, e, place, s));
 }
 
 static int add_departure_times(const struct gen_engine *e, json_t *report)
@@ -156,11 +160,32 @@ static int add_departure_times(const struct gen_engine *e, json_t *report)
 	                           histogram_to_json(&e->interdeparture_ns, "ns"));
 }
 
-static int add_reception(const struct gen_engine *e, json_t *report)
+/* What became of the packets of the lcore at `place`, whichever lcores received them. */
+static json_t *gathered_report(const struct gen_config *config, struct gen_engine *const *engines,
+                               unsigned int place)
 {
-	if (e->received == NULL)
+	struct sequence *const sum = sequence_new(engines[place]->flows);
+	json_t *report;
+
+	if (sum == NULL)
+		return json_pack("{s:s}", "absent", "no memory to add up what each lcore received");
+	for (unsigned int i = 0; i < config->lcores_n; i++)
+		sequence_add(sum, engines[i]->received[place]);
+	report = sequence_report(config, engines[place], place, sum);
+	sequence_free(sum);
+	return report;
+}
+
+static int add_reception(const struct gen_config *config, struct gen_engine *const *engines,
+                         unsigned int place, json_t *report)
+{
+	const struct gen_engine *e = engines[place];
+
+	if (e->rx_port == NO_PORT)
 		return 0;
-	return json_object_set_new(report, "sequence", sequence_report(e)) |
+	return json_object_set_new(report, "sequence",
+	                           config->lcores_n == 1 ? sequence_report(config, e, place, e->received[0])
+	                                                 : gathered_report(config, engines, place)) |
 	       json_object_set_new(report, "latency_ns",
 	                           json_pack("{s:o, s:o}", "from_intended",
 	                                     histogram_to_json(&e->latency_intended_ns, "ns"), "from_sent",
@@ -204,7 +229,7 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 	const double visits = window_visits(e);
 	json_t *shape;
 
-	if (!e->saturate || e->traffic.lists[GEN_HOT].count == 0)
+	if (!e->backlog)
 		return 0;
 	shape = json_pack("{s:o, s:o, s:f, s:o, s:o, s:o}", "hot", gen_shape_hot_json(queues), "cold",
 	                  json_integer(e->target_queues - queues->hot), "probability", queues->probability,
@@ -212,7 +237,7 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 	                  "cold_unsent", integer(c->cold_unsent));
 	if (visits > 0)
 		json_object_update_new(shape, json_pack("{s:f, s:f, s:f}", "visits", visits, "hot_asked",
-		                                        visits * queues->hot * config->visit_packets,
+		                                        visits * e->traffic.hot_part * config->visit_packets,
 		                                        "cold_asked", visits * e->cold_per_visit));
 	else
 		json_object_set_new(
@@ -238,13 +263,13 @@ static int add_trace(const struct gen_engine *e, json_t *report)
 	                                     (double)e->counts.sent / t->packets));
 }
 
-static int add_rest(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
+static int add_rest(const struct gen_engine *e, unsigned int lcore, const struct gen_counts *c,
                     json_t *report)
 {
 	const json_int_t duration = (json_int_t)window_cycles(e);
 
-	return json_object_set_new(report, "lcore", json_integer(config->lcore)) |
-	       json_object_set_new(report, "cpu", json_integer(lcore_cpu(config->lcore))) |
+	return json_object_set_new(report, "lcore", json_integer(lcore)) |
+	       json_object_set_new(report, "cpu", json_integer(lcore_cpu(lcore))) |
 	       json_object_set_new(report, "duration_tsc", json_integer(duration)) |
 	       json_object_set_new(report, "total",
 	                           json_pack("{s:o, s:o}", "sent", integer(e->counts.sent), "rx_packets",
@@ -255,13 +280,16 @@ static int add_rest(const struct gen_config *config, const struct gen_engine *e,
 	       json_object_set_new(report, "host_gaps", host_gaps(e, c));
 }
 
-json_t *gen_report_lcore(const struct gen_config *config, const struct gen_engine *e)
+json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *const *engines,
+                         unsigned int place)
 {
+	const struct gen_engine *e = engines[place];
 	const struct gen_counts counts = window_counts(e);
 	json_t *report = counts_of(&counts);
 
-	if (add_rest(config, e, &counts, report) | add_departure_times(e, report) | add_reception(e, report) |
-	    add_departures(e, report) | add_shape(config, e, &counts, report) | add_trace(e, report)) {
+	if (add_rest(e, config->lcores[place], &counts, report) | add_departure_times(e, report) |
+	    add_reception(config, engines, place, report) | add_departures(e, report) |
+	    add_shape(config, e, &counts, report) | add_trace(e, report)) {
 		json_decref(report);
 		return NULL;
 	}

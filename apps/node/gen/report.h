@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The generator's counters as the object G of docs/node-protocol.md. */
+/* The counters of an lcore of the generator as the object G of docs/node-protocol.md. */
 #ifndef GEN_REPORT_H
 #define GEN_REPORT_H
 
@@ -8,7 +8,8 @@
 #include "config.h"
 #include "engine.h"
 
-/* A new reference; NULL when out of memory. While the loop runs, the window ends now. */
-json_t *gen_report_lcore(const struct gen_config *config, const struct gen_engine *engine);
+/* Of the lcore at `place`. A new reference; NULL when out of memory. While the loop runs, the window ends now. */
+json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *const *engines,
+                         unsigned int place);
 
 #endif

@@ -22,6 +22,9 @@
 #define ENTRIES_PER_COLD_QUEUE 4
 #define ENTRIES_MAX            (UINT32_C(1) << 20)
 
+/* Of a list that several lcores share, each has its own part in memory, 8 bytes a packet. */
+#define SHARED_ENTRIES_MAX (UINT32_C(1) << 26)
+
 static const struct rss_freedom freedom = {
         .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
 
@@ -92,7 +95,8 @@ static void make_flows(const struct gen_config *config, const struct gen_shape_q
 
 		if (inverse != NULL)
 			rss_inverse_steer(inverse, rng, w->queue[f % w->count], &tuple);
-		packet_flow_init(&flows[f], (uint16_t)f, tuple.source, tuple.destination, tuple.source_port);
+		packet_flow_init(&flows[f], (uint16_t)(f / config->lcores_n), tuple.source, tuple.destination,
+		                 tuple.source_port);
 	}
 }
 
@@ -105,6 +109,42 @@ static uint32_t flow_of(const struct gen_shape_queues *w, unsigned int i, uint64
 static uint32_t flows_of(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int i)
 {
 	return config->flows / w->count + (i < config->flows % w->count);
+}
+
+static bool is_own(const struct gen_config *config, unsigned int place, uint32_t flow)
+{
+	return flow % config->lcores_n == place;
+}
+
+static uint32_t own_flows_of(const struct gen_config *config, const struct gen_shape_queues *w,
+                             unsigned int place, unsigned int i)
+{
+	uint32_t own = 0;
+
+	for (uint32_t n = 0; n < flows_of(config, w, i); n++)
+		own += is_own(config, place, flow_of(w, i, n));
+	return own;
+}
+
+/* One of the queue's flows that are own; there is one. */
+static uint16_t draw_own_flow(const struct gen_config *config, const struct gen_shape_queues *w,
+                              unsigned int place, unsigned int i, struct rng *rng)
+{
+	uint32_t flow;
+
+	do
+		flow = flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+	while (!is_own(config, place, flow));
+	return (uint16_t)flow;
+}
+
+static void count_parts(const struct gen_config *config, unsigned int place, struct gen_traffic *traffic)
+{
+	const struct gen_shape_queues *w = &traffic->queues;
+
+	for (unsigned int i = 0; i < w->count; i++)
+		*(i < w->hot ? &traffic->hot_part : &traffic->cold_part) +=
+		        (double)own_flows_of(config, w, place, i) / flows_of(config, w, i);
 }
 
 /* Each flow's share of the entries: its queue's weight, divided among the flows of that queue. Queue by queue, so that
@@ -174,32 +214,43 @@ static int make_mixed(const struct gen_config *config, const struct gen_shape_qu
 	return finish_list(config, rng, list);
 }
 
-/* Laps over the hot queues, in each a run of one burst for every queue; its flows are drawn. */
-static int make_hot(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
-                    struct gen_list *list)
+/* Laps over the hot queues with own flows, in each a run of one burst for every queue; its flows are drawn. */
+static int make_hot(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int place,
+                    struct rng *rng, struct gen_list *list)
 {
-	const uint32_t lap = w->hot * config->burst;
-	const uint32_t laps = (ENTRIES_MIN + lap - 1) / lap;
+	static uint16_t queues[RSS_QUEUES_MAX]; /* main lcore only */
+	unsigned int count = 0;
 
-	if (allocate_list(lap * laps, list))
+	for (unsigned int i = 0; i < w->hot; i++)
+		if (own_flows_of(config, w, place, i) > 0)
+			queues[count++] = (uint16_t)i;
+	const uint32_t lap = count * config->burst;
+
+	if (count == 0)
+		return 0;
+	if (allocate_list(lap * ((ENTRIES_MIN + lap - 1) / lap), list))
 		return -1;
-	for (uint32_t entry = 0; entry < list->count; entry++) {
-		const unsigned int i = entry / config->burst % w->hot;
-
-		list->entries[entry].flow = (uint16_t)flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
-	}
+	for (uint32_t entry = 0; entry < list->count; entry++)
+		list->entries[entry].flow =
+		        draw_own_flow(config, w, place, queues[entry / config->burst % count], rng);
 	return finish_list(config, rng, list);
 }
 
-static int make_cold(const struct gen_config *config, const struct gen_shape_queues *w, struct rng *rng,
-                     struct gen_list *list)
+/* Of all flows of cold queues those that are own, each as often as if all were. */
+static int make_cold(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int place,
+                     struct rng *rng, struct gen_list *list)
 {
 	if (allocate_list(ENTRIES_MIN, list))
 		return -1;
 	for (uint32_t entry = 0; entry < list->count; entry++) {
-		const unsigned int i = w->hot + (unsigned int)rng_below(rng, w->count - w->hot);
+		uint32_t flow;
 
-		list->entries[entry].flow = (uint16_t)flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+		do {
+			const unsigned int i = w->hot + (unsigned int)rng_below(rng, w->count - w->hot);
+
+			flow = flow_of(w, i, rng_below(rng, flows_of(config, w, i)));
+		} while (!is_own(config, place, flow));
+		list->entries[entry].flow = (uint16_t)flow;
 	}
 	return finish_list(config, rng, list);
 }
@@ -213,20 +264,77 @@ static void lend_trace(const struct gen_trace *trace, struct gen_list *list)
 }
 
 /* `places`: of the flows on several queues. */
-static int make_lists(const struct gen_config *config, bool places, struct rng *rng,
+static int make_lists(const struct gen_config *config, unsigned int place, bool places, struct rng *rng,
                       struct gen_traffic *traffic)
 {
 	const struct gen_shape_queues *w = &traffic->queues;
 
 	if (make_mixed(config, w, rng, &traffic->lists[GEN_MIXED]) ||
-	    (places && make_hot(config, w, rng, &traffic->lists[GEN_HOT])) ||
-	    (places && w->count > w->hot && make_cold(config, w, rng, &traffic->lists[GEN_COLD])))
+	    (places && make_hot(config, w, place, rng, &traffic->lists[GEN_HOT])) ||
+	    (places && traffic->cold_part > 0 && make_cold(config, w, place, rng, &traffic->lists[GEN_COLD])))
 		return -1;
 	return 0;
 }
 
-static int fill(const struct gen_config *config, const struct rss_inverse *inverse, struct rng *rng,
-                const struct gen_trace *trace, struct gen_traffic *traffic, struct node_error *err)
+static uint32_t own_entries(const struct gen_config *config, unsigned int place, const struct gen_list *list)
+{
+	uint32_t own = 0;
+
+	for (uint32_t entry = 0; entry < list->count; entry++)
+		own += is_own(config, place, list->entries[entry].flow);
+	return own;
+}
+
+/* What is left of the play list of all lcores is one's own, in its order and at its places. */
+static void keep_own(const struct gen_config *config, unsigned int place, const struct gen_list *all,
+                     struct gen_traffic *traffic)
+{
+	const struct gen_list *list = &traffic->lists[GEN_MIXED];
+	uint32_t own = 0, before = 0;
+
+	for (uint32_t entry = 0; entry < all->count; entry++) {
+		if (!is_own(config, place, all->entries[entry].flow))
+			continue;
+		if (own == 0)
+			traffic->first = entry;
+		traffic->turns[own] = entry - before;
+		list->entries[own++] = all->entries[entry];
+		before = entry;
+	}
+	if (own > 0)
+		traffic->turns[0] = all->count - before + traffic->first;
+	for (uint32_t i = 0; own > 0 && i < GEN_BURST_MAX; i++)
+		list->entries[own + i] = list->entries[i % own];
+}
+
+static int share_mixed(const struct gen_config *config, unsigned int place, struct gen_traffic *traffic,
+                       struct node_error *err)
+{
+	struct gen_list *list = &traffic->lists[GEN_MIXED];
+	const struct gen_list all = *list;
+	int status = 0;
+
+	if (config->lcores_n == 1)
+		return 0;
+	if (all.count > SHARED_ENTRIES_MAX)
+		return node_fail(err, "gen.trace", "%u packets; several lcores share a trace of at most %u",
+		                 all.count, SHARED_ENTRIES_MAX);
+	const uint32_t own = own_entries(config, place, &all);
+
+	*list = (struct gen_list){0};
+	traffic->turns = calloc(own + 1, sizeof(*traffic->turns));
+	if (traffic->turns == NULL || allocate_list(own, list))
+		status = node_fail(err, "gen", "out of memory for %u packets", own);
+	else
+		keep_own(config, place, &all, traffic);
+	if (!all.is_lent)
+		free(all.entries);
+	return status;
+}
+
+static int fill(const struct gen_config *config, unsigned int place, const struct rss_inverse *inverse,
+                struct rng *rng, const struct gen_trace *trace, struct gen_traffic *traffic,
+                struct node_error *err)
 {
 	traffic->flows = calloc(config->flows, sizeof(*traffic->flows));
 	if (traffic->flows == NULL)
@@ -234,12 +342,12 @@ static int fill(const struct gen_config *config, const struct rss_inverse *inver
 	make_flows(config, &traffic->queues, inverse, rng, traffic->flows);
 	if (trace != NULL)
 		lend_trace(trace, &traffic->lists[GEN_MIXED]);
-	else if (make_lists(config, inverse != NULL, rng, traffic) != 0)
+	else if (make_lists(config, place, inverse != NULL, rng, traffic) != 0)
 		return node_fail(err, "gen.flows", "out of memory for %u flows", config->flows);
-	return 0;
+	return share_mixed(config, place, traffic, err);
 }
 
-int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
+int gen_traffic_make(const struct gen_config *config, unsigned int place, const struct rss_target *target,
                      const struct gen_trace *trace, struct gen_traffic *traffic, struct node_error *err)
 {
 	static struct rss_inverse inverse; /* main lcore only */
@@ -251,7 +359,8 @@ int gen_traffic_make(const struct gen_config *config, const struct rss_target *t
 	gen_shape_draw(&config->shape, target == NULL ? 1 : target->queues, &rng, &traffic->queues);
 	if (is_placed && invert(target, &traffic->queues, &inverse, err))
 		return -1;
-	if (fill(config, is_placed ? &inverse : NULL, &rng, trace, traffic, err)) {
+	count_parts(config, place, traffic);
+	if (fill(config, place, is_placed ? &inverse : NULL, &rng, trace, traffic, err)) {
 		gen_traffic_free(traffic);
 		return -1;
 	}
@@ -273,6 +382,7 @@ void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *
 void gen_traffic_free(struct gen_traffic *traffic)
 {
 	free(traffic->flows);
+	free(traffic->turns);
 	for (unsigned int i = 0; i < GEN_LISTS; i++)
 		if (!traffic->lists[i].is_lent)
 			free(traffic->lists[i].entries);

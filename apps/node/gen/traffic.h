@@ -12,6 +12,9 @@
  * finds. At a given rate all queues keep the proportions that they have at saturation: with weight 1 for
  * `visit_packets`, which a visit of a hot queue takes there, a cold queue has the weight of the packets that
  * come to it between two visits.
+ *
+ * Several lcores share the traffic by flows: flow f is that of lcore number f modulo their number. At a given rate they
+ * share one play list and its schedule, so that together they send what one would.
  */
 #ifndef GEN_TRAFFIC_H
 #define GEN_TRAFFIC_H
@@ -46,18 +49,24 @@ enum gen_list_kind {
 
 struct gen_trace;
 
+/* The traffic of one lcore. */
 struct gen_traffic {
-	struct packet_flow *flows;
+	struct packet_flow *flows; /* of all lcores; each with its number among the flows of its lcore */
 	struct gen_list lists[GEN_LISTS];
+	uint32_t first; /* of the slots of the schedule, the first that is this lcore's */
+	uint32_t *
+	        turns; /* for pacer_share(), as many as GEN_MIXED has entries; NULL: all slots are this lcore's */
 	struct gen_shape_queues queues;
+	double hot_part; /* the hot queues that this lcore's flows make up: of each its share of the queue's flows */
+	double cold_part;
 };
 
 /*
- * Make traffic for `config`, steered through `target` (NULL: flows are not placed).
+ * Make the traffic of lcore number `place` of `config`, steered through `target` (NULL: flows are not placed).
  * With a trace (else NULL) its packets are the one play list; it outlives the traffic.
  * Returns 0, or -1 with err (where begins with "gen") when a queue cannot be reached.
  */
-int gen_traffic_make(const struct gen_config *config, const struct rss_target *target,
+int gen_traffic_make(const struct gen_config *config, unsigned int place, const struct rss_target *target,
                      const struct gen_trace *trace, struct gen_traffic *traffic, struct node_error *err);
 
 /* How many of the first `sent` packets of a list belong to each flow: adds to counts[0..flows-1]. */

@@ -99,7 +99,7 @@ def percent(value: float) -> str:
 
 def times(value: float) -> str:
     """A ratio."""
-    return f"{value:.3f}" if abs(value) < 1000 else human_number(value)
+    return human_number(value, 4)
 
 
 def placed(label: str, place: str) -> str:

@@ -18,7 +18,7 @@ from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
 from pollscope.analysis.figures.model_error import ModelError, model_error
-from pollscope.analysis.figures.style import look
+from pollscope.analysis.figures.style import absent_reason, look
 from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
 from pollscope.analysis.point_values import factors, measured
 from pollscope.base.names import FIGURES, load
@@ -117,12 +117,19 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
 
 @dataclass(frozen=True)
 class InlineFigure:
-    """A figure for a page: SVG without caption and fonts, its caption, what it shows in words, and whether anything."""
+    """A figure for a page.
+
+    Attributes:
+        svg: without caption and fonts.
+        caption: below it.
+        words: what it shows.
+        absent: why it shows nothing; empty where it shows something.
+    """
 
     svg: str
     caption: str
     words: str
-    shows_values: bool = True
+    absent: str = ""
 
 
 def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
@@ -133,8 +140,10 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
     """
     data = figure.data(run)
     with look():
-        svg = files.svg_text(_finished(figure, data, keeps_absent=False), opaque=False)
-    return InlineFigure(svg, data.caption, in_words(data.drawn), bool(data.drawn))
+        finished = _finished(figure, data, keeps_absent=False)
+        svg = files.svg_text(finished, opaque=False)
+    absent = "" if data.drawn else next(filter(None, map(absent_reason, finished.axes)), "")
+    return InlineFigure(svg, data.caption, in_words(data.drawn), absent)
 
 
 def inline_model_error(error: ModelError) -> InlineFigure:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from pollscope.node.client import HELLO_LIMIT_S
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import TestbedConfig
+from pollscope.testbeds.base import MOST_GENERATOR_LCORES, TestbedConfig
 from pollscope.testbeds.page_size import SMALL, page_arguments
 from pollscope.testbeds.pair.pktgen import PktgenConfig
 from pollscope.testbeds.pair.ssh import Remote
@@ -154,3 +154,14 @@ class PairConfig(TestbedConfig):
             if (self.driver == driver) != (getattr(self, key) is not None):
                 raise ValueError(f"driver {driver} and the key {key} go together")
         return self
+
+    @model_validator(mode="after")
+    def _generator_has_room(self) -> Self:
+        if self.generator_lcores > MOST_GENERATOR_LCORES:
+            raise ValueError(f"generator.cpus: a generator has at most {MOST_GENERATOR_LCORES} lcores")
+        return self
+
+    @property
+    def generator_lcores(self) -> int:
+        """How many lcores the generator sends on; other drivers than ours have one."""
+        return len(self.generator.cpus) if self.driver == "pollscope-node" else 1

@@ -54,7 +54,7 @@ def wiring(config: PairConfig, params: Parameters, polling: Sequence[int]) -> Wi
     """Lcores and ports of a pair, as records have them; `polling`: the DUT's, workers first, then dispatchers."""
     dut, generator = config.dut.ports, config.generator.ports
     return Wiring(
-        generator_lcore=1,
+        generator_lcores=range(1, config.generator_lcores + 1),
         dut_lcores=polling[: params.cores],
         dispatcher_lcores=polling[params.cores :],
         gen_tx=GENERATOR + generator.tx,
@@ -176,7 +176,7 @@ class PairSession:
 
     def watch(self) -> PairWatch:
         """What else runs on the polling CPUs of both hosts, from now on."""
-        polling = {"dut": len(self._config.dut.cpus), "generator": 1}
+        polling = {"dut": len(self._config.dut.cpus), "generator": self._config.generator_lcores}
         nodes: dict[str, NodeClient | OtherGenerator] = {"dut": self._dut, "generator": self._generator}
         return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
@@ -280,7 +280,10 @@ class PairSession:
         return found
 
     def _nodes(self) -> list[tuple[str, NodeClient | OtherGenerator, int]]:
-        return [("generator", self._generator, 1), ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1)]
+        return [
+            ("generator", self._generator, self._config.generator_lcores),
+            ("DUT", self._dut, len(self._dut.hello["lcores"]) - 1),
+        ]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Why it cannot be measured: cables lead to the DUT."""

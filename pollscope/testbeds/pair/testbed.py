@@ -205,7 +205,7 @@ class PairTestbed(NodeTestbed):
         elif self.config.trex is not None:
             client = Trex(host.ssh, self.config.trex, names, log)
         else:
-            return self._start("gen", host, 1, AtStart(), log)
+            return self._start("gen", host, self.config.generator_lcores, AtStart(), log)
         client.wait_hello()
         return client
 

@@ -80,7 +80,8 @@ class VmPairTestbed(NodeTestbed):
     @cached_property
     def _pair(self) -> PairTestbed:
         """The two as a pair; made anew when the machines are (`up`)."""
-        dut, generator = (self._host(machine) for machine in self.machines)
+        polling = (self.config.cpus - 1, 1)
+        dut, generator = (self._host(machine, count) for machine, count in zip(self.machines, polling, strict=True))
         inventory = str(self._inventory_path) if self._made else None
         config = PairConfig(kind="pair", dut=dut, generator=generator, inventory=inventory)
         # The DUT's IOMMU is a part of its QEMU, which runs on this host.
@@ -100,10 +101,10 @@ class VmPairTestbed(NodeTestbed):
     def _inventory_path(self) -> Path:
         return self.folder / "inventory.yml"
 
-    def _host(self, machine: Machine) -> PairHost:
+    def _host(self, machine: Machine, polling: int) -> PairHost:
         # Plans are made without machines, too; they need no address.
         remote = machine.remote if machine.made else Remote(host="127.0.0.1")
-        cpus = tuple(range(1, self.config.cpus))
+        cpus = tuple(range(1, polling + 1))
         ports = Ports(rx=NIC, tx=NIC, queues=1)
         program = f"/{IN_USE}/bin/pollscope-node"
         return PairHost(ssh=remote, ports=ports, main_cpu=0, cpus=cpus, program=program, emulated=True)
