@@ -440,9 +440,7 @@ process_fn dut_config_process(const struct dut_config *config)
 {
 	const struct workload *workload = workloads[config->workload];
 
-	if (works_further(config))
-		return workload->process_further;
-	return workload->loops ? NULL : workload->process;
+	return works_further(config) ? workload->process_further : workload->process;
 }
 
 poll_loop_fn dut_config_loop(const struct dut_config *config)
