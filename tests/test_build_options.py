@@ -26,7 +26,7 @@ def test_without_a_library(tmp_path: Path, option: str, file: str, include: str)
     """Its stand-in is compiled, and nothing that includes the library's headers is left."""
     build = tmp_path / "build"
     run("meson", "setup", build, CHECKOUT / "apps", f"-D{option}=disabled", "-Dcrossover=false")
-    run("ninja", "-C", build, f"pollscope-node.p/node_workload_no_{file}.o")
+    run("ninja", "-C", build, f"libnode.a.p/node_workload_no_{file}.o")
     compiled = (build / "compile_commands.json").read_text()
     assert f"workload/no_{file}" in compiled
     assert f"workload/{file}" not in compiled
