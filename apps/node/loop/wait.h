@@ -15,13 +15,19 @@ static __rte_always_inline void set_aside(struct poller *p, uint64_t cycles)
 	p->aside_cycles += cycles;
 }
 
+/* The window should have ended a second ago: a slice goes on for hundreds of packets, each of which may have a delay of its own. */
+static __rte_always_inline bool is_overdue(const struct poller *p, uint64_t now)
+{
+	return p->trial && p->stage != STAGE_DRAIN && now > p->trial->end_tsc + p->trial->tsc_hz;
+}
+
 /*
  * Wait since `start` for all that is owed. A wait takes a little longer than it is told to; this is known when it is over and
  * taken off the next one, so that on average a delay of c cycles adds c cycles.
  */
 static __rte_always_inline void wait_since(struct poller *p, uint64_t start)
 {
-	const int64_t wanted = p->owed_cycles - p->wait_cost_cycles;
+	const int64_t wanted = unlikely(is_overdue(p, start)) ? 0 : p->owed_cycles - p->wait_cost_cycles;
 	int64_t waited;
 
 	do
