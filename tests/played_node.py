@@ -121,7 +121,7 @@ def serve(request: dict[str, Any], state: dict[str, Any]) -> None:
 def main() -> None:
     with (PLACE / "pids").open("a") as pids:
         pids.write(f"{os.getpid()} {' '.join(sys.argv[1:])}\n")
-    hello = {"protocol": 2, "version": "played", "dpdk": "played", "tsc_hz": TSC_HZ, "ports": [], "lcores": []}
+    hello = {"protocol": 3, "version": "played", "dpdk": "played", "tsc_hz": TSC_HZ, "ports": [], "lcores": []}
     say(event="hello", pid=os.getpid(), hugepages=True, absent={}, **hello)
     state: dict[str, Any] = {}
     for line in filter(str.strip, sys.stdin):

@@ -83,7 +83,7 @@ def measured(corunner: Corunner, *workers: dict[str, Any]) -> dict[str, Any]:
 
 def test_hello_says_what_is_missing_and_why(corunner: Corunner) -> None:
     hello = corunner.hello
-    assert (hello["event"], hello["protocol"], hello["program"]) == ("hello", 2, "pollscope-corunner")
+    assert (hello["event"], hello["protocol"], hello["program"]) == ("hello", 3, "pollscope-corunner")
     assert set(hello["cpus"]) == os.sched_getaffinity(0)
     assert all(len(reason) > 10 for reason in hello["absent"].values())
     assert ("stress-ng" in hello["absent"]) == (shutil.which("stress-ng") is None)

@@ -17,7 +17,7 @@ from pollscope.run.leased_lines import Lapsed, LeasedLines
 # Answers nothing but what a lease is kept by, and refuses the lease itself.
 REFUSES = """
 import json, sys
-print(json.dumps({"event": "hello", "protocol": 2}), flush=True)
+print(json.dumps({"event": "hello", "protocol": 3}), flush=True)
 for line in filter(str.strip, sys.stdin):
     print(json.dumps({"id": json.loads(line)["id"], "ok": False, "error": "no such request"}), flush=True)
 """

@@ -27,7 +27,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_hello_describes_process_and_ports(node: Node, build_dir: Path) -> None:
     hello = node.hello
     assert hello["event"] == "hello"
-    assert hello["protocol"] == 2
+    assert hello["protocol"] == 3
     assert hello["pid"] == node.process.pid
     assert hello["hugepages"] is False
     assert hello["tsc_hz"] > 10**8

@@ -44,7 +44,7 @@ def test_a_run_measures_what_the_spec_says(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     assert_complete(run)
-    assert run.meta["node_hello"]["protocol"] == 2
+    assert run.meta["node_hello"]["protocol"] == 3
     assert {cpu["cpu"] for cpu in run.meta["noise"]} >= {0} or len(run.meta["noise"]) == 2
     for record in last_attempts(run).values():
         lcore = record["result"]["dut"]["lcores"][0]

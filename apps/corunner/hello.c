@@ -9,7 +9,7 @@
 #include "pmu.h"
 #include "stress_ng.h"
 
-#define PROTOCOL 2
+#define PROTOCOL 3
 
 static json_t *cpus_json(void)
 {

@@ -14,7 +14,7 @@
 #include "ports/ports.h"
 #include "tsc_offsets.h"
 
-#define PROTOCOL 2
+#define PROTOCOL 3
 
 static json_t *lcores_json(void)
 {

@@ -375,7 +375,8 @@ def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> Measu
     costs = np.array([_slope(block) for block in sums])
     variances = np.array([_slope_variance(n, block) for n, block in zip(slices, sums, strict=True)])
     weights = _polls_by_block(lcore, len(costs))
-    return MeasuredCycles(float(weights @ costs), 1.96 * math.sqrt(float(weights**2 @ variances)))
+    half_width = float(scipy.special.ndtri(0.975)) * math.sqrt(float(weights**2 @ variances))
+    return MeasuredCycles(float(weights @ costs), half_width)
 
 
 def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:

@@ -21,7 +21,7 @@ from typing import IO, Any
 from pollscope.base.errors import HostError, TrialError
 from pollscope.base.paths import BUILD_COMMAND
 
-PROTOCOL = 2
+PROTOCOL = 3
 # Of a node without a hello; whatever else is wrong with it is its version.
 DID_NOT_START = "did not start"
 # The events that end a started trial, one way or the other.

@@ -111,7 +111,7 @@ def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp
     if wrong == "absent":
         program.unlink()
     else:
-        hello = '{"event": "hello", "protocol": 2, "pollscope": "0.0.1"}'
+        hello = '{"event": "hello", "protocol": 3, "pollscope": "0.0.1"}'
         program.write_text(f"#!/bin/sh\necho '{hello}'\nexec cat\n")
     done = cli("run", cli.spec(LONG + LOAD), "--testbed", written(tmp_path / "two.yaml", config))
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,10 @@ static __rte_always_inline void set_aside(struct poller *p, uint64_t cycles)
 	p->aside_cycles += cycles;
 }
 
-/* The window should have ended a second ago: a slice goes on for hundreds of packets, each of which may have a delay of its own. */
+/*
+ * The window should have ended a second ago: a slice goes on for hundreds of packets, each of which may have a delay of its own.
+ * Without a trial it is calibrated what a wait costs.
+ */
 static __rte_always_inline bool is_overdue(const struct poller *p, uint64_t now)
 {
 	return p->trial && p->stage != STAGE_DRAIN && now > p->trial->end_tsc + p->trial->tsc_hz;
