@@ -121,7 +121,7 @@ def main() -> None:
     with open(os.environ.get("FAKE_NODE_LOG", os.devnull), "a") as log:
         log.write(f"{os.getpid()}\n")
     misbehave(FAULTS.get("hello"))
-    protocol = 99 if FAULTS.get("hello") == "old" else 2
+    protocol = 99 if FAULTS.get("hello") == "old" else 3
     identity: dict[str, Any] = {"version": "fake", "dpdk": "fake", "pid": os.getpid(), "hugepages": True}
     if "tsc" in FAULTS:
         identity["tsc_offsets"] = {"reference_cpu": 0, "cpus": [{"cpu": 1, **FAULTS["tsc"]}]}
