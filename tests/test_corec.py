@@ -28,18 +28,18 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-STALLED = [
-    pytest.param(build, places, marks=() if places == first else pytest.mark.thorough)
-    for build, first in (("stress", 128), ("stress-tsan", 128), ("stress-asan", 2))
-    for places in (2, 128)
-]
+# One access in so many sleeps: few for full speed; many for what goes wrong soon, also where the machine is busy.
+RARELY, OFTEN = 131_072, 16
 
 
-@pytest.mark.parametrize(("build", "places"), STALLED)
-def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places: int) -> None:
+@pytest.mark.parametrize(("places", "odds"), [(128, RARELY), (2, OFTEN)])
+@pytest.mark.parametrize("build", ["stress", "stress-tsan", "stress-asan"])
+def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places: int, odds: int) -> None:
     """None lost, twice or damaged, TAIL contiguous at every step; nothing for the sanitizers."""
-    frames = FRAMES if build == "stress" else FRAMES // 10 if LONG else FRAMES // 3
-    done = run(build_dir / f"tests-corec-{build}", frames, THREADS, places)
+    frames = FRAMES if odds == RARELY else FRAMES // 100
+    if build != "stress":
+        frames //= 10 if LONG else 3
+    done = run(build_dir / f"tests-corec-{build}", frames, THREADS, places, 1, odds)
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.fullmatch(rf"{frames} frames, {THREADS} threads, \d+ lost claims, \d+ stalls\n", done.stdout)
     assert done.stderr == ""
@@ -48,9 +48,16 @@ def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places
 @pytest.mark.parametrize("places", [64, 512, 4096])
 def test_while_one_core_stalls_the_other_goes_on_for_a_full_ring(build_dir: Path, places: int) -> None:
     """Stalled after its claim until the other finds nothing any more: by then the ring is claimed, all and no more."""
-    done = run(build_dir / "corec-stall", places, 0, "stuck", 1_000_000, 300_000_000)
-    assert done.returncode == 0, done.stderr
-    *_, stalls, _, least, most = map(int, done.stdout.split())
+    for window_s in (
+        0.3,
+        3,
+        30,
+    ):  # a busy machine may let it run so little that the other is never seen to find nothing
+        done = run(build_dir / "corec-stall", places, 0, "stuck", 1_000_000, int(window_s * 1e9))
+        assert done.returncode == 0, done.stderr
+        *_, stalls, _, least, most = map(int, done.stdout.split())
+        if stalls > 0:
+            break
     assert stalls > 0
     assert least == most == places
 
@@ -63,31 +70,26 @@ def test_a_stall_that_makes_no_sense_is_refused(build_dir: Path, arguments: tupl
 
 
 @pytest.mark.parametrize(
-    ("variant", "places", "found"),
-    [
-        ("unbounded", 8, "a buffer holds no frame|a frame came twice|TAIL|do not follow"),
-        pytest.param("late-clear", 2, "the queue stands still|TAIL", marks=pytest.mark.thorough),
-        pytest.param(
-            "narrow-count",
-            4,
-            "a buffer holds no frame|a frame came twice|TAIL|do not follow|posted descriptor",
-            marks=pytest.mark.thorough,
-        ),
-    ],
+    ("variant", "frames", "places", "odds"),
+    [("unbounded", 10_000, 8, OFTEN), ("late-clear", 10_000, 2, OFTEN), ("narrow-count", 100_000, 4, 256)],
 )
 def test_what_the_algorithm_needs_is_missed_where_it_is_not(
-    build_dir: Path, variant: str, places: int, found: str
+    build_dir: Path, variant: str, frames: int, places: int, odds: int
 ) -> None:
     """Without the bound by TAIL; marks cleared late; counts of 6 bits (the paper's 32: a stall of 2^32 descriptors)."""
     for seed in range(1, 20):
-        done = run(build_dir / f"tests-corec-stress-{variant}", 3_000_000, THREADS, places, seed)
+        done = run(build_dir / f"tests-corec-stress-{variant}", frames, THREADS, places, seed, odds)
         if done.returncode != 0:
             break
     assert done.returncode != 0, "19 runs saw nothing wrong"
+    found = "holds no frame|came twice|was lost|TAIL|do not follow|posted descriptor|the queue stands still"
     assert re.search(found, done.stderr) or done.returncode < 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["0"], ["10", "0"], ["10", "8", "3"], ["10", "8", "8", "x"], ["1"] * 5, ["-1"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["0"], ["10", "0"], ["10", "8", "3"], ["10", "8", "8", "x"], ["1"] * 6, ["-1"], ["10", "8", "8", "1", "0"]],
+)
 def test_the_stress_test_refuses_what_it_cannot(build_dir: Path, arguments: list[str]) -> None:
     done = run(build_dir / "tests-corec-stress", *arguments)
     assert done.returncode == 2 and done.stderr.startswith("usage: "), done

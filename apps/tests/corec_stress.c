@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * corec_protocol.h with threads: one plays the NIC, the others poll one ring. They are more than the processors, so they are
- * preempted anywhere; besides, any atomic access may be preceded by a stall of up to a millisecond. A buffer is memory of its own, got and freed
- * by whoever has it, so that sanitizers see one that is delivered twice or touched by two.
+ * preempted anywhere; besides, one atomic access in ODDS (131072 if not said otherwise) is preceded by a stall of up to a
+ * millisecond. Many stalls find faults within few frames, and hardly need a CPU; few show what goes wrong at full speed. A buffer is
+ * memory of its own, got and freed by whoever has it, so that sanitizers see one that is delivered twice or touched by two.
  *
- * usage: tests-corec-stress [FRAMES [THREADS [PLACES [SEED]]]]
+ * usage: tests-corec-stress [FRAMES [THREADS [PLACES [SEED [ODDS]]]]]
  * The last line is `FRAMES frames, THREADS threads, LOST lost claims, STALLS stalls`. Exit codes: 0 right, 1 wrong (what, on standard
  * error), 2 bad usage.
  */
@@ -18,11 +19,15 @@
 #define BURST         32
 #define THREADS_MAX   64
 #define PLACES_MAX    4096
-#define STALL_ODDS    (UINT32_C(1) << 17) /* one access in so many sleeps ... */
 #define STALL_NS      1000000
-#define YIELD_ODDS    (UINT32_C(1) << 10)  /* ... one in so many gives its processor away */
+#define YIELD_ODDS    (UINT32_C(1) << 10)
 #define STANDSTILL_NS UINT64_C(2000000000) /* of CPU time without a frame */
 #define SHORT_ODDS    64                   /* one supply in so many fails, or serves but one */
+
+#include <stdint.h>
+
+static uint32_t stall_odds = UINT32_C(1) << 17; /* set before threads begin */
+#define STALL_ODDS stall_odds
 
 #include "../lib/argument.h"
 #include "stall.h"
@@ -30,7 +35,6 @@
 #define COREC_ATOMICS_H
 #include <stdalign.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 typedef uint64_t corec_u64;
 typedef uint32_t corec_u32;
@@ -217,7 +221,7 @@ static void check_progress(void)
 	}
 }
 
-/* Fills descriptors in order, as far as TAIL allows. */
+/* Fills descriptors in order, as far as TAIL allows, and watches until all is delivered. */
 static void *deliver(void *argument)
 {
 	uint64_t head = 0;
@@ -236,6 +240,10 @@ static void *deliver(void *argument)
 		head++;
 		descriptor->buffer->number = descriptor->buffer->again = head;
 		__atomic_store_n(&descriptor->filled, 1, __ATOMIC_RELEASE);
+	}
+	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.frames) {
+		check_progress();
+		sched_yield();
 	}
 	return argument;
 }
@@ -299,14 +307,15 @@ static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, 
 
 int main(int argc, char **argv)
 {
-	uint64_t frames = 300000, threads = 8, places = 128, seed = 1;
+	uint64_t frames = 300000, threads = 8, places = 128, seed = 1, odds = stall_odds;
 
-	if (argc > 5 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &frames) ||
+	if (argc > 6 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &frames) ||
 	    !number(argc, argv, 2, 1, THREADS_MAX, &threads) ||
 	    !number(argc, argv, 3, 1, PLACES_MAX, &places) || (places & (places - 1)) != 0 ||
-	    !number(argc, argv, 4, 0, UINT32_MAX, &seed)) {
+	    !number(argc, argv, 4, 0, UINT32_MAX, &seed) || !number(argc, argv, 5, 1, UINT32_MAX, &odds)) {
 		fprintf(stderr,
-		        "usage: %s [FRAMES [THREADS (1..%d) [PLACES (a power of two, 1..%d) [SEED]]]]\n",
+		        "usage: %s [FRAMES [THREADS (1..%d) [PLACES (a power of two, 1..%d) [SEED "
+		        "[ODDS]]]]]\n",
 		        argv[0], THREADS_MAX, PLACES_MAX);
 		return 2;
 	}
@@ -314,6 +323,7 @@ int main(int argc, char **argv)
 	world.threads = (uint32_t)threads;
 	world.places = (uint32_t)places;
 	world.seed = (uint32_t)seed;
+	stall_odds = (uint32_t)odds;
 	const struct poller all = run();
 
 	printf("%" PRIu64 " frames, %" PRIu64 " threads, %" PRIu64 " lost claims, %" PRIu64 " stalls\n",
