@@ -20,17 +20,15 @@ from pollscope.stats.estimates import Estimate
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("rx_pps < -2 %", Condition("rx_pps", True, -0.02)),
-        ("rx_pps<-2%", Condition("rx_pps", True, -0.02)),
-        ("  latency_p99_ns > +10.5 % ", Condition("latency_p99_ns", False, 0.105)),
-        ("loss_share > .5%", Condition("loss_share", False, 0.005)),
-        ("rx_pps < 0 %", Condition("rx_pps", True, 0.0)),
+        ("rx_pps < -2 %", Condition("rx_pps", True, -2)),
+        ("rx_pps<-2%", Condition("rx_pps", True, -2)),
+        ("  latency_p99_ns > +10.5 % ", Condition("latency_p99_ns", False, 10.5)),
+        ("loss_share > .5%", Condition("loss_share", False, 0.5)),
+        ("rx_pps < 0 %", Condition("rx_pps", True, 0)),
     ],
 )
 def test_what_a_condition_means(text: str, meant: Condition) -> None:
-    assert condition(text).metric == meant.metric
-    assert condition(text).below == meant.below
-    assert condition(text).bound == pytest.approx(meant.bound)
+    assert condition(text) == meant
 
 
 @pytest.mark.parametrize(
@@ -49,15 +47,30 @@ def test_no_metric_and_no_possible_fall_are_refused() -> None:
         condition("rx_pps < -100 %")
 
 
-@given(st.text(alphabet="rx_pps<>=+-.0123456789 %e", max_size=20))
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("rx_pps<-2.50%", "rx_pps < -2.5 %"),
+        ("rx_pps>.00000001%", "rx_pps > +0.00000001 %"),
+        ("rx_pps>1234567.89%", "rx_pps > +1234567.89 %"),
+        ("rx_pps<-0%", "rx_pps < +0 %"),
+    ],
+)
+def test_a_condition_is_printed_as_it_can_be_given_again(text: str, printed: str) -> None:
+    assert str(condition(text)) == printed
+
+
+NEARLY = st.from_regex(r"rx_pps ?[<>] ?[+-]?([0-9]+\.?[0-9]*|\.[0-9]+) ?%", fullmatch=True)
+
+
+@given(NEARLY | st.text(alphabet="rx_pps<>=+-.0123456789 %e", max_size=20))
 def test_any_text_is_a_condition_or_refused_in_one_line(text: str) -> None:
-    refused = ""
     try:
         found = condition(text)
     except UsageError as error:
-        refused = str(error)
-    assert refused.count("\n") == 0
-    assert bool(refused) or (condition(str(found)).below, found.metric) == (found.below, found.metric)
+        assert "\n" not in str(error)
+    else:
+        assert condition(str(found)) == found
 
 
 def test_the_whole_interval_decides() -> None:

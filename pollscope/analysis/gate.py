@@ -9,10 +9,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
-from pollscope.base.units import human_number, human_share
+from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
 
@@ -27,20 +28,22 @@ class Condition:
     Attributes:
         metric: its name.
         below: whether the change lies below the bound; else above it.
-        bound: a share of the first side's value.
+        percent: the bound, of the first side's value.
     """
 
     metric: str
     below: bool
-    bound: float
+    percent: float
 
     def __str__(self) -> str:
-        sign = "+" if self.bound >= 0 else ""
-        return f"{self.metric} {'<' if self.below else '>'} {sign}{human_share(self.bound, 6)}"
+        """With every digit that was asked for: what is printed is what was judged, and can be given again."""
+        bound = Decimal(str(self.percent + 0.0)).normalize()  # + 0.0: a bound of -0 is 0
+        return f"{self.metric} {'<' if self.below else '>'} {bound:+f} %"
 
     def holds(self, ratio: Estimate) -> bool:
         """Whether the whole interval of second over first lies beyond the bound."""
-        return ratio.high < 1 + self.bound if self.below else ratio.low > 1 + self.bound
+        bound = 1 + self.percent / 100
+        return ratio.high < bound if self.below else ratio.low > bound
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ def condition(text: str) -> Condition:
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError("is no condition", f"--fail-if '{text}'", FORM)
-    metric, bound = metric_dictionary()[found["metric"]].name, float(found["bound"]) / 100
-    if bound <= -1:
+    metric, percent = metric_dictionary()[found["metric"]].name, float(found["bound"])
+    if percent <= -100:
         raise UsageError("nothing falls by 100 % or more", f"--fail-if '{text}'", FORM)
-    return Condition(metric, found["sign"] == "<", bound)
+    return Condition(metric, found["sign"] == "<", percent)
 
 
 def judge(
