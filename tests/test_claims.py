@@ -611,7 +611,7 @@ def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
 
 def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     from pollscope.analysis.claims.model import load_claims
-    from pollscope.analysis.claims.reasons import anchor, known_reasons
+    from pollscope.analysis.claims.reasons import anchor, known_reasons, pages
 
     page = (checkout / "docs" / "reproductions.md").read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
@@ -619,3 +619,6 @@ def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     rows = {claim.row for claim in load_claims() if claim.paper is not None}
     assert rows == set(known_reasons())
     assert {anchor(row).partition("#")[2] for row in rows} <= anchors
+    assert pages(["S-F8", "S-F8", "bursts"]) == [
+        "Experiments on S-F8, here and on modelled machines: docs/reproductions.md#s-f8"
+    ]

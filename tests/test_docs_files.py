@@ -61,6 +61,21 @@ def test_links_between_documents_lead_somewhere(checkout: Path) -> None:
     assert dead == []
 
 
+def _anchors(page: Path) -> set[str]:
+    """What a link may name behind `#`: the headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_to_a_heading_lead_to_one(checkout: Path) -> None:
+    dead = []
+    for page in (path for path in tracked(checkout) if path.suffix == ".md"):
+        for file, anchor in re.findall(r"\]\(([^)#\s:]*\.md|)#([^)\s]+)\)", text_of(page)):
+            if anchor not in _anchors(page.parent / file if file else page):
+                dead.append(f"{page.relative_to(checkout)}: {file}#{anchor}")
+    assert dead == []
+
+
 def test_every_page_says_first_who_needs_it(checkout: Path) -> None:
     for page in sorted((checkout / "docs").glob("*.md")):
         lines = page.read_text(encoding="utf-8").splitlines()

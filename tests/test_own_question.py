@@ -184,6 +184,11 @@ def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch
     assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]
 
 
+def test_of_runs_that_lie_together_each_spec_has_its_newest(checkout: Path) -> None:
+    runs = checkout / "data" / "runs"
+    assert sorted(find_runs(runs)) == sorted(path.parent for path in runs.glob("*/run.json"))
+
+
 @pytest.mark.parametrize(
     ("word", "complaint"),
     [("burst", "did you mean bursts?"), ("latest", "holds no run folder"), ("empty", "holds no run folder")],

@@ -5,6 +5,7 @@ What needs a host to go wrong is elsewhere: a full disk (test_disk_full), Ctrl-C
 runs at once (test_two_at_once), huge pages that are not there (test_setup_hugepages).
 """
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -30,6 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trials = (run / "trials.jsonl").read_text().splitlines(keepends=True)
     (place / "torn" / "trials.jsonl").write_text(trials[0][:100] + "\n" + "".join(trials[1:]))
     (place / "empty").mkdir()
+    shutil.copytree(RECORDED.with_name("s-f8-poll-rate"), place / "other-run")
+    (place / "dangling.yaml").symlink_to("nowhere")
+    (place / "pages.txt").write_text("- one\n")
     return place
 
 
@@ -53,12 +57,17 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("run own.yml", "own.yml: there is no such spec (did you mean own.yaml?)"),
         ("run bursts.yaml", "bursts.yaml: there is no such spec (`pollscope new bursts` writes one)"),
         ("run S-F55", "is neither a file, a folder, nor a row or name of a spec (did you mean S-F5"),
+        ("run latest", "latest: is a run, not a spec (`pollscope run --resume latest` goes on with it)"),
+        ("run dangling.yaml", "is a link to what is not there (it leads to nowhere)"),
+        ("run OWN", "is neither a file, a folder, nor a row or name of a spec (did you mean own.yaml?)"),
         ("run own.yaml --testbed pair.example", "(it names loopback; add the kind, or use such a testbed)"),
         ("run own.yaml --testbed own.yaml", "own.yaml: is no testbed's file: it has no 'kind' (allowed: loopback"),
         ("run own.yaml --out", "Option '--out' requires an argument (pollscope run --help)"),
         ("new Bursts", "'Bursts': is no name of a spec (lower case, digits and dashes"),
         ("new own", "own.yaml: is already there"),
         ("new a b", "Got unexpected extra argument(s) (b)"),
+        ("new other --like pages.txt", "pages.txt:1: a spec is a mapping of keys to values"),
+        ("schema x", "Got unexpected extra argument(s) (x) (pollscope schema --help)"),
         ("validate", "Missing argument 'SPEC...' (pollscope validate --help)"),
         ("validate empty", "empty: the folder holds no spec (*.yaml) (`pollscope new NAME` writes one)"),
         ("plan S-F5 --quik", "No such option: --quik (Possible options: --quick)"),
@@ -71,6 +80,14 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("plan S-F5 --set factors.queues=[1,", "the value is not valid YAML"),
         ("plan S-F5 --set factors.queues=abc", "factors.queues: the levels are a list [1, 2, 4] or a range"),
         ("plan S-F5 --set factors.queues=[4096]", "factors.queues.0: must be at most 1024, not 4096"),
+        ("plan own.yaml --set parameters.load_pps=1e99", "must be at most 1000000000000, not 1e+99"),
+        ("plan own.yaml --set trial.window=9999999s", "trial.window: must be at most 86400 s, not '9999999s'"),
+        ("plan own.yaml --set trial.window=0ms", "trial.window: must be at least 1 ms, not '0ms'"),
+        (
+            "plan own.yaml --set factors.burst='{from: 1, to: 512, step: 1}' "
+            "--set factors.queues='{from: 1, to: 1024, step: 1}'",
+            "524,288 points, each 5 times, are too many for one run (at most 1,000,000 trials)",
+        ),
         ("plan S-F5 --set parameters.frame=64", "parameters.frame: '64' has no unit; allowed: B"),
         ("report latst", "latst: there is no such run (did you mean latest?"),
         ("report empty", "empty: holds no run folder (measure with `pollscope run`)"),
@@ -93,6 +110,13 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("figures latest --out x.gif", "figures are not written as GIF (one of: svg, pdf, png)"),
         ("figures latest --width colum", "'colum' is not one of 'column', 'page' (pollscope figures --help)"),
         ("claims results/S-F8", "results/S-F8: there is no such run"),
+        ("compare latest future", "future/run.json: has format 99"),
+        (
+            "compare latest other-run",
+            "no point with a common metric: A swept queues, lookups, load_of_max, B queues, rx_desc",
+        ),
+        ("query 'SELECT 1' --out /proc/a.csv", "/proc/a.csv: cannot be written"),
+        ("query 'SELECT metric.rx_pps FROM trials'", "names with a dot stand in double quotes"),
         ("compare latest", "give two run folders, or one run folder with --by FACTOR"),
         ("compare latest latest", "is both sides (give two runs, or --by FACTOR to compare levels inside one)"),
         ("compare latest --by queue", "'queue' is no factor of this run (its factors: queues, lookups, load_of_max)"),
@@ -107,7 +131,21 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
     ],
 )
 def test_a_slip_on_the_command_line(folder: Path, command: str, words: str) -> None:
-    one_line(folder, command.split(), 2, words)
+    one_line(folder, shlex.split(command), 2, words)
+
+
+def test_how_a_file_was_saved_makes_no_difference_or_is_told(folder: Path) -> None:
+    for name, content in (("crlf", OWN.replace("\n", "\r\n").encode()), ("mark", b"\xef\xbb\xbf" + OWN.encode())):
+        (folder / f"{name}.yaml").write_bytes(content)
+        assert pollscope("validate", f"{name}.yaml", cwd=folder).returncode == 0
+    (folder / "wide.txt").write_bytes(OWN.encode("utf-16"))
+    one_line(folder, ["validate", "wide.txt"], 2, "cannot be read: not UTF-8 text (save it as UTF-8)")
+
+
+def test_an_empty_word_is_no_folder(folder: Path) -> None:
+    """As of a shell's variable that is not set: nothing here is run."""
+    one_line(folder, ["run", ""], 2, "'': is no spec (give a file")
+    one_line(folder, ["report", ""], 2, "'': is no run (give the folder")
 
 
 def test_a_spec_that_no_point_is_left_of(folder: Path) -> None:
@@ -141,6 +179,8 @@ def test_a_spec_that_no_point_is_left_of(folder: Path) -> None:
         (OWN + "zip: [[burst, queues]]\n", "zip.0: 'queues' is not a factor of this spec; allowed: burst"),
         (OWN + CLAIM.replace("rx_pps", "rx_ps"), "claims.0.metric: 'rx_ps' is not a metric; did you mean rx_pps"),
         (OWN + CLAIM.replace("within", "rises"), "there is no kind 'rises'; did you mean 'rise_share'?"),
+        (OWN + "knobs: {", "yaml:6: not valid YAML: the file ends before a bracket or a quotation mark is closed"),
+        (OWN + "---\n" + OWN, "yaml:6: not valid YAML: a second document begins here (---); one file holds one spec"),
         ("", "yaml:1: a spec is a mapping of keys to values (see docs/spec.md)"),
     ],
 )

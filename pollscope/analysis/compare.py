@@ -112,7 +112,12 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
     old = [name for name, run in zip(names, runs, strict=True) if trials_of_before(run)]
     if len(old) == 1:
         found = [replace(each, accounting_apart=old[0]) if each.metric in TOUCHED else each for each in found]
-    return _not_empty(found, "the runs have no point with a common metric", metrics)
+    if not found:
+        swept = [", ".join(factors(current_table(run))) or "nothing" for run in runs]
+        unlike = f": A swept {swept[0]}, B {swept[1]}" if swept[0] != swept[1] else ""
+        remedy = "give runs of one spec, or choose others with --metric"
+        raise UsageError(f"the runs have no point with a common metric{unlike}", remedy=remedy)
+    return _moving(found, metrics)
 
 
 def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str]) -> list[Missing]:
@@ -228,9 +233,13 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
 
 
 def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] | None) -> list[Difference]:
-    """The differences, adjusted; constants are left out unless their metric was asked for."""
     if not found:
         raise UsageError(complaint, remedy="choose others with --metric")
+    return _moving(found, metrics)
+
+
+def _moving(found: list[Difference], metrics: Sequence[str] | None) -> list[Difference]:
+    """The differences, adjusted; constants are left out unless their metric was asked for."""
     moving = [each for each in found if metrics or not each.is_constant]
     return _adjusted(moving or found)
 

@@ -112,9 +112,8 @@ def _judged(
             (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
     if not (holds or not_so):
         reason = unknown[0] if unknown else "it was not measured on both sides"
-        raise UsageError(
-            f"can be told at no point: {reason}", f"--fail-if '{wanted}'", "measure it again on both sides"
-        )
+        remedy = "choose another metric, or measure it again on both sides"
+        raise UsageError(f"can be told at no point: {reason}", f"--fail-if '{wanted}'", remedy)
     return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
 
 

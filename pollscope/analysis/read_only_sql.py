@@ -7,6 +7,7 @@ what is known to read is let through.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE
 # They read no file, execute no text and follow no pointer.
 TABLE_FUNCTIONS = {"range", "generate_series", "unnest", "json_each", "json_tree", "duckdb_columns", "duckdb_functions"}
 NEWLINE = b"\n"
+QUOTES = 'names with a dot stand in double quotes: SELECT "metric.rx_pps" FROM trials'
 REMEDY = "one SELECT over the tables `trials` and `runs`; DESCRIBE trials lists the columns"
 
 
@@ -61,7 +63,8 @@ def sql_error(error: Exception) -> UsageError:
     message, _, place = str(error).partition("\n\nLINE ")
     line = place.partition(":")[0]
     what = " ".join(message.split("Traceback")[0].split())
-    return UsageError(what, f"SQL line {line}" if line.isdigit() else "SQL", REMEDY)
+    remedy = QUOTES if re.search(r'Referenced table "(metric|factor|absent)" not found', what) else REMEDY
+    return UsageError(what, f"SQL line {line}" if line.isdigit() else "SQL", remedy)
 
 
 def _refused(tree: Any, place: int) -> Iterator[tuple[str, int]]:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from pollscope.analysis.claims import Verdict, evaluate_run
 from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.claims.reasons import pages
 from pollscope.analysis.collected import Delivery, MeansTable, deliveries, means_tables
 from pollscope.analysis.compare import compare_knobs
 from pollscope.analysis.explain import Diagnosis, explain_run
@@ -132,6 +133,7 @@ class RunSection:
     cautions: list[Caution]
     verdicts: list[Verdict]
     whys: list[str]
+    pages: list[str]
     differs: list[str]
     citation: str
     figures: list[DrawnFigure]
@@ -166,6 +168,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         cautions=[*cautions(run, table), *(Caution("figure", text) for text in refused_figures(run))],
         verdicts=verdicts,
         whys=list(dict.fromkeys(verdict.why for verdict in verdicts if verdict.why)),
+        pages=pages(verdict.claim.row for verdict in verdicts),
         differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
         citation="; ".join(citation(paper) for paper in papers),
         figures=[*_figures(run, number), *_comparisons(run, number)],

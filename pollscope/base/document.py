@@ -67,8 +67,8 @@ def read_text(path: FilePath) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageError(f"cannot be read: {reason}", str(path)) from error
+        reason, remedy = (error.strerror, "") if isinstance(error, OSError) else ("not UTF-8 text", "save it as UTF-8")
+        raise UsageError(f"cannot be read: {reason}", str(path), remedy) from error
 
 
 def parse(text: str, name: str) -> Document:
@@ -97,6 +97,10 @@ def _in_words(problem: str) -> str:
         return f"the key '{twice[1]}' is there twice"
     if "'\\t'" in problem:
         return "a line is indented with a tab; use spaces"
+    if "'<stream end>'" in problem:
+        return "the file ends before a bracket or a quotation mark is closed"
+    if problem == "but found another document":
+        return "a second document begins here (---); one file holds one spec"
     return problem
 
 

@@ -16,6 +16,9 @@ IMIX = {64: 7, 594: 4, 1518: 1}
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
 # A range that names more levels than this is a slip of the pen.
 MAX_LEVELS = 4096
+# So is what no patience and no host can give: a window of more than a day, more than a thousand lines of 800 Gbit/s.
+DAY_NS = 86_400 * 10**9
+MAX_PPS = 1e12
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MAX_DELAYS = 1024
 # The same (`queue_weights`).
@@ -48,8 +51,8 @@ class OneOf:
         return core_schema.literal_schema(list(self._words()))
 
 
-Nanoseconds = Annotated[int, _reader(units.TIME), Field(ge=0), _schema(units.TIME, "100 ms")]
-WindowNs = Annotated[int, _reader(units.TIME), Field(ge=1_000_000), _schema(units.TIME, "1 s")]
+Nanoseconds = Annotated[int, _reader(units.TIME), Field(ge=0, le=DAY_NS), _schema(units.TIME, "100 ms")]
+WindowNs = Annotated[int, _reader(units.TIME), Field(ge=1_000_000, le=DAY_NS), _schema(units.TIME, "1 s")]
 IntervalNs = Annotated[
     int, _reader(units.TIME), Field(ge=10_000_000, le=3_600_000_000_000), _schema(units.TIME, "100 ms")
 ]
@@ -63,7 +66,7 @@ def _at_most_all(share: float) -> float:
 
 
 Probability = Annotated[float, _reader(units.SHARE), AfterValidator(_at_most_all), _schema(units.SHARE, "5 %")]
-PacketRate = Annotated[float, _reader(units.RATE), Field(ge=0), _schema(units.RATE, "3 Mpps")]
+PacketRate = Annotated[float, _reader(units.RATE), Field(ge=0, le=MAX_PPS), _schema(units.RATE, "3 Mpps")]
 Footprint = Annotated[int, _reader(units.SIZE), Field(ge=1536, le=2**42), _schema(units.SIZE, "32 MiB")]
 FlowSize = Annotated[int, _reader(units.SIZE), Field(ge=1, le=2**44), _schema(units.SIZE, "100 kB")]
 TaskData = Annotated[int, _reader(units.SIZE), Field(ge=0, le=2**20), _schema(units.SIZE, "4 KiB")]

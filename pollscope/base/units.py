@@ -49,6 +49,7 @@ SIZE = Dimension("a size", "B", _units(B=1, KiB=2**10, MiB=2**20, GiB=2**30, kB=
 RATE = Dimension("a packet rate", "pps", _units(pps=1, kpps=1000, Mpps=10**6), whole=False, bare=True)
 SHARE = Dimension("a share", "share", MappingProxyType({"%": Fraction(1, 100)}), whole=False)
 CYCLES = Dimension("a number of cycles", "cycles", _units(cycles=1, kcycles=1000), whole=True, bare=True)
+DIMENSIONS = (TIME, SIZE, RATE, SHARE, CYCLES)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def _run(arguments: list[str]) -> int:
 def _in_words(error: typer.TyperException, arguments: Sequence[str]) -> str:
     """What is wrong with the words of a command, and where to look."""
     message = error.format_message().replace("Value error, ", "").rstrip(".")
-    if message.endswith((")", "?")):  # it names what is close
+    if message.endswith("?") or "(Possible options:" in message:  # it names what is close
         return message
     known = [word for word in arguments[:1] if word in COMMANDS]
     return f"{message} ({' '.join(['pollscope', *known])} --help)"

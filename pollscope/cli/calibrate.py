@@ -54,7 +54,7 @@ def calibrate(
             file.write(HEAD)
             writer.dump(document, file)
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", str(out)) from error
+        raise UsageError(f"cannot be written: {error.strerror}", str(out), "choose another file with --out") from error
     for workload, costs in document["workloads"].items():
         for name, cost in costs.items():
             known = cost.get("by_queues") or {"any": cost["value"]}

@@ -46,16 +46,20 @@ def claims(
         plain = [verdict.to_json() for of_run in verdicts for verdict in of_run]
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
-    for path, of_run in zip(places, verdicts, strict=True):
+    for number, (path, of_run) in enumerate(zip(places, verdicts, strict=True)):
+        typer.echo("\n" * bool(number), nl=False)
         _show(path, of_run)
 
 
 def _show(path: Path, verdicts: "list[Verdict]") -> None:
+    from pollscope.analysis.claims.reasons import pages
+
     if not verdicts:
         typer.echo(f"{path}: no claim is known for this run; `claims:` in its spec states some (docs/claims.md)")
         return
     for verdict in verdicts:
         typer.echo(verdict.text())
     differences = list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs))
-    for line in [*(["What differs from the paper's experiment:"] if differences else []), *differences]:
+    heading = ["What differs from the paper's experiment:"] if differences else []
+    for line in [*heading, *differences, *pages(verdict.claim.row for verdict in verdicts)]:
         typer.echo(line)

@@ -43,7 +43,7 @@ def new(
     except FileExistsError:
         raise UsageError("is already there", str(path), "another name, or change that file") from None
     except OSError as error:
-        raise HostError(f"cannot be written: {error.strerror}", str(path)) from None
+        raise HostError(f"cannot be written: {error.strerror}", str(path), "go to another folder") from None
     typer.echo(path)
     typer.echo(f"next: pollscope plan {path}", err=True)
 
@@ -56,8 +56,10 @@ def _like(word: str, name: str) -> str:
     found = find_specs(word)
     if len(found) > 1:
         raise UsageError(f"are {len(found)} specs", f"--like {word}", "name one of them")
-    blocks = _blocks(read_text(found[0]))
-    kept = [text for key, text in blocks if key not in (*OF_THE_PAPER, "name", "format", "")]
+    text = read_text(found[0])
+    load_text(text, str(found[0]))  # what is wrong with it is told with its own lines
+    blocks = _blocks(text)
+    kept = [block for key, block in blocks if key not in (*OF_THE_PAPER, "name", "format", "")]
     origin = f"# Begun as {found[0].name}; change what is asked."
     head = ["# SPDX-License-Identifier: BSD-3-Clause", origin, "format: 1", f"name: {name}"]
     return "\n".join([*head, "".join(kept)])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pollscope.base.errors import UsageError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.base.units import human_number
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def _write(connection: "DuckDBPyConnection", sql: str, path: Path) -> None:
             with new.open("w", encoding="utf-8", newline="") as file:
                 _csv(answer, file)
         new.replace(path)
+    except OSError as error:
+        raise HostError(f"cannot be written: {error.strerror}", str(path), "choose another file with --out") from error
     finally:
         new.unlink(missing_ok=True)
 

@@ -32,5 +32,5 @@ def trace(
         file.parent.mkdir(parents=True, exist_ok=True)
         write_trace(file, packets, flows, pps, seed)
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", str(file)) from error
+        raise UsageError(f"cannot be written: {error.strerror}", str(file), "choose another file") from error
     typer.echo(f"{file}: {packets} packets of at most {flows} flows, {human_time(packets / pps)}")

@@ -56,9 +56,9 @@ TestbedName = Annotated[str | None, typer.Option("--testbed", metavar="T", help=
 
 
 def _known_paper(name: str | None) -> str | None:
-    if name is not None and name not in papers():
-        raise UsageError(f"there is no paper {name!r}", remedy=f"one of: {', '.join(papers())}")
-    return name
+    if name is None or name.lower() in papers():
+        return name and name.lower()
+    raise UsageError(f"there is no paper {name!r}", remedy=f"one of: {', '.join(papers())}")
 
 
 PaperName = Annotated[

@@ -95,11 +95,12 @@ class MetricDictionary(BaseModel):
             UsageError: there is none; the message has close names, or where all are.
         """
         if name not in self.metrics:
+            asked, name = name, name.lower()
             word = name.split("_")[0]
             close = [known for known in self.metrics if word and known.startswith(word)][:MOST_CLOSE]
             close = close or get_close_matches(name, self.metrics, n=MOST_CLOSE)
             remedy = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md has all"
-            raise UsageError(f"no metric is called '{name}'", remedy=remedy)
+            raise UsageError(f"no metric is called '{asked}'", remedy=remedy)
         return self.metrics[name]
 
 

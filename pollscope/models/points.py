@@ -34,6 +34,12 @@ def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 def _not_modelled(params: Parameters) -> str | None:
     if params.organisation == "trylock":
         return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
+    if params.organisation == "rebalanced":
+        return "the model moves no entries of a RETA, as rebalanced does"
+    if params.rx_buffers != "posted":
+        return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
+    if params.notification not in ("spin", "qwait"):
+        return f"the model's cores poll (spin) or are told (qwait), not by {params.notification}"
     if params.notification == "qwait" and (reason := _not_told(params)):
         return reason
     if params.corunner not in ("none", "matmul") or params.spinning_cores or params.dut_core != "dut":

@@ -32,8 +32,10 @@ def load_text(spec: Spec) -> str:
         return f"load: {shares} of line rate"
     if name == "load_of_trace":
         return f"load: {shares} of the rate at which the trace was recorded"
-    how = "a search" if spec.maximum.method == "mlrsearch" else f"{spec.maximum.repeats} saturating trials"
-    return f"load: {shares} of the maximum, which {how} of each configuration find{'s' if how[0] == 'a' else ''} first"
+    repeats = spec.maximum.repeats
+    one = "a search" if spec.maximum.method == "mlrsearch" else "a saturating trial" if repeats == 1 else ""
+    how = f"{one} of each configuration finds" if one else f"{repeats} saturating trials of each configuration find"
+    return f"load: {shares} of the maximum, which {how} first"
 
 
 def _rate(pps: float) -> str:

@@ -12,12 +12,17 @@ from pydantic import TypeAdapter, ValidationError
 from pollscope.base.document import Path
 from pollscope.base.errors import UsageError
 from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, load
+from pollscope.base.units import DIMENSIONS, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
 from pollscope.spec.knob_values import parse_setting
 from pollscope.spec.model import KNOB_PREFIX, LOADS, ROW_PATTERN, Factors, Parameters, Spec, knob_levels
 from pollscope.spec.point_checks import contradictions
+from pollscope.spec.points import number_of_points
 from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim
+
+# Beyond, a plan alone takes more than 4 GB and minutes (docs/spec.md, many points).
+MOST_TRIALS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,18 @@ def cross_checks(spec: Spec) -> list[Problem]:
     # The other checks read the levels of knobs, which only good ones have.
     found = list(_knob_values(spec)) or [problem for check in _CHECKS for problem in check(spec)]
     # Points can only be made of a spec whose factors, zips and constraints are good.
+    found = found or list(_size(spec))
     return found or [Problem(_place(spec, name), what) for name, what in contradictions(spec)]
+
+
+def _size(spec: Spec) -> Iterator[Problem]:
+    points, repeats = number_of_points(spec), spec.repeats.at_least
+    if points * repeats > MOST_TRIALS:
+        yield Problem(
+            ("factors",),
+            f"{points:,} points, each {repeats} times, are too many for one run (at most {MOST_TRIALS:,} trials); give "
+            "fewer levels, or one run for each part of them (docs/spec.md, many points)",
+        )
 
 
 def _place(spec: Spec, parameter: str) -> Path:
@@ -345,10 +361,18 @@ def plain_message(error: Mapping[str, Any]) -> str:
             )
         case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
             words = {"ge": "at least", "le": "at most", "gt": "above", "lt": "below"}
-            return " and ".join(f"must be {words[key]} {value}" for key, value in context.items()) + f", not {given!r}"
+            bounds = (f"must be {words[key]} {_like(given, value)}" for key, value in context.items())
+            return f"{' and '.join(bounds)}, not {given!r}"
         case "missing":
             return "is missing"
     return _shape_message(error)
+
+
+def _like(given: object, bound: float) -> str:
+    """A bound in the unit in which the value was given: `0.001 s` beside `0 s`."""
+    unit = str(given).strip().lstrip("+-0123456789.eE").strip() if isinstance(given, str) else ""
+    factors = [each.factors[unit] for each in DIMENSIONS if unit in each.factors]
+    return f"{human_number(float(bound / factors[0]), 6)} {unit}" if factors else f"{bound:.15g}"
 
 
 def _shape_message(error: Mapping[str, Any]) -> str:

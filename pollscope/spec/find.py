@@ -24,10 +24,16 @@ def find_specs(word: str) -> list[Path]:
         UsageError: nothing found; lists near misses.
     """
     path = Path(word)
+    if not word.strip():
+        raise UsageError("is no spec", "''", "give a file, a folder, a row or a name")
+    if word.lower() == "latest" or (path / "run.json").exists():
+        raise UsageError("is a run, not a spec", word, f"`pollscope run --resume {word}` goes on with it")
     if path.is_dir():
         return _in_folder(path)
     if path.is_file():
         return [path]
+    if path.is_symlink():
+        raise UsageError("is a link to what is not there", word, f"it leads to {path.readlink()}")
     if path.suffix in SUFFIXES or "/" in word:
         raise UsageError("there is no such spec", word, _near(path))
     known = known_specs()
@@ -36,6 +42,7 @@ def find_specs(word: str) -> list[Path]:
         by_lower = {name.lower(): name for name in known}
         close = [by_lower[name] for name in get_close_matches(word.lower(), by_lower, n=3, cutoff=0.5)]
         rows = ", ".join(sorted(name for name in known if name[0].isupper()))
+        close = [each.name for each in _beside(Path()) if each.stem.lower() == word.lower()] or close
         remedy = f"did you mean {' or '.join(close)}?" if close else f"rows: {rows}; or give a file"
         raise UsageError("is neither a file, a folder, nor a row or name of a spec", word, remedy)
     path = known[word]
@@ -43,7 +50,7 @@ def find_specs(word: str) -> list[Path]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    found = sorted(path for suffix in SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    found = sorted(path for suffix in SUFFIXES for path in folder.rglob(f"*{suffix}") if path.is_file())
     if not found:
         raise UsageError("the folder holds no spec (*.yaml)", str(folder), "`pollscope new NAME` writes one")
     return found
@@ -51,9 +58,12 @@ def _in_folder(folder: Path) -> list[Path]:
 
 def _near(path: Path) -> str:
     """A remedy for a file that is not there: one beside it with nearly that name."""
-    beside = [each.name for suffix in SUFFIXES for each in path.parent.glob(f"*{suffix}")]
-    close = get_close_matches(path.name, beside, n=1)
+    close = get_close_matches(path.name, [each.name for each in _beside(path.parent)], n=1)
     return f"did you mean {path.parent / close[0]}?" if close else f"`pollscope new {path.stem}` writes one"
+
+
+def _beside(folder: Path) -> list[Path]:
+    return [each for suffix in SUFFIXES for each in sorted(folder.glob(f"*{suffix}"))]
 
 
 def known_specs() -> dict[str, Path]:

@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from pollscope.spec import expressions
@@ -38,6 +39,11 @@ def all_points(spec: Spec) -> Iterator[Point]:
     for combination in product(*_axes(spec)):
         levels = {name: level for group in combination for name, level in group}
         yield point_of(spec, {name: levels[name] for name in names})
+
+
+def number_of_points(spec: Spec) -> int:
+    """How many all_points() gives."""
+    return prod(map(len, _axes(spec)))
 
 
 def point_of(spec: Spec, factors: Mapping[str, Level]) -> Point:

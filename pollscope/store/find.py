@@ -29,6 +29,8 @@ def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
         UsageError: a word means no run.
     """
     every = [words] if isinstance(words, str | Path) else words
+    if "" in every:
+        raise UsageError("is no run", "''", REMEDY)
     return list(dict.fromkeys(path for word in every for path in _runs_of(Path(word))))
 
 
@@ -80,16 +82,27 @@ def is_run(path: Path) -> bool:
 
 
 def _newest_below(folder: Path) -> list[Path]:
-    """The newest run of each spec below `results`, or the newest of a spec's folder."""
+    """The newest run of each spec in a folder, or below it as in `results`."""
     found = _newest(folder) or [run for spec in _folders(folder) for run in _newest(spec)]
     if not found:
         raise UsageError("holds no run folder", str(folder), "measure with `pollscope run`")
     return found
 
 
-def _newest(spec: Path) -> list[Path]:
-    runs = [run for run in _folders(spec) if is_run(run)]
-    return [max(runs, key=_age)] if runs else []
+def _newest(folder: Path) -> list[Path]:
+    """The newest run of each spec among those that lie in a folder: of one, where it is named as `run` names it."""
+    runs = sorted((run for run in _folders(folder) if is_run(run)), key=_age)
+    if not runs or _spec_of(runs[-1]) == folder.name:
+        return runs[-1:]
+    return list({_spec_of(run): run for run in runs}.values())
+
+
+def _spec_of(run: Path) -> str:
+    """The spec of a run; of one that cannot be read the spec of its folder, so that it is not passed over silently."""
+    try:
+        return str(read_meta(run)["spec_name"])
+    except UsageError:
+        return run.parent.name
 
 
 def _age(run: Path) -> tuple[str, int]:

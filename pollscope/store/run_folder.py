@@ -103,7 +103,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        if path.is_file():
+        if path.is_file() and (path.parent / "run.json").exists():
             raise UsageError("is a file of a run folder, not the folder", str(path), f"give {path.parent}") from None
         raise UsageError("is not a run folder: it has no run.json", str(path), REMEDY) from None
     except OSError as error:

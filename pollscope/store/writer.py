@@ -65,7 +65,8 @@ class RunWriter:
         except FileExistsError as error:
             raise UsageError("the run folder is already there", str(folder), "results are never overwritten") from error
         except OSError as error:
-            raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder)) from error
+            remedy = "choose another folder with --out"
+            raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder), remedy) from error
         try:
             _reserve(folder)
             (folder / TRIALS_FILE).touch()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Why a row comes out differently here than in its paper, as far as experiments tell (data/reproductions.yaml)."""
 
+from collections.abc import Iterable
 from functools import cache
 
 from ruamel.yaml import YAML
@@ -18,8 +19,8 @@ def known_reasons() -> dict[str, str | None]:
 
 
 def anchor(row: str) -> str:
-    """Where the page speaks of a row: `docs/reproductions.md#s-t42`."""
-    return f"{PAGE}#{row.lower().replace('.', '')}"
+    """Where the page speaks of a row, `docs/reproductions.md#s-t42`; empty for rows of no paper."""
+    return f"{PAGE}#{row.lower().replace('.', '')}" if row in known_reasons() else ""
 
 
 def reason(row: str) -> str:
@@ -27,3 +28,9 @@ def reason(row: str) -> str:
     if row not in known_reasons():
         return ""
     return f"{known_reasons()[row] or 'no experiment has shown a cause yet.'} ({anchor(row)})"
+
+
+def pages(rows: Iterable[str]) -> list[str]:
+    """A line for each row of a paper: where its experiments stand, whatever its verdicts are."""
+    known = [row for row in dict.fromkeys(rows) if anchor(row)]
+    return [f"Experiments on {row}, here and on modelled machines: {anchor(row)}" for row in known]
