@@ -115,6 +115,32 @@ def test_every_box_that_scrolls_is_reached_by_keyboard_and_named(chromium: Chrom
     assert chromium.measured(page, WIDTHS_PX[0], UNFOLD + script) == []
 
 
+def test_keys_go_through_the_page_in_its_order_and_where_they_are_is_seen(chromium: Chromium, page: str) -> None:
+    script = """window.focus();
+      return [...document.querySelectorAll('a[href], button, summary, [tabindex="0"]')]
+        .filter(each => each.getClientRects().length)
+        .map(each => {
+          each.focus({focusVisible: true});
+          const style = window.getComputedStyle(each);
+          const by = document.getElementById(each.getAttribute('aria-labelledby'));
+          const name = each.ariaLabel || (by || each).textContent;
+          return [document.activeElement === each, each.tabIndex, style.outlineStyle, style.outlineWidth, name.trim()];
+        });"""
+    found = chromium.measured(page, WIDTHS_PX[2], UNFOLD + script)
+    assert found[0][-1] == "To the contents"
+    assert len(found) > 40
+    assert [each for each in found if each[:4] != [True, 0, "solid", "2px"] or not each[4]] == []
+
+
+def test_boxes_and_sections_have_names_of_their_own(chromium: Chromium, page: str) -> None:
+    script = """return [...document.querySelectorAll('[role=region], section, nav, aside, figure')].map(each =>
+      each.ariaLabel || each.getAttribute('aria-labelledby') || (each.querySelector('h2') || {}).textContent);"""
+    names = chromium.measured(page, WIDTHS_PX[2], script)
+    assert all(names)
+    regions = [name for name in names if names.count(name) > 1]
+    assert regions == []
+
+
 def test_every_figure_is_described_by_words_that_are_there(chromium: Chromium, page: str) -> None:
     script = """return [...document.querySelectorAll('figure svg')].map(svg =>
       [svg.getAttribute('aria-label'), document.getElementById(svg.getAttribute('aria-describedby')).textContent]);"""
