@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line as a user meets it: help, errors of one line, exit codes."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import pollscope
+from pydantic_core import SchemaError
 from run_helpers import COMMAND, SPEC, Cli
 
 from pollscope.cli import COMMANDS
@@ -149,6 +152,17 @@ pollscope.cli.main(["schema"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr.strip() == "pollscope: interrupted"
+
+
+def test_ctrl_c_while_a_model_is_built_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then pydantic raises an error of its own, with the interrupt in its words."""
+
+    def build(_name: str) -> None:
+        raise SchemaError('Error building "model" validator:\n  KeyboardInterrupt: ')
+
+    monkeypatch.setattr(importlib, "import_module", build)
+    done = pollscope("plan", "S-F5", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
 
 
 def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path) -> None:

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from run_helpers import Cli, assert_complete
 
+from pollscope.analysis.figures.files import Target, save
+from pollscope.analysis.page import write_page
+from pollscope.base.errors import HostError
 from pollscope.store.run_folder import read_run
 
 DISK_BYTES = 4 << 20
@@ -92,3 +96,14 @@ def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
     done = cli("run", "--resume", folder)
     assert done.returncode == 0, done.stderr
     assert_complete(read_run(folder))
+
+
+@FULL
+def test_no_part_of_a_page_or_of_a_figure_stays_on_a_full_disk(disk: Path) -> None:
+    """A picture that is cut off looks like one in a listing."""
+    fill(disk, 8192)
+    with pytest.raises(HostError, match=r"r\.html: cannot be written: No space left on device \(choose another file"):
+        write_page("x" * 100_000, disk / "r.html")
+    with pytest.raises(HostError, match="cannot be written: No space left on device"):
+        save(Figure(), "words", [{"a": 1}], Target(disk, "figure", ("svg",)))
+    assert sorted(path.name for path in disk.iterdir()) == ["figure.csv", "filler"]

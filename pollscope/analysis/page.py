@@ -3,6 +3,7 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -43,4 +44,7 @@ def write_page(html: str, target: Path) -> Path:
         new.replace(target)
     except OSError as error:
         raise HostError(f"cannot be written: {error.strerror}", str(target), "choose another file with --out") from None
+    finally:
+        with suppress(OSError):  # a part of a page, where the disk was full
+            new.unlink(missing_ok=True)
     return target

@@ -9,7 +9,19 @@ from pollscope.store.run_folder import RunFolder
 # Parts of run.json that decide what is measured; `host` holds what changes by itself, too.
 PARTS = ("spec", "testbed", "host", "build", "generator", "knobs_before")
 # Of the host and the spec: moves from run to run and decides nothing, or is told by other lines.
-MOVING = ("boot_id", "uptime_s", "load_average", "free_bytes", "name", "title", "notes", "source", "show", "claims")
+MOVING = (
+    "boot_id",
+    "uptime_s",
+    "load_average",
+    "free_bytes",
+    "free",
+    "name",
+    "title",
+    "notes",
+    "source",
+    "show",
+    "claims",
+)
 MOST_LINES = 12
 
 
@@ -32,8 +44,15 @@ def _apart(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
         for key in dict.fromkeys([*left, *right]):
             if key not in MOVING:
                 yield from _apart(f"{path}.{key}", left.get(key), right.get(key))
-    elif left != right:
+    elif _still(left) != _still(right):
         yield path.removeprefix("spec."), left, right
+
+
+def _still(value: Any) -> Any:
+    """A list of tables (hugepages by size) without what moves."""
+    if not isinstance(value, list):
+        return value
+    return [{key: each[key] for key in each if key not in MOVING} if isinstance(each, dict) else each for each in value]
 
 
 def _text(value: Any) -> str:

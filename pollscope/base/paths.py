@@ -120,6 +120,6 @@ def _program(name: str, variable: str) -> Path:
     named = os.environ.get(variable)
     path = Path(named) if named else build_folder() / name
     if not os.access(path, os.X_OK) or not path.is_file():
-        remedy = f"{variable} names another one" if named else BUILD_COMMAND
+        remedy = f"{variable} names it; unset it to take the one that is built here" if named else BUILD_COMMAND
         raise HostError(f"{name} is not built", str(path), remedy)
     return path.resolve()

@@ -98,6 +98,10 @@ def _run(arguments: list[str]) -> int:
         return _fail(f"{reason_of(error)}{kept}", ExitCode.HOST)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
+    except Exception as error:
+        if "KeyboardInterrupt" in str(error):  # pydantic has made a SchemaError of it, while it built a model
+            return _fail("interrupted", ExitCode.INTERRUPTED)
+        raise
     if result == ExitCode.INTERRUPTED:
         return _fail("interrupted", ExitCode.INTERRUPTED)
     return result if isinstance(result, int) else ExitCode.DONE

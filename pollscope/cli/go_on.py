@@ -45,7 +45,8 @@ def said_how_to_go_on(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise DiskError(reason_of(error), str(folder), _kept(folder)) from error
     except DiskError as error:
-        raise DiskError(error.what, error.where, _kept(folder)) from error
+        remedies = (_kept(folder), "" if _is_begun(folder) else error.remedy)
+        raise DiskError(error.what, error.where, "; ".join(filter(None, remedies))) from error
 
 
 def _is_begun(folder: Path) -> bool:

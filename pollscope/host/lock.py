@@ -214,7 +214,8 @@ def _open(path: Path) -> int:
         remedy = f"use sudo, or have root put you into the group {GROUP}"
         raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path), remedy) from error
     except OSError as error:
-        raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path)) from error
+        remedy = f"{STATE_VARIABLE} names another folder for it"
+        raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path), remedy) from error
     if os.fstat(descriptor).st_uid == os.geteuid():
         _admit(descriptor)
     return descriptor

@@ -32,14 +32,8 @@ def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 
 
 def _not_modelled(params: Parameters) -> str | None:
-    if params.organisation == "trylock":
-        return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
-    if params.organisation == "rebalanced":
-        return "the model moves no entries of a RETA, as rebalanced does"
-    if params.rx_buffers != "posted":
-        return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
-    if params.notification not in ("spin", "qwait"):
-        return f"the model's cores poll (spin) or are told (qwait), not by {params.notification}"
+    if (reason := _other_cores(params)) is not None:
+        return reason
     if params.notification == "qwait" and (reason := _not_told(params)):
         return reason
     if params.corunner not in ("none", "matmul") or params.spinning_cores or params.dut_core != "dut":
@@ -52,6 +46,19 @@ def _not_modelled(params: Parameters) -> str | None:
         return f"the model has no arrivals {params.arrivals}"
     if params.load_of_line is not None:
         return "the model has no line, of whose rate load_of_line is a share"
+    return None
+
+
+def _other_cores(params: Parameters) -> str | None:
+    """How cores come to packets, where the model does not know that."""
+    if params.organisation == "trylock":
+        return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
+    if params.organisation == "rebalanced":
+        return "the model moves no entries of a RETA, as rebalanced does"
+    if params.rx_buffers != "posted":
+        return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
+    if params.notification not in ("spin", "qwait"):
+        return f"the model's cores poll (spin) or are told (qwait), not by {params.notification}"
     return None
 
 

@@ -5,6 +5,7 @@ import base64
 import io
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,7 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
     folder = target.folder
     paths = [folder / f"{target.name}.{kind}" for kind in target.formats]
     data = folder / f"{target.name}.csv"
+    path = data
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(list(rows), dtype=object).to_csv(data, index=False)  # whole numbers stay so beside a hole
@@ -68,6 +70,8 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
             extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
             figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
     except OSError as error:
+        with suppress(OSError):  # a part of a file, where the disk was full
+            path.unlink(missing_ok=True)
         raise HostError(
             f"cannot be written: {error.strerror}", str(folder), "choose another folder with --out"
         ) from None
