@@ -115,7 +115,6 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
             "compare latest other-run",
             "no point with a common metric: A swept queues, lookups, load_of_max, B queues, rx_desc",
         ),
-        ("query 'SELECT 1' --out /proc/a.csv", "/proc/a.csv: cannot be written"),
         ("query 'SELECT metric.rx_pps FROM trials'", "names with a dot stand in double quotes"),
         ("compare latest", "give two run folders, or one run folder with --by FACTOR"),
         ("compare latest latest", "is both sides (give two runs, or --by FACTOR to compare levels inside one)"),
@@ -132,6 +131,11 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
 )
 def test_a_slip_on_the_command_line(folder: Path, command: str, words: str) -> None:
     one_line(folder, shlex.split(command), 2, words)
+
+
+def test_an_answer_that_cannot_be_written(folder: Path) -> None:
+    words = "/proc/a.csv: cannot be written: No such file or directory (choose another file with --out)"
+    one_line(folder, ["query", "SELECT 1", "--out", "/proc/a.csv"], 3, words)
 
 
 def test_how_a_file_was_saved_makes_no_difference_or_is_told(folder: Path) -> None:
