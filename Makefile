@@ -14,6 +14,9 @@ PYTEST_FLAGS ?=
 WORKERS ?= $(shell workers=$$((3 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
 RUNS ?=
 
+# meson compiles through ccache where there is one: tests build these sources again and again.
+export CCACHE_DIR := $(CURDIR)/.cache/ccache
+
 VENV := .venv/bin
 POLLSCOPE := $(VENV)/pollscope
 PYTEST := $(VENV)/pytest $(PYTEST_FLAGS)

@@ -27,6 +27,9 @@ hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_
 hypothesis.settings.register_profile("developer", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
+# As make's: what a test compiles has mostly been compiled before.
+os.environ["CCACHE_DIR"] = str(CHECKOUT / ".cache/ccache")
+
 
 def pytest_configure() -> None:
     """What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt."""

@@ -270,7 +270,8 @@ def test_programs_are_built_here_from_what_the_wheel_carries(laptop: Laptop) -> 
     if not all(shutil.which(name) for name in COMPILERS) or not CHECKOUT_SDK.is_dir():
         pytest.skip("no compiler, or no headers of the driver SDK (make build)")
     before = laptop.installed()
-    environment = {"PATH": f"{laptop.venv / 'bin'}:{os.environ['PATH']}", "DPDK_DRIVER_SDK": str(CHECKOUT_SDK)}
+    path = f"{laptop.venv / 'bin'}:{os.environ['PATH']}"
+    environment = {"PATH": path, "DPDK_DRIVER_SDK": str(CHECKOUT_SDK), "CCACHE_DIR": os.environ["CCACHE_DIR"]}
     first = laptop.start("build", **environment)
     assert first.returncode == 0, first.stderr
     folder = Path(first.stdout.strip())
