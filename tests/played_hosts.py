@@ -22,7 +22,7 @@ from recorded_trials import ground, record
 from pollscope.store.run_folder import RunFolder, read_run
 
 TESTS = Path(__file__).parent
-LIMIT_S = 600.0  # of a command that hangs; on a busy machine one on two pairs takes minutes
+LIMIT_S = 300.0  # a command on two pairs takes minutes on a busy machine
 CORES = 4
 # Imports take longer than a played run.
 LOADED = ["run", "report", "claims"]

@@ -245,6 +245,7 @@ def test_the_rows_cover_every_pair() -> None:
         }
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("row", range(len(COVERING)))
 def test_every_pair_of_features_meets(row: int, pytestconfig: pytest.Config) -> None:
     crossed(Crossing(COVERING[row], CHOSEN.get(row, ())))
