@@ -2,8 +2,8 @@
 """Runs in which features of a run meet, with faults in between, and what holds whatever happens.
 
 Six rows hold every pair of the eight features with, and without, each other (a covering array of strength two), each
-with faults of its own. `--crossings 30` has hypothesis draw so many further faults for each row: one in CI (`make
-fuzz`), 30 at night.
+with faults of its own. With `--crossings 30` hypothesis draws so many others for each row instead: one in CI (`make fuzz`),
+30 at night.
 """
 
 import json
@@ -248,7 +248,9 @@ def test_the_rows_cover_every_pair() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("row", range(len(COVERING)))
 def test_every_pair_of_features_meets(row: int, pytestconfig: pytest.Config) -> None:
-    crossed(Crossing(COVERING[row], CHOSEN.get(row, ())))
-    if further := pytestconfig.getoption("crossings"):
-        drawn = settings(max_examples=further, deadline=None, suppress_health_check=list(HealthCheck))
-        drawn(given(faults(COVERING[row]).map(lambda some: Crossing(COVERING[row], some)))(crossed))()
+    further = pytestconfig.getoption("crossings")
+    if not further:
+        crossed(Crossing(COVERING[row], CHOSEN.get(row, ())))
+        return
+    drawn = settings(max_examples=further, deadline=None, suppress_health_check=list(HealthCheck))
+    drawn(given(faults(COVERING[row]).map(lambda some: Crossing(COVERING[row], some)))(crossed))()
