@@ -66,7 +66,7 @@ def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of single tests."""
-    parser.addoption("--crossings", type=int, default=0, help="test_crossings: so many faults drawn for each row in place of the chosen ones")
+    parser.addoption("--crossings", type=int, default=0, help="test_crossings: drawn faults for each row instead")
     parser.addoption("--sequences", type=int, default=20_000, help="test_reordering: generated sequences to compare")
 
 

@@ -2,8 +2,8 @@
 """Runs in which features of a run meet, with faults in between, and what holds whatever happens.
 
 Six rows hold every pair of the eight features with, and without, each other (a covering array of strength two), each
-with faults of its own. With `--crossings 30` hypothesis draws so many others for each row instead: one in CI (`make fuzz`),
-30 at night.
+with faults of its own. With `--crossings 30` hypothesis draws so many others for each row instead: one in CI (`make
+fuzz`), 30 at night.
 """
 
 import json
