@@ -2,6 +2,7 @@
 """Collectors at work: tools that behave, die, hang, print rubbish or do not want to end; recordings and replay."""
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -22,7 +23,7 @@ from collector_samples import ROOT, Parse
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import COLLECTORS
 from pollscope.collectors import polling, recording, tool
-from pollscope.collectors.interface import Collector, ProbeResult, Status
+from pollscope.collectors.interface import Collector, CollectorOutcome, ProbeResult, Status
 from pollscope.collectors.parsers import sysfs
 from pollscope.collectors.parsers.pcm import iio
 from pollscope.collectors.parsing import Problems
@@ -125,6 +126,44 @@ def test_a_tool_that_prints_without_end_fills_no_disk(
     assert outcomes["endless"].status is Status.FAILED
     assert outcomes["endless"].reason.startswith("the recording was ended at 3 MiB")
     assert outcomes["good"].status is Status.OK
+
+
+FLOOD = """
+    import sys, time
+    while True:
+        print("x" * 65536, flush=True)
+        time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4096", "tmpfs", folder], check=True)
+    (folder / "filler").write_bytes(bytes(4096))
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
+@pytest.mark.parametrize("source", [FLOOD, GOOD], ids=["while it records", "when it is closed"])
+@pytest.mark.parametrize("file", ["raw", "pace"])
+def test_a_disk_that_is_full_for_one_harms_no_other(
+    make_tool: MakeTool, tmp_path: Path, full_disk: Path, source: str, file: str
+) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / f"unlucky.{file}").symlink_to(full_disk / file)
+    collectors = [make_tool("before", GOOD), make_tool("unlucky", source), KernelLoad(), make_tool("after", GOOD)]
+    session = CollectorSession(collectors, folder, INTERVAL_NS)
+    session.start()
+    time.sleep(0.4)
+    said = {name: (outcome.status, outcome.reason) for name, outcome in session.stop().items()}
+    unlucky = said.pop("unlucky")
+    assert unlucky == (Status.FAILED, "the recording cannot be written: No space left on device")
+    assert said == dict.fromkeys(("before", "kernel-load", "after"), (Status.OK, ""))
+    assert {sample.source for sample in session.samples()} >= {"before", "after"}
 
 
 MOUNTS = """\
@@ -280,6 +319,20 @@ def test_a_snapshot_that_fails_or_hangs(tmp_path: Path, impatient: None) -> None
     assert session.outcomes["kernel-load"].status == Status.OK
     times = times_ns(sample for sample in samples if sample.source == "kernel-load")
     assert max(times) - min(times) > 0.7e9, "it went on without the one that hangs"
+
+
+def test_one_that_cannot_be_stopped_keeps_none_from_it(tmp_path: Path) -> None:
+    class Unstoppable(Failing):
+        name = "unstoppable"
+
+        def stop(self) -> CollectorOutcome:
+            super().stop()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    session, _ = run([KernelLoad(), Unstoppable()], tmp_path / "run", 0.1)
+    assert session.outcomes["unstoppable"].status == Status.FAILED
+    assert "No space left on device" in session.outcomes["unstoppable"].reason
+    assert session.outcomes["kernel-load"].status == Status.OK
 
 
 def test_an_absent_collector_says_why(tmp_path: Path) -> None:

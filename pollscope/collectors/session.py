@@ -62,10 +62,14 @@ class CollectorSession:
         self.marks.append(Mark(time.monotonic_ns() if t_ns is None else t_ns, phase))
 
     def stop(self) -> dict[str, CollectorOutcome]:
-        """Stops all, the last started first, and returns what became of each."""
+        """Stops all, the last started first, and returns what became of each; never raises for one that cannot."""
         while self._started:
             collector = self._started.pop()
-            self.outcomes[collector.name] = collector.stop()
+            try:
+                outcome = collector.stop()
+            except (PollscopeError, OSError) as error:
+                outcome = CollectorOutcome(collector.name, Status.FAILED, str(error))
+            self.outcomes[collector.name] = outcome
         return self.outcomes
 
     def failed_required(self) -> list[CollectorOutcome]:

@@ -69,7 +69,7 @@ class Agent:
 
     def __exit__(self, *_error: object) -> None:
         for collector in self._collectors.values():
-            collector.stop()
+            self._held.callback(collector.stop)  # whatever one of them raises, the knobs are restored after it
         self._held.close()
 
     def answer(self, request: Mapping[str, Any]) -> Reply:

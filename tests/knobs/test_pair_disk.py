@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A host of a pair whose disk is full, or fills in a run: one line, and nothing stays half-set."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,11 @@ from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, last_attempts
 from ssh_host import SshHost
 from test_pair_remote_hosts import SWEEP, wait_until
+
+from pollscope.collectors.interface import CollectorOutcome
+from pollscope.collectors.polling import PollingCollector
+from pollscope.collectors.sources.kernel_load import KernelLoad
+from pollscope.run.agent import Agent
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
 DISK = "size=256k"
@@ -97,3 +103,25 @@ def test_recordings_that_find_no_room_cost_the_collector_not_the_trial(
     assert outcome["status"] == "failed", outcome
     assert "No space left on device" in outcome["reason"]
     assert not list(disk.glob("pollscope-agent-*")), "the agent takes its recordings with it"
+
+
+def test_an_agent_restores_whatever_its_collectors_raise(
+    tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(collector: KernelLoad) -> CollectorOutcome:
+        PollingCollector.stop(collector)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(KernelLoad, "stop", no_space)
+    before, agent = tree.picture(), Agent(tmp_path)
+    for request in (
+        {"cmd": "knobs_open", "what": "a run", "restore_first": False, "root": str(tree.root), "emulated": False},
+        {"cmd": "knobs_apply", "settings": {"governor": "performance"}},
+        {"cmd": "start", "name": "kernel-load", "options": {}, "interval_ns": 10**7},
+    ):
+        assert "failed" not in agent.answer(request)
+    assert tree.picture() != before
+    with pytest.raises(OSError, match="No space left"):
+        agent.__exit__()
+    assert tree.picture() == before
