@@ -50,9 +50,12 @@ class SshHost:
     address: str = "127.0.0.1"
 
     def stop(self) -> None:
-        """As when the host is switched off: every connection ends, and none is taken."""
-        for pid in self.connections():
-            os.kill(pid, signal.SIGKILL)
+        """As when the host is switched off: every connection ends, over a silent network too, and none is taken."""
+        if self.process.poll() is None:
+            for pid in self.connections():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        # Of unshare(1), with which a place of its own is entered, the end is the end of all inside.
         self.process.kill()
         self.process.wait(10)
 
@@ -114,9 +117,7 @@ def running_sshd(
         _wait(port, folder / "sshd.log", address, reached_from)
         yield host
     finally:
-        # unshare(1), with which a place of its own is entered, leaves SIGTERM alone; its end is the end of all inside.
-        (host.process.kill if inside else host.process.terminate)()
-        host.process.wait(10)
+        host.stop()
 
 
 def free_port() -> int:

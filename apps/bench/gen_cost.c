@@ -54,6 +54,21 @@ bool gen_visits_look(struct gen_visits *visits, uint64_t now)
 	return false;
 }
 
+/* Nor are frames that NICs stamp. */
+void gen_stamps_send(struct gen_stamps *stamps, uint64_t now)
+{
+	(void)stamps;
+	(void)now;
+}
+
+bool gen_stamps_take(struct gen_stamps *stamps, const struct rte_mbuf *mbuf, uint64_t arrival)
+{
+	(void)stamps;
+	(void)mbuf;
+	(void)arrival;
+	return false;
+}
+
 double gen_visits_count(const struct gen_visits *visits, uint64_t now)
 {
 	(void)visits;
@@ -117,6 +132,7 @@ static void make_engine(void)
 			rte_exit(EXIT_FAILURE, "gen-cost: no memory\n");
 	engine->tx_port = PORT;
 	engine->rx_port = UINT16_MAX;
+	engine->stamps.next_tsc = UINT64_MAX;
 	engine->flows = FLOWS;
 	engine->burst = BURST;
 	engine->trial = &trial;

@@ -75,6 +75,13 @@ TABLES = {
     ),
     "Latency by point": ("latency_floor_ns", *(f"latency_{statistic}_ns" for statistic in STATISTICS)),
     "Latency since sending, by point": tuple(f"latency_sent_{statistic}_ns" for statistic in STATISTICS),
+    "Latency by the NIC's clock, by point": (
+        "latency_nic_mean_ns",
+        "latency_nic_p50_ns",
+        "latency_nic_p99_ns",
+        "latency_nic_error_ns",
+        "latency_beyond_nic_ns",
+    ),
     "Loss by point": ("loss_share", "lossy_flows_share", "worst_flow_loss_share", "duplicated_share"),
     "Order by point": (
         "reordered_share",

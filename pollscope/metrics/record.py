@@ -351,6 +351,24 @@ class TrialFacts:
             raise NotMeasured("no frame came back when the floor was measured")
         return histogram
 
+    def nic_stamps(self) -> Part:
+        """What was sampled by the clock of the generator's NICs; some frames have both stamps."""
+        params = self.part("params").value
+        if not (isinstance(params, Mapping) and params.get("nic_timestamps")):
+            raise NotMeasured("no frames that NICs stamp were asked for (parameter nic_timestamps)")
+        stamps = self.generators[0]["nic_stamps"]
+        sent, back = (int(stamps[name].number()) for name in ("sent", "back"))
+        if not back:
+            raise NotMeasured(f"none of {sent} frames for the NIC to stamp came back")
+        if not stamps["latency_ns"]["total"].number():
+            bad = ", ".join(f"{stamps[name].number():.0f} {name}" for name in ("unstamped", "implausible"))
+            raise NotMeasured(f"of {back} frames that came back none has two stamps that can be believed ({bad})")
+        return stamps
+
+    def nic_histogram(self, name: str) -> Histogram:
+        """Of the same frames, `latency_ns` by the NIC's clock or `software_ns` by the generator's; never empty."""
+        return _merged_histogram([self.nic_stamps()[name]])
+
     def pmu(self, scope: str, event: str) -> float:
         """Events of a scope (window, useful, polling), summed over the DUT's lcores."""
         return self.dut_sum("pmu", scope, event)

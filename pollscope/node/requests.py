@@ -166,6 +166,7 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "seed": params.arrivals_seed,
         "burst": params.generator_burst,
         **({"sleep_ns": params.generator_sleep} if params.generator_sleep else {}),
+        **({"nic_stamps_ns": params.nic_timestamps} if params.nic_timestamps else {}),
     }
 
 

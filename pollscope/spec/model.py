@@ -212,6 +212,12 @@ class Parameters(Model):
     generator_receives: bool = Field(
         default=True, description="the generator takes packets back (latency, loss, order)"
     )
+    nic_timestamps: Nanoseconds = Field(
+        default=0,
+        ge=0,
+        le=10**10,
+        description="every so often a frame that the generator's NICs stamp as it leaves and as it comes back; 0: none",
+    )
     generator_sleep: Nanoseconds = Field(
         default=0,
         ge=0,

@@ -31,6 +31,8 @@ PAYLOAD_TASKS = frozenset({"crypto", "rs", "raid", "dispatch"})
 CODER_BLOCK_BYTES, AES_BLOCK_BYTES, RPC_CALL_BYTES = 32, 16, 44
 # Header and FCS.
 ETHERNET_BYTES = 18
+# What the node takes (docs/node-protocol.md, `nic_stamps_ns`).
+LEAST_NIC_TIMESTAMPS_NS = 100_000
 
 
 def contradictions(spec: Spec) -> Iterator[Contradiction]:
@@ -162,6 +164,21 @@ def _generator_sleep(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
+def _nic_timestamps(params: Parameters, _spec: Spec) -> Contradiction | None:
+    if not params.nic_timestamps:
+        return None
+    if params.nic_timestamps < LEAST_NIC_TIMESTAMPS_NS:
+        return "nic_timestamps", "reading a NIC's stamps takes microseconds: 100 us apart at least, or 0 for none"
+    if not lcores.has_generator(params) or not params.generator_receives or params.flow_size is not None:
+        return "nic_timestamps", "there is no generator here that takes frames back"
+    if params.workload != "io":
+        return (
+            "nic_timestamps",
+            f"stamped frames are PTP's, which the workload {params.workload} drops; only io does not",
+        )
+    return None
+
+
 def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
     """What one workload has and others have not."""
     if params.lookups > 1 and params.workload != "l3fwd-lpm":
@@ -287,6 +304,7 @@ _CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
     _notification,
     _accounting,
     _generator_sleep,
+    _nic_timestamps,
     _workload_keys,
     _task_keys,
     _payload,

@@ -16,11 +16,14 @@
 #define LATE_MAX_NS_MAX     3000000
 #define LATE_MAX_NS_DEFAULT 100000
 #define SLEEP_NS_MAX        10000000
-#define FLOWS_DEFAULT       1024
-#define BURST_DEFAULT       32
-#define BURST_PACKETS_MAX   1024
-#define ON_DEFAULT_NS       1000000
-#define ON_MAX_NS           10000000000
+#define NIC_STAMPS_NS_MIN                                                                                    \
+	100000 /* reading stamps takes microseconds: more often the lcore does little else */
+#define NIC_STAMPS_NS_MAX 10000000000
+#define FLOWS_DEFAULT     1024
+#define BURST_DEFAULT     32
+#define BURST_PACKETS_MAX 1024
+#define ON_DEFAULT_NS     1000000
+#define ON_MAX_NS         10000000000
 
 static const struct gen_config defaults = {
         .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
@@ -38,7 +41,8 @@ static const struct gen_config defaults = {
 static const char *const gen_keys[] = {
         "lcores",     "tx_port",      "rx_port",       "target_port", "target", "frame",    "flows",
         "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst",    "late_max_ns",
-        "departures", "trace",        "burst_packets", "on_ns",       "off_ns", "sleep_ns", NULL};
+        "departures", "trace",        "burst_packets", "on_ns",       "off_ns", "sleep_ns", "nic_stamps_ns",
+        NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
         [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};
@@ -121,6 +125,7 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
 	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
 	    fields_u64(spec, "gen", "sleep_ns", 0, SLEEP_NS_MAX, &config->sleep_ns, err) ||
+	    fields_u64(spec, "gen", "nic_stamps_ns", 0, NIC_STAMPS_NS_MAX, &config->nic_stamps_ns, err) ||
 	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
 		return -1;
 	config->arrivals = (enum gen_arrivals)arrivals;
@@ -184,6 +189,19 @@ static int check_tx_queues(const struct gen_config *config, uint16_t tx_queues, 
 	return 0;
 }
 
+static int ask_for_stamps(const struct gen_config *config, struct ports_plan *plan, struct node_error *err)
+{
+	if (config->nic_stamps_ns == 0)
+		return 0;
+	if (config->nic_stamps_ns < NIC_STAMPS_NS_MIN)
+		return node_fail(err, "gen.nic_stamps_ns", "must be 0 or at least %d", NIC_STAMPS_NS_MIN);
+	if (config->rx_port == NO_PORT)
+		return node_fail(err, "gen.nic_stamps_ns",
+		                 "is given, but no rx_port that frames come back to");
+	plan->ports[config->tx_port].spec.timesync = plan->ports[config->rx_port].spec.timesync = true;
+	return 0;
+}
+
 static unsigned int target_queues(const struct gen_config *config, const struct ports_plan *plan)
 {
 	if (config->target_port != NO_PORT)
@@ -191,13 +209,14 @@ static unsigned int target_queues(const struct gen_config *config, const struct 
 	return config->has_target ? config->target.rss.queues : 1;
 }
 
-int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan, struct node_error *err)
+int gen_config_resolve(struct gen_config *config, struct ports_plan *plan, struct node_error *err)
 {
 	if (ports_plan_find(plan, config->tx_name, "gen.tx_port", &config->tx_port, err) ||
 	    ports_plan_find(plan, config->rx_name, "gen.rx_port", &config->rx_port, err) ||
 	    ports_plan_find(plan, config->target_name, "gen.target_port", &config->target_port, err) ||
 	    check_tx_queues(config, plan->ports[config->tx_port].spec.tx_queues, err) ||
-	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err))
+	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err) ||
+	    ask_for_stamps(config, plan, err))
 		return -1;
 	/* How many flows a trace has is known when it is read. */
 	return config->trace == NULL ? gen_config_check_flows(config, target_queues(config, plan), err) : 0;

@@ -53,8 +53,9 @@ struct gen_config {
 	uint64_t seed;
 	unsigned int burst;
 	uint64_t late_max_ns;
-	uint64_t sleep_ns;   /* after each iteration; 0: never, and the CPU is the generator's own */
-	uint32_t departures; /* departures of which the stamps are kept */
+	uint64_t sleep_ns;      /* after each iteration; 0: never, and the CPU is the generator's own */
+	uint32_t departures;    /* departures of which the stamps are kept */
+	uint64_t nic_stamps_ns; /* between two frames that the NICs stamp (stamps.h); 0: there are none */
 };
 
 /* Read `spec`, and check what can be told from it alone. Returns 0, or -1 with err (where begins with "gen"). */
@@ -63,7 +64,10 @@ int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_
 /* Each lcore needs a flow, and each queue that the shape loads. As above. */
 int gen_config_check_flows(const struct gen_config *config, unsigned int queues, struct node_error *err);
 
-/* Find its ports among those of `plan`, and check that sizes fit the MTU and flows the queues. As above. */
-int gen_config_resolve(struct gen_config *config, const struct ports_plan *plan, struct node_error *err);
+/*
+ * Find its ports among those of `plan`, check that sizes fit the MTU and flows the queues, and ask of the ports what it needs. As
+ * above.
+ */
+int gen_config_resolve(struct gen_config *config, struct ports_plan *plan, struct node_error *err);
 
 #endif

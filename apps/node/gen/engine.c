@@ -224,7 +224,8 @@ static __rte_always_inline void receive_frame(struct gen_engine *e, const struct
 	struct packet_stamp stamp;
 
 	if (unlikely(!packet_read(mbuf, e->mark, e->senders_n, &stamp) || stamp.flow >= e->flows)) {
-		e->counts.rx_foreign++;
+		if (e->stamps.every_ns == 0 || !gen_stamps_take(&e->stamps, mbuf, arrival))
+			e->counts.rx_foreign++;
 		return;
 	}
 	e->counts.rx_packets++;
@@ -297,6 +298,8 @@ static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t li
 		}
 		if (receives)
 			receive(e);
+		if (unlikely(now >= e->stamps.next_tsc))
+			gen_stamps_send(&e->stamps, now);
 		if (unlikely(e->sleep_ns != 0))
 			sleep_between(e, receives);
 	}

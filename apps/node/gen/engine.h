@@ -33,6 +33,7 @@
 #include "pacing.h"
 #include "sequence.h"
 #include "config.h"
+#include "stamps.h"
 #include "traffic.h"
 #include "visits.h"
 #include "trial.h"
@@ -122,6 +123,7 @@ struct gen_engine {
 	struct sequence *received[GEN_LCORES_MAX]; /* by sender; NULL: does not receive */
 	struct gen_departure *departures;
 	uint32_t departures_count;
+	struct gen_stamps stamps; /* of the first lcore; the others take none */
 } __rte_cache_aligned;
 
 /* The whole trial, from the lcore's launch to TRIAL_OVER. See gen_lcore_main(). */

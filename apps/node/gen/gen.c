@@ -237,6 +237,7 @@ static void free_engine(struct gen_engine *engine)
 	for (unsigned int i = 0; i < GEN_LCORES_MAX; i++)
 		sequence_free(engine->received[i]);
 	gen_traffic_free(&engine->traffic);
+	gen_stamps_free(&engine->stamps);
 	free(engine->departures);
 	free(engine->templates);
 	rte_free(engine);
@@ -258,7 +259,8 @@ static int prepare_engine(unsigned int place, struct node_error *err)
 	if (prepare_templates(engine, err) ||
 	    gen_traffic_make(&config, place, config.has_target ? &config.target.rss : NULL, trace,
 	                     &engine->traffic, err) ||
-	    prepare_results(engine, err))
+	    prepare_results(engine, err) ||
+	    gen_stamps_prepare(&engine->stamps, place == 0 ? config.nic_stamps_ns : 0, pool, err))
 		return -1;
 	fill_engine(engine, place);
 	return 0;
@@ -460,6 +462,7 @@ static int make_templates(struct gen_engine *engine, unsigned int place, struct 
 		destination = config.target.mac;
 	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)
 		return node_fail(err, "gen.tx_port", "cannot read the port's MAC address");
+	gen_stamps_address(&engine->stamps, &source, &destination);
 	if (trace != NULL)
 		for (unsigned int i = 0; i < trace->sizes; i++)
 			packet_template_init(&engine->templates[i], trace->frame_bytes[i], &source,
@@ -510,6 +513,7 @@ static int start_engine(struct gen_engine *engine, unsigned int place, const str
 
 	rewind_loop(engine, trial);
 	clear_results(engine);
+	gen_stamps_begin(&engine->stamps, config.tx_port, config.rx_port, trial);
 	if (engine->saturate) {
 		start_cold_pacer(&engine->pacer, trial, late_max, place);
 	} else {

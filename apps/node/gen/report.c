@@ -246,6 +246,13 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 	return json_object_set_new(report, "shape", shape);
 }
 
+static int add_stamps(const struct gen_engine *e, json_t *report)
+{
+	return e->stamps.every_ns == 0
+	               ? 0
+	               : json_object_set_new(report, "nic_stamps", gen_stamps_report(&e->stamps));
+}
+
 /* What is replayed, and how often it came round. */
 static int add_trace(const struct gen_engine *e, json_t *report)
 {
@@ -289,7 +296,7 @@ json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *con
 
 	if (add_rest(e, config->lcores[place], &counts, report) | add_departure_times(e, report) |
 	    add_reception(config, engines, place, report) | add_departures(e, report) |
-	    add_shape(config, e, &counts, report) | add_trace(e, report)) {
+	    add_shape(config, e, &counts, report) | add_stamps(e, report) | add_trace(e, report)) {
 		json_decref(report);
 		return NULL;
 	}

@@ -29,6 +29,7 @@ struct port {
 	struct port_spec spec;
 	bool configured; /* `spec` is what the device has */
 	bool running;
+	int timesync; /* 0: its clock runs; else a negative error number */
 };
 
 static struct port ports[RTE_MAX_ETHPORTS];
@@ -90,6 +91,9 @@ static int stop_port(uint16_t port)
 	if (!ports[port].running)
 		return 0;
 	ports[port].running = false;
+	if (ports[port].timesync == 0)
+		rte_eth_timesync_disable(port);
+	ports[port].timesync = -ENODEV;
 	return rte_eth_dev_stop(port);
 }
 
@@ -194,6 +198,8 @@ static int setup_device(uint16_t port, struct node_error *err)
 		conf.rx_adv_conf.rss_conf.rss_key = plan.ports[port].spec.key;
 		conf.rx_adv_conf.rss_conf.rss_key_len = next->key_bytes;
 	}
+	if (next->timesync) /* some drivers stamp none without */
+		conf.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP;
 	if (next->rss_hash)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
@@ -256,6 +262,7 @@ static int start_port(uint16_t port, struct node_error *err)
 	if (status < 0)
 		return node_fail(err, plan.ports[port].at, "rte_eth_dev_start: %s", rte_strerror(-status));
 	ports[port].running = true;
+	ports[port].timesync = plan.ports[port].spec.timesync ? rte_eth_timesync_enable(port) : -ENODEV;
 	return 0;
 }
 
@@ -317,6 +324,11 @@ int ports_apply(const struct ports_plan *wanted, struct node_error *err)
 uint16_t ports_rx_queues(uint16_t port)
 {
 	return ports[port].spec.rx_queues;
+}
+
+int ports_timesync(uint16_t port)
+{
+	return ports[port].timesync;
 }
 
 uint32_t ports_tx_descriptors(uint16_t port)

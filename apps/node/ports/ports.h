@@ -44,6 +44,9 @@ json_t *ports_footprint(void);
 /* {port name: whether its link is up} of the ports that run. */
 json_t *ports_links(void);
 
+/* Whether the port stamps PTP frames, as its spec asked: 0, or the negative error number of the driver that does not. */
+int ports_timesync(uint16_t port);
+
 /* Remember the counters of all running ports: the zero of ports_report(). */
 void ports_mark(void);
 

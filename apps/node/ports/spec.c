@@ -139,5 +139,6 @@ bool port_spec_same(const struct port_spec *a, const struct port_spec *b)
 	return a->rx_queues == b->rx_queues && a->tx_queues == b->tx_queues && a->rx_desc == b->rx_desc &&
 	       a->tx_desc == b->tx_desc && a->mtu == b->mtu && a->corec == b->corec &&
 	       a->buffers == b->buffers && a->supply == b->supply && a->rss_hash == b->rss_hash &&
-	       a->key_bytes == b->key_bytes && memcmp(a->key, b->key, a->key_bytes) == 0;
+	       a->timesync == b->timesync && a->key_bytes == b->key_bytes &&
+	       memcmp(a->key, b->key, a->key_bytes) == 0;
 }

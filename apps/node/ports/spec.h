@@ -26,6 +26,7 @@ struct port_spec {
 	uint16_t supply;      /* buffers of a supply; where they are posted: of no meaning */
 	bool corec;    /* several lcores poll an RX queue at once; follows from the DUT, not in the object */
 	bool rss_hash; /* packets come with their hash; follows from the DUT, too */
+	bool timesync; /* its clock stamps PTP frames, if it can; follows from the generator */
 	uint8_t key_bytes; /* 0: the driver's own key */
 	uint8_t key[PORT_KEY_MAX_BYTES];
 };

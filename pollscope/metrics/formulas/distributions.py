@@ -92,11 +92,29 @@ def _floor(trial: TrialFacts, statistic: str) -> float:
     return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
 
 
+def _by_nic(statistic: str) -> Compute:
+    def compute(trial: TrialFacts) -> float:
+        require_receiver(trial)
+        return STATISTICS[statistic](trial.nic_histogram("latency_ns"))
+
+    return compute
+
+
+def _nic_error(trial: TrialFacts) -> float:
+    stamps = trial.nic_stamps()
+    return stamps["clock_step_ns"].number() + stamps["clocks_apart_ns"].number()
+
+
 DISTRIBUTIONS: dict[str, Compute] = dict(_histogram_metrics())
 DISTRIBUTIONS |= {
     "latency_tail_ns": lambda trial: DISTRIBUTIONS["latency_p99_ns"](trial) - DISTRIBUTIONS["latency_mean_ns"](trial),
     "latency_sent_tail_ns": lambda trial: (
         DISTRIBUTIONS["latency_sent_p99_ns"](trial) - DISTRIBUTIONS["latency_sent_mean_ns"](trial)
+    ),
+    **{f"latency_nic_{statistic}_ns": _by_nic(statistic) for statistic in ("mean", "p50", "p99")},
+    "latency_nic_error_ns": _nic_error,
+    "latency_beyond_nic_ns": lambda trial: (
+        trial.nic_histogram("software_ns").mean - trial.nic_histogram("latency_ns").mean
     ),
     "latency_floor_ns": lambda trial: _floor(trial, "p50"),
     "latency_floor_p99_ns": lambda trial: _floor(trial, "p99"),
