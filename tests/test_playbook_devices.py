@@ -347,7 +347,15 @@ def test_another_card_at_the_address_gets_nothing_of_the_old_one(
     assert Devices(kernel).driver(NIC) == "e1000e"
 
 
-def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path) -> None:
+def show_mac(kernel: Kernel, address: str, kind: str = "0") -> None:
+    """The kernel's interface of the Mellanox card; `kind` 0: the address is the hardware's, 3: somebody set it."""
+    net = kernel.root / "sys/class/net/eth3"
+    (net / "address").write_text(f"{address}\n")
+    (net / "addr_assign_type").write_text(f"{kind}\n")
+
+
+@pytest.mark.parametrize("known_by", ["serial", "mac"])
+def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path, known_by: str) -> None:
     held = {"SRIOV_EN": "0"}
 
     def mlxconfig(command: Sequence[str]) -> str:
@@ -357,26 +365,30 @@ def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path) -> 
         held[name] = value
         return ""
 
-    put_card(kernel, MELLANOX)
+    def put(which: int) -> None:
+        if known_by == "mac":
+            show_mac(kernel, f"b8:ce:f6:00:00:0{which}")
+        else:
+            put_card(kernel, MELLANOX, serial=bytes([which] * 8))
+
+    put(1)
     kind = nic.Firmware(Devices(kernel), mlxconfig)
     item = [journal.Item("firmware", f"{MELLANOX} SRIOV_EN", "1")]
     path = tmp_path / "nic.journal"
     journal.Ledger(path, {"firmware": kind}, "boot").converge(item)
-    put_card(kernel, MELLANOX, serial=b"another!")
+    put(2)
     held["SRIOV_EN"] = "2"  # of the new card
     ledger = journal.Ledger(path, {"firmware": kind}, "next boot")
     for change in (ledger.restore, lambda: ledger.converge(item)):
-        with pytest.raises(journal.HostError, match="another device is there now"):
+        with pytest.raises(journal.HostError, match=f"another device is there now: {known_by} "):
             change()
     assert held == {"SRIOV_EN": "2"}
 
 
-def test_a_card_without_a_serial_number_is_known_by_its_mac(kernel: Kernel) -> None:
-    net = kernel.root / "sys/class/net/eth3"
-    (net / "address").write_text("b8:ce:f6:00:00:01\n")
-    (net / "addr_assign_type").write_text("0\n")
+def test_a_mac_that_somebody_set_tells_no_card(kernel: Kernel) -> None:
+    show_mac(kernel, "b8:ce:f6:00:00:01")
     assert Devices(kernel).device(MELLANOX) == {"mac": "b8:ce:f6:00:00:01"}
-    (net / "addr_assign_type").write_text("3\n")  # a bond has given it its own
+    show_mac(kernel, "b8:ce:f6:00:00:01", kind="3")  # a bond has given it its own
     assert Devices(kernel).device(MELLANOX) == {}
 
 
