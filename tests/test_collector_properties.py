@@ -97,6 +97,22 @@ def test_make_fuzz_and_the_nightly_run_reach_every_parser(tmp_path: Path) -> Non
     assert "make fuzz FUZZ_SECONDS=" in (ROOT / ".ci/run").read_text()
 
 
+@pytest.mark.parametrize("parser", sorted({parse: name for name, parse in reversed(PARSERS.items())}.values()))
+def test_every_parser_has_a_sample_that_it_takes(parser: str) -> None:
+    """What is fuzzed begins with it: mutations of a text that is refused anyhow reach nothing."""
+    texts = [path.read_text(encoding="utf-8") for path in OWN.glob(f"{parser}.*")]
+    assert texts
+    for text in texts:
+        assert any(_is_taken(parser, text, label) for label in LABELS.get(parser, ("",)))
+
+
+def _is_taken(parser: str, text: str, label: str) -> bool:
+    try:
+        return bool(read_text(parser, text, label))
+    except ParseError:
+        return False
+
+
 def test_two_rows_on_one_line_are_no_rows() -> None:
     header = "Date,Time,Socket,Name,Part,IB write,IB read,OB read,OB write\n"
     row = "2026-11-20,10:00:00.000,Socket0,IIO Stack 0 - PCIe0,Part1,2,20,3,4"

@@ -13,7 +13,7 @@ from gen_node import RECEIVES, SENDS, WINDOW_S, Generator, running_generator
 from pollscope.metrics.derive import derive_trial
 from pollscope.node.client import NodeRefused
 
-EVERY_NS = 1_000_000
+EVERY_NS = 2_000_000
 PPS = 20_000
 CLOCK_STEP_NS = 8
 
@@ -40,7 +40,9 @@ def test_a_sample_of_frames_is_stamped_by_the_nic(build_dir: Path, tmp_path: Pat
     found = lcore["nic_stamps"]
     # A turn of the loop that is late makes the next frame later; none comes sooner.
     assert 0 < found["sent"] <= WINDOW_S * 1e9 / EVERY_NS + 1
-    assert found["back"] == found["sent"] == found["latency_ns"]["total"] == found["software_ns"]["total"]
+    # The host may hold one up until the next is due.
+    assert 0 < found["back"] <= found["sent"] - found["late"]
+    assert found["back"] == found["latency_ns"]["total"] == found["software_ns"]["total"]
     assert (found["every_ns"], found["unstamped"], found["implausible"]) == (EVERY_NS, 0, 0)
     assert found["clock_step_ns"] == CLOCK_STEP_NS
     assert 0 <= found["clocks_apart_ns"] < 1_000_000
@@ -75,7 +77,7 @@ def test_stamps_that_say_nothing_are_counted_and_left_out(
     with generator_with(build_dir, tmp_path, clock) as generator:
         lcore, _ = trial(generator)
     found = lcore["nic_stamps"]
-    assert found["back"] == found["sent"] > 0
+    assert found["back"] > 1
     assert found["latency_ns"]["total"] == 0
     assert found[counter] >= found["back"] - 1, "the first has none before it"
 

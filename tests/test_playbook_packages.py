@@ -119,6 +119,35 @@ def test_a_host_on_which_a_run_measures_is_left_alone(
         assert packages.act(Call("present", "mtr")) == []
 
 
+def test_a_play_that_failed_purges_what_it_brought_and_nothing_of_an_earlier_one(
+    packages: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = {"mtr"}
+
+    def apt(verb: str, *words: str) -> str:
+        names = {word for word in words if not word.startswith("-")}
+        host.symmetric_difference_update(names)
+        assert (verb == "install") == (names <= host)
+        return ""
+
+    monkeypatch.setattr(packages, "installed", lambda: set(host))
+    monkeypatch.setattr(packages, "apt", apt)
+    monkeypatch.setattr(packages, "refresh_lists", lambda: None)
+    nothing = {"Inst": set[str](), "Remv": set[str](), "Purg": set[str]()}
+    monkeypatch.setattr(packages, "simulated", lambda *_words: nothing)
+    journals = playbook_modules.load("pollscope_journals")
+    packages.act(Call("present", "gcc"))
+    journals.begin()
+    packages.act(Call("present", "gcc", "perf"))
+    with monkeypatch.context() as patch:
+        patch.setenv("POLLSCOPE_UNDO", "1")
+        assert packages.act(Call("absent")) == ["removed: perf"]
+    assert host == {"mtr", "gcc"}
+    journals.end()
+    assert packages.act(Call("absent")) == ["removed: gcc"]
+    assert host == {"mtr"}
+
+
 def test_on_an_offline_host_apt_sees_the_packages_of_the_archive_alone(packages: ModuleType, tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("dpkg-scanpackages") is None:
         pytest.skip("APT's lists need root, and the archive dpkg-dev")

@@ -150,7 +150,7 @@ void gen_stamps_begin(struct gen_stamps *stamps, uint16_t tx_port, uint16_t rx_p
 	stamps->tsc_hz = trial->tsc_hz;
 	stamps->every = cycles_of_ns(stamps->every_ns, trial->tsc_hz);
 	stamps->is_out = false;
-	stamps->sent = stamps->back = stamps->unstamped = stamps->implausible = 0;
+	stamps->sent = stamps->back = stamps->late = stamps->unstamped = stamps->implausible = 0;
 	stamps->last_left_ns = stamps->clock_step_ns = stamps->longest_read = 0;
 	histogram_reset(&stamps->nic_ns);
 	histogram_reset(&stamps->software_ns);
@@ -200,15 +200,19 @@ void gen_stamps_send(struct gen_stamps *stamps, uint64_t now)
 		rte_pktmbuf_free(mbuf);
 }
 
+static bool is_ours(const struct gen_stamps *stamps, const struct rte_mbuf *mbuf)
+{
+	return mbuf->data_len >= GEN_STAMPS_FRAME_BYTES &&
+	       memcmp(rte_pktmbuf_mtod(mbuf, const uint8_t *) + ETHER_TYPE_OFFSET,
+	              stamps->frame + ETHER_TYPE_OFFSET, PTP_SEQUENCE_AT - ETHER_TYPE_OFFSET) == 0;
+}
+
 static bool is_the_one(const struct gen_stamps *stamps, const struct rte_mbuf *mbuf)
 {
-	const uint8_t *frame = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-	const uint16_t sequence = rte_cpu_to_be_16(stamps->sequence);
+	uint16_t sequence;
 
-	return mbuf->data_len >= GEN_STAMPS_FRAME_BYTES &&
-	       memcmp(frame + ETHER_TYPE_OFFSET, stamps->frame + ETHER_TYPE_OFFSET,
-	              PTP_SEQUENCE_AT - ETHER_TYPE_OFFSET) == 0 &&
-	       memcmp(frame + PTP_SEQUENCE_AT, &sequence, sizeof(sequence)) == 0;
+	memcpy(&sequence, rte_pktmbuf_mtod(mbuf, const uint8_t *) + PTP_SEQUENCE_AT, sizeof(sequence));
+	return stamps->is_out && sequence == rte_cpu_to_be_16(stamps->sequence);
 }
 
 static void record(struct gen_stamps *stamps, uint64_t left_ns, uint64_t came_ns, uint64_t software_ns)
@@ -232,8 +236,12 @@ bool gen_stamps_take(struct gen_stamps *stamps, const struct rte_mbuf *mbuf, uin
 	const bool is_told = mbuf->ol_flags & (RTE_MBUF_F_RX_IEEE1588_PTP | RTE_MBUF_F_RX_IEEE1588_TMST);
 	struct timespec left, came;
 
-	if (!stamps->is_out || !is_the_one(stamps, mbuf))
+	if (!is_ours(stamps, mbuf))
 		return false;
+	if (!is_the_one(stamps, mbuf)) {
+		stamps->late++;
+		return true;
+	}
 	stamps->is_out = false;
 	stamps->back++;
 	const uint64_t begun = rte_rdtsc();
@@ -259,11 +267,12 @@ json_t *gen_stamps_report(const struct gen_stamps *stamps)
 {
 	if (stamps->absent[0] != '\0')
 		return json_pack("{s:s}", "absent", stamps->absent);
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "every_ns",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "every_ns",
 	                 integer(stamps->every_ns), "sent", integer(stamps->sent), "back",
-	                 integer(stamps->back), "unstamped", integer(stamps->unstamped), "implausible",
-	                 integer(stamps->implausible), "clock_step_ns", integer(stamps->clock_step_ns),
-	                 "clocks_apart_ns", integer(stamps->apart_ns), "longest_read_ns",
+	                 integer(stamps->back), "late", integer(stamps->late), "unstamped",
+	                 integer(stamps->unstamped), "implausible", integer(stamps->implausible),
+	                 "clock_step_ns", integer(stamps->clock_step_ns), "clocks_apart_ns",
+	                 integer(stamps->apart_ns), "longest_read_ns",
 	                 integer(cycles_to_ns(stamps->longest_read, stamps->tsc_hz)), "latency_ns",
 	                 histogram_to_json(&stamps->nic_ns, "ns"), "software_ns",
 	                 histogram_to_json(&stamps->software_ns, "ns"));

@@ -50,6 +50,7 @@ struct gen_stamps {
 	/* results */
 	uint64_t sent;
 	uint64_t back;
+	uint64_t late;        /* came back when the next had been sent; not in `back` */
 	uint64_t unstamped;   /* of those that came back: the driver had not both stamps */
 	uint64_t implausible; /* and: longer by the NIC's clock than from before sending to after receiving */
 	uint64_t last_left_ns;  /* 0: none yet */
