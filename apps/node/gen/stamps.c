@@ -17,6 +17,9 @@
 
 #define HIGHEST_TIME_NS 10000000000ull
 
+/* What is not back by then is lost, or counts as late when it comes after all. */
+#define PATIENCE_NS 100000000
+
 /* Rounds in which two clocks are compared; the quickest counts. */
 #define COMPARISONS 16
 
@@ -149,6 +152,7 @@ void gen_stamps_begin(struct gen_stamps *stamps, uint16_t tx_port, uint16_t rx_p
 	stamps->tx_queue = 0;
 	stamps->tsc_hz = trial->tsc_hz;
 	stamps->every = cycles_of_ns(stamps->every_ns, trial->tsc_hz);
+	stamps->patience = cycles_of_ns(PATIENCE_NS, trial->tsc_hz);
 	stamps->is_out = false;
 	stamps->sent = stamps->back = stamps->late = stamps->unstamped = stamps->implausible = 0;
 	stamps->last_left_ns = stamps->clock_step_ns = stamps->longest_read = 0;
@@ -180,11 +184,14 @@ void gen_stamps_address(struct gen_stamps *stamps, const struct rte_ether_addr *
 
 void gen_stamps_send(struct gen_stamps *stamps, uint64_t now)
 {
-	struct rte_mbuf *mbuf = rte_pktmbuf_alloc(stamps->pool);
+	struct rte_mbuf *mbuf;
 	struct timespec stale;
 	uint16_t sequence;
 
 	stamps->next_tsc = now + stamps->every;
+	if (stamps->is_out && now - stamps->sent_tsc < stamps->patience)
+		return;
+	mbuf = rte_pktmbuf_alloc(stamps->pool);
 	if (mbuf == NULL)
 		return;
 	if (stamps->is_out) /* lost; its stamp would be taken for the next one's */

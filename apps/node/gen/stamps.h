@@ -5,8 +5,8 @@
  *
  * Drivers hand out stamps of PTP event messages alone (IEEE 1588), so the samples are frames of their own: Sync messages over
  * Ethernet (EtherType 0x88F7, annex F), 64 bytes, to the MAC address of all others. They are in no other count of the generator.
- * One is out at a time; one that is not back when the next is due is lost. Both stamps are read when it is back, which takes the
- * lcore microseconds (`longest_read`).
+ * One is out at a time: the next waits until it is back, 100 ms at most, so that slow ones are in the sample as often as quick ones.
+ * Both stamps are read when it is back, which takes the lcore microseconds (`longest_read`).
  *
  * Functions of the main lcore but for gen_stamps_send() and gen_stamps_take(), which the generator's first lcore calls.
  */
@@ -33,6 +33,7 @@ struct gen_stamps {
 	/* set by gen_stamps_prepare() and gen_stamps_begin(), constant while the loop runs */
 	uint64_t every_ns; /* 0: none are taken */
 	uint64_t every;    /* TSC cycles */
+	uint64_t patience; /* TSC cycles after which the one that is out is lost */
 	uint64_t tsc_hz;
 	uint16_t tx_port;
 	uint16_t tx_queue;
@@ -50,7 +51,7 @@ struct gen_stamps {
 	/* results */
 	uint64_t sent;
 	uint64_t back;
-	uint64_t late;        /* came back when the next had been sent; not in `back` */
+	uint64_t late;        /* came back after 100 ms, behind another that was sent; not in `back` */
 	uint64_t unstamped;   /* of those that came back: the driver had not both stamps */
 	uint64_t implausible; /* and: longer by the NIC's clock than from before sending to after receiving */
 	uint64_t last_left_ns;  /* 0: none yet */
