@@ -133,7 +133,7 @@ def test_keys_go_through_the_page_in_its_order_and_where_they_are_is_seen(chromi
 
 
 def test_boxes_and_sections_have_names_of_their_own(chromium: Chromium, page: str) -> None:
-    script = """return [...document.querySelectorAll('[role=region], section, nav, aside, figure')].map(each =>
+    script = """return [...document.querySelectorAll('[role=region], section, nav, aside')].map(each =>
       each.ariaLabel || each.getAttribute('aria-labelledby') || (each.querySelector('h2') || {}).textContent);"""
     names = chromium.measured(page, WIDTHS_PX[2], script)
     assert all(names)
