@@ -11,7 +11,7 @@ jackknife over blocks of the window, because neighbouring slices are not indepen
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are first needed: that takes a second
@@ -150,46 +150,62 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | str:
     if isinstance(found, str):
         return found
     cost, aftermath = found
-    polls = float(counts[EMPTY])
-    waited = float(lcore.get("waited_cycles", 0))
-    locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
-    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked
     lost = _lost_polls(lcore, counts, cost.value)
     if isinstance(lost, str):
         return lost
-    loop += lost.value
+    locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
+    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked + lost.value
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
     if counts[VISITS] == 0:
-        return _idle(total, polls, loop, instrumentation)
-    left = total - polls * cost.value - loop - instrumentation
-    visits = _visits(lcore, counts, cost.value, left - waited, total)
+        return _idle(total, float(counts[EMPTY]), loop, instrumentation)
+    known = _Known(total, loop, lost.error, instrumentation)
+    return _visited(lcore, counts, known, cost, aftermath)
+
+
+class _Known(NamedTuple):
+    """Cycles of a window that need no slices: all; the loop's own, and their error; the instrumentation's."""
+
+    total: float
+    loop: float
+    loop_error: float
+    instrumentation: float
+
+
+def _visited(
+    lcore: Mapping[str, Any], counts: Sums, known: _Known, cost: MeasuredCycles, aftermath: float
+) -> Classes | str:
+    """The classes of a window with visits, by what an empty poll costs and what slices say of the visits."""
+    polls = float(counts[EMPTY])
+    waited = float(lcore.get("waited_cycles", 0))
+    left = known.total - polls * cost.value - known.loop - known.instrumentation
+    visits = _visits(lcore, counts, cost.value, left - waited, known.total)
     most = MOST_AFTERMATH_OF_VISITS * max(0.0, visits.all.value) if isinstance(visits.all, MeasuredCycles) else math.inf
     empty = MeasuredCycles(polls * cost.value, math.hypot(polls * cost.error, min(polls * aftermath, most)))
-    # What visits make empty polls dearer by is theirs, and slices may book it as the polls'.
-    crowded = aftermath > 0 or float(lcore.get("queues", 0)) > ROOMY_QUEUES
-    unseen = min(polls * math.hypot(SLICE_ERROR * cost.value, aftermath), most) if crowded else 0.0
-    packets = MeasuredCycles(left, math.hypot(empty.error, lost.error))
-    if packets.value < -max(empty.error, SEPARABLE_SHARE * total):
+    packets = MeasuredCycles(left, math.hypot(empty.error, known.loop_error))
+    if packets.value < -max(empty.error, SEPARABLE_SHARE * known.total):
         return (
             f"{human_number(counts[EMPTY])} empty polls at {human_number(cost.value)} cycles, with loop and "
-            f"instrumentation, exceed the window by {-100 * packets.value / total:.1f} %: "
+            f"instrumentation, exceed the window by {-100 * packets.value / known.total:.1f} %: "
             "an empty poll cost something else when that was found"
         )
     misfit = visits.all if isinstance(visits.all, str) else visits.all.value + waited - packets.value
-    parts = _Parts(empty, loop, packets)
+    parts = _Parts(empty, known.loop, packets)
     if isinstance(visits.all, MeasuredCycles):
+        # What visits make empty polls dearer by is theirs, and slices may book it as the polls'.
+        crowded = aftermath > 0 or float(lcore.get("queues", 0)) > ROOMY_QUEUES
+        unseen = min(polls * math.hypot(SLICE_ERROR * cost.value, aftermath), most) if crowded else 0.0
         fitted = MeasuredCycles(visits.all.value + waited, math.hypot(visits.all.error, unseen))
-        parts = _by_slices(parts, fitted, total - instrumentation)
-    if parts.packets.error > MOST_ERROR_SHARE * total:
-        return _unknown(cost.value, empty.error / max(1.0, polls), parts.packets.error / total)
+        parts = _by_slices(parts, fitted, known.total - known.instrumentation)
+    if parts.packets.error > MOST_ERROR_SHARE * known.total:
+        return _unknown(cost.value, empty.error / max(1.0, polls), parts.packets.error / known.total)
     useful = visits.alone
     if isinstance(useful, MeasuredCycles):
         useful = MeasuredCycles(useful.value + waited, useful.error)
     return Classes(
-        total,
+        known.total,
         parts.empty,
         parts.loop,
-        instrumentation,
+        known.instrumentation,
         parts.packets,
         useful,
         misfit,
