@@ -161,6 +161,11 @@ def test_waiting_is_neither_useful_nor_tax() -> None:
     assert "told" in absences["interaction_share"]
 
 
+def test_waiting_is_no_tax_by_testpmds_count() -> None:
+    spun, waited = (derive_trial(told_trial(waiting, 1000, 0.0))[0]["tax_share_testpmd"] for waiting in (0.0, 0.25))
+    assert waited == pytest.approx(spun - 0.25)
+
+
 def test_turns_of_a_loop_that_is_told_are_no_sweeps() -> None:
     """A wait is a turn, too: 500 queues at the cost of an empty poll for each of them would be more than the window."""
     record = told_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)

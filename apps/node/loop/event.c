@@ -148,6 +148,20 @@ static uint64_t mean_sample_distance(const struct poller *p)
 	return RTE_MAX((uint64_t)p->sample_every, events * p->steady_sweeps);
 }
 
+/* The time since the last event without waits: what the loop itself took. */
+static uint64_t own_cycles(const struct poller *p, uint64_t now)
+{
+	return now - p->event_tsc - (p->aside_cycles - p->event_aside);
+}
+
+/* That nothing comes makes no iteration long. */
+static void offer(struct poller *p, uint64_t now, uint32_t sweeps)
+{
+	const bool waits = p->source == SOURCE_NOTIFIED || p->source == SOURCE_WAITING;
+
+	longest_offer(&p->account->longest, now, waits ? own_cycles(p, now) : now - p->event_tsc, sweeps);
+}
+
 static bool samples(const struct poller *p)
 {
 	return p->accounting == ACCOUNTING_SAMPLED;
@@ -218,16 +232,15 @@ static void note_event(struct poller *p)
 	p->event_tsc = cycles_stamp();
 }
 
-/* Own time is the time since the last event without waits: what the loop itself took. */
 uint32_t poll_event(struct poller *p)
 {
 	const uint32_t sweeps = p->planned_sweeps;
 	const uint64_t now = cycles_stamp();
-	const uint64_t elapsed = now - p->event_tsc, own = elapsed - (p->aside_cycles - p->event_aside);
+	const uint64_t elapsed = now - p->event_tsc, own = own_cycles(p, now);
 	const enum trial_phase phase = trial_phase(p->trial);
 
 	p->account->sweeps += sweeps;
-	longest_offer(&p->account->longest, now, elapsed, sweeps);
+	offer(p, now, sweeps);
 	judge_interval(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
 	adapt(p, sweeps, own);
 	if (unlikely(now >= p->series.next_tsc))
@@ -255,10 +268,10 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 	struct account *a = p->account;
 
 	book_interruption(p, (uint64_t)sweeps * poller_polls_at_once(p), a->rx_packets - p->event_packets,
-	                  now - p->event_tsc - (p->aside_cycles - p->event_aside));
+	                  own_cycles(p, now));
 	a->sweeps += sweeps;
 	a->sampled_sweeps += sweeps;
-	longest_offer(&a->longest, now, now - p->event_tsc, sweeps);
+	offer(p, now, sweeps);
 	p->sample_due = false;
 	p->packets_left = p->packets_per_event;
 	if (p->source == SOURCE_WAITING)

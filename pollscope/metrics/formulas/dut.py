@@ -109,7 +109,7 @@ def _tax_share_testpmd(trial: TrialFacts) -> float:
         raise NotMeasured(
             f"timed one by one visits take {100 * busy:.1f} % of the window, because they overlap in the loop"
         )
-    return 1 - busy
+    return 1 - busy - trial.waiting_cycles / trial.total_cycles
 
 
 def _idle_iteration_cycles(trial: TrialFacts) -> float:
