@@ -11,8 +11,10 @@ Prints `ratio NAME MEDIAN LOW HIGH N`:
   qwait_latency_mean    mean latency of spin over that of qwait, 1024 queues
   qwait_latency_p99     the same of the 99th percentile
   latency_bound_mean    mean latency of spin with 1024 queues over that of spin with 1 queue: what being told could
-                        reach on this host if it cost nothing; no target
+                        reach on this host if it cost nothing, nor the memory of many queues; no target
   latency_bound_p99     the same of the 99th percentile
+  latency_told_mean     mean latency of spin over that of qwait, 1 queue: what being told costs; no target
+  latency_told_p99      the same of the 99th percentile
   qwait_one_queue       peak over that of spin, 1 queue
   qwait_peak_fb         peak over that of spin, 1024 queues, all busy
   qwait_linear          peak with the hierarchical ready set over that with the linear one, 1024 queues, all busy
@@ -95,9 +97,9 @@ def peaks(node: DutNode, than: dict[str, Any], queues: int, shape: str) -> list[
     return over(lambda: peak(node, than, queues, shape), lambda: peak(node, QWAIT, queues, shape))
 
 
-def latencies(node: DutNode, other: Callable[[], Latency]) -> tuple[list[float], list[float]]:
-    """Latencies of spin with many queues over those of `other`: means, 99th percentiles."""
-    trials = list(between(ROUNDS, lambda: latency(node, SPIN), lambda _: other()))
+def latencies(plain: Callable[[], Latency], other: Callable[[], Latency]) -> tuple[list[float], list[float]]:
+    """Latencies of `plain` over those of `other`: means, 99th percentiles."""
+    trials = list(between(ROUNDS, plain, lambda _: other()))
     means = [(before.mean + after.mean) / (2 * found.mean) for found, before, after in trials]
     return means, [(before.p99 + after.p99) / (2 * found.p99) for found, before, after in trials]
 
@@ -111,8 +113,13 @@ def measure(node: DutNode) -> dict[str, list[float]]:
         "qwait_linear": peaks(node, LINEAR, MANY, "FB"),
     }
     ratios["qwait_producer"] = over(lambda: sent(node, SPIN), lambda: sent(node, QWAIT))
-    ratios["qwait_latency_mean"], ratios["qwait_latency_p99"] = latencies(node, lambda: latency(node, QWAIT))
-    ratios["latency_bound_mean"], ratios["latency_bound_p99"] = latencies(node, lambda: latency(node, SPIN, 1))
+    many, one = lambda: latency(node, SPIN), lambda: latency(node, SPIN, 1)
+    for name, plain, other in (
+        ("qwait_latency", many, lambda: latency(node, QWAIT)),
+        ("latency_bound", many, one),
+        ("latency_told", one, lambda: latency(node, QWAIT, 1)),
+    ):
+        ratios[f"{name}_mean"], ratios[f"{name}_p99"] = latencies(plain, other)
     return ratios
 
 

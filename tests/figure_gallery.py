@@ -79,9 +79,9 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
         "shape": ["FB", "PC"],
         "load_of_max": [0.1, 0.5, 1.0],
     },
-    "H-F11a": {"load_of_max": [0.0, 0.5, 1.0]},
-    "H-F11b": {"corunner_place": ["smt-sibling", "other-core"], "load_of_max": [0.0, 0.5, 1.0]},
-    "H-F12": {"load_of_max": [0.0, 1.0]},
+    "H-F11a": {"notification": TOLD, "load_of_max": [0.0, 0.5, 1.0]},
+    "H-F11b": {"corunner_place": ["smt-sibling", "other-core"], "notification": TOLD, "load_of_max": [0.0, 0.5, 1.0]},
+    "H-F12": {"notification": ["qwait"], "idle": ["pause", "sleep"], "load_of_max": [0.0, 0.5, 1.0]},
     "H-F13": {"workload": TASKS, "shape": ["FB", "PC"], "ready_set": ["hierarchical", "linear"]},
     "H-FRONTIER": {
         "notification": ["spin", "sleep-ramp", "adaptive", "interrupt", "qwait"],

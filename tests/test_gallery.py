@@ -91,11 +91,11 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
 
 def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path: Path) -> None:
     trials = [synthetic.trial(f"{load}", factors={"load_of_max": load}) for load in (0.0, 1.0)]
-    run = run_of(tmp_path / "power", "H-F12", trials)
+    run = run_of(tmp_path / "alone", "H-F11b", trials)
     rows = {row.row: row for row in paper_gallery("hyperplane", [run], {}).rows}
-    assert [badge.kind for badge in rows["H-F12"].badges] == ["absent"]
-    assert rows["H-F12"].figures == []
-    assert rows["H-F12"].reason.startswith("The run run-power could not measure it: ")
+    assert [badge.kind for badge in rows["H-F11b"].badges] == ["absent"]
+    assert rows["H-F11b"].figures == []
+    assert rows["H-F11b"].reason.startswith("The run run-alone could not measure it: ")
     assert rows["H-FRONTIER"].title
 
 

@@ -32,6 +32,13 @@ TASKS = {
 ORGANISATIONS = {"scale-out": "queues of its own", "locked": "shared queues"}
 PLACES = {"smt-sibling": "on the SMT sibling", "same-llc": "behind the same LLC", "other-core": "on another core"}
 IPC = {"ipc": "all", "ipc_useful": "useful work", "ipc_polling": "polling"}
+SHARES = {"useful_share": "useful work", "tax_share": "polling", "waiting_share": "waiting"}
+# Levels -> how a core waits.
+WAITS = {
+    (("notification", "spin"),): "spinning",
+    (("notification", "qwait"), ("idle", "pause")): "QWAIT, pauses",
+    (("notification", "qwait"), ("idle", "sleep")): "QWAIT, asleep",
+}
 # How a line tells which notification it has, where a run has several: words and dashes.
 NOTIFICATIONS: Mapping[str, tuple[str, Any]] = {"spin": ("spinning", "-"), "qwait": ("QWAIT", (0, (2, 1)))}
 COLUMNS = 3
@@ -71,7 +78,7 @@ def _by_notification(data: FigureData, lines: Sequence[Line]) -> list[Line]:
     if "notification" in lines[0].levels:
         return list(lines)
     return [
-        Line(f"{line.name}, {words}", line.metric, {**line.levels, "notification": level}, rank, dashes)
+        Line(f"{line.name}, {words}", line.metric, {**line.levels, "notification": level}, line.rank or rank, dashes)
         for level, (words, dashes) in _compared(data, lines[0].metric).items()
         for rank, line in enumerate(lines)
     ] or list(lines)
@@ -166,8 +173,8 @@ def draw_ipc(data: FigureData) -> Figure:
     counted.set_title("Instructions per cycle")
     _panel(counted, data, [Line(name, metric, {}) for metric, name in IPC.items()], "load_of_max", (LOAD, Scale("IPC")))
     shares.set_title("Share of cycles")
-    parts = {"useful_share": "useful work", "tax_share": "polling"}
-    lines = [Line(name, metric, {}, list(IPC.values()).index(name)) for metric, name in parts.items()]
+    # What both panels have looks the same in both.
+    lines = [Line(name, metric, {}, rank) for rank, (metric, name) in enumerate(SHARES.items(), 1)]
     _panel(shares, data, lines, "load_of_max", (LOAD, Scale("Share of cycles (%)", 0.01)))
     return figure
 
@@ -184,10 +191,17 @@ def draw_corunner(data: FigureData) -> Figure:
 
 
 def draw_power(data: FigureData) -> Figure:
-    """H-F12: power of all packages."""
-    figure = new_figure(2.5)
-    axes = figure.subplots()
-    _panel(axes, data, [Line("", "package_power_w", {})], "load_of_max", (LOAD, Scale("Power of all packages (W)")))
+    """H-F12: power of all packages, and the tail of the latency."""
+    figure = new_figure(2.7)
+    metrics = {
+        "package_power_w": Scale("Power of all packages (W)"),
+        "latency_sent_p99_ns": MICROSECONDS._replace(log=True),
+    }
+    for axes, (metric, scale) in zip(figure.subplots(1, 2), metrics.items(), strict=True):
+        axes.set_title("99th percentile" if scale.log else "Power")
+        swept = any("notification" in each.levels for each in data.by_point(metric))
+        lines = [Line(name, metric, dict(levels)) for levels, name in WAITS.items()]
+        _panel(axes, data, lines if swept else [Line("", metric, {})], "load_of_max", (LOAD, scale))
     return figure
 
 
@@ -218,25 +232,25 @@ H_F10 = PaperFigure(
 H_F11A = PaperFigure(
     "H-F11a",
     "hyperplane",
-    "IPC and cycles of a spinning core against offered load",
+    "IPC and cycles against offered load, by notification",
     draw_ipc,
     along=("load_of_max",),
-    beside=(),
+    beside=("notification",),
 )
 H_F11B = PaperFigure(
     "H-F11b",
     "hyperplane",
-    "Matrix multiplication beside a spinning core against that core's load",
+    "Matrix multiplication against the load of the core beside it, by notification",
     draw_corunner,
     along=("load_of_max",),
-    beside=("corunner_place",),
+    beside=("corunner_place", "notification"),
     leaves_out_interruptions=None,
 )
 H_F12 = PaperFigure(
     "H-F12",
     "hyperplane",
-    "Power of the processor packages with a spinning core, without traffic and at saturation",
+    "Power of the processor packages and tail of the latency against load, by notification and idle state",
     draw_power,
     along=("load_of_max",),
-    beside=(),
+    beside=("notification", "idle"),
 )

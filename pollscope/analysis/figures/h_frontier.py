@@ -26,6 +26,7 @@ WAYS: Mapping[tuple[str, str], str] = {
     ("adaptive", "pause"): "spinning, then interrupt",
     ("interrupt", "pause"): "interrupt",
     ("monitor", "pause"): "halted on a line",
+    ("monitor-multi", "pause"): "halted on all queues' lines",
     ("qwait", "pause"): "QWAIT, pauses",
     ("qwait", "sleep"): "QWAIT, asleep",
 }
@@ -34,7 +35,11 @@ Key = tuple[tuple[str, object], ...]
 HEIGHT_INCH = 4.6
 FREED = "waiting_share"
 # Metric -> words of its axis, and what one of it is worth.
-PRICES = {"latency_sent_p99_ns": ("99th percentile (µs)", 1e3), "tx_pps": ("Throughput (Mpps)", 1e6)}
+PRICES = {
+    "latency_sent_p99_ns": ("99th percentile (µs)", 1e3),
+    "tx_pps": ("Throughput (Mpps)", 1e6),
+    "package_power_w": ("Power of all packages (W)", 1.0),
+}
 
 
 def draw(data: FigureData) -> Figure:
@@ -43,11 +48,12 @@ def draw(data: FigureData) -> Figure:
     queues = sorted({int(each.levels.get("queues", 1)) for each in freed.values()})
     if not freed:
         return absent_figure(data.absence(FREED), HEIGHT_INCH, 100)
+    prices = {metric: price for metric, price in PRICES.items() if data.by_point(metric)}
     figure = new_figure(HEIGHT_INCH)
-    panels = figure.subplots(len(PRICES), len(queues), squeeze=False, sharex=True)
+    panels = figure.subplots(len(prices), len(queues), squeeze=False, sharex=True)
     for panel in panels[-1]:
         panel.set_xlabel("Cycles freed (%)")
-    for row, (metric, (words, unit)) in zip(panels, PRICES.items(), strict=True):
+    for row, (metric, (words, unit)) in zip(panels, prices.items(), strict=True):
         found = [each for each in data.by_point(metric) if _key(each) in freed]
         for axes, number in zip(row, queues, strict=True):
             axes.set_title(f"{number} queue{'s' if number > 1 else ''}")
