@@ -22,7 +22,13 @@ class Node:
     """One process, spoken to in raw lines: what a client would never send can be sent too."""
 
     def __init__(
-        self, build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024, lcores: str = LCORES
+        self,
+        build_dir: Path,
+        log: Path,
+        vdevs: Sequence[str] = PAIRS,
+        mib: int = 1024,
+        lcores: str = LCORES,
+        preload: Path | None = None,
     ) -> None:
         command = [str(build_dir / "pollscope-node"), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-huge"]
         command += ["-m", str(mib), "--no-shconf", "--file-prefix", f"pollscope-dut-{os.getpid()}"]
@@ -30,7 +36,12 @@ class Node:
             command += ["--vdev", vdev]
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                bufsize=0,
+                env=os.environ | ({"LD_PRELOAD": str(preload)} if preload else {}),
             )
         self._tail = b""
         self.hello = self.line()
@@ -102,10 +113,15 @@ def configuration(
 
 @contextmanager
 def running_node(
-    build_dir: Path, log: Path, vdevs: Sequence[str] = PAIRS, mib: int = 1024, lcores: str = LCORES
+    build_dir: Path,
+    log: Path,
+    vdevs: Sequence[str] = PAIRS,
+    mib: int = 1024,
+    lcores: str = LCORES,
+    preload: Path | None = None,
 ) -> Iterator[Node]:
     """A node that is ended when the block is left."""
-    node = Node(build_dir, log, vdevs, mib, lcores)
+    node = Node(build_dir, log, vdevs, mib, lcores, preload)
     try:
         yield node
     finally:

@@ -285,9 +285,10 @@ def test_make_targets_in_messages_are_there(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "state", "words"),
     [
-        ({"waitpkg": True, "mwaitx": False}, "yes", "umwait"),
-        ({"waitpkg": False, "mwaitx": True}, "note", "before 25.11 ignores"),
-        ({"waitpkg": False, "mwaitx": False}, "no", "notification monitor"),
+        ({"waitpkg": True, "mwaitx": False, "rtm": True}, "yes", "umwait"),
+        ({"waitpkg": True, "mwaitx": False, "rtm": False}, "yes", "monitor-multi is absent"),
+        ({"waitpkg": False, "mwaitx": True, "rtm": False}, "note", "before 25.11 ignores"),
+        ({"waitpkg": False, "mwaitx": False, "rtm": False}, "no", "and so is monitor"),
     ],
 )
 def test_what_halts_a_core_is_said(flags: dict[str, bool], state: str, words: str) -> None:

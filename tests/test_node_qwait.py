@@ -10,8 +10,9 @@ from dut_node import DUT_RX, Node, configuration, running_node
 
 from pollscope.host.facts import cpu_flags
 from pollscope.metrics.accounting import Classes, classes
+from pollscope.spec.model import Parameters
 from pollscope.stats.histogram import parse_histogram
-from pollscope.testbeds.loopback import HALTS
+from pollscope.testbeds.halting import halt_refusal
 
 pytestmark = pytest.mark.measure
 
@@ -103,6 +104,8 @@ def test_what_is_not_polled_is_counted_as_waiting(node: Node, way: str, pps: int
     assert whole == pytest.approx(lcore["cycles"]["total"], rel=1e-9)
     if pps == 0:
         assert found.waiting > 0
+        shortest = min(entry["cycles"] for entry in lcore["longest"]) / node.hello["tsc_hz"]
+        assert way == "sleep-ramp" or shortest < 5e-4, "a wait of a millisecond is no iteration of the loop"
 
 
 def test_who_spins_longer_waits_less_often(node: Node) -> None:
@@ -217,15 +220,46 @@ def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: st
     assert (reply["ok"], reply["where"]) == (False, where), reply
 
 
-def test_monitor_is_refused_where_no_processor_can_halt_on_a_line(node: Node) -> None:
-    reply = node.ask("configure", **configuration(queues=8, notification="monitor"))
-    if not any(cpu_flags()[flag] for flag in HALTS):
-        assert (reply["ok"], reply["where"]) == (False, "dut.notification") and "WAITPKG" in reply["error"], reply
+@pytest.mark.parametrize(
+    ("where", "level", "without"),
+    [("notification", "monitor", "mwaitx"), ("notification", "monitor-multi", "rtm"), ("idle", "umwait", "waitpkg")],
+)
+def test_a_halt_is_refused_where_no_processor_can_do_it(node: Node, where: str, level: str, without: str) -> None:
+    """By the plan and by the node alike."""
+    params = Parameters.model_validate({"notification": "qwait", where: level})
+    assert halt_refusal(params, lambda: dict.fromkeys(("waitpkg", "mwaitx", "rtm"), True)) is None
+    assert "needs a processor" in str(halt_refusal(params, lambda: {"waitpkg": False, without: False}))
+    dut: dict[str, Any] = {"notification": "qwait", where: level}
+    reply = node.ask("configure", **configuration(queues=8, **dut))
+    if halt_refusal(params, cpu_flags):
+        assert (reply["ok"], reply["where"]) == (False, f"dut.{where}") and "WAITPKG" in reply["error"], reply
 
 
-@pytest.mark.parametrize("notification", ["qwait", "interrupt", "adaptive"])
+@pytest.fixture(scope="module")
+def halting_node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """On a processor that can halt on lines, if only in software."""
+    log, halts = tmp_path_factory.mktemp("halts") / "log", build_dir / "tests-halts.so"
+    with running_node(build_dir, log, lcores=LCORES, preload=halts) as running:
+        yield running
+
+
+@pytest.mark.parametrize("queues", [2, 100])
+@pytest.mark.parametrize("notification", ["monitor", "monitor-multi"])
+def test_a_packet_ends_a_halt(halting_node: Node, notification: str, queues: int) -> None:
+    """None is lost, and none waits for the millisecond after which a halt ends by itself."""
+    result = trial(halting_node, 5_000, queues, notification=notification)
+    ((generator,), (lcore,)) = (result[end]["lcores"] for end in ("gen", "dut"))
+    dropped = sum(port["stats"]["imissed"] for port in result["ports"].values())
+    assert generator["total"]["rx_packets"] + dropped == generator["total"]["sent"] > 0
+    assert (generator["sequence"]["lost"], generator["sequence"]["reordered"]) == (dropped, 0)
+    assert lcore["waiting"]["sleeps"] > 0
+    times = parse_histogram(generator["latency_ns"]["from_sent"], "from_sent")
+    assert times.percentile(5) < 25_000, "halts end by time: a twentieth of the packets would wait less than 50 us"
+
+
+@pytest.mark.parametrize("notification", ["qwait", "interrupt", "adaptive", "monitor-multi"])
 def test_a_port_that_feeds_itself_is_refused(build_dir: Path, tmp_path: Path, notification: str) -> None:
-    pairs = ("net_crossover0,feed=infinite", "net_crossover1")
-    with running_node(build_dir, tmp_path / "log", vdevs=pairs, lcores=LCORES) as fed:
+    pairs, halts = ("net_crossover0,feed=infinite", "net_crossover1"), build_dir / "tests-halts.so"
+    with running_node(build_dir, tmp_path / "log", vdevs=pairs, lcores=LCORES, preload=halts) as fed:
         reply = fed.ask("configure", **configuration(queues=4, generator=False, notification=notification))
-    assert reply["ok"] is False and "use feed=wire" in reply["error"], reply
+    assert reply["ok"] is False and "feed=" in reply["error"], reply

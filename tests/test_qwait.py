@@ -131,6 +131,19 @@ def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, buil
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("seed", [2, 3])  # a hierarchical set, a linear one
+def test_an_item_ends_a_halt(build_dir: Path, seed: int) -> None:
+    """UMONITOR and UMWAIT, on processors that lack them done by a signal handler."""
+    program = build_dir / "tests-qwait-stress-umwait"
+    if not program.is_file():
+        pytest.skip("UMWAIT is an instruction of x86")
+    done = run(program, 2000, 1, 1, 100, 2, seed)
+    found = re.fullmatch(r"2000 items, .*\n(\d+) halts, (\d+) of them ended by time\n", done.stdout)
+    assert found is not None and done.returncode == 0, done
+    halts, by_time = int(found[1]), int(found[2])
+    assert halts > 100 and by_time < halts / 20, done.stdout
+
+
 def test_arrivals_on_all_queues(build_dir: Path) -> None:
     """As many queues as a port can have, one waiter."""
     done = run(build_dir / "tests-qwait-stress", ITEMS, 2, 1, 1024, 1, 2)

@@ -248,6 +248,8 @@ int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condi
 	struct crossover_rx_queue *rxq = queue;
 	uint32_t position, posted;
 
+	if (rxq->infinite) /* nobody writes there: its own polls do */
+		return -ENOTSUP;
 	find_place(rxq, &position, &posted);
 	condition->addr = &rxq->desc[position].writeback;
 	condition->size = sizeof(uint64_t);

@@ -27,6 +27,13 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static uint64_t deadline_after_ns(uint64_t ns)
+{
+	const uint64_t now_ns = monotonic_ns();
+
+	return ns < UINT64_MAX - now_ns ? now_ns + ns : UINT64_MAX;
+}
+
 size_t qwait_bytes(uint32_t queues)
 {
 	const size_t bytes = sizeof(struct qwait) + queues * (sizeof(struct qwait_queue) + sizeof(uint32_t));
@@ -243,9 +250,13 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 
 bool qwait_has_umwait(void)
 {
+#ifdef UMWAIT_IN_SOFTWARE /* for a test */
+	return true;
+#else
 	unsigned int a, b, c = 0, d;
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & CPUID_7_ECX_WAITPKG);
+#endif
 }
 
 __attribute__((target("waitpkg"))) static void halt_until(struct qwait *set, uint64_t tsc)
@@ -281,7 +292,7 @@ static bool halt(struct qwait_waiter *waiter, uint64_t deadline_ns)
 bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns)
 {
 	struct qwait *set = waiter->set;
-	const uint64_t deadline_ns = monotonic_ns() + max_ns;
+	const uint64_t deadline_ns = deadline_after_ns(max_ns);
 
 	switch (set->config.idle) {
 	case QWAIT_SLEEP:
@@ -295,7 +306,7 @@ bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns)
 
 uint32_t qwait(struct qwait_waiter *waiter, uint64_t max_ns)
 {
-	const uint64_t deadline_ns = monotonic_ns() + max_ns;
+	const uint64_t deadline_ns = deadline_after_ns(max_ns);
 	uint32_t qid = qwait_next(waiter);
 
 	while (qid == QWAIT_NONE) {

@@ -4,14 +4,20 @@
  *   qwait - wait for the next of many queues, in software
  *
  * SYNOPSIS
+ *   #include "qwait.h"            cc -D_GNU_SOURCE PROGRAM.c qwait.c -pthread
+ *
  *   control:   size_t qwait_bytes(queues);              int qwait_init(set, config);   void qwait_close(set);
  *              int qwait_add(set, qid, bell, weight);   int qwait_remove(set, qid);
  *              int qwait_enable(set, qid);              int qwait_disable(set, qid);
  *   producer:  void qwait_ring(bell, items);
- *   consumer:  uint32_t qwait_next(waiter);             uint32_t qwait(waiter, max_ns);
+ *   consumer:  void qwait_waiter_init(waiter, set);     uint32_t qwait_items(set, qid);
+ *              uint32_t qwait_next(waiter);             uint32_t qwait(waiter, max_ns);
  *              bool qwait_verify(waiter, qid);          void qwait_took(waiter, qid, items);
  *              void qwait_reconsider(waiter, qid);
  *              uint32_t qwait_steal(victims, n, at);
+ *   by DD:     void qwait_notify(bell);                 void qwait_notify_at_once(bell);      (producer)
+ *              void qwait_rearm(set, qid);              bool qwait_take_back(set, qid);
+ *              void qwait_activate(set, qid);           (consumer)
  *
  * DESCRIPTION
  *   The programming model of HyperPlane (MICRO'20, algorithm 1) without its hardware. Each queue has a doorbell in memory.
@@ -32,8 +38,11 @@
  *   is given the queue.
  *
  *   A queue whose emptiness can be seen otherwise (the DD bit of a NIC's descriptor) needs no counter: the producer calls
- *   qwait_notify() behind a full barrier (its only producer: qwait_notify_at_once() without one), the consumer qwait_rearm(), looks,
- *   and takes it back by qwait_take_back().
+ *   qwait_notify() behind a full barrier (its only producer: qwait_notify_at_once() without one). The consumer's poll is what verify
+ *   is above, and behind it comes what reconsider is:
+ *
+ *       qwait_rearm(set, qid);
+ *       if (the queue is not empty after all && qwait_take_back(set, qid)) qwait_activate(set, qid);
  *
  * FUNCTIONS
  *   qwait_bytes()   Size of a set for this many queues. The caller provides the memory, aligned to QWAIT_LINE_BYTES; shared
@@ -50,11 +59,13 @@
  *   qwait_disable() The queue is not returned although it is ready, until qwait_enable(): to slow a queue down, for instance. What is
  *                   rung meanwhile is not forgotten. A waiter that is being given it at this moment still is. 0, or -ENOENT.
  *   qwait_enable()  0, or -ENOENT. By any thread.
- *   qwait_ring()    `items` more are in the queue. By any thread; orders what was written before it.
+ *   qwait_ring()    `items` more are in the queue. By any thread; orders what was written before it. At most 2^32 - 1 may wait.
+ *   qwait_waiter_init()  A thread's place in the order of the set, at its beginning.
+ *   qwait_items()   Items that were rung and not taken, for who serves the queue.
  *   qwait_next()    Non-blocking: a ready queue's number, or QWAIT_NONE.
  *   qwait_steal()   The same of others' sets, for who has nothing to do: the thread's waiters of them. The queue is one of victims[*at],
  *                   which verify, took and reconsider are to be given.
- *   qwait()         The same as qwait_next(), but waits up to max_ns as config.idle says.
+ *   qwait()         The same as qwait_next(), but waits up to max_ns (UINT64_MAX: for ever) as config.idle says. No signal ends it.
  *   qwait_verify()  True: there are items. False: there are none (counted in waiter.spurious), and the queue is armed.
  *   qwait_took()    `items` were dequeued.
  *   qwait_reconsider()  Arms the queue if it is empty, else makes it ready; atomic against arrivals.
@@ -87,6 +98,13 @@
  * THREADS
  *   Any number of producers and of waiters; a waiter belongs to one thread. Control functions are called by one thread at a
  *   time, beside running producers and waiters.
+ *
+ * EXAMPLE
+ *   example.c: one thread rings 100 doorbells, another serves what is ready; 40 lines.
+ *
+ * SEE ALSO
+ *   qwait_protocol.h: why no arrival is lost. docs/hyperplane.md: what it gives and costs. eventfd(2), epoll(7): the same for file
+ *   descriptors.
  */
 #ifndef QWAIT_H
 #define QWAIT_H

@@ -4,7 +4,7 @@
  * they are preempted anywhere; besides, any atomic access may be preceded by a stall. Items of a queue have ascending numbers;
  * each must come once and in order, because waiters reconsider behind the processing, and no queue is ever served by two.
  *
- * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED [SETS]]]]]]]      IDLE: 0 pause, 1 sleep; READY SET: SEED's
+ * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED [SETS]]]]]]]      IDLE: 0 pause, 1 sleep, 2 umwait; READY SET: SEED's
  * parity; SETS: waiters are dealt to so many sets, those of one share it, and they steal from the others. A single waiter of a single
  * set takes many queues at once.
  * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen`. Exit codes: 0 right, 1 wrong (what, on
@@ -40,6 +40,9 @@ typedef uint32_t qwait_u32;
 #define qwait_fetch_or(at, bits)  (maybe_stall(), __atomic_fetch_or(at, bits, __ATOMIC_SEQ_CST))
 #define qwait_fetch_and(at, bits) (maybe_stall(), __atomic_fetch_and(at, bits, __ATOMIC_SEQ_CST))
 
+#ifdef UMWAIT_IN_SOFTWARE
+#include "umwait_in_software.h"
+#endif
 #include "../qwait/qwait.c" /* with the atomics above. NOLINT(bugprone-suspicious-include) */
 
 /* Filled by one producer, emptied by whoever serves it. */
@@ -100,6 +103,9 @@ static void *produce(void *argument)
 		queue->items[queue->head % PLACES] = queue->head;
 		queue->head++;
 		qwait_ring(&world.bells[q], 1);
+#ifdef UMWAIT_IN_SOFTWARE /* waiters shall halt */
+		nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+#endif
 	}
 	return NULL;
 }
@@ -272,23 +278,29 @@ int main(int argc, char **argv)
 	    !number(argc, argv, 2, 1, THREADS_MAX, &producers) ||
 	    !number(argc, argv, 3, 1, THREADS_MAX, &waiters) ||
 	    !number(argc, argv, 4, producers, QWAIT_QUEUES_MAX, &queues) ||
-	    !number(argc, argv, 5, 0, 1, &idle) || !number(argc, argv, 6, 0, UINT32_MAX, &seed) ||
-	    !number(argc, argv, 7, 1, waiters, &sets) || queues < sets) {
+	    !number(argc, argv, 5, 0, qwait_has_umwait() ? QWAIT_UMWAIT : QWAIT_SLEEP, &idle) ||
+	    !number(argc, argv, 6, 0, UINT32_MAX, &seed) || !number(argc, argv, 7, 1, waiters, &sets) ||
+	    queues < sets) {
 		fprintf(stderr,
 		        "usage: %s [ITEMS [PRODUCERS (1..%d) [WAITERS (1..%d) [QUEUES (PRODUCERS..%u) [IDLE "
-		        "(0, "
-		        "1) [SEED [SETS (1..WAITERS)]]]]]]]\n",
+		        "(0, 1; with WAITPKG 2) [SEED [SETS (1..WAITERS)]]]]]]]\n",
 		        argv[0], THREADS_MAX, THREADS_MAX, QWAIT_QUEUES_MAX);
 		return 2;
 	}
+#ifdef UMWAIT_IN_SOFTWARE
+	umwait_in_software();
+#endif
 	world.items = items;
 	world.producers = (uint32_t)producers;
 	world.waiters = (uint32_t)waiters;
 	world.queues = (uint32_t)queues;
 	world.seed = (uint32_t)seed;
 	world.sets = (uint32_t)sets;
-	begin(idle ? QWAIT_SLEEP : QWAIT_PAUSE);
+	begin((enum qwait_idle)idle);
 	run();
+#ifdef UMWAIT_IN_SOFTWARE
+	printf("%" PRIu64 " halts, %" PRIu64 " of them ended by time\n", halts, halts_by_time);
+#endif
 	for (uint32_t s = 0; s < world.sets; s++) {
 		qwait_close(world.set[s]);
 		free(world.set[s]);

@@ -9,11 +9,11 @@
 
 #include "qwait.h"
 
-#define QUEUES     1024
-#define BACKLOG    1000000 /* more than a case serves */
-#define NS_PER_MS  UINT64_C(1000000)
-#define LONG_NS    (10000 * NS_PER_MS)
-#define NO_TIME_NS UINT64_C(0)
+#define QUEUES      1024
+#define BACKLOG     1000000 /* more than a case serves */
+#define NS_PER_MS   UINT64_C(1000000)
+#define FOR_EVER_NS UINT64_MAX
+#define NO_TIME_NS  UINT64_C(0)
 
 static struct fixture {
 	struct qwait *set;
@@ -338,7 +338,7 @@ static void a_waiter_is_woken_in_every_idle_state(void)
 		UNIT_EQUAL(qwait(&f.waiter, NO_TIME_NS), QWAIT_NONE);
 		UNIT_EQUAL(qwait(&f.waiter, NS_PER_MS), QWAIT_NONE);
 		pthread_create(&thread, NULL, ring_later, &f.bells[0]);
-		UNIT_EQUAL(qwait(&f.waiter, LONG_NS), 69);
+		UNIT_EQUAL(qwait(&f.waiter, FOR_EVER_NS), 69);
 		pthread_join(thread, NULL);
 		UNIT_CHECK((f.waiter.sleeps > 0) == (idle == QWAIT_SLEEP));
 		close_set();

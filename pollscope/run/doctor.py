@@ -131,14 +131,16 @@ def _processor() -> Iterator[Check]:
 
 
 def user_mode_wait(flags: Mapping[str, bool]) -> Check:
-    """What lets a core halt until a line is written: `idle: umwait`, and `notification: monitor`."""
+    """What lets a core halt until a line is written: `idle: umwait`, `notification: monitor` and `monitor-multi`."""
     topic, name = "processor", "user-mode wait"
     if flags["waitpkg"]:
-        return Check(topic, name, "yes", "umwait and tpause can be used")
+        several = "" if flags["rtm"] else "; no rtm: notification monitor-multi is absent"
+        return Check(topic, name, "yes", f"umwait and tpause can be used{several}")
+    lacks = "no waitpkg: idle umwait and notification monitor-multi are absent"
     if flags["mwaitx"]:
-        text = "no waitpkg: idle umwait is absent; mwaitx: monitor works, but DPDK before 25.11 ignores its time-out"
+        text = f"{lacks}; mwaitx: monitor works, but DPDK before 25.11 ignores its time-out"
         return Check(topic, name, "note", text)
-    return Check(topic, name, "no", "no waitpkg: waiting with umwait is absent, and so is notification monitor")
+    return Check(topic, name, "no", f"{lacks}, and so is monitor")
 
 
 def _smt_text(facts: dict[str, Any]) -> str:

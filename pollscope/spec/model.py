@@ -86,10 +86,11 @@ class Parameters(Model):
     )
     ring_sync: Literal["default", "rts", "hts"] = Field(default="default", description="synchronisation of the rings")
     ring_size: RingSize = Field(default=1024, description="entries of a ring between dispatchers and cores")
-    notification: Literal["spin", "qwait", "interrupt", "adaptive", "monitor", "sleep-ramp"] = Field(
+    notification: Literal["spin", "qwait", "interrupt", "adaptive", "monitor", "monitor-multi", "sleep-ramp"] = Field(
         default="spin",
         description="how the DUT learns of packets: it polls all queues (spin); doorbells tell it which (qwait); "
-        "it polls and waits after an empty sweep (interrupt, monitor, sleep-ramp) or after wait_after (adaptive)",
+        "it polls and waits after an empty sweep (interrupt, monitor, monitor-multi, sleep-ramp) or after wait_after "
+        "(adaptive)",
     )
     wait_after: Nanoseconds = Field(
         default=50_000, ge=0, le=10**9, description="adaptive: time without a packet after which a core waits for one"

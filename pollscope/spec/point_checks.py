@@ -20,7 +20,7 @@ OF_NOTIFICATION = {
     **dict.fromkeys(("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle"), "qwait"),
     "wait_after": "adaptive",
 }
-# They need nobody who rings.
+# They need nobody who says that a packet came.
 UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 IPSEC_ROUTES = 3
@@ -128,7 +128,7 @@ def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     if notification == "spin":
         return None
     if params.feed != "wire" and notification not in UNRUNG:
-        return "feed", f"{notification}: who sends rings the doorbells, and with feed {params.feed} nobody sends"
+        return "feed", f"{notification}: who sends says that a packet came, and with feed {params.feed} nobody sends"
     if params.organisation != "scale-out" or lcores.dispatchers(params):
         alone = "cores that read RX queues of their own: scale-out without dispatchers"
         return "notification", f"{notification} is for {alone}"

@@ -34,6 +34,7 @@ from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import MOST_GENERATOR_LCORES, TestbedConfig, TestbedState, tcp_refusal
 from pollscope.testbeds.corunner import corunner_refusal
+from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.remote_host import RemoteHost
@@ -59,8 +60,6 @@ REQUEST_LIMIT_S = 5.0
 # A trial may end this much later than planned before the node counts as hung; within 6 s it says which lcore hangs.
 GRACE_S = 8.0
 
-# Processors with one of these can halt on a line (rte_power_monitor()).
-HALTS = ("waitpkg", "mwaitx")
 # Parameters that are fixed when the ports are made, so that another value needs another process.
 _AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
@@ -183,13 +182,15 @@ class LoopbackTestbed(NodeTestbed):
             return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"
         if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
-        alone = tcp_refusal(params) or corunner_refusal(params, lambda: self._corunner_cpus(params))
+        alone = (
+            tcp_refusal(params)
+            or corunner_refusal(params, lambda: self._corunner_cpus(params))
+            or halt_refusal(params, cpu_flags)
+        )
         if alone is not None:
             return alone
         if (too_many := _queues_refusal(params)) is not None:
             return too_many
-        if params.notification == "monitor" and not any(cpu_flags()[flag] for flag in HALTS):
-            return "notification monitor needs a processor that can halt on a line (WAITPKG or MWAITX)"
         if params.tx_inline != "default":
             return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
         try:

@@ -35,8 +35,9 @@ const char *const handoff_sync_names[] = {"default", "rts", "hts", "single", NUL
 static const char *const organisations[] = {"scale-out", "scale-up",   "locked", "trylock",
                                             "corec",     "rebalanced", NULL}; /* as in enum organisation */
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL};      /* as in enum handoff_sync */
-static const char *const notifications[] = {"spin",    "qwait",      "interrupt", "adaptive",
-                                            "monitor", "sleep-ramp", NULL}; /* as in enum notification */
+static const char *const notifications[] = {
+        "spin",    "qwait",         "interrupt",  "adaptive",
+        "monitor", "monitor-multi", "sleep-ramp", NULL}; /* as in enum notification */
 static const char *const service_orders[] = {"round-robin", "weighted", "strict",
                                              NULL};                       /* by enum qwait_policy */
 static const char *const ready_sets[] = {"hierarchical", "linear", NULL}; /* as in enum qwait_ready_set */
@@ -328,6 +329,23 @@ static int check_own_keys(const json_t *object, const struct dut_config *config,
 	return 0;
 }
 
+static int check_halt(const struct dut_config *config, struct node_error *err)
+{
+	const bool several = config->notification == NOTIFICATION_MONITOR_MULTI;
+
+	if ((several || config->notification == NOTIFICATION_MONITOR) && !quiet_has_monitor(several))
+		return node_fail(
+		        err, "dut.notification",
+		        "%s: this processor has no instruction to halt on %s that this DPDK uses; use "
+		        "interrupt",
+		        notifications[config->notification],
+		        several ? "several lines (WAITPKG with RTM)" : "a line (WAITPKG, MWAITX)");
+	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
+		return node_fail(err, "dut.idle",
+		                 "this processor has no UMWAIT (WAITPKG); use pause or sleep");
+	return 0;
+}
+
 /* Who is told which queue is next reads RX queues of its own; and what the telling is like means nothing to who spins. */
 static int check_notification(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
@@ -358,15 +376,7 @@ static int check_notification(const json_t *object, const struct dut_config *con
 	if (config->accounting != ACCOUNTING_SAMPLED)
 		return node_fail(err, "dut.accounting", "%s does not go with notification %s; use sampled",
 		                 accounting_names[config->accounting], name);
-	if (config->notification == NOTIFICATION_MONITOR && !quiet_has_monitor())
-		return node_fail(
-		        err, "dut.notification",
-		        "monitor: this processor has no instruction to halt on a line (WAITPKG, MWAITX) "
-		        "that this DPDK uses; use interrupt");
-	if (config->idle == QWAIT_UMWAIT && !qwait_has_umwait())
-		return node_fail(err, "dut.idle",
-		                 "this processor has no UMWAIT (WAITPKG); use pause or sleep");
-	return 0;
+	return check_halt(config, err);
 }
 
 /* More than the look-up that routes a packet. */

@@ -20,10 +20,11 @@ enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, REBALANCED, ORG
 enum notification {
 	NOTIFICATION_SPIN,
 	NOTIFICATION_QWAIT,
-	NOTIFICATION_INTERRUPT, /* waits after one such sweep */
-	NOTIFICATION_ADAPTIVE,  /* after wait_after_ns of them */
-	NOTIFICATION_MONITOR,   /* as INTERRUPT, halted instead of asleep */
-	NOTIFICATION_SLEEP_RAMP /* as INTERRUPT, but for time */
+	NOTIFICATION_INTERRUPT,     /* waits after one such sweep */
+	NOTIFICATION_ADAPTIVE,      /* after wait_after_ns of them */
+	NOTIFICATION_MONITOR,       /* as INTERRUPT, halted instead of asleep */
+	NOTIFICATION_MONITOR_MULTI, /* the same on a line of each queue, so that nobody rings */
+	NOTIFICATION_SLEEP_RAMP     /* as INTERRUPT, but for time */
 };
 
 /* NOTIFICATION_QWAIT: whose ready sets are. */

@@ -21,6 +21,8 @@ static struct {
 	bool told;      /* qwait */
 	struct qwait *sets[RTE_MAX_LCORE];           /* qwait: by group; else by poller */
 	struct qwait_waiter *victims[RTE_MAX_LCORE]; /* by poller; NULL: it does not steal */
+	struct rte_power_monitor_cond
+	        *lines[RTE_MAX_LCORE]; /* by poller; NULL: it does not halt on several */
 	unsigned int n;
 } notify;
 
@@ -36,6 +38,8 @@ void dut_notify_free(void)
 	for (unsigned int i = 0; i < RTE_MAX_LCORE; i++) {
 		rte_free(notify.victims[i]);
 		notify.victims[i] = NULL;
+		rte_free(notify.lines[i]);
+		notify.lines[i] = NULL;
 	}
 	if (!stuck)
 		rte_free(notify.bells);
@@ -188,13 +192,31 @@ static int make(const struct dut_config *config, struct poller *const *pollers, 
 	}
 }
 
+static int make_lines(struct poller *const *pollers, unsigned int n, struct node_error *err)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct poller *p = pollers[i];
+
+		p->lines = rte_zmalloc_socket("lines", p->queues * sizeof(*p->lines), RTE_CACHE_LINE_SIZE,
+		                              (int)rte_lcore_to_socket_id(p->lcore));
+		notify.lines[i] = p->lines;
+		if (p->lines == NULL)
+			return node_fail(err, "dut", "out of memory");
+		if (rte_eth_get_monitor_addr(p->rx_port, p->first_queue, p->lines) != 0)
+			return node_fail(
+			        err, "dut.notification",
+			        "monitor-multi: the RX port's driver names no address to halt on, or "
+			        "nobody sends to it (feed=infinite)");
+	}
+	return 0;
+}
+
 /* What the loops of SOURCE_WAITING look at (loop/quiet.h). */
 static void set_waits(const struct dut_config *config, struct poller *p)
 {
 	static const enum poller_wait waits[] = {
-	        [NOTIFICATION_INTERRUPT] = WAIT_INTERRUPT,
-	        [NOTIFICATION_ADAPTIVE] = WAIT_INTERRUPT,
-	        [NOTIFICATION_MONITOR] = WAIT_MONITOR,
+	        [NOTIFICATION_INTERRUPT] = WAIT_INTERRUPT, [NOTIFICATION_ADAPTIVE] = WAIT_INTERRUPT,
+	        [NOTIFICATION_MONITOR] = WAIT_MONITOR,     [NOTIFICATION_MONITOR_MULTI] = WAIT_MONITORS,
 	        [NOTIFICATION_SLEEP_RAMP] = WAIT_RAMP,
 	};
 	const bool adaptive = config->notification == NOTIFICATION_ADAPTIVE;
@@ -208,7 +230,16 @@ static void set_waits(const struct dut_config *config, struct poller *p)
 static bool needs_bells(const struct dut_config *config)
 {
 	return config->source == SOURCE_NOTIFIED ||
-	       (config->source == SOURCE_WAITING && config->notification != NOTIFICATION_SLEEP_RAMP);
+	       (config->source == SOURCE_WAITING && config->notification != NOTIFICATION_SLEEP_RAMP &&
+	        config->notification != NOTIFICATION_MONITOR_MULTI);
+}
+
+static int make_for(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
+                    struct node_error *err)
+{
+	if (needs_bells(config))
+		return make(config, pollers, n, err);
+	return config->notification == NOTIFICATION_MONITOR_MULTI ? make_lines(pollers, n, err) : 0;
 }
 
 int dut_notify_make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
@@ -220,7 +251,7 @@ int dut_notify_make(const struct dut_config *config, struct poller *const *polle
 		if (config->source == SOURCE_WAITING)
 			set_waits(config, pollers[i]);
 	}
-	if (!needs_bells(config) || make(config, pollers, n, err) == 0)
+	if (make_for(config, pollers, n, err) == 0)
 		return 0;
 	dut_notify_free();
 	return -1;

@@ -7,8 +7,8 @@
 
 /*
  * Doorbells for all RX queues that the n pollers read, or one for all queues of a poller, and a set for each poller, while no lcore
- * runs; from then on whoever sends to the port rings. Nobody rings with notifications spin and sleep-ramp. Returns 0, or -1 with err (where begins with "dut") and nothing
- * made.
+ * runs; from then on whoever sends to the port rings. Nobody rings with notifications spin, monitor-multi (each poller has memory
+ * for its queues' lines) and sleep-ramp. Returns 0, or -1 with err (where begins with "dut") and nothing made.
  */
 int dut_notify_make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
                     struct node_error *err);

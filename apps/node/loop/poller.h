@@ -56,7 +56,8 @@ enum poller_source {
 enum poller_wait {
 	WAIT_INTERRUPT, /* a packet: who sends wakes the lcore, which sleeps on an eventfd */
 	WAIT_MONITOR,   /* a packet: the lcore is halted on a line that who sends writes */
-	WAIT_RAMP,      /* time, ever more of it */
+	WAIT_MONITORS, /* the same on the lines of the next packets of all its queues, which any NIC writes */
+	WAIT_RAMP,     /* time, ever more of it */
 };
 
 /* The lock of an RX queue that several lcores read. */
@@ -64,6 +65,7 @@ struct queue_lock {
 	rte_spinlock_t lock;
 } __rte_cache_aligned;
 
+struct rte_power_monitor_cond;
 struct rte_ring;
 struct encryptor;
 struct sender;
@@ -162,7 +164,7 @@ struct poller {
 
 	/*
 	 * SOURCE_NOTIFIED: queue q of the set is RX queue first_queue + q * queue_step. Others may have waiters of it, too. SOURCE_WAITING: a
-	 * set of one queue, which stands for all of them; WAIT_RAMP: no set.
+	 * set of one queue, which stands for all of them; WAIT_MONITORS, WAIT_RAMP: no set.
 	 */
 	struct qwait_waiter waiter;
 	struct qwait_waiter *
@@ -174,10 +176,11 @@ struct poller {
 
 	/* SOURCE_WAITING */
 	enum poller_wait wait;
-	uint64_t wait_after_cycles; /* without a packet */
-	uint32_t quiet_sweeps;      /* without a packet, so far */
-	uint32_t quiet_limit;       /* the lcore waits at so many */
-	uint64_t nap_ns;            /* WAIT_RAMP: the last one */
+	uint64_t wait_after_cycles;           /* without a packet */
+	uint32_t quiet_sweeps;                /* without a packet, so far */
+	uint32_t quiet_limit;                 /* the lcore waits at so many */
+	uint64_t nap_ns;                      /* WAIT_RAMP: the last one */
+	struct rte_power_monitor_cond *lines; /* WAIT_MONITORS: by queue of this poller */
 
 	/* SOURCE_COUNTED: packets received so far by RETA entry; this lcore alone writes them, whoever rebalances reads them */
 	uint64_t *entry_packets;

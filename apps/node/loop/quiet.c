@@ -26,6 +26,12 @@ void quiet_plan(struct poller *p, bool waits)
 	        waits ? 1 + (uint32_t)RTE_MIN(sweeps, (double)(QUIET_LIMIT_MAX - 2)) : QUIET_LIMIT_MAX;
 }
 
+/* Who sends is to say when a packet comes: a doorbell is armed for that. */
+static bool needs_ring(const struct poller *p)
+{
+	return p->wait == WAIT_INTERRUPT || p->wait == WAIT_MONITOR;
+}
+
 /* Of a packet that came while the doorbell was not armed nobody said anything. */
 static bool look(const struct poller *p)
 {
@@ -58,6 +64,21 @@ static void halt(struct poller *p, uint64_t end_tsc)
 	rte_power_monitor(&on_summary, end_tsc);
 }
 
+/* Where the next packet of each queue will be seen. What is there already, or comes meanwhile, lets nobody halt. */
+static void find_lines(const struct poller *p)
+{
+	uint32_t i = 0;
+
+	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
+		rte_eth_get_monitor_addr(p->rx_port, (uint16_t)q, &p->lines[i++]);
+}
+
+static void halt_on_lines(struct poller *p, uint64_t end_tsc)
+{
+	p->waiter.sleeps++;
+	rte_power_monitor_multi(p->lines, p->queues, end_tsc);
+}
+
 static void nap(struct poller *p, uint64_t left_ns)
 {
 	const bool first = p->quiet_sweeps == p->quiet_limit || p->nap_ns == 0;
@@ -78,24 +99,28 @@ void quiet_wait(struct poller *p)
 	uint64_t start = begin, end = begin;
 	bool waits = true;
 
-	if (p->wait != WAIT_RAMP) {
+	if (needs_ring(p)) {
 		qwait_rearm(p->waiter.set, 0);
 		/* also takes a ring of before, and with it what else would end the wait at once */
 		waits = qwait_next(&p->waiter) == QWAIT_NONE && !look(p);
-		start = end = cycles_stamp();
+	} else if (p->wait == WAIT_MONITORS) {
+		find_lines(p);
 	}
+	start = end = cycles_stamp();
 	if (waits) {
 		if (p->wait == WAIT_INTERRUPT)
 			qwait_idle(&p->waiter, max_ns);
 		else if (p->wait == WAIT_MONITOR)
 			halt(p, begin + cycles_of_ns(max_ns, p->trial->tsc_hz));
+		else if (p->wait == WAIT_MONITORS)
+			halt_on_lines(p, begin + cycles_of_ns(max_ns, p->trial->tsc_hz));
 		else
 			nap(p, max_ns);
 		end = cycles_stamp();
 		a->idle_waits++;
 		a->idle_cycles += end - start;
 	}
-	if (p->wait != WAIT_RAMP)
+	if (needs_ring(p))
 		disarm(p);
 	const uint64_t now = cycles_stamp();
 
@@ -104,10 +129,10 @@ void quiet_wait(struct poller *p)
 	p->aside_cycles += now - begin;
 }
 
-bool quiet_has_monitor(void)
+bool quiet_has_monitor(bool several)
 {
 	struct rte_cpu_intrinsics found;
 
 	rte_cpu_get_intrinsics_support(&found);
-	return found.power_monitor;
+	return several ? found.power_monitor_multi : found.power_monitor;
 }

@@ -29,7 +29,7 @@ void quiet_plan(struct poller *p, bool waits);
 #define QUIET_WAIT_NS UINT64_C(1000000)
 void quiet_wait(struct poller *p);
 
-/* This processor and this DPDK can halt on a line (rte_power_monitor()). */
-bool quiet_has_monitor(void);
+/* This processor and this DPDK can halt on a line (rte_power_monitor()), or on several (rte_power_monitor_multi()). */
+bool quiet_has_monitor(bool several);
 
 #endif

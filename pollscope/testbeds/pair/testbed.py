@@ -21,6 +21,7 @@ from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import Assignment, Opening, TestbedState, sleep_refusal, tcp_refusal
 from pollscope.testbeds.finding import HostFinding
+from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_play import boot_modes, inventory_variables
@@ -111,6 +112,7 @@ class PairTestbed(NodeTestbed):
         """Why this pair cannot take a point; None when it can."""
         return (
             self.static_refusal(point)
+            or halt_refusal(point.params, lambda: _facts_of(self.hosts[0])["host"].get("cpu_flags", {}))
             or self._placement.refusal(point.params)
             or (self._corunners.refusal(point.params) if has_corunners(point.params) else None)
             or self._knob_refusal(knob_settings(point.factors))
@@ -132,7 +134,7 @@ class PairTestbed(NodeTestbed):
         virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
         features = (
             ("organisation", "corec"),
-            ("notification", "qwait"),
+            *(("notification", told) for told in ("qwait", "interrupt", "adaptive", "monitor")),
             ("rx_buffers", "shared"),
             ("rx_buffers", "split"),
         )

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a processor needs so that a core can halt until a line is written."""
+
+from collections.abc import Callable, Mapping
+
+from pollscope.spec.model import Parameters
+
+# Sets of flags of /proc/cpuinfo, one of which is needed (DPDK's rte_power_intrinsics.h), and how they are called.
+LINE = (("waitpkg",), ("mwaitx",)), "a line (WAITPKG or MWAITX)"
+LINES = (("waitpkg", "rtm"),), "several lines (WAITPKG and RTM)"
+UMWAIT = (("waitpkg",),), "a line by UMWAIT (WAITPKG)"
+
+
+def halt_refusal(params: Parameters, flags: Callable[[], Mapping[str, bool]]) -> str | None:
+    """Why a processor of these flags cannot wait as a point asks; None when it can. Asks for them only then."""
+    needs = {
+        ("notification", "monitor"): LINE,
+        ("notification", "monitor-multi"): LINES,
+        ("idle", "umwait"): UMWAIT,
+    }
+    for (name, level), (sets, where) in needs.items():
+        if getattr(params, name) == level:
+            found = flags()
+            if not any(all(found.get(flag) for flag in each) for each in sets):
+                return f"{name} {level} needs a processor that can halt on {where}"
+    return None
