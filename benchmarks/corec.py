@@ -19,15 +19,16 @@ path behind a lock that is waited for, or that is passed by when taken;
 `ratio corec_of_two_processes ...`: two cores with rx=corec over that;
 `ratio corec_of_two_queues ...`: over another, two cores with a queue and flows of their own each. The NIC hashes every
 frame for that, and so it does here for rx=corec;
-`ratio corec_of_explained ...`: the same over what the claim's cost leaves of the processes (`explained`).
-Ends with 1 when one of WANTED is missed on its ground.
+`ratio explained_of_two_queues ...`: the share of this second ceiling that the claim's cost leaves (`explained`);
+`ratio corec_of_explained ...`: rx=corec over that, the bar on dear ground.
+Ends with 1 when one of WANTED is missed on its ground, or when the machine was so busy that rounds are missing.
 """
 
 import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -35,18 +36,17 @@ from pathlib import Path
 from ratio import print_ratio
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
 
-from pollscope.base.errors import PollscopeError
+from pollscope.base.errors import HostError, PollscopeError
 
 ROUNDS = 9
 CHEAP_NS = 150.0
 APART = 1.8
 BURST = 32  # apps/bench/wire_bench.h
-CLAIM_LINES = 3  # of corec_protocol.h that a poll reads and then writes: `taken`, `tail`, the mark
+CLAIM_LINES = 4  # that a poll of corec_protocol.h owns and another had: `taken`, the doorbell, `tail`, the mark
 WORKLOADS = ("l3fwd", "ipsec")
 SHARED = ("corec", "locked", "trylock")
 WANTED = {
-    "cheap_l3fwd_corec_one_core": 0.95,
-    "cheap_ipsec_corec_one_core": 0.95,
+    **{f"{ground}_{workload}_corec_one_core": 0.95 for ground in ("cheap", "dear") for workload in WORKLOADS},
     "cheap_l3fwd_corec_two_cores": 1.5,
     "cheap_ipsec_corec_two_cores": 1.6,
     "cheap_l3fwd_corec_over_locked": 1.2,
@@ -113,44 +113,54 @@ class Rounds:
 def ratios_of(pps: Mapping[str, float], round_trip_ns: float) -> dict[str, float]:
     """Of one round, by name."""
     one, corec, ceiling = pps["standard 1"], pps["corec 2"], pps["processes 2"]
+    left = explained(pps["rss 2"], round_trip_ns)
     return {
         "corec_one_core": pps["corec 1"] / one,
         **{f"{loop}_two_cores": pps[f"{loop} 2"] / one for loop in SHARED},
         "corec_over_locked": corec / pps["locked 2"],
         "corec_over_trylock": corec / pps["trylock 2"],
         "two_processes": ceiling / one,
-        "corec_of_two_queues": pps["hashed 2"] / pps["rss 2"],
         "corec_of_two_processes": corec / ceiling,
-        "corec_of_explained": corec / explained(ceiling, round_trip_ns),
+        "corec_of_two_queues": pps["hashed 2"] / pps["rss 2"],
+        "explained_of_two_queues": left / pps["rss 2"],
+        "corec_of_explained": pps["hashed 2"] / left,
     }
 
 
-def measure(log: Path) -> tuple[Mapping[str, list[float]], list[float]]:
-    """Ratios by ground, workload and name, and round trips in ns."""
-    ratios: dict[str, list[float]] = defaultdict(list)
-    trips_ns: list[float] = []
+def measure(log: Path) -> Iterator[tuple[str, str, dict[str, float], float]]:
+    """Of each round and workload: the ground, the workload, its ratios, and the round trip in ns."""
     with ExitStack() as stack:
         rounds = Rounds(stack, log)
         for _ in range(ROUNDS):
-            trips_ns.append(rounds.round_trip_ns())
+            trip_ns = rounds.round_trip_ns()
             for workload in WORKLOADS:
                 pps = rounds.rates(workload)
-                found = ratios_of(pps, trips_ns[-1])
-                ground = "cheap" if trips_ns[-1] <= CHEAP_NS and found["two_processes"] >= APART else "dear"
-                for name, value in found.items():
-                    ratios[f"{ground}_{workload}_{name}"].append(value)
+                found = ratios_of(pps, trip_ns)
+                ground = "cheap" if trip_ns <= CHEAP_NS and found["two_processes"] >= APART else "dear"
                 told = ", ".join(f"{name} {value / 1e6:.2f}" for name, value in pps.items())
-                print(f"{workload}: {told} Mpps; line {trips_ns[-1]:.0f} ns, {ground} ground", file=sys.stderr)
-    return ratios, trips_ns
+                print(f"{workload}: {told} Mpps; line {trip_ns:.0f} ns, {ground} ground", file=sys.stderr)
+                yield ground, workload, found, trip_ns
 
 
 def main() -> int:
+    ratios: dict[str, list[float]] = defaultdict(list)
+    trips_ns: list[float] = []
+    whole = True
     with tempfile.TemporaryDirectory() as folder:
-        ratios, trips_ns = measure(Path(folder) / "stderr.log")
+        try:
+            for ground, workload, found, trip_ns in measure(Path(folder) / "stderr.log"):
+                trips_ns.append(trip_ns)
+                for name, value in found.items():
+                    ratios[f"{ground}_{workload}_{name}"].append(value)
+        except HostError as error:
+            if not ratios:
+                raise
+            whole = False
+            print(f"corec: the last rounds are missing: {error}", file=sys.stderr)
     span = f"{statistics.median(trips_ns):.0f} ns ({min(trips_ns):.0f} to {max(trips_ns):.0f})"
     print(f"ground: a line goes to and fro in {span}")
     medians = {name: print_ratio(name, ratios[name]).value for name in sorted(ratios)}
-    return 0 if all(medians.get(name, least) >= least for name, least in WANTED.items()) else 1
+    return 0 if whole and all(medians.get(name, least) >= least for name, least in WANTED.items()) else 1
 
 
 if __name__ == "__main__":

@@ -224,3 +224,15 @@ def test_corec_queues_work_under_a_program_that_knows_nothing_of_them(build_dir:
         assert_accounts(testpmd, 0, 1)
         assert_accounts(testpmd, 1, 0)
         assert number(testpmd.tell("show port xstats 1"), "rx_race_lost") == 0
+
+
+def test_testpmd_has_no_two_cores_at_one_queue(build_dir: Path) -> None:
+    """As docs/corec.md says; two ports have work for two."""
+    options = ["--rxq=1", "--txq=1", "--rxq-share", "--nb-cores=2"]
+    with running_testpmd(build_dir, "net_crossover0,rx=corec", options, forwarders=2) as testpmd:
+        testpmd.tell("set portlist 1")
+        assert "cores=1 - streams=1 " in testpmd.tell("show config fwd")
+        testpmd.tell("set portlist 0,1")
+        assert "cores=2 - streams=2 " in testpmd.tell("show config fwd")
+        assert totals(testpmd.forward(SHORT_S, "start tx_first"))["RX-packets"] > 1000
+        assert_accounts(testpmd, 0, 1)

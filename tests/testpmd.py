@@ -84,15 +84,21 @@ def require_testpmd() -> None:
 
 @contextmanager
 def running_testpmd(
-    build_dir: Path, vdev: str | None, options: Sequence[str] = (), eal: Sequence[str] = ("--in-memory",)
+    build_dir: Path,
+    vdev: str | None,
+    options: Sequence[str] = (),
+    eal: Sequence[str] = ("--in-memory",),
+    forwarders: int = 1,
 ) -> Iterator[Testpmd]:
     """A testpmd with the plug-in and one vdev (`None`: those of the primary process); it is gone after the block.
+
+    Forwarding lcores share the last CPU; the prompt has the first.
 
     Raises:
         TestpmdError: it does not come up.
     """
     cpus = sorted(os.sched_getaffinity(0))
-    lcores = f"0@{cpus[0]},1@{cpus[-1]}"
+    lcores = ",".join([f"0@{cpus[0]}", *(f"{lcore}@{cpus[-1]}" for lcore in range(1, 1 + forwarders))])
     # Line by line, or what it prints would come after the prompt that ends it.
     command = ["stdbuf", "-oL", "dpdk-testpmd", f"--lcores={lcores}", "--no-pci", "--no-telemetry", "-d"]
     command += [str(build_dir / "librte_net_crossover.so"), *([f"--vdev={vdev}"] if vdev else [])]
