@@ -51,8 +51,9 @@ WANTED = {
     "cheap_ipsec_corec_two_cores": 1.6,
     "cheap_l3fwd_corec_over_locked": 1.2,
     "cheap_ipsec_corec_over_trylock": 1.2,
-    "dear_l3fwd_corec_of_explained": 1.0,
-    "dear_ipsec_corec_of_explained": 1.0,
+    # Less a twentieth: the line's time is measured once a round, and moves by a tenth between rounds.
+    "dear_l3fwd_corec_of_explained": 0.95,
+    "dear_ipsec_corec_of_explained": 0.95,
 }
 
 
