@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures: drawn from any run folder, with intervals, units, testbed and run in the caption; absence has a reason."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -293,3 +296,15 @@ def test_an_axis_is_logarithmic_where_levels_would_lie_on_each_other(levels: tup
     axes = new_figure(2.0).subplots()
     spread_axis(axes, levels)
     assert axes.get_xscale() == scale
+
+
+def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: Path) -> None:
+    """Matplotlib would, while it looks for fonts: after 5 s, here at once."""
+    code = (
+        "import threading; later = threading.Timer; threading.Timer = lambda seconds, call: later(0, call)\n"
+        "import pollscope.analysis, matplotlib.font_manager"
+    )
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert list(tmp_path.glob("fontlist-*.json")) != []

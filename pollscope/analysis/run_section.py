@@ -166,6 +166,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
     table = current_table(run)
     verdicts = evaluate_run(run)
     papers = sorted({verdict.claim.paper for verdict in verdicts if verdict.claim.paper})
+    explained = {verdict.claim.row for verdict in verdicts if verdict.why}  # which names the place, too
     return RunSection(
         run=run,
         name=", ".join(rows_of(run)) or str(run.meta["spec_name"]),
@@ -175,7 +176,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         cautions=[*cautions(run, table), *(Caution("figure", text) for text in refused_figures(run))],
         verdicts=verdicts,
         whys=list(dict.fromkeys(verdict.why for verdict in verdicts if verdict.why)),
-        pages=pages(verdict.claim.row for verdict in verdicts),
+        pages=pages(verdict.claim.row for verdict in verdicts if verdict.claim.row not in explained),
         differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
         citation="; ".join(citation(paper) for paper in papers),
         figures=[*_figures(run, number), *_comparisons(run, number)],
