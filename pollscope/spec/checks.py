@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from itertools import combinations, product
 from typing import Any
@@ -372,7 +373,7 @@ def _like(given: object, bound: float) -> str:
     """A bound in the unit in which the value was given: `0.001 s` beside `0 s`."""
     unit = str(given).strip().lstrip("+-0123456789.eE").strip() if isinstance(given, str) else ""
     factors = [each.factors[unit] for each in DIMENSIONS if unit in each.factors]
-    return f"{human_number(float(bound / factors[0]), 6)} {unit}" if factors else f"{bound:.15g}"
+    return f"{human_number(float(bound / factors[0]), 6)} {unit}" if factors else f"{Decimal(str(bound)).normalize():f}"
 
 
 def _shape_message(error: Mapping[str, Any]) -> str:
