@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 from test_figures import poll_trials, tax_trials
@@ -364,6 +364,7 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
     sides=st.lists(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), min_size=2, max_size=2),
     errors=st.lists(st.sampled_from([0.0, 0.05, 1.0]), min_size=2, max_size=2),
 )
+@example(sides=[[2.0, 1.5, 3.75], [5.0, 5.0, 7.0]], errors=[0.0, 0.0])  # above 95 % the interval is unbounded
 def test_what_exceeds_noise_has_an_interval_without_1(sides: list[list[float]], errors: list[float]) -> None:
     first, second = (PointValues({}, tuple(side), error) for side, error in zip(sides, errors, strict=True))
     ratio, p = second.over(first), probability(first, second)

@@ -266,7 +266,7 @@ def _difference(metric: str, point: str, names: tuple[str, str], first: PointVal
 def probability(first: PointValues, second: PointValues) -> float:
     """How likely means so far apart are if they are equal, by the interval of their ratio: the two never contradict.
 
-    One minus the highest level at which the interval leaves 1 out. Where the ratio has no interval it is Welch's test.
+    One minus the highest level at which the interval leaves 1 out; where the ratio has no interval it is Welch's test.
     NaN where it cannot be known.
     """
     by_means = difference_p(first.values, second.values, math.hypot(first.error, second.error))
@@ -277,9 +277,12 @@ def probability(first: PointValues, second: PointValues) -> float:
 
     if not second.over(first).has_interval:
         return by_means
-    if leaves_out_1(LEAST_P):
+    if not leaves_out_1(1 - CONFIDENCE):  # whatever the means say at levels at which there is no interval
+        least, most = math.log10(1 - CONFIDENCE), 0.0
+    elif leaves_out_1(LEAST_P):
         return LEAST_P
-    least, most = math.log10(LEAST_P), 0.0
+    else:
+        least, most = math.log10(LEAST_P), math.log10(1 - CONFIDENCE)
     while most - least > P_DIGITS:
         middle = (least + most) / 2
         least, most = (least, middle) if leaves_out_1(10**middle) else (middle, most)
