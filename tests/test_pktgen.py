@@ -64,6 +64,7 @@ def test_rate_size_and_range_are_set_and_counters_become_metrics(cli: Cli, sshd:
     [
         (("flows: 16", "flows: 16, frame: imix"), "frames of one size"),
         (("flows: 16", "flows: 16, arrivals: poisson"), "constant rate only"),
+        (("generator_receives: false", "workload: io, nic_timestamps: 10 ms"), "no NIC time stamps"),
         (("flows: 16", "flows: 100000"), "at most 64512 flows"),
     ],
 )

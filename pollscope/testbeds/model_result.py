@@ -291,6 +291,7 @@ def _generator(
         "total": {"sent": sent, "rx_packets": max(0, sent - dropped)},
         "sequence": {"duplicated": 0, "reordered": order, "flows": order},
         "host_gaps": {"absent": "a model has no host"},
+        "nic_stamps": {"absent": "a model has no NIC"},
         "lateness_ns": {"absent": "what the generator of a model sends is on time"},
     }
     if params.generator_receives and params.workload not in SEND_NOTHING:

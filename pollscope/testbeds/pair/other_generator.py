@@ -137,6 +137,8 @@ def refusal(driver: str, params: Parameters) -> str | None:
         return f"{driver} sends at a constant rate only"
     if params.shape != "FB" and params.queues > 1:
         return f"{driver} does not place flows on RX queues, as shape {params.shape} needs"
+    if params.nic_timestamps:
+        return f"{driver} is asked for no NIC time stamps here"
     if params.flows > MOST_FLOWS:
         return f"{driver}'s range of source ports makes at most {MOST_FLOWS} flows"
     return None
