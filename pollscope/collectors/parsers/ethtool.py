@@ -221,18 +221,20 @@ def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """
     path = f"port:{origin.label}" if origin.label else "port"
     section, cells = "", list[tuple[SourceMetric, Value, str]]()
-    for _, text in numbered(lines, origin):
+    for number, text in numbered(lines, origin):
         line = text.strip()
         title = re.fullmatch(r"(.*[a-z]|.* parameters for \S+):", line)
         if title and not line.startswith(("firmware", "expansion", "bus-info")):
             section = {"Pre-set maximums": "maximum_", "Current hardware settings": "current_"}.get(title[1], "")
             continue
+        if line and ":" not in line:
+            origin.leave_out(number, f"no setting: {line[:60]!r}")
         for name, value in _settings(line):
             absent = value in ("n/a", "")
-            number = parse_cell(value)[0] if value.isdigit() else None
-            metric = SourceMetric(section + slug(name), "1" if number is not None else "", Kind.STATE)
+            count = parse_cell(value)[0] if value.isdigit() else None
+            metric = SourceMetric(section + slug(name), "1" if count is not None else "", Kind.STATE)
             cells.append(
-                (metric, None if absent else value if number is None else number, "ethtool: n/a" if absent else "")
+                (metric, None if absent else value if count is None else count, "ethtool: n/a" if absent else "")
             )
     if not cells:
         raise origin.refuse(1, "no setting in it", "record with: ethtool -i INTERFACE")
