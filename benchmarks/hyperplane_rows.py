@@ -3,7 +3,7 @@
 """All rows of HyperPlane on the modelled chip: a verdict for each statement, and the time it takes.
 
 `--set NAME=VALUE` changes a parameter of configs/platforms/hyperplane-chip.yaml, `--needed` says for what does not come
-out which parameter would have to differ, and `--chip FILE` takes another file. Ends with a line
+out, or not for sure, which parameter would have to differ, and `--chip FILE` takes another file. Ends with a line
 `ratio hyperplane_rows_over_300_s VALUE VALUE VALUE 1`: CPU time on two CPUs over the 5 minutes that it may take
 (without --needed), and with 1 above.
 """
@@ -47,7 +47,7 @@ def main() -> int:
         verdict = statement.verdict(found)
         interval = f" ({found.low:.4g} to {found.high:.4g})" if found.low < found.high else ""
         print(f"{statement.row}: {verdict.upper()}: {statement.text}: {found.value:.4g}{interval}")
-        if asked.needed and verdict == "disagrees":
+        if asked.needed and not statement.comes_out(found):
             value = statement.needed(machine)
             would = "no value from a tenth to ten times does" if value is None else f"{value:.3g} would do"
             print(

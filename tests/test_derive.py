@@ -626,6 +626,23 @@ def test_a_foreign_or_broken_folder_is_one_line(tmp_path: Path, file: str, conte
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "unit", "complaint"),
+    [
+        ("iteration_cycles", "ns", "iteration_cycles has the unit 'ns', allowed is cycles"),
+        ("visit_gap_cycles", "us", "a histogram has the unit 'us', allowed are ns and cycles"),
+    ],
+)
+def test_a_histogram_of_another_unit_is_refused(tmp_path: Path, name: str, unit: str, complaint: str) -> None:
+    trial = synthetic.trial()
+    (lcore,) = trial["result"]["dut"]["lcores"]
+    lcore["histograms"] |= {name: lcore["histograms"][name] | {"unit": unit}}
+    run = synthetic.write_run(tmp_path / "run", [trial])
+    with pytest.raises(UsageError) as caught:
+        current_table(read_run(run))
+    assert complaint in str(caught.value)
+
+
 def two_cores(*rx_packets: int) -> dict[str, Any]:
     """A window in which each core received so many."""
     record = synthetic.trial()

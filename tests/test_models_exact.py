@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pollscope.base.errors import UsageError
 from pollscope.models import queues
-from pollscope.models.polling import CyclicQueues
+from pollscope.models.polling import CyclicQueues, cached_poll_ns
 
 US = 1000.0  # the unit of service in most of these
 
@@ -88,6 +88,13 @@ def test_an_idle_queue_does_not_wait() -> None:
     assert CyclicQueues(8, 0.0, US, US**2, 10.0).gated_wait_ns == 40.0  # half a turn
 
 
+def test_polls_of_more_queues_than_a_cache_holds_take_what_the_next_one_does() -> None:
+    sizes = (32 * 1024, 1 << 20, 32 << 20)
+    assert cached_poll_ns(256, sizes, 0.4) == 0  # 256 x 128 B are the L1
+    assert cached_poll_ns(512, sizes, 0.4) == pytest.approx(2 * 10 / 12 * 0.4 / 2)  # half of the lines from the L2
+    assert cached_poll_ns(512, (1, 1, 1), 0.4) == pytest.approx(2 * 200 / 12 * 0.4, rel=1e-3)  # all from memory
+
+
 BAD: dict[str, tuple[Callable[[], object], str]] = {
     "unstable": (lambda: queues.mm1_wait_ns(1e6, US), "mg1_wait_ns: utilisation: is 1, allowed is below 1"),
     "overloaded": (lambda: queues.mmc_wait_ns(5e6, US, 4), "erlang_c: utilisation: is 1.25"),
@@ -104,6 +111,8 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "no vacation": (lambda: queues.vacation_wait_ns(1e5, US, US**2, 0.0, 0.0), "vacation_ns: is 0.0"),
     "no queue": (lambda: CyclicQueues(0, 1e5, US, US**2, 1.0), "CyclicQueues: queues: is 0"),
     "free polls": (lambda: CyclicQueues(1, 1e5, US, US**2, 0.0), "switch_ns: is 0.0"),
+    "no cache": (lambda: cached_poll_ns(1, (0, 1, 1), 0.4), "cached_poll_ns: L1: is 0"),
+    "no clock": (lambda: cached_poll_ns(1, (1, 1, 1), math.nan), "cached_poll_ns: cycle_ns: is nan"),
     "unstable polling": (lambda: CyclicQueues(4, 1e6, US, US**2, 1.0), "CyclicQueues: utilisation: is 1"),
     "unstable limited": (
         lambda: CyclicQueues(4, 0.9e6, US, US**2, 200.0).limited_wait_ns,

@@ -59,8 +59,8 @@ LEAST_SPREAD = 2.0
 LIGHT_USEFUL_SHARE = 0.1
 SIMULATED_PACKETS = 100_000
 FEWEST_TRIALS = 3
-# So much of what was due is not missing because the host had the generator's CPU for a moment.
-LATE_SHARE = 0.1
+# A generator that finds fewer packets due on average rests between its turns, and their time is not what it takes.
+LEAST_SENT = 2.0
 
 # Of bootstraps: the ends of a 95 % interval are then good to some 5 % of its width.
 RESAMPLES, RESAMPLING_SEED = 400, 1
@@ -143,6 +143,10 @@ def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
     }
     # Checked where the spec was read; what a record of before does not have, had its default.
     params = Parameters.model_construct(**record["params"])
+    generators = record["result"].get("gen", {}).get("lcores", [])
+    if len(generators) == 1 and "burst" in (histograms := generators[0].get("histogram", {})):
+        turns = [(sent, count) for sent, count in histograms["burst"]["values"] if sent]
+        metrics["sent_mean"] = sum(sent * count for sent, count in turns) / max(1, sum(count for _, count in turns))
     return {**metrics, "params": params, "tsc_hz": record["result"]["window"]["tsc_hz"]}
 
 
@@ -161,16 +165,43 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
         raise UsageError(
             "costs of rings are not told by a trial as a whole", where, "leave the trials with dispatchers out"
         )
-    if any(trial["params"].organisation in SHARED_QUEUES and trial["params"].cores > 1 for trial in trials):
-        raise UsageError(
-            "what cores pay for sharing a queue is not told by a trial as a whole", where, "choose: --at cores=1"
-        )
+    together = [
+        trial for trial in trials if trial["params"].organisation in SHARED_QUEUES and trial["params"].cores > 1
+    ]
+    alone = [trial for trial in trials if trial not in together]
+    if not alone:
+        remedy = "give trials with one core, too"
+        raise UsageError("what cores pay for sharing a queue is told beside what one pays for it alone", where, remedy)
     source = f"{testbed} run {where}" if len(where) < 60 else f"{testbed} runs {where}"
-    found = {"empty_poll_ns": _empty_poll(trials, where, source), **_visits(trials, where, source)}
+    found = {"empty_poll_ns": _empty_poll(alone, where, source), **_visits(alone, where, source)}
     found |= _optional("generator_pps", _generator(trials, source))
-    found |= _optional("paced_pps", _paced(trials, source))
-    found |= _optional("path_ns", _path(trials, Costs.model_validate(found, strict=False), source))
+    found |= _turns(trials, source)
+    costs = Costs.model_validate(found, strict=False)
+    found |= _shared(together, costs, where, source)
+    found |= _optional("path_ns", _path(alone, costs, source))
     return found
+
+
+def _shares(params: Parameters) -> bool:
+    return params.organisation in SHARED_QUEUES and params.cores > 1
+
+
+def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> dict[str, Any]:
+    """What a packet takes more where several cores take from its queue, and a poll there that finds nothing."""
+    more: dict[int, list[float]] = {}
+    for trial in trials:
+        queues = points.queues_of_a_core(trial["params"])
+        known = costs.visit_ns.reaches(queues) and costs.packet_ns.reaches(queues)
+        if known and (visit := _visit(trial)) is not None:
+            packets, busy_ns = visit
+            left_ns = (busy_ns - costs.visit_ns.at(queues)) / packets - costs.packet_ns.at(queues)
+            more.setdefault(queues, []).append(max(0.0, left_ns))
+    if not more:
+        return {}
+    told = {"origin": "measured", "source": f"{source}, several cores: useful cycles and the wire beyond one core's"}
+    found = {"shared_packet_ns": {**_by_queues(more), **told}}
+    idle = [trial for trial in trials if trial["params"].organisation == "locked" and _tells_empty_polls(trial)]
+    return found | ({"shared_empty_poll_ns": _empty_poll(idle, where, source)} if idle else {})
 
 
 def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
@@ -207,7 +238,7 @@ def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
     """Time in empty polls over their number."""
     values: dict[int, list[float]] = {}
     for trial in trials:
-        if trial.get("empty_poll_fraction", 0) >= LEAST_EMPTY and "empty_poll_share" in trial:
+        if _tells_empty_polls(trial):
             polls_per_s = trial["empty_poll_fraction"] * trial["poll_rate_hz"]
             running = trial["empty_poll_share"] * trial["params"].cores
             values.setdefault(points.queues_of_a_core(trial["params"]), []).append(running / polls_per_s * 1e9)
@@ -216,16 +247,25 @@ def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
     return {**_by_queues(values), "origin": "measured", "source": f"{source}, empty polls"}
 
 
+def _tells_empty_polls(trial: Trial) -> bool:
+    return trial.get("empty_poll_fraction", 0) >= LEAST_EMPTY and "empty_poll_share" in trial
+
+
+def _visit(trial: Trial) -> tuple[float, float] | None:
+    """Packets and time of a mean visit, in ns, without what the spec itself adds; None where it was not timed."""
+    if not (trial.get("rx_pps") and trial.get("burst_mean") and "useful_share" in trial):
+        return None
+    visits_per_s = trial["rx_pps"] / trial["burst_mean"]
+    busy = (trial["useful_share"] + trial.get("wire_share", 0.0)) * trial["params"].cores
+    return trial["burst_mean"], busy / visits_per_s * 1e9 - trial["burst_mean"] * _asked_ns(trial)
+
+
 def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
     """Cost of a visit and of a packet, for each number of queues where that can be told, else for all together."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
-        if trial.get("rx_pps") and trial.get("burst_mean") and "useful_share" in trial:
-            visits_per_s = trial["rx_pps"] / trial["burst_mean"]
-            busy = (trial["useful_share"] + trial.get("wire_share", 0.0)) * trial["params"].cores
-            queues = points.queues_of_a_core(trial["params"])
-            asked_ns = trial["burst_mean"] * _asked_ns(trial)
-            rows.setdefault(queues, []).append((trial["burst_mean"], busy / visits_per_s * 1e9 - asked_ns))
+        if (visit := _visit(trial)) is not None:
+            rows.setdefault(points.queues_of_a_core(trial["params"]), []).append(visit)
     every = [row for found in rows.values() for row in found]
     bursts = [burst for burst, _ in every]
     if not _tell_apart(every):
@@ -236,16 +276,7 @@ def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
     told = {"source": f"{source}, least squares of useful cycles and the wire of visits of {_range(bursts)} packets"}
     told["origin"] = "measured"
     if all(map(_tell_apart, rows.values())):
-        fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
-        spreads = {queues: _fit_intervals(found) for queues, found in rows.items()}
-        return {
-            name: {
-                "by_queues": {queues: fit[part] for queues, fit in fits.items()},
-                **_intervals({queues: spread[part] for queues, spread in spreads.items()}),
-                **told,
-            }
-            for part, name in enumerate(("visit_ns", "packet_ns"))
-        }
+        return _fits(("visit_ns", "packet_ns"), rows, told)
     fitted = zip(("visit_ns", "packet_ns"), _fit(every), _fit_intervals(every), strict=True)
     return {name: {"value": value, "interval": interval, **told} for name, value, interval in fitted}
 
@@ -298,19 +329,34 @@ def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
     return {**_by_queues(values), "origin": "measured", "source": f"{source}, saturating trials"}
 
 
-def _paced(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
-    """What the generator sent where it had a schedule that it could not keep."""
-    values: dict[int, list[float]] = {}
+def _turns(trials: Sequence[Trial], source: str) -> dict[str, Any]:
+    """A turn of a generator that has a schedule and does not rest, and each packet of it, by number of queues."""
+    rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
-        late = trial.get("unsent_share", 0.0) >= LATE_SHARE
-        if late and not trial["params"].saturate and trial.get("offered_pps"):
-            values.setdefault(points.queues_of_a_core(trial["params"]), []).append(trial["offered_pps"])
-    if not values:
-        return None
+        if not trial["params"].saturate and trial.get("offered_pps") and trial.get("sent_mean", 0) >= LEAST_SENT:
+            turn_ns = trial["sent_mean"] / trial["offered_pps"] * 1e9
+            rows.setdefault(points.queues_of_a_core(trial["params"]), []).append((trial["sent_mean"], turn_ns))
+    told = {queues: found for queues, found in rows.items() if _tell_apart(found)}
+    if not told:
+        return {}
+    sent = [sent for found in told.values() for sent, _ in found]
+    source = f"{source}, least squares of the generator's turns of {_range(sent)} packets"
+    return _fits(("turn_ns", "sent_ns"), told, {"origin": "measured", "source": source})
+
+
+def _fits(
+    names: tuple[str, str], rows: Mapping[int, Sequence[tuple[float, float]]], told: Mapping[str, str]
+) -> dict[str, Any]:
+    """Both parts of a fit by number of queues."""
+    fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
+    spreads = {queues: _fit_intervals(found) for queues, found in rows.items()}
     return {
-        **_by_queues(values),
-        "origin": "measured",
-        "source": f"{source}, trials in which much was not sent in time",
+        name: {
+            "by_queues": {queues: fit[part] for queues, fit in fits.items()},
+            **_intervals({queues: spread[part] for queues, spread in spreads.items()}),
+            **told,
+        }
+        for part, name in enumerate(names)
     }
 
 

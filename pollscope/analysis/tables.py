@@ -8,7 +8,7 @@ import pandas as pd
 
 from pollscope.analysis.claims import evaluate_run
 from pollscope.analysis.explain import explain_run
-from pollscope.analysis.littles_law import Outstanding
+from pollscope.analysis.littles_law import Outstanding, WalkShare
 from pollscope.analysis.point_values import by_point, measured
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.store.results_table import current_table
@@ -93,3 +93,13 @@ def law_table(found: Sequence[Outstanding]) -> pd.DataFrame:
         for each in found
     ]
     return pd.DataFrame(lines)
+
+
+def walk_table(found: WalkShare) -> pd.DataFrame:
+    """What page walks make of a read's latency at two points, in base units; the second compares both."""
+    lines = [
+        {"walks_in_flight": flying, "walks_ns_per_read": added}
+        for flying, added in zip(found.in_flight, found.latency_ns, strict=True)
+    ]
+    lines[1] |= {"growth_share": found.growth_share, "walk_ns_needed": found.walk_ns_needed}
+    return pd.DataFrame(lines, index=pd.Index(["first", "second"], name="point"))

@@ -124,7 +124,9 @@ class Costs(Given):
         wake_up_ns: of a waiting core that sleeps (idle: sleep), beside notice_ns.
         per_ready_ns: more of it for each queue that is ready, where the ready set is searched (ready_set: linear).
         generator_pps: what the generator sends at most.
-        paced_pps: the same of a generator that has a schedule; left out: it sends all that is due.
+        turn_ns: of a generator that has a schedule, a turn in which it sends what came due, beside what each packet
+            takes; left out: it sends each packet when it is due.
+        sent_ns: more of a turn for each packet.
         useful_ipc: instructions a cycle while a polling core receives, processes and sends.
         polling_ipc: the same of all its other cycles.
         issue_width: instructions a cycle that both threads of a core have at most: what one leaves is the other's.
@@ -151,7 +153,8 @@ class Costs(Given):
     wake_up_ns: Cost | None = None
     per_ready_ns: Cost | None = None
     generator_pps: SentCost | None = None
-    paced_pps: SentCost | None = None
+    turn_ns: SentCost | None = None
+    sent_ns: SentCost | None = None
     useful_ipc: Cost | None = None
     polling_ipc: Cost | None = None
     issue_width: Cost | None = None
@@ -166,4 +169,10 @@ class Costs(Given):
             cost: Cost | None = getattr(self, name)
             if cost is not None and 0 in (cost.value, *(cost.by_queues or {}).values()):
                 raise ValueError(f"{name} is 0, allowed is more: an idle core would poll without end")
+        return self
+
+    @model_validator(mode="after")
+    def _a_turn_is_whole(self) -> Self:
+        if (self.turn_ns is None) != (self.sent_ns is None):
+            raise ValueError("turn_ns and sent_ns are known together or not at all")
         return self

@@ -244,12 +244,15 @@ class Statement:
             return "consistent by construction" if self.fitted else "agrees"
         return "disagrees" if found.high < self.low or found.low > self.high else "inconclusive"
 
+    def comes_out(self, found: Estimate) -> bool:
+        """Whether the verdict is that it holds, by construction or not."""
+        return self.verdict(found) in ("agrees", "consistent by construction")
+
     def needed(self, machine: Chip) -> float | None:
         """The value of the lever nearest to the chip's with which it comes out; None: none up to ten times off."""
         for factor in np.geomspace(1.03, 10, 30):
             for value in (machine[self.lever] * factor, machine[self.lever] / factor):
-                found = self.of(machine.having(self.lever, float(value)))
-                if self.low <= found.value <= self.high:
+                if self.comes_out(self.of(machine.having(self.lever, float(value)))):
                     return float(value)
         return None
 
@@ -620,7 +623,7 @@ def _judged(statement: Statement, machine: Chip) -> dict[str, object]:
     verdict = statement.verdict(found)
     allowed = {"from": statement.low, "to": statement.high}
     numbers = {"chip": found.value, "low": found.low, "high": found.high}
-    lever = {"lever": statement.lever, "is": machine[statement.lever]} if verdict == "disagrees" else {}
+    lever = {} if statement.comes_out(found) else {"lever": statement.lever, "is": machine[statement.lever]}
     would = {"would_do": statement.needed(machine)} if lever else {}
     return {
         "row": statement.row,

@@ -16,7 +16,7 @@ from pollscope.models.cold_queues import (
 )
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, QwaitCores, Service
-from pollscope.spec.lcores import dispatchers
+from pollscope.spec.lcores import dispatchers, pollers
 from pollscope.spec.model import Parameters
 
 # With traffic that nothing limits, so many times what the cores can take is offered: rings are full.
@@ -66,13 +66,13 @@ def _not_told(params: Parameters) -> str | None:
     """What the model of cores that are told which queue is next has not."""
     if params.idle == "umwait":
         return "the model's cores that are told have idle pause or sleep only"
-    if params.ready_set_sharing != "own":
-        return f"the model's cores that are told have ready sets of their own, none that is {params.ready_set_sharing}"
+    if params.ready_set_sharing not in ("own", "shared"):
+        return f"the model's cores that are told have ready sets own or shared, not {params.ready_set_sharing}"
     if params.burst != 1:
         return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
     if params.service_order == "weighted" and params.cores > 1:
         return f"the model has weighted queues of one core, not of {params.cores}"
-    if params.queues % params.cores:
+    if params.queues % pollers(params):
         return f"the model deals out queues in equal parts, and {params.queues} are none for {params.cores} cores"
     if params.hiccup_probability or params.service_distribution == "exponential":
         return "the model's cores that are told know no hiccups and no exponential service"
@@ -114,16 +114,21 @@ def _too_few(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 
 def queues_of_a_core(params: Parameters) -> int:
     """RX queues that a core polls; of several cores the most."""
-    if params.organisation in SHARED_QUEUES:
-        return params.queues
-    return math.ceil(params.queues / (dispatchers(params) or params.cores))
+    return math.ceil(params.queues / pollers(params))
 
 
 def sent_on_schedule_pps(params: Parameters, costs: Costs, due_pps: float | None) -> float | None:
     """What a generator sends of a load that is due; None where it has no schedule."""
-    if due_pps is None or costs.paced_pps is None:
-        return due_pps
-    return min(due_pps, costs.paced_pps.at(queues_of_a_core(params)))
+    turn_ns, sent_ns = _generator_turn(params, costs)
+    full_ns = turn_ns + params.generator_burst * sent_ns
+    return due_pps if due_pps is None or not full_ns else min(due_pps, params.generator_burst * 1e9 / full_ns)
+
+
+def _generator_turn(params: Parameters, costs: Costs) -> tuple[float, float]:
+    """What a turn of a generator with a schedule takes, and each packet of it, in ns."""
+    number = queues_of_a_core(params)
+    turn_ns, sent_ns = (0.0 if cost is None else cost.at(number) for cost in (costs.turn_ns, costs.sent_ns))
+    return turn_ns, sent_ns
 
 
 def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:
@@ -193,7 +198,7 @@ def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: fl
         Service(extra.mean_ns + each_ns, extra.kind, long_ns, extra.long_probability),
         cores=params.cores,
         queues=params.queues,
-        ready_sets=params.cores,
+        ready_sets=pollers(params),
         weights=weights,
         room=params.rx_desc,
         qwait_ns=cost("qwait_ns"),
@@ -215,7 +220,9 @@ def _offered(
 ) -> tuple[Arrivals, tuple[float, ...] | None]:
     """What comes, and the weight of each queue in it; saturating_batch left out: the generator's burst."""
     if offered_pps is not None:
-        return Arrivals(offered_pps, random=params.arrivals == "poisson", batch=batch), _weights(params)
+        turn_ns, sent_ns = _generator_turn(params, costs)
+        random, most = params.arrivals == "poisson", params.generator_burst
+        return Arrivals(offered_pps, random, batch, turn_ns, sent_ns, most), _weights(params)
     rate_pps = _everything_pps(params, costs)
     if rate_pps and has_cold_traffic(params):
         # One by one: a cold queue's packets must not come in bursts.
@@ -234,17 +241,16 @@ def _empty_poll_ns(params: Parameters, costs: Costs) -> float:
 
 def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> SaturatingTraffic:
     """Saturation of a point with cold traffic."""
-    number, shared = queues_of_a_core(params), params.organisation in SHARED_QUEUES
+    number, groups = queues_of_a_core(params), pollers(params)
 
     def cost(name: str) -> float:
         found: Cost | None = getattr(costs, name)
         return 0.0 if found is None else found.at(number)
 
     packet_ns = cost("packet_ns") + mean_service_ns(params, tsc_hz)
-    packet_ns += cost("shared_packet_ns") if shared and params.cores > 1 else 0.0
+    packet_ns += cost("shared_packet_ns") if params.organisation in SHARED_QUEUES and params.cores > 1 else 0.0
     told = params.notification == "qwait"
     linear_ns = cost("per_ready_ns") if told and params.ready_set == "linear" else 0.0
-    groups = 1 if shared else dispatchers(params) or params.cores
     readers = [
         Reader(
             _queues_of(params, group, groups),
@@ -253,7 +259,7 @@ def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> Satura
             cost("dispatch_ns") if dispatchers(params) else packet_ns,
             linear_ns,
             params.burst,
-            params.cores if shared else 1,
+            1 if dispatchers(params) else params.cores // groups,
         )
         for group in range(groups)
     ]

@@ -47,6 +47,8 @@ class Layout(NamedTuple):
         serial: queues whose readers take turns.
         below: share of the traffic up to each RX queue, itself included; the last is 1.
         batch: packets that arrive together, for one RX queue.
+        turn_ns, sent_ns: of a turn of the generator in which it sends, and for each packet of it.
+        most: packets of such a turn; at least a batch.
         burst: most packets of a poll.
         empty_ns: of a poll that finds nothing, by core.
         visit_ns: of a poll that finds packets beside the packets, by core.
@@ -66,6 +68,9 @@ class Layout(NamedTuple):
     serial: NDArray[np.bool_]
     below: NDArray[np.float64]
     batch: int
+    turn_ns: float
+    sent_ns: float
+    most: int
     burst: int
     empty_ns: NDArray[np.float64]
     visit_ns: NDArray[np.float64]
@@ -347,15 +352,20 @@ def poll_and_work(
     for core in range(cores):
         # Cores do not poll in step.
         _scan(random, layout, draws, state, core, random.random() * layout.empty_ns[core])
-    arrival_ns = next_gap_ns(random, draws)
+    due_ns = next_gap_ns(random, draws)
+    sends_ns = due_ns
     while True:
         core = int(np.argmin(state.next_ns))
-        now_ns = min(arrival_ns, state.next_ns[core])
+        now_ns = min(sends_ns, state.next_ns[core])
         if now_ns >= window.end_ns:
             break
-        if arrival_ns <= state.next_ns[core]:
-            _arrive(random, layout, state, window, counts, arrival_ns)
-            arrival_ns += next_gap_ns(random, draws)
+        if sends_ns <= state.next_ns[core]:
+            sent = 0
+            while due_ns <= sends_ns and (sent == 0 or sent + layout.batch <= layout.most):
+                _arrive(random, layout, state, window, counts, sends_ns)
+                due_ns += next_gap_ns(random, draws)
+                sent += layout.batch
+            sends_ns = max(due_ns, sends_ns + layout.turn_ns + sent * layout.sent_ns)
         else:
             _step(random, layout, draws, state, window, counts, core, stays)
     for core in range(cores):

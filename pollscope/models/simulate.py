@@ -109,15 +109,21 @@ class Arrivals:
         rate_pps: packets a second; 0 is no traffic.
         random: Poisson instead of a constant gap.
         batch: packets that come together, for one queue.
+        turn_ns: what a turn of the generator's loop takes, in which it sends all batches that came due; in ns.
+        sent_ns: more of it for each packet.
+        most: packets of a turn at most.
     """
 
     rate_pps: float
     random: bool = True
     batch: int = 1
+    turn_ns: float = 0.0
+    sent_ns: float = 0.0
+    most: int = 512
 
     def __post_init__(self) -> None:
-        at_least("Arrivals", 0, rate_pps=self.rate_pps)
-        whole("Arrivals", 1, batch=self.batch)
+        at_least("Arrivals", 0, rate_pps=self.rate_pps, turn_ns=self.turn_ns, sent_ns=self.sent_ns)
+        whole("Arrivals", 1, batch=self.batch, most=self.most)
 
     @property
     def gap_ns(self) -> float:
@@ -562,6 +568,9 @@ def _layout(system: PollingCores) -> "loop.Layout":
         serial=np.concatenate([np.zeros(queues), np.full(rings, serial)]).astype(np.bool_),
         below=below,
         batch=system.arrivals.batch,
+        turn_ns=float(system.arrivals.turn_ns),
+        sent_ns=float(system.arrivals.sent_ns),
+        most=system.arrivals.most,
         burst=system.burst,
         empty_ns=_both(system, system.worker_empty_poll_ns, system.empty_poll_ns),
         visit_ns=_both(system, system.ring_visit_ns if dispatchers else system.visit_ns, system.visit_ns),

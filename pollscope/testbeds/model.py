@@ -176,7 +176,7 @@ class ModelTestbed(Testbed):
     def _of_more_queues(self, params: Parameters) -> list[str]:
         """Numbers of queues to which the generator sends at a rate that was measured with more."""
         costs, queues = self._costs(params), points.queues_of_a_core(params)
-        rates = [costs.paced_pps, costs.generator_pps if params.load_pps is None else None]
+        rates = [costs.turn_ns, costs.sent_ns, costs.generator_pps if params.load_pps is None else None]
         fewest = {rate.from_more_queues(queues) for rate in rates if rate is not None and params.feed == "wire"}
         return [
             f"{self.file.name} has the generator's rate to one queue and to {more}: between these it is that to {more}"

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latency_axis, pooled_latencies
+from pollscope.analysis.figures.predicted import draw_latency
 from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
@@ -106,6 +107,8 @@ def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str], first_rank:
             y = [sample.estimate.scaled(US_PER_NS) for sample in found]
             interval_line(axes, x, y, LINES[rank], MARKERS[rank], name)
             levels |= set(x)
+        if metric == "latency_sent_mean_ns":
+            draw_latency(axes, data, found, "FB", US_PER_NS)
     if not levels:
         absent_panel(axes, data.absence(next(iter(metrics))))
         return

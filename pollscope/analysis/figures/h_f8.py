@@ -29,7 +29,12 @@ TASKS = {
     "raid": "RAID protection",
     "dispatch": "Request dispatching",
 }
-ORGANISATIONS = {"scale-out": "queues of its own", "locked": "shared queues"}
+# Who has which queues: spinning cores behind a lock share theirs, cores that are told by a ready set.
+SHARING = {
+    ("scale-out", "own"): "queues of its own",
+    ("locked", "own"): "shared queues",
+    ("scale-out", "shared"): "shared queues",
+}
 PLACES = {"smt-sibling": "on the SMT sibling", "same-llc": "behind the same LLC", "other-core": "on another core"}
 IPC = {"ipc": "all", "ipc_useful": "useful work", "ipc_polling": "polling"}
 SHARES = {"useful_share": "useful work", "tax_share": "polling", "waiting_share": "waiting"}
@@ -143,17 +148,20 @@ def draw_light_load(data: FigureData) -> Figure:
 
 
 def _organised(data: FigureData, shape: str) -> list[Line]:
-    """A line for each organisation and number of cores."""
-    found = {(str(each.levels["organisation"]), int(each.levels["cores"])) for each in data.by_point("latency_p99_ns")}
-    known = [(word, cores) for word, cores in sorted(found, key=lambda each: each[1]) if word in ORGANISATIONS]
-    return [
-        Line(
-            f"{cores} core{'s' if cores > 1 else ''}, {ORGANISATIONS[word]}",
-            "latency_p99_ns",
-            {"organisation": word, "cores": cores, "shape": shape},
-        )
-        for word, cores in known or [("scale-out", 1)]
-    ]
+    """A line for each number of cores, and for who has which queues."""
+    names = ("cores", "organisation", "ready_set_sharing")
+    found = {
+        tuple((name, each.levels[name]) for name in names if name in each.levels)
+        for each in data.by_point("latency_p99_ns")
+    }
+    lines = []
+    for key in sorted(found or {(("cores", 1), ("organisation", "scale-out"))}, key=str):
+        levels: dict[str, Any] = dict(key)
+        cores, sharing = int(levels["cores"]), levels.get("ready_set_sharing", "own")
+        if words := SHARING.get((levels["organisation"], sharing)):
+            name = f"{cores} core{'s' if cores > 1 else ''}, {words}"
+            lines.append(Line(name, "latency_p99_ns", {**levels, "shape": shape}))
+    return lines
 
 
 def draw_multicore(data: FigureData) -> Figure:
@@ -227,7 +235,7 @@ H_F10 = PaperFigure(
     "99th percentile of the latency against load, for queues of a core's own and for shared ones",
     draw_multicore,
     along=("load_of_max",),
-    beside=("cores", "queues", "organisation", "shape", "notification"),
+    beside=("cores", "queues", "organisation", "ready_set_sharing", "shape", "notification"),
 )
 H_F11A = PaperFigure(
     "H-F11a",

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.predicted import draw_poll_rate
 from pollscope.analysis.figures.style import (
     LINES,
     MARKERS,
@@ -63,6 +64,8 @@ def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str)
     for rank, (name, found) in enumerate(lines.items()):
         y = [sample.estimate.scaled(factor) for sample in found]
         interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], name)
+        if metric == "poll_rate_running_hz":
+            draw_poll_rate(axes, data, found, factor)
     queue_axis(axes, all_queues(lines))
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.predicted import draw_latency
 from pollscope.analysis.figures.style import (
     LINES,
     MARKERS,
@@ -58,6 +59,8 @@ def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
     for rank, (shape, found) in enumerate(shapes.items()):
         estimates = [sample.estimate.scaled(US_PER_NS) for sample in found]
         interval_line(axes, queues_of(found), estimates, LINES[rank], MARKERS[rank], NAMES[shape])
+        if metric == "latency_sent_mean_ns":
+            draw_latency(axes, data, found, shape, US_PER_NS)
     floor_line(axes, data.floor_ns)
     queue_axis(axes, all_queues(shapes))
     axes.set_ylabel("Latency (µs)")

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.traffic import require_receiver
@@ -44,7 +45,13 @@ def _order(name: str, statistic: str) -> Compute:
 
 
 def _dut_cycles(name: str, statistic: str) -> Compute:
-    return lambda trial: STATISTICS[statistic](trial.dut_histogram(name))
+    def compute(trial: TrialFacts) -> float:
+        histogram = trial.dut_histogram(name)
+        if histogram.unit != "cycles":
+            raise UsageError(f"the histogram {name} has the unit '{histogram.unit}', allowed is cycles", "result")
+        return STATISTICS[statistic](histogram)
+
+    return compute
 
 
 def _dut_ns(name: str, statistic: str) -> Compute:
