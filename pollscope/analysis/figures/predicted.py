@@ -49,7 +49,7 @@ def draw_poll_rate(axes: Axes, data: FigureData, found: Sequence[PointValues], s
 
     It starts from the fewest of several queues: polls of one and the same queue wait for each other.
     """
-    found = [each for each in found if each.levels["queues"] > 1]
+    found = [each for each in found if float(each.levels["queues"]) > 1]
     sizes = _cache_bytes(data)
     tsc_hz = (data.run.meta.get("node_hello") or {}).get("tsc_hz")
     if len(sizes) < len(CACHES) or not tsc_hz or len(found) < 2:
