@@ -598,6 +598,32 @@ STATEMENTS = (
         fitted=True,
     ),
     Statement("H-F13", "PC: the same, less severe than FB", 0.55, 1.0, "per_ready_ns", _software("PC")),
+    Statement(
+        "H-F13",
+        "cores that one ready set in hardware serves with a QWAIT for each encapsulation: some 100",
+        30,
+        300,
+        "ready_set_ns",
+        lambda machine: _exact((machine["encap_ns"] + machine.qwait_ns) / machine["ready_set_ns"]),
+    ),
+    Statement(
+        "H-F13",
+        "area of ready and monitoring set over that of the cores: at most 0.26 %",
+        0,
+        0.0026,
+        "monitoring_set_mm2",
+        lambda machine: _exact(
+            (machine["ready_set_mm2"] + machine["monitoring_set_mm2"]) / (machine["cores"] * machine["core_mm2"])
+        ),
+    ),
+    Statement(
+        "H-F13",
+        "power of both over that of the cores: at most 0.4 %, 6.2 % of one",
+        0,
+        0.004,
+        "monitoring_set_power",
+        lambda machine: _exact((machine["ready_set_power"] + machine["monitoring_set_power"]) / machine["cores"]),
+    ),
 )
 
 
