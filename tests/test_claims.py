@@ -14,6 +14,7 @@ import synthetic_run as synthetic
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
 from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
 from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.analysis.searches import throughputs
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.store.results_table import current_table
@@ -461,6 +462,49 @@ def test_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
     assert [number.label for number in judged(tmp_path / "one", one, claim(**WITHIN)).finding.numbers] == [
         "queues 1, load 100 %"
     ]
+
+
+@pytest.mark.parametrize("limited", ["first", "second"])
+def test_what_limits_one_pair_says_nothing_of_another(tmp_path: Path, limited: str) -> None:
+    """The generator of one pair is its limit, at the same point at which that of the other is not."""
+    saturated = [
+        synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=pps) | {"pair": pair}
+        for repeat in range(3)
+        for pair, pps in (("first", 1e6), ("second", 2e6))
+    ]
+    maxima = [
+        synthetic.trial(f"{pair}-m", "queues=1", 0, {"queues": 1}) | {"kind": "maximum", "pair": pair}
+        for pair in ("first", "second")
+    ]
+    shares = [
+        record | {"pair": pair, "trial": f"{pair}-{record['trial']}"}
+        for pair, share in (("first", 0.75), ("second", 0.77))
+        for record in trials_of({(1, 1.0): share})
+    ]
+    for record in (*saturated, *maxima):
+        record["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = 0 if record["pair"] == limited else 10**6
+    pps, tax = (2e6, 0.23) if limited == "first" else (1e6, 0.25)
+    meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
+    rate = claim(metric="tx_pps", needs_load=True, predicate={"kind": "within", "low": 9e5})
+    verdict = judged(tmp_path / "saturated", saturated, rate, **meta)
+    assert [number.value for number in verdict.finding.numbers] == pytest.approx([pps])
+    verdict = judged(tmp_path / "shares", [*maxima, *shares], claim(**WITHIN, needs_load=True))
+    assert [number.value for number in verdict.finding.numbers] == pytest.approx([tax])
+
+
+def test_searches_of_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
+    """Each pair found its own rate; the mean of both is nobody's."""
+    search = {"outcome": "found", "trials": [], "window_ns": 1e9, "duration_sum_ns": 1e9, "exceed_ratio": 0.5}
+    search |= {"width": 0.01, "method": "MLRsearch"}
+    records = []
+    for pair, pps in (("first", 1e6), ("second", 3e6)):
+        goal = {"loss_ratio": 0, "throughput_pps": pps, "lower_pps": pps, "upper_pps": pps, "reason": ""}
+        record = synthetic.trial(f"{pair}-m", "queues=1", 0, {"queues": 1})
+        records.append(record | {"kind": "maximum", "pair": pair, "search": {**search, "goals": [goal]}})
+    found = throughputs(read_run(synthetic.write_run(tmp_path / "run", records)))
+    rates = [each.estimate.value for each in found if each.estimate]
+    assert [each.label for each in found] == ["pair first, queues 1", "pair second, queues 1"]
+    assert rates == [1e6, 3e6]
 
 
 def shape_trials(feeds: Mapping[str, str]) -> list[dict[str, Any]]:

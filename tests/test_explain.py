@@ -114,6 +114,19 @@ def test_constructed_records_have_the_limit_that_they_were_made_with(tmp_path: P
     assert found.trials == 3
 
 
+def test_each_pair_has_its_own_limit(tmp_path: Path) -> None:
+    """One DUT misses a third of what comes, the other, at the same point, nothing."""
+    missed = {"first": 0.3, "second": 0.0}
+    records = [
+        record(f"t{number}", {}, missed=share, busy=0.97 if share else 0.2) | {"pair": pair}
+        for number, (pair, share) in enumerate(list(missed.items()) * 3)
+    ]
+    first, second = explained(tmp_path / "run", records)
+    assert (first.label, second.label) == ("pair first, queues 1", "pair second, queues 1")
+    assert "core cycles" in limits(first)
+    assert "core cycles" not in limits(second)
+
+
 def test_a_busy_core_that_misses_nothing_may_carry_more_in_larger_bursts(tmp_path: Path) -> None:
     load = {"saturate": None, "load_of_max": 0.5}
     found = alone(tmp_path / "half", load, busy=0.98)

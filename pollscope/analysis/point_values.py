@@ -117,6 +117,12 @@ def several_pairs(table: pd.DataFrame) -> list[str]:
     return names if len(names) > 1 else []
 
 
+def places(table: pd.DataFrame) -> pd.Series:
+    """Of each trial its point, with the pair where the testbed has pairs: each of them measures all points."""
+    column = f"factor.{PAIR}"
+    return f"{PAIR} " + table[column] + ", " + table["point"] if column in table.columns else table["point"]
+
+
 def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> list[PointValues]:
     """One sample per point at which the metric was measured, ordered by levels; rows are used as they are given.
 

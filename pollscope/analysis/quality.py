@@ -13,7 +13,7 @@ from pollscope.analysis.collected import deliveries, doubts
 from pollscope.analysis.drift import drift
 from pollscope.analysis.ground import change_text
 from pollscope.analysis.host_facts import HostFacts
-from pollscope.analysis.point_values import by_point, measured
+from pollscope.analysis.point_values import by_point, measured, places
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.units import human_ns, human_number, human_p, human_share, human_time
@@ -274,7 +274,7 @@ def _interrupted(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _few_repeats(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
-    sizes = measured(table).groupby("point").size()
+    sizes = places(measured(table)).value_counts()
     few = int((sizes < FEWEST_REPEATS).sum())
     if few:
         yield Caution(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from pollscope.analysis.point_values import factors, measured
+from pollscope.analysis.point_values import PAIR, factors, measured, places
 from pollscope.base.names import RECEIVE_NOTHING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.store.run_folder import RunFolder
@@ -15,7 +15,7 @@ SATURATED_MISSED_SHARE = 0.01
 # Feeds for which nothing is sent.
 WITHOUT_GENERATOR = ("infinite", "none")
 # Columns that are read of points with a maximum.
-USED = ("point", "factor.load_of_max", "metric.imissed_share", "metric.rx_pps")
+USED = ("point", f"factor.{PAIR}", "factor.load_of_max", "metric.imissed_share", "metric.rx_pps")
 # Above this share of unsent packets a point shows what the generator could send, not what was asked for.
 UNSENT_LIMIT = 0.01
 # A point that reached less than this share of its load does not stand for that load.
@@ -23,7 +23,7 @@ REACHED_SHARE = 0.9
 
 
 def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
-    """Points whose load is a share of a maximum that was not the DUT's: point id -> the reason."""
+    """Points whose load is a share of a maximum that was not the DUT's: place -> the reason."""
     found: dict[str, str] = {}
     for point, rows, own in _with_maxima(table):
         missed = own["metric.imissed_share"].dropna()
@@ -36,7 +36,7 @@ def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
 
 
 def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
-    """Points of a saturating run at which the DUT kept up, so that the rate is the generator's: id -> the reason."""
+    """Points of a saturating run at which the DUT kept up, so that the rate is the generator's: place -> the reason."""
     fixed = run.meta.get("spec", {}).get("parameters", {})
     # Without a generator there is none to be at its limit.
     if not fixed.get("saturate") or fixed.get("feed") in WITHOUT_GENERATOR or fixed.get("workload") in RECEIVE_NOTHING:
@@ -44,7 +44,7 @@ def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str,
     rows = measured(table)
     if "factor.feed" in rows.columns:
         rows = rows[~rows["factor.feed"].isin(WITHOUT_GENERATOR)]
-    missed = _lost_by_the_dut(rows).groupby(rows["point"], sort=False).median().dropna()
+    missed = _lost_by_the_dut(rows).groupby(places(rows), sort=False).median().dropna()
     text = metric_dictionary()["imissed_share"].text
     return {
         str(point): f"at {point} the DUT missed {text(float(share))} of all that the generator could send, "
@@ -62,7 +62,7 @@ def _lost_by_the_dut(rows: pd.DataFrame) -> pd.Series:
 
 
 def unreached_points(table: pd.DataFrame) -> dict[str, str]:
-    """Points at which the DUT received plainly less than their share of the maximum: point id -> the reason."""
+    """Points at which the DUT received plainly less than their share of the maximum: place -> the reason."""
     found: dict[str, str] = {}
     for point, rows, own in _with_maxima(table):
         wanted = own["metric.rx_pps"].median() * rows.iloc[0]["factor.load_of_max"]
@@ -73,20 +73,22 @@ def unreached_points(table: pd.DataFrame) -> dict[str, str]:
 
 
 def _with_maxima(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Point id, its measured trials, and the `maximum` trials with the same levels of all factors but the load."""
+    """Place, its measured trials, and the `maximum` trials with the same levels of all factors but the load."""
     if "factor.load_of_max" not in table.columns:
         return
     others = [f"factor.{name}" for name in factors(table) if not name.startswith(("load_", "saturate"))]
-    read = dict.fromkeys([*others, *USED])
+    read = dict.fromkeys(name for name in (*others, *USED) if name in table.columns)
     maxima = table.loc[(table["kind"] == "maximum") & (table["status"] != "failed"), list(read)]
     if maxima.empty:
         return
-    for point, rows in measured(table[[*read, "kind", "status", "other_ground"]]).groupby("point", sort=False):
+    every = measured(table[[*read, "kind", "status", "other_ground"]])
+    for point, rows in every.groupby(places(every), sort=False):
         first = rows.iloc[0]
         yield str(point), rows, maxima[(maxima[others] == first[others]).all(axis=1)] if others else maxima
 
 
 def generator_bound_points(table: pd.DataFrame) -> dict[str, float]:
-    """Points at which the generator did not send what was due: point id -> mean share of unsent packets."""
-    unsent = measured(table).groupby("point", sort=False)["metric.unsent_share"].mean().dropna()
+    """Points at which the generator did not send what was due: place -> mean share of unsent packets."""
+    rows = measured(table)
+    unsent = rows["metric.unsent_share"].groupby(places(rows), sort=False).mean().dropna()
     return {str(point): float(share) for point, share in unsent.items() if share > UNSENT_LIMIT}

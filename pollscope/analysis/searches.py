@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pollscope.analysis.point_values import levels_text
+from pollscope.analysis.point_values import PAIR, levels_text
 from pollscope.base.units import human_rate, human_share, human_time
 from pollscope.stats.estimates import Estimate, mean_estimate
 from pollscope.store.results_table import last_attempts
@@ -54,16 +54,17 @@ class Throughput:
 
 def throughputs(run: RunFolder) -> list[Throughput]:
     """The rates that the searches of a run found, in the order of measurement; empty when it made none."""
-    by_point: dict[str, list[Mapping[str, Any]]] = {}
+    by_place: dict[tuple[object, object], list[Mapping[str, Any]]] = {}
     for record in last_attempts(run.trials):
         if record["kind"] == "maximum" and "search" in record:
-            by_point.setdefault(str(record["point"]), []).append(record)
-    return [line for records in by_point.values() for line in _of_point(records)]
+            by_place.setdefault((record.get(PAIR), record["point"]), []).append(record)
+    return [line for records in by_place.values() for line in _of_point(records)]
 
 
 def _of_point(records: Sequence[Mapping[str, Any]]) -> list[Throughput]:
     searches = [record["search"] for record in records]
-    label = levels_text(records[0]["factors"]) or "all"
+    pair = {PAIR: records[0][PAIR]} if PAIR in records[0] else {}
+    label = levels_text({**pair, **records[0]["factors"]}) or "all"
     ratios = [goal["loss_ratio"] for goal in searches[0]["goals"]]
     return [_at_ratio(label, searches, index, ratio) for index, ratio in enumerate(ratios)]
 

@@ -15,7 +15,7 @@ from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.ground import counts_text, of_samples, whole_mix
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import differences
-from pollscope.analysis.point_values import absence, by_point, data_of, factors, level_text
+from pollscope.analysis.point_values import absence, by_point, data_of, factors, level_text, places
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_share
@@ -116,8 +116,9 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
     if claim.needs_load:
         unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
-        left_out = [unfit[point] for point in selected["point"].unique() if point in unfit]
-        selected = selected[~selected["point"].isin(unfit)]
+        at = places(selected)
+        left_out = [unfit[place] for place in at.unique() if place in unfit]
+        selected = selected[~at.isin(unfit)]
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), _stopped(run))

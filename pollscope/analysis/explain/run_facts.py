@@ -12,7 +12,7 @@ import pandas as pd
 from pollscope.analysis.explain.dma_models import link_of
 from pollscope.analysis.explain.facts import CoreLoad, PointFacts
 from pollscope.analysis.host_facts import HostFacts
-from pollscope.analysis.point_values import absence, level_rank, levels_text, measured
+from pollscope.analysis.point_values import PAIR, absence, level_rank, levels_text, measured, places
 from pollscope.analysis.saturation import unsaturated_points
 from pollscope.metrics.counted import device_state
 from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
@@ -36,18 +36,19 @@ def run_facts(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
     whole = _whole_run(run)
     unsaturated = unsaturated_points(table)
     found: list[tuple[Record, PointFacts]] = []
-    for point, rows in measured(table).groupby("point", sort=False):
+    every = measured(table)
+    for place, rows in every.groupby(places(every), sort=False):
         trials = _trials(rows, records)
         first = trials[0].record
         known = replace(
             whole,
-            not_its_maximum=unsaturated.get(str(point), ""),
+            not_its_maximum=unsaturated.get(str(place), ""),
             why_absent=partial(absence, rows),
             **_of_point(run, first),
         )
         silent = replace(known, in_words=False)
         single = [_facts(silent, [trial]) for trial in trials] if len(trials) > 1 else []
-        found.append((first["factors"], replace(_facts(known, trials), trials=single)))
+        found.append((_levels(first), replace(_facts(known, trials), trials=single)))
     ordered = sorted(found, key=lambda each: [level_rank(level) for level in each[0].values()])
     return [_with_neighbours(levels, facts, ordered) for levels, facts in ordered]
 
@@ -88,9 +89,14 @@ def _whole_run(run: RunFolder) -> PointFacts:
     )
 
 
+def _levels(record: Record) -> dict[str, Any]:
+    """The pair, where the testbed has pairs, and the levels: what tells points apart."""
+    return {**({PAIR: record[PAIR]} if PAIR in record else {}), **record["factors"]}
+
+
 def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
     links, no_link = _links(run, record)
-    label = levels_text({name: level for name, level in record["factors"].items() if level is not None})
+    label = levels_text({name: level for name, level in _levels(record).items() if level is not None})
     return {
         "label": label or "all",
         "params": {**(record.get("params") or {}), **record["factors"]},

@@ -18,6 +18,7 @@ from pollscope.analysis.point_values import (
     factors,
     levels_text,
     measured,
+    places,
     several_pairs,
 )
 from pollscope.analysis.saturation import unsaturated_points
@@ -172,7 +173,7 @@ class FigureData:
         """How many trials stand behind a point, and whether that gives intervals of what is drawn."""
         if self.rows.empty:
             return "No trial is data."
-        sizes = Counter(self.rows.groupby(self._by_pair).size())
+        sizes = Counter(places(self.rows).value_counts())
         repeats = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
         flagged = int((self.rows["status"] == "flagged").sum())
         note = f" {flagged} of {len(self.rows)} trials are flagged for host noise." if flagged else ""
@@ -185,12 +186,6 @@ class FigureData:
         intervals = {frozenset[bool](): ""} | said  # nothing is drawn, so nothing has one
         return f"Means of {repeats} trials a point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 
-    @property
-    def _by_pair(self) -> list[str]:
-        """Columns that tell points apart: each pair measures all of them."""
-        pair = f"factor.{PAIR}"
-        return ["point", *([pair] if pair in self.rows.columns and self.rows[pair].notna().all() else [])]
-
     def _maximum_note(self) -> str:
         unsaturated = unsaturated_points(self.table)
         if not unsaturated:
@@ -198,7 +193,7 @@ class FigureData:
         names = [name for name in factors(self.table) if not name.startswith("load_")]
         loaded = self.rows[self.rows["factor.load_of_max"] > 0]
         every = loaded.drop_duplicates([f"factor.{name}" for name in names]) if names else loaded.head(1)
-        bound = every[every["point"].isin(unsaturated)]
+        bound = every[places(every).isin(unsaturated)]
         where = "; ".join(levels_text({name: row[f"factor.{name}"] for name in names}) for _, row in bound.iterrows())
         said = "At 100 % load the generator, not the DUT, was at its limit"
         return f"{said}, with {where}." if len(bound) < len(every) else f"{said}."

@@ -21,7 +21,7 @@ from pollscope.analysis.figures.style import (
     level_axis,
     new_figure,
 )
-from pollscope.analysis.point_values import PointValues, by_point
+from pollscope.analysis.point_values import PointValues, by_point, places
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram
@@ -79,7 +79,7 @@ def _shape(absolute: Axes, relative: Axes, data: FigureData, found: Sequence[Poi
 
 def _mark_generator(axes: Axes, data: FigureData) -> None:
     bound = saturated_generator_points(data.run, data.table)
-    limited = by_point(data.rows[data.rows["point"].isin(bound)], "tx_pps")
+    limited = by_point(data.rows[places(data.rows).isin(bound)], "tx_pps")
     if limited:
         ranks = [list(SHAPES).index(str(each.levels["shape"])) for each in limited]
         x = [float(each.levels["queues"]) + _aside(data, rank) for each, rank in zip(limited, ranks, strict=True)]

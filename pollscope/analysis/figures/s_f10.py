@@ -21,7 +21,7 @@ from pollscope.analysis.figures.style import (
     stated_point,
 )
 from pollscope.analysis.papers import stated
-from pollscope.analysis.point_values import PointValues, by_point
+from pollscope.analysis.point_values import PointValues, by_point, places
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.base.units import human_number
 
@@ -88,7 +88,7 @@ def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
 def _mark_generator(axes: Axes, data: FigureData, shape: str) -> None:
     """Points at which the DUT kept up are lower bounds: a ring around them says so."""
     bound = saturated_generator_points(data.run, data.table)
-    limited = _of(by_point(data.rows[data.rows["point"].isin(bound)], "tx_pps"), shape)
+    limited = _of(by_point(data.rows[places(data.rows).isin(bound)], "tx_pps"), shape)
     if not limited:
         return
     y = [sample.estimate.value / MILLION for sample in limited]
