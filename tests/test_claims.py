@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import synthetic_run as synthetic
+from pydantic import ValidationError
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
 from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
+from pollscope.analysis.papers import Paper, load_paper
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.errors import UsageError
@@ -582,6 +584,31 @@ def test_what_the_spec_does_otherwise_than_the_paper_is_said(tmp_path: Path) -> 
     tunnel = [record | {"params": {"workload": "encap", "encapsulation": "ipip"}} for record in trials]
     run = read_run(synthetic.write_run(tmp_path / "tunnel", tunnel, row="H-F3a", rows=["H-F3a"]))
     assert "encapsulation: gre-ipv6 in the paper, ipip here" in evaluate_run(run)[0].differs
+
+
+def test_more_work_than_the_papers_router_does_is_said(tmp_path: Path) -> None:
+    done = {"workload": "l3fwd-lpm", "lookups": 256, "generator_sleep": 200_000, "trace": "made.pcap", "frame": 64}
+    trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
+    run = read_run(synthetic.write_run(tmp_path / "run", trials, row="C-T4", rows=["C-T4"]))
+    lines = evaluate_run(run)[0].differs
+    assert "look-ups: 1 a packet in the paper, 256 a packet here" in lines
+    assert "sleep of the generator between bursts: 0 ns in the paper, 200,000 ns here" in lines
+    assert "trace: three days of MAWI in the paper, made.pcap here" in lines
+    assert not any(line.startswith(("frame", "checksum")) for line in lines), "a trace has its own frames"
+    swept = [
+        record | {"params": {"workload": "l3fwd-lpm", "lookups": k}}
+        for record, k in zip(trials, (16, 1, 4), strict=True)
+    ]
+    run = read_run(synthetic.write_run(tmp_path / "swept", swept))
+    assert "look-ups: 1 a packet in the paper, 1, 4 and 16 a packet here" in evaluate_run(run)[0].differs
+
+
+def test_what_every_judged_row_was_set_up_like_is_known() -> None:
+    for claimed in load_claims():
+        if claimed.paper and claimed.row != "I-LL":  # which a table alone decides
+            assert claimed.row in load_paper(claimed.paper).setup
+    with pytest.raises(ValidationError, match="nothing is said of 'colour'"):
+        Paper.model_validate(load_paper("socc19").model_dump() | {"setup": {"S-F5": {"colour": 1}}})
 
 
 def test_differences_to_the_paper_are_said(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 from ruamel.yaml import YAML
 
 from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.point_values import level_rank
 from pollscope.base.paths import data_folder
 from pollscope.base.units import human_number
 from pollscope.store.run_folder import RunFolder
@@ -23,11 +24,20 @@ VIRTUAL_NIC = (
 SETUP_WORDS = {
     "workload": ("work on a packet", ""),
     "extra_cycles": ("extra work", " TSC cycles a packet"),
+    "service_distribution": ("service times", ""),
     "routes": ("routes", ""),
+    "lookups": ("look-ups", " a packet"),
+    "checksum": ("checksum", ""),
     "encapsulation": ("encapsulation", ""),
+    "transform": ("transform", ""),
+    "task_data": ("data of a queue", " B"),
     "feed": ("feed", ""),
+    "queues": ("RX queues", ""),
     "frame": ("frame", " B"),
+    "trace": ("trace", ""),
     "arrivals": ("arrivals", ""),
+    "load_of_max": ("load", " of the maximum"),
+    "generator_sleep": ("sleep of the generator between bursts", " ns"),
     "rx_desc": ("RX ring", " descriptors"),
     "tx_desc": ("TX ring", " descriptors"),
     "ring_size": ("ring between cores", " entries"),
@@ -35,6 +45,12 @@ SETUP_WORDS = {
     "hiccup_delay": ("hiccup", " ns"),
 }
 EVERY_ROW = "every row"
+# Of these, what only the router does.
+OF_THE_ROUTER = ("routes", "lookups", "checksum")
+
+
+# Row -> parameters as the text has them; None where it does not say.
+Setup = dict[str, dict[str, float | int | str | list[float | int | str] | None]]
 
 
 class PaperTestbed(BaseModel):
@@ -62,8 +78,16 @@ class Paper(BaseModel):
     authors: str
     venue: str
     testbed: PaperTestbed
-    setup: dict[str, dict[str, float | int | str | list[float | int | str] | None]]
+    setup: Setup
     stated: dict[str, dict[str, Any]]
+
+    @field_validator("setup")
+    @classmethod
+    def _in_words(cls, setup: Setup) -> Setup:
+        unknown = {name for row in setup.values() for name in row} - set(SETUP_WORDS)
+        if unknown:
+            raise ValueError(f"nothing is said of '{min(unknown)}' beside a verdict")
+        return setup
 
 
 @cache
@@ -99,7 +123,7 @@ def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
     for name, (words, unit) in SETUP_WORDS.items():
         found, there = here[name], setup.get(name)
         if name in setup and found and found != set(there if isinstance(there, list) else [there]):
-            yield f"{words}: {_said(there, unit)} in the paper, {_said(sorted(found, key=str), unit)} here"
+            yield f"{words}: {_said(there, unit)} in the paper, {_said(sorted(found, key=level_rank), unit)} here"
 
 
 def _parameters(run: RunFolder) -> dict[str, set[Any]]:
@@ -114,16 +138,19 @@ def _parameters(run: RunFolder) -> dict[str, set[Any]]:
 
 
 def _is_read(name: str, params: Mapping[str, Any]) -> bool:
-    """TCP makes its own frames."""
-    return name != "frame" or params.get("flow_size") is None
+    """TCP makes its own frames, and a trace has its own; what only the router does, no other work does."""
+    if name in OF_THE_ROUTER:
+        return params.get("workload") == "l3fwd-lpm"
+    return name != "frame" or (params.get("flow_size") is None and params.get("trace") is None)
 
 
 def _said(value: object, unit: str) -> str:
     if value is None:
         return "not stated"
-    if isinstance(value, list):
-        return " and ".join(_said(each, unit) for each in value)
-    return f"{human_number(value, 6)}{unit}" if isinstance(value, int | float) else str(value)
+    values = value if isinstance(value, list) else [value]
+    words = [human_number(each, 6) if isinstance(each, int | float) else str(each) for each in values]
+    several = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    return several + unit if isinstance(values[-1], int | float) else several
 
 
 def citation(name: str) -> str:
