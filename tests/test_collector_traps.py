@@ -358,6 +358,8 @@ def test_a_suffix_stands_only_where_the_tool_prints_one() -> None:
     assert values(read_text("pcm", text), "socket0/core0", "l3_misses")[0] == 18_000
     shares = read_text("pcm", re.sub(r"L3MISS(?= *\|)", "L3MISS%", text))
     assert values(shares, "socket0/core0", "l3miss_share")[0] is None
+    damaged = read_text("pcm", re.sub(r"(?m)^( +0 +0 .*?)(\d+)( +\d+ +\d+ +\d+)$", r"\1\2 K\3", text, count=1))
+    assert values(damaged, "socket0/core0", "l3_occupancy")[0] is None
 
 
 def test_turbostat_prints_energy_demotions_and_references() -> None:

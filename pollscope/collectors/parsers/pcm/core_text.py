@@ -119,9 +119,9 @@ def _readings(
             _named(column, table.events.get(name, "")) for column, name in zip(columns, table.names, strict=True)
         ]
     metrics = [column.metric for column in columns]
-    # Shares are not cut to thousands: there such a suffix is damage.
+    # Counts alone are cut to thousands: elsewhere such a suffix is damage.
     cells = [
-        scaled(parse_cell(value, human=column.scale >= 1), column.scale)
+        scaled(parse_cell(value, human=column.scale == 1 and column.metric.kind is Kind.INTERVAL), column.scale)
         for value, column in zip(values, columns, strict=True)
     ]
     yield row(t_ns, _path(words), metrics, check_core_counters(metrics, cells))
