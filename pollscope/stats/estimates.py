@@ -345,7 +345,7 @@ def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class FittedLine:
-    """Least squares line with the 95 % interval of its slope."""
+    """Least squares line with an interval of its slope."""
 
     slope: float
     low: float
@@ -353,10 +353,10 @@ class FittedLine:
     intercept: float
 
 
-def line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
+def line(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> FittedLine:
     """Straight line through at least three points with at least two different x."""
     fit = scipy.stats.linregress(x, y)
-    half = float(scipy.special.stdtrit(len(x) - 2, (1 + CONFIDENCE) / 2) * fit.stderr)
+    half = float(scipy.special.stdtrit(len(x) - 2, (1 + confidence) / 2) * fit.stderr)
     return FittedLine(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 

@@ -24,7 +24,6 @@ from pollscope.base.units import human_number, human_p
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import (
-    CONFIDENCE,
     Estimate,
     FittedLine,
     Trend,
@@ -157,16 +156,16 @@ def _reaches(ratio: Estimate) -> bool:
     return ratio.has_interval and ratio.high <= 1
 
 
-def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, _confidence: float) -> Finding:
+def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """The metric rises, and a straight line explains enough of what its levels differ by."""
     numbers, kinds = [], []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         if len(members) > 2:
             behind += members
-            fitted = line(*_xy(members, predicate.factor))
+            fitted = line(*_xy(members, predicate.factor), confidence)
             explained = _explained(members, predicate.factor, fitted)
-            kinds.append(_linear_kind(predicate, members, fitted, explained))
+            kinds.append(_linear_kind(predicate, members, fitted, explained, confidence))
             ends = f"{metric.text(fitted.low)} to {metric.text(fitted.high)}"
             text = f"{metric.text(fitted.slope)} ({ends}) per unit of {predicate.factor}"
             text += f", {percent(explained)} of the variance of the means explained"
@@ -180,14 +179,14 @@ def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, _con
 
 
 def _linear_kind(
-    predicate: Linear, members: Sequence[PointValues], fitted: FittedLine, explained: float
+    predicate: Linear, members: Sequence[PointValues], fitted: FittedLine, explained: float, confidence: float
 ) -> VerdictKind:
     """A bend counts as one only if the line misses the mean of a level, intervals of all levels holding together."""
     if fitted.low <= 0:
         return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
     if explained >= predicate.r_squared:
         return AGREES
-    wide = together_confidence(CONFIDENCE, len(members))
+    wide = together_confidence(confidence, len(members))
     missed = [sample for sample in members if not _meets(sample.at(wide), _on_line(sample, predicate.factor, fitted))]
     return DISAGREES if missed else INCONCLUSIVE
 
