@@ -562,6 +562,16 @@ def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:
     assert "in 1 of 4 groups (load 25 %), flat or the opposite in 0 (" in verdict.finding.sentence
 
 
+def test_a_group_whose_ends_alone_show_a_trend_does_not_show_it(tmp_path: Path) -> None:
+    """Useful cycles fall from level to level but for the last one, which lies above the first: no rise."""
+    course = {1: 0.50, 2: 0.70, 3: 0.67, 4: 0.64, 5: 0.61, 6: 0.58, 7: 0.55, 8: 0.52}
+    useful = {(queues, load): share for load in (0.25, 0.5) for queues, share in course.items()}
+    steep = {(queues, 1.0): 0.1 + 0.1 * queues for queues in course}
+    verdict = judged(tmp_path, trials_of(useful | steep), claim(**TREND))
+    assert "in 1 of 3 groups (load 100 %), flat or the opposite in 0" in verdict.finding.sentence
+    assert verdict.kind is INCONCLUSIVE
+
+
 def test_a_rise_is_held_against_that_of_another_metric_in_the_same_trials(tmp_path: Path) -> None:
     """Polls and sweeps of a second: with one queue their rates rise alike, with eight a sweep has eight polls."""
     trials = poll_trials({1: 1_000_000, 8: 8_000_000})

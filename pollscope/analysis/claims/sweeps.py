@@ -90,9 +90,9 @@ def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int)
     ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
     if math.isnan(change.value):  # from 0 on every rise is more than a share of it: the test alone tells
         return AGREES if own.direction == wanted else DISAGREES if own.direction == -wanted else INCONCLUSIVE
-    if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within:
-        return AGREES
-    return DISAGREES if own.direction == -wanted else INCONCLUSIVE
+    if own.direction == -wanted:  # where only the ends say otherwise, as of a U, it is neither
+        return INCONCLUSIVE if ends == wanted else DISAGREES
+    return AGREES if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within else INCONCLUSIVE
 
 
 def _trend_verdict(kinds: Sequence[VerdictKind], whole: Trend, wanted: int) -> VerdictKind:
