@@ -44,6 +44,20 @@ def test_it_is_measured_once_for_each_kind_of_frame() -> None:
     assert session.asked == 3
 
 
+OTHER_CPUS = ({"cores": 2}, {"placement": "smt-pairs"}, {"dispatchers": 1}, {"organisation": "scale-up"})
+
+
+@pytest.mark.parametrize("changes", [*OTHER_CPUS, {"generator_sleep": 1000}, {"page_size": "4 KiB"}, {"rx_desc": 64}])
+def test_another_place_of_the_generator_has_a_floor_of_its_own(changes: dict[str, Any]) -> None:
+    session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
+    floors = PathFloors()
+    for each in (params(), params(**changes), params(organisation="corec"), params(**changes)):
+        floors.of(session, each)
+    assert session.asked == 2
+    floors.of(session, params(), {"governor": "powersave"})
+    assert session.asked == 3
+
+
 def test_frames_of_a_trace_have_a_floor_of_their_own() -> None:
     session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
     floors = PathFloors()

@@ -12,14 +12,15 @@ from typing import Any
 
 from pollscope.base.errors import TrialError
 from pollscope.node.client import NodeLost
-from pollscope.spec.lcores import has_generator
+from pollscope.spec.lcores import dispatchers, has_generator
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.session import Session, TrialRequest
 
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
 REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
-# What the floor depends on beside the knobs; the generator's CPU follows from the number of cores and their placement.
-PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size")
+# What the floor depends on beside the knobs. The generator's CPU follows from the number of cores and dispatchers and
+# their placement; a generator that sleeps has the DUT's.
+PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size", "generator_sleep")
 
 
 class PathFloors:
@@ -43,7 +44,8 @@ class PathFloors:
         """
         if not (has_generator(params) and params.generator_receives):
             return {"absent": "the generator does not receive in this set-up"}
-        where = _frames(params) | params.only(PARAMETERS) | ({"knobs": dict(knobs)} if knobs else {})
+        where = _frames(params) | params.only(PARAMETERS) | {"dispatchers": dispatchers(params)}
+        where |= {"knobs": dict(knobs)} if knobs else {}
         key = json.dumps(where)
         if key not in self._found:
             try:
