@@ -164,6 +164,8 @@ def test_waiting_is_neither_useful_nor_tax() -> None:
 def test_waiting_is_no_tax_by_testpmds_count() -> None:
     spun, waited = (derive_trial(told_trial(waiting, 1000, 0.0))[0]["tax_share_testpmd"] for waiting in (0.0, 0.25))
     assert waited == pytest.approx(spun - 0.25)
+    _, absences = derive_trial(told_trial(0.5, 1000, 0.0))
+    assert "visits with the waits between them take 110.0 % of the window" in absences["tax_share_testpmd"]
 
 
 def test_turns_of_a_loop_that_is_told_are_no_sweeps() -> None:
