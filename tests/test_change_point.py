@@ -128,6 +128,22 @@ def test_every_rate_of_packets_is_cut_alike() -> None:
     assert metrics["moved_pps"] == pytest.approx(metrics["tx_pps"])
 
 
+def test_every_rate_of_sweeps_is_cut_alike() -> None:
+    """The time of a sweep is one over their rate, behind the warm-up as in all of the window."""
+    record = warming(12, 0.5)
+    lcore = record["result"]["dut"]["lcores"][0]
+    steady, _ = derive_trial(record)
+    lcore["series"]["sweeps"] = [
+        sweeps // (2 if part < 12 else 1) for part, sweeps in enumerate(lcore["series"]["sweeps"])
+    ]
+    metrics, _ = derive_trial(record)
+    assert metrics["warmup_left_ns"] > 0
+    assert metrics["sweep_time_ns"] < 0.95 * steady["sweep_time_ns"], "more of the sweeps are behind the warm-up"
+    rate = metrics["iteration_rate_hz"] / steady["iteration_rate_hz"]
+    assert metrics["sweep_time_ns"] * rate == pytest.approx(steady["sweep_time_ns"])
+    assert metrics["poll_rate_hz"] / steady["poll_rate_hz"] == pytest.approx(rate)
+
+
 def test_a_sender_that_warms_up_has_the_rate_that_it_moves_cut_by_what_it_sends() -> None:
     """What is moved are packets sent, unless the workload sends none: the rate that arrives says nothing of it."""
     record = warming(12, 0.5)

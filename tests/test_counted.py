@@ -81,7 +81,10 @@ def test_occupancies_are_latencies_by_littles_law() -> None:
 
 def test_costs_of_sent_packets_relate_the_window_to_what_the_dut_sent() -> None:
     counts = {"iotlb.lookups": mean(4000), "iotlb.misses": mean(1000), "dma_read": mean(2e9, "B/s")}
-    metrics, _ = metrics_of(pcm_iio=delivered(**counts))
+    record = {**trial(), "collectors": {"pcm-iio": delivered(**counts)}}
+    record["result"]["dut"]["lcores"][0]["tx_packets"] //= 4
+    metrics, _ = derive_trial(record)
+    assert metrics["rx_pps"] > 3 * metrics["tx_pps"]
     assert metrics["iotlb_misses_per_sent_packet"] == pytest.approx(1000 / metrics["tx_pps"])
     assert metrics["pcie_dma_read_bytes_per_sent_packet"] == pytest.approx(2e9 / metrics["tx_pps"])
     assert metrics["iotlb_hits_per_s"] == 3000
@@ -114,7 +117,9 @@ def test_reads_without_a_completion_buffer_are_neohosts() -> None:
 def test_what_a_core_moves_is_what_it_sends_or_only_receives(workload: str, moved: str) -> None:
     record = trial()
     record["config"]["dut"]["workload"] = workload
+    record["result"]["dut"]["lcores"][0]["tx_packets"] //= 4
     metrics, _ = derive_trial(record)
+    assert metrics["rx_pps"] != metrics["tx_pps"]
     assert metrics["moved_pps"] == metrics[moved]
 
 
