@@ -129,6 +129,44 @@ def test_flat_is_what_the_trials_own_errors_leave_flat(tmp_path: Path, flat_with
     assert judged(tmp_path, trials_of(useful), claim(**{**TREND, "predicate": predicate})).kind is kind
 
 
+@pytest.mark.parametrize(("flat_within", "kind"), [(0.002, AGREES), (0.02, INCONCLUSIVE)])
+def test_a_change_that_is_hardly_one_is_no_trend(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
+    """The tax falls from level to level, by 1.5 % in all, which is known to 3 %: more than flat, or less."""
+    predicate = {"kind": "trend", "factor": "queues", "direction": "falls", "flat_within": flat_within}
+    useful = {(queues, 0.5): 0.5 + 0.0025 * step for step, queues in enumerate((1, 2, 4, 8))}
+    trials = trials_of(useful, [-0.001, 0.0, 0.001, 0.0005])
+    assert judged(tmp_path, trials, claim(**{**TREND, "predicate": predicate})).kind is kind
+
+
+@pytest.mark.parametrize(("falling", "kind"), [(1, INCONCLUSIVE), (2, INCONCLUSIVE), (3, AGREES)])
+def test_a_trend_needs_more_groups_than_not(tmp_path: Path, falling: int, kind: VerdictKind) -> None:
+    """All groups together are significant even where one or two of four make it; the others move by chance."""
+    course = {True: (0.0, 0.1, 0.2, 0.3), False: (0.0, -0.1, 0.1, 0.0)}
+    useful = {
+        (queues, load): 0.4 + course[number < falling][step]
+        for number, load in enumerate((0.25, 0.5, 0.75, 1.0))
+        for step, queues in enumerate((1, 2, 4, 8))
+    }
+    trials = trials_of(useful, [-0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03])
+    verdict = judged(tmp_path, trials, claim(**TREND))
+    assert f"in {falling} of 4 groups" in verdict.finding.sentence
+    assert re.search(r"p (< 0\.0001|= 0\.0[0-4]\d*)", verdict.finding.sentence), verdict.finding.sentence
+    assert verdict.kind is kind, verdict.finding.sentence
+
+
+def test_factors_that_a_spec_zips_are_one(tmp_path: Path) -> None:
+    """As cores with a queue each: the growth is that of both, and not lost because queues differ, too."""
+    trials = [
+        synthetic.trial(f"t{cores}-{repeat}", f"p{cores}", repeat, {"cores": cores, "queues": cores}, pps=1e6 * cores)
+        for cores in (1, 2)
+        for repeat in range(3)
+    ]
+    one = claim(metric="rx_pps", predicate={"kind": "ratio", "factor": "cores", "from": 1, "to": 2, "low": 1.9})
+    zipped = {"spec": {"name": "synthetic", "parameters": {}, "zip": [["cores", "queues"]]}}
+    assert judged(tmp_path / "zipped", trials, one, **zipped).kind is AGREES
+    assert judged(tmp_path / "crossed", trials, one).kind is NOT_MEASURABLE
+
+
 def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path) -> None:
     one = claim(metric="tax_share", predicate={"kind": "ratio", "factor": "queues", "from": 1, "to": 2, "high": 0.6})
     verdict = judged(tmp_path, trials_of({(1, 0.5): 0.2, (2, 0.5): 0.6}), one)
