@@ -655,7 +655,9 @@ def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has its static part left, one that is only halted more (section V-D: 16.2 %)."""
     spec = TOLD.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
     file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
-    drawn = cli.table(spec=spec, file=file).groupby("factor.idle")["metric.package_power_w"].mean()
+    table = cli.table(spec=spec, file=file)
+    assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
+    drawn = table.groupby("factor.idle")["metric.package_power_w"].mean()
     spinning = 0.162 + 0.3223 * 2.6
     assert drawn["sleep"] / spinning == pytest.approx(power(chip(), 0.0, "c1"), rel=1e-3)
     assert drawn["pause"] / spinning == pytest.approx(power(chip(), 0.0, "qwait"), rel=1e-3)

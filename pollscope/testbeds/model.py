@@ -284,7 +284,7 @@ def _of_cores(config: ModelConfig, trial: Trial, offered_pps: float | None, seed
     if params.notification == "qwait":
         told = points.told_system(params, costs, tsc_hz, offered_pps)
         outcome = simulate(told, trial.window_ns, trial.warmup_ns, seed)
-        return told_result(params, told, outcome, tsc_hz)
+        return told_result(params, told, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
     batch = 1 if config.batch is None else round(config.batch.at(params.queues))
     system = points.system(params, costs, tsc_hz, offered_pps, batch)
     outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)

@@ -147,7 +147,9 @@ def sent_late(result: dict[str, Any], due_pps: float | None, sent_pps: float | N
     return result
 
 
-def told_result(params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz: int) -> dict[str, Any]:
+def told_result(
+    params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz: int, ipc: Ipc | None = None
+) -> dict[str, Any]:
     """Result of a trial of cores that are told which queue is next.
 
     Args:
@@ -155,6 +157,7 @@ def told_result(params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz
         system: what was simulated.
         outcome: what came out.
         tsc_hz: cycles a second of the modelled machine.
+        ipc: of its cores, which do nothing while they wait; None: not known.
     """
     window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
     # What waits in a queue was not taken yet: at saturation the queues fill for longer than a short window.
@@ -175,6 +178,7 @@ def told_result(params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz
                 "cycles": parts,
                 "waiting": {"cycles": cycles - busy},
                 "interruptions": {"count": 0, "cycles": 0},
+                "pmu": _counters({"total": cycles, "useful": busy, "waiting": cycles - busy}, ipc),
                 "rx_packets": share,
                 "rx_bytes": _bytes(params, share),
                 "tx_packets": share if sends else 0,
@@ -259,7 +263,8 @@ def _counters(cycles: Mapping[str, Any], ipc: Ipc | None) -> dict[str, Any]:
     """Instructions and core cycles, where the file says what a cycle does; the clock is that of the TSC."""
     if ipc is None:
         return {"absent": "a model has no processor counters, and its file no useful_ipc and polling_ipc"}
-    useful, polling = cycles["useful"], cycles["total"] - cycles["useful"]
+    useful = cycles["useful"]
+    polling = cycles["total"] - useful - cycles.get("waiting", 0.0)
     scopes = {
         "useful": (useful * ipc.useful, useful),
         "polling": (polling * ipc.polling, polling),
