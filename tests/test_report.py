@@ -309,6 +309,21 @@ def test_a_run_without_drift_is_not_warned_of(tmp_path: Path) -> None:
     assert sum(each is not None for each in found) <= 3  # 1 % of 30; more than 3 once in 4000 such tests
 
 
+def test_a_pair_that_comes_later_is_no_drift(tmp_path: Path) -> None:
+    """The second machine is twice as fast and measures its repeats behind those of the first."""
+    trials = _timed(0.0, 0.01, 1, points=1, repeats=20)
+    for number, record in enumerate(trials):
+        record["pair"] = "first" if number < 10 else "second"
+        for counter in ("rx_packets", "tx_packets"):
+            record["result"]["dut"]["lcores"][0][counter] *= 1 if number < 10 else 2
+    run = read_run(synthetic.write_run(tmp_path / "run", trials))
+    assert drift(run, _with_rates_of(run, derive_table(run)), "rx_pps") is None
+    for record in trials:
+        del record["pair"]
+    pooled = read_run(synthetic.write_run(tmp_path / "pooled", trials))
+    assert drift(pooled, _with_rates_of(pooled, derive_table(pooled)), "rx_pps") is not None
+
+
 def test_a_warm_up_in_the_window_is_told_once_with_the_number_of_trials(tmp_path: Path) -> None:
     trials = tax_trials()
     for record in trials[:3]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
-from pollscope.analysis.point_values import measured
+from pollscope.analysis.point_values import measured, places
 from pollscope.stats.estimates import trend
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
@@ -50,7 +50,7 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
     data = data[data[f"metric.{metric}"].notna() & data["trial"].isin(minutes)]
     groups = [
         ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[f"metric.{metric}"]])
-        for _, rows in data.groupby(["point", "ground"], sort=False)
+        for _, rows in data.groupby([places(data), "ground"], sort=False)
         if len(rows) >= FEWEST_REPEATS
     ]
     found = trend(groups)
