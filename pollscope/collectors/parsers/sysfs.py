@@ -117,7 +117,7 @@ class _Zones:
 
 def _cell(metric: SourceMetric, mark: str, text: str, scale: float) -> tuple[SourceMetric, Value, str]:
     if mark == "!":
-        return metric, None, text
+        return metric, None, text.strip() or "cannot be read"  # a line cut off behind its mark
     text = text.strip()
     if metric.unit and text.isdigit():
         value, reason = parse_cell(text, wrapped=_LIMIT)
