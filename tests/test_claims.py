@@ -13,12 +13,14 @@ import synthetic_run as synthetic
 from pydantic import ValidationError
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
-from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
+from pollscope.analysis.claims.model import Claim, claims_of, load_table_claims, parse_claims
+from pollscope.analysis.claims.numbers import exact, exact_percent, stated
 from pollscope.analysis.papers import Paper, load_paper
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.spec.predicates import EveryTrial, LargestFall, StatedBounds, Within
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
@@ -56,6 +58,9 @@ def judged(tmp_path: Path, trials: Sequence[Mapping[str, Any]], one: Claim, **me
     (verdict,) = evaluate_run(run, [one])
     return verdict
 
+
+# Kinds whose bounds are written like the values of their metric.
+BY_METRIC = (Within, EveryTrial)
 
 WITHIN = {
     "metric": "tax_share",
@@ -710,6 +715,17 @@ def test_a_bad_claim_is_one_line_with_file_and_key(change: dict[str, Any], compl
         parse_claims(json.dumps({"paper": None, "claims": [fields]}), "claims.yaml")
     assert str(caught.value).startswith("claims.yaml:1")
     assert "\n" not in str(caught.value)
+
+
+def test_stated_bounds_are_those_of_the_claim() -> None:
+    """Not rounded: what lies between a bound and its rounded form would stand on the wrong side of it."""
+    judged_by = [*(each.predicate for each in load_claims()), *(each.predicate for each in load_table_claims())]
+    bounded = [each for each in judged_by if isinstance(each, StatedBounds) and not isinstance(each, BY_METRIC)]
+    assert len(bounded) > 50
+    for each in bounded:
+        unit, scale = (exact_percent, 100) if isinstance(each, LargestFall) else (exact, 1)
+        said = [float(word) / scale for word in re.findall(r"\d+(?:\.\d+)?", stated(each, unit))]
+        assert said == pytest.approx(list(dict.fromkeys(end for end in (each.low, each.high) if end is not None)))
 
 
 def test_a_claim_that_is_there_twice_is_refused() -> None:

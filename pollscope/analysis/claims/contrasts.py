@@ -24,7 +24,6 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups, level_text
-from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.stats.estimates import (
@@ -80,7 +79,7 @@ def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric
         number(placed(label, place), last.over(first, confidence), times) for label, (first, last) in pairs.items()
     ]
     said = "; ".join(f"{each.label.partition(',')[0]} {each.text}" for each in numbers[: len(means)])
-    claimed = stated(predicate, human_number)
+    claimed = stated(predicate)
     sentence = (
         f"Ratio over {_averaged(pairs.values(), predicate.factor)}: {said}; stated {claimed} (tolerance included)."
     )

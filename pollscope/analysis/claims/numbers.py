@@ -73,7 +73,17 @@ def number(label: str, estimate: Estimate, text: Text) -> Number:
     return Number(label, estimate.value, estimate.low, estimate.high, estimate.n, written)
 
 
-def stated(bounds: StatedBounds, text: Text) -> str:
+def exact(value: float) -> str:
+    """A bound as it is stated: rounded like a result, 1.265 would seem to exclude what lies between it and 1.26."""
+    return human_number(value, 6)
+
+
+def exact_percent(value: float) -> str:
+    """A bound of a share, as it is stated."""
+    return human_share(value, 6)
+
+
+def stated(bounds: StatedBounds, text: Text = exact) -> str:
     """The stated range in words."""
     if bounds.low is None:
         return f"at most {text(bounds.high or 0.0)}"
@@ -113,7 +123,7 @@ def ratios_finding(
     """Ratios by place that all have to lie inside what is stated; `what` they are of begins the sentence."""
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
     kinds = each_inside(bounds, list(ratios.values()), confidence)
-    sentence = f"{what} {spread(numbers)}; stated {stated(bounds, human_number)} (tolerance included)."
+    sentence = f"{what} {spread(numbers)}; stated {stated(bounds)} (tolerance included)."
     return Finding(together(kinds), sentence, numbers, behind)
 
 

@@ -13,6 +13,7 @@ from pollscope.analysis.claims.numbers import (
     DISAGREES,
     at_level,
     each_inside,
+    exact_percent,
     inside,
     none_of,
     number,
@@ -26,7 +27,6 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding
 from pollscope.analysis.point_values import PointValues, groups
-from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import (
     AverageRatio,
@@ -121,7 +121,7 @@ def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric:
     several = f", chosen from {len(falls)}" if len(falls) > 1 else ""
     sentence = (
         f"The largest fall is {number(label, largest, percent).text}{f' at {label}' if label else ''}{several}; "
-        f"stated {stated(predicate, percent)} (tolerance included)."
+        f"stated {stated(predicate, exact_percent)} (tolerance included)."
     )
     behind = [end for members in swept.values() for end in (members[0], members[-1])]
     return Finding(inside(predicate, largest), sentence, numbers, behind)
@@ -147,7 +147,7 @@ def _growth(predicate: Growth, found: Sequence[PointValues], _metric: Metric, co
     numbers = [number(place, growth(confidence), times) for place, growth in growths.items()]
     kinds = each_inside(predicate, list(growths.values()), confidence)
     sentence = f"Growth over that in proportion to {predicate.factor}: {spread(numbers)}; "
-    return Finding(together(kinds), f"{sentence}stated {stated(predicate, human_number)}.", numbers, behind)
+    return Finding(together(kinds), f"{sentence}stated {stated(predicate)}.", numbers, behind)
 
 
 def _scaled_ratio(last: PointValues, first: PointValues, share: float, confidence: float) -> Estimate:

@@ -2,9 +2,9 @@
 """Judging statements of a paper by the paper's own table: whether the text follows from its numbers."""
 
 from pollscope.analysis.claims.model import TableClaim, load_table_claims
+from pollscope.analysis.claims.numbers import stated, times
 from pollscope.analysis.claims.verdict import Finding, Number, Verdict, VerdictKind
 from pollscope.analysis.littles_law import Outstanding, paper_scaling
-from pollscope.base.units import human_number
 
 FROM_TABLE = "the paper's table"
 NOTHING_MEASURED = "Computed from the paper's table 1 (analysis/littles_law.py); nothing was measured here."
@@ -22,11 +22,6 @@ def _finding(claim: TableClaim, column: Outstanding) -> Finding:
     low, high = claim.predicate.low, claim.predicate.high
     agrees = (low is None or value >= low) and (high is None or value <= high)
     kind = VerdictKind.AGREES if agrees else VerdictKind.DISAGREES
-    text = f"{human_number(value, 4)}, stated {_range(low, high)}"
+    text = f"{times(value)}, stated {stated(claim.predicate)}"
     number = Number(f"{claim.quantity} at {claim.tx_cores} TX cores", value, None, None, 1, text)
     return Finding(kind, NOTHING_MEASURED, [number])
-
-
-def _range(low: float | None, high: float | None) -> str:
-    ends = [human_number(end) for end in (low, high) if end is not None]
-    return " to ".join(ends) if len(ends) > 1 else f"{'at most' if low is None else 'at least'} {ends[0]}"
