@@ -533,6 +533,7 @@ def test_what_limits_one_pair_says_nothing_of_another(tmp_path: Path, limited: s
     rate = claim(metric="tx_pps", needs_load=True, predicate={"kind": "within", "low": 9e5})
     verdict = judged(tmp_path / "saturated", saturated, rate, **meta)
     assert [number.value for number in verdict.finding.numbers] == pytest.approx([pps])
+    assert verdict.finding.sentence.endswith(f"Only pair {'second' if limited == 'first' else 'first'} has it.")
     verdict = judged(tmp_path / "shares", [*maxima, *shares], claim(**WITHIN, needs_load=True))
     assert [number.value for number in verdict.finding.numbers] == pytest.approx([tax])
 

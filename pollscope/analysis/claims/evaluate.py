@@ -15,7 +15,7 @@ from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.ground import counts_text, of_samples, whole_mix
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import differences
-from pollscope.analysis.point_values import absence, by_point, data_of, factors, level_text, places
+from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, level_text, places, several_pairs
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_share
@@ -122,6 +122,10 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), _stopped(run))
+    if several_pairs(table) and not several_pairs(selected):
+        finding = replace(
+            finding, sentence=f"{finding.sentence} Only pair {selected[f'factor.{PAIR}'].iloc[0]} has it."
+        )
     if finding.kind is not VerdictKind.NOT_MEASURABLE:
         return finding
     # The levels that the predicate needs are not there: perhaps because the testbed has no room for them.
