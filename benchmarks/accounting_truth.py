@@ -173,7 +173,7 @@ def measure(node: DutNode, cell: Cell) -> Result | None:
         generator_adds={"flows": 2048},
     )
     idle = node.oracle([0] * len(bursts), cell.queues, 40, 0)
-    poll_cycles = float(np.mean(idle["cycles"]["all"])) / idle["chunks"] / len(bursts)
+    poll_cycles = float(np.median(idle["cycles"]["all"])) / idle["chunks"] / len(bursts)  # as a trial's is
     tried = node.oracle(bursts, cell.queues, 5, cell.work_cycles)
     together = np.median(tried["cycles"]["all"]) + np.median(tried["cycles"]["busy"])
     passes = int(np.clip(CELL_CYCLES / together, 20, 8000))

@@ -96,7 +96,6 @@ void quiet_wait(struct poller *p)
 	const uint64_t begin = cycles_stamp(), boundary = poll_boundary(p);
 	const uint64_t left_ns = cycles_to_ns(boundary > begin ? boundary - begin : 0, p->trial->tsc_hz);
 	const uint64_t max_ns = RTE_MIN(left_ns, QUIET_WAIT_NS);
-	uint64_t start = begin, end = begin;
 	bool waits = true;
 
 	if (needs_ring(p)) {
@@ -106,7 +105,9 @@ void quiet_wait(struct poller *p)
 	} else if (p->wait == WAIT_MONITORS) {
 		find_lines(p);
 	}
-	start = end = cycles_stamp();
+	const uint64_t start = cycles_stamp();
+	uint64_t end = start;
+
 	if (waits) {
 		if (p->wait == WAIT_INTERRUPT)
 			qwait_idle(&p->waiter, max_ns);
