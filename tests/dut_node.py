@@ -112,16 +112,9 @@ def configuration(
 
 
 @contextmanager
-def running_node(
-    build_dir: Path,
-    log: Path,
-    vdevs: Sequence[str] = PAIRS,
-    mib: int = 1024,
-    lcores: str = LCORES,
-    preload: Path | None = None,
-) -> Iterator[Node]:
-    """A node that is ended when the block is left."""
-    node = Node(build_dir, log, vdevs, mib, lcores, preload)
+def running_node(*arguments: Any, **options: Any) -> Iterator[Node]:
+    """A Node of these arguments, which is ended when the block is left."""
+    node = Node(*arguments, **options)
     try:
         yield node
     finally:

@@ -101,9 +101,11 @@ def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
 @FULL
 def test_no_part_of_a_page_or_of_a_figure_stays_on_a_full_disk(disk: Path) -> None:
     """A picture that is cut off looks like one in a listing."""
+    (disk / "figure.svg").write_text("of before")
     fill(disk, 8192)
     with pytest.raises(HostError, match=r"r\.html: cannot be written: No space left on device \(choose another file"):
         write_page("x" * 100_000, disk / "r.html")
     with pytest.raises(HostError, match="cannot be written: No space left on device"):
         save(Figure(), "words", [{"a": 1}], Target(disk, "figure", ("svg",)))
-    assert sorted(path.name for path in disk.iterdir()) == ["figure.csv", "filler"]
+    assert sorted(path.name for path in disk.iterdir()) == ["figure.csv", "figure.svg", "filler"]
+    assert (disk / "figure.svg").read_text() == "of before"

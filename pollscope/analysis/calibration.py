@@ -18,13 +18,12 @@ from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import factors, level_text
 from pollscope.base.errors import UsageError
-from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.models import points
 from pollscope.models.costs import Costs
 from pollscope.models.simulate import simulate
-from pollscope.spec.lcores import dispatchers
+from pollscope.spec.lcores import dispatchers, share_queues
 from pollscope.spec.model import Parameters
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
@@ -165,10 +164,8 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
         raise UsageError(
             "costs of rings are not told by a trial as a whole", where, "leave the trials with dispatchers out"
         )
-    together = [
-        trial for trial in trials if trial["params"].organisation in SHARED_QUEUES and trial["params"].cores > 1
-    ]
-    alone = [trial for trial in trials if trial not in together]
+    together = [trial for trial in trials if share_queues(trial["params"])]
+    alone = [trial for trial in trials if not share_queues(trial["params"])]
     if not alone:
         remedy = "give trials with one core, too"
         raise UsageError("what cores pay for sharing a queue is told beside what one pays for it alone", where, remedy)
@@ -180,10 +177,6 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
     found |= _shared(together, costs, where, source)
     found |= _optional("path_ns", _path(alone, costs, source))
     return found
-
-
-def _shares(params: Parameters) -> bool:
-    return params.organisation in SHARED_QUEUES and params.cores > 1
 
 
 def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> dict[str, Any]:

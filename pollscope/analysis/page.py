@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every HTML page has in common: its templates and filters, and that it is there whole or not at all."""
 
-import os
 import re
-from contextlib import suppress
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pollscope.base.errors import HostError
+from pollscope.base.replacing import replacing
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -38,13 +37,9 @@ def write_page(html: str, target: Path) -> Path:
     Raises:
         HostError: the file cannot be written.
     """
-    new = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        new.write_text(html, encoding="utf-8")
-        new.replace(target)
+        with replacing(target) as new:
+            new.write_text(html, encoding="utf-8")
     except OSError as error:
         raise HostError(f"cannot be written: {error.strerror}", str(target), "choose another file with --out") from None
-    finally:
-        with suppress(OSError):  # a part of a page, where the disk was full
-            new.unlink(missing_ok=True)
     return target

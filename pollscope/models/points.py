@@ -16,7 +16,7 @@ from pollscope.models.cold_queues import (
 )
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, QwaitCores, Service
-from pollscope.spec.lcores import dispatchers, pollers
+from pollscope.spec.lcores import dispatchers, pollers, share_queues
 from pollscope.spec.model import Parameters
 
 # With traffic that nothing limits, so many times what the cores can take is offered: rings are full.
@@ -147,7 +147,6 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         found: Cost | None = getattr(costs, name)
         return 0.0 if found is None else found.at(number)
 
-    together = params.organisation in SHARED_QUEUES and params.cores > 1
     arrivals, weights = _offered(params, costs, tsc_hz, offered_pps, batch)
     return PollingCores(
         arrivals,
@@ -162,7 +161,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         ring_room=params.ring_size - 1,
         empty_poll_ns=_empty_poll_ns(params, costs),
         visit_ns=cost("visit_ns"),
-        packet_ns=cost("packet_ns") + (cost("shared_packet_ns") if together else 0.0),
+        packet_ns=cost("packet_ns") + (cost("shared_packet_ns") if share_queues(params) else 0.0),
         dispatch_ns=cost("dispatch_ns"),
         empty_ring_poll_ns=cost("empty_ring_poll_ns") or None,
         ring_visit_ns=cost("ring_visit_ns"),
@@ -248,7 +247,7 @@ def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> Satura
         return 0.0 if found is None else found.at(number)
 
     packet_ns = cost("packet_ns") + mean_service_ns(params, tsc_hz)
-    packet_ns += cost("shared_packet_ns") if params.organisation in SHARED_QUEUES and params.cores > 1 else 0.0
+    packet_ns += cost("shared_packet_ns") if share_queues(params) else 0.0
     told = params.notification == "qwait"
     linear_ns = cost("per_ready_ns") if told and params.ready_set == "linear" else 0.0
     readers = [

@@ -12,6 +12,11 @@ def dispatchers(params: Parameters) -> int:
     return params.cores if params.organisation == "scale-up" else 0
 
 
+def share_queues(params: Parameters) -> bool:
+    """Whether several lcores take packets from the same RX queues."""
+    return params.organisation in SHARED_QUEUES and params.cores > 1
+
+
 def pollers(params: Parameters) -> int:
     """Lcores that share the RX queues out among themselves; or one, where all of them may poll every queue.
 

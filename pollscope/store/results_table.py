@@ -15,6 +15,7 @@ import pandas as pd
 
 from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
+from pollscope.base.replacing import replacing
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import Judgement, drift_flags, judge
@@ -201,13 +202,11 @@ def write_table(run_folder: Path) -> Path:
 
 def _written(table: pd.DataFrame, run_folder: Path, stamped: Mapping[str, Any]) -> Path:
     table.attrs.update(stamped)
-    path, new = run_folder / TABLE_FILE, run_folder / f".{TABLE_FILE}.{os.getpid()}"
+    path = run_folder / TABLE_FILE
     try:
-        table.to_parquet(new, index=False)
-        new.replace(path)
+        with replacing(path) as new:
+            table.to_parquet(new, index=False)
     except OSError as error:
-        with suppress(OSError):
-            new.unlink()
         raise DiskError(f"cannot be written: {error.strerror or error}", str(path)) from error
     return path
 

@@ -7,11 +7,11 @@ What a model does not tell is absent with the reason.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pollscope.base.names import SEND_NOTHING, SHARED_QUEUES
+from pollscope.base.names import SEND_NOTHING
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.points import OVERLOAD
 from pollscope.models.simulate import Core, Outcome, PollingCores, QwaitCores
-from pollscope.spec.lcores import has_generator
+from pollscope.spec.lcores import has_generator, share_queues
 from pollscope.spec.model import Parameters
 from pollscope.stats.histogram import Histogram
 
@@ -234,8 +234,7 @@ def _lcore(
 
 
 def _races(params: Parameters) -> int | dict[str, str]:
-    shared = params.organisation in SHARED_QUEUES and params.cores > 1
-    return {"absent": "the model does not tell which claims are lost"} if shared else 0
+    return {"absent": "the model does not tell which claims are lost"} if share_queues(params) else 0
 
 
 def _queues_of(system: PollingCores, reader: int) -> int:

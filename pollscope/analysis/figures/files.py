@@ -5,7 +5,6 @@ import base64
 import io
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from matplotlib.figure import Figure
 from pollscope.analysis.figures.points import name_marks, titled
 from pollscope.analysis.figures.style import FONT, PAPER, caption
 from pollscope.base.errors import HostError
+from pollscope.base.replacing import replacing
 
 FORMATS = ("svg", "pdf", "png")
 PNG_DPI = 200
@@ -58,24 +58,27 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
     folder = target.folder
     paths = [folder / f"{target.name}.{kind}" for kind in target.formats]
     data = folder / f"{target.name}.csv"
-    path = data
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(list(rows), dtype=object).to_csv(data, index=False)  # whole numbers stay so beside a hole
+        with replacing(data) as new:
+            pd.DataFrame(list(rows), dtype=object).to_csv(new, index=False)  # whole numbers stay so beside a hole
         for path in paths:
-            if path.suffix == ".svg":
-                path.write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
-                continue
-            # No date: the same data give the same file.
-            extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
-            figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
+            with replacing(path) as new:
+                _draw(figure, new)
     except OSError as error:
-        with suppress(OSError):  # a part of a file, where the disk was full
-            path.unlink(missing_ok=True)
         raise HostError(
             f"cannot be written: {error.strerror}", str(folder), "choose another folder with --out"
         ) from None
     return [*paths, data]
+
+
+def _draw(figure: Figure, path: Path) -> None:
+    if path.suffix == ".svg":
+        path.write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
+        return
+    # No date: the same data give the same file.
+    extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
+    figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
 
 
 def svg_text(figure: Figure, *, opaque: bool) -> str:
