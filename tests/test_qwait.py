@@ -141,7 +141,7 @@ def test_an_item_ends_a_halt(build_dir: Path, seed: int) -> None:
     found = re.fullmatch(r"2000 items, .*\n(\d+) halts, (\d+) of them ended by time\n", done.stdout)
     assert found is not None and done.returncode == 0, done
     halts, by_time = int(found[1]), int(found[2])
-    assert halts > 100 and by_time < halts / 20, done.stdout
+    assert halts > 1000 and by_time < halts / 20, done.stdout
 
 
 def test_arrivals_on_all_queues(build_dir: Path) -> None:

@@ -86,6 +86,18 @@ static void *aligned(size_t bytes)
 	return memory;
 }
 
+static void ring(uint32_t q)
+{
+#ifdef UMWAIT_IN_SOFTWARE /* each item shall end a halt; not awaited for ever, in case nobody halts any more */
+	const uint64_t before = __atomic_load_n(&halts, __ATOMIC_RELAXED);
+#endif
+	qwait_ring(&world.bells[q], 1);
+#ifdef UMWAIT_IN_SOFTWARE
+	for (int i = 0; i < 1000 && __atomic_load_n(&halts, __ATOMIC_RELAXED) == before; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+#endif
+}
+
 /* Producer i has the queues i, i + producers ... and its share of the items. */
 static void *produce(void *argument)
 {
@@ -102,10 +114,7 @@ static void *produce(void *argument)
 			sched_yield();
 		queue->items[queue->head % PLACES] = queue->head;
 		queue->head++;
-		qwait_ring(&world.bells[q], 1);
-#ifdef UMWAIT_IN_SOFTWARE /* waiters shall halt */
-		nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
-#endif
+		ring(q);
 	}
 	return NULL;
 }
