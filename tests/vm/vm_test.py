@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -101,19 +101,19 @@ def step(what: str) -> Iterator[None]:
     print(f"-- {what}: {passed[what]:.0f} s", flush=True)
 
 
-def pollscope(*words: str | Path, code: int = 0) -> str:
-    """Runs a command and returns what it printed; ends the test when its exit code is another one."""
+def pollscope(*words: str | Path, codes: Container[int] = (0,)) -> str:
+    """Runs a command and returns what it printed; ends the test when its exit code is none of these."""
     command = [chosen.pollscope, *map(str, words)]
     print("$", *command, flush=True)
     done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     print(done.stdout, end="", flush=True)
-    assert done.returncode == code, f"exit code {done.returncode}, expected {code}"
+    assert done.returncode in codes, f"exit code {done.returncode}, expected {codes}"
     return done.stdout
 
 
 def run(spec: str, *options: str) -> Path:
     """Runs a spec on the machines; returns the run folder, which is the last line."""
-    said = pollscope("run", CHECKOUT / "experiments" / spec, "--testbed", "vm-pair", *options)
+    said = pollscope("run", CHECKOUT / "experiments" / spec, "--testbed", "vm-pair", *options, codes=(0, 1))
     return CHECKOUT / said.strip().splitlines()[-1]
 
 
@@ -125,6 +125,15 @@ def complete(folder: Path) -> RunFolder:
     assert good == set(found.meta["plan"])
     assert found.meta["knobs_before"] == found.meta["knobs_after"]
     return found
+
+
+def sane(folder: Path) -> None:
+    """Every trial of the sanity spec is data, and its claims hold; of emulated machines one on time may stay open."""
+    emulated = complete(folder).meta["testbed"]["accelerator"] == "tcg"
+    verdicts = {each["claim"]: each["verdict"] for each in json.loads(pollscope("claims", folder, "--json"))}
+    timed = verdicts.pop("SANITY-PAIR.tax-falls-with-load")
+    assert set(verdicts.values()) == {"agrees"}, verdicts
+    assert timed == "agrees" or (emulated and timed == "inconclusive"), timed
 
 
 def wait_until(there: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
@@ -189,11 +198,11 @@ def pull_the_plug(testbed: VmPairTestbed) -> None:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
     assert "DUT" in first_failure(folders[0])
-    pollscope("testbed", "status", "vm-pair", code=3)
+    pollscope("testbed", "status", "vm-pair", codes=(3,))
     pollscope("testbed", "up", "vm-pair")
     assert generator.pid() == generator_pid, "`up` started a machine that ran"
-    pollscope("run", "--resume", folders[0])
-    complete(folders[0])
+    pollscope("run", "--resume", folders[0], codes=(0, 1))
+    sane(folders[0])
 
 
 def set_cable(testbed: VmPairTestbed, plugged: bool) -> None:
@@ -364,7 +373,7 @@ def nothing_left(testbed: VmPairTestbed) -> None:
 
 def sanity(_testbed: VmPairTestbed) -> None:
     """The sanity spec of a pair."""
-    complete(run("sanity/pair.yaml"))
+    sane(run("sanity/pair.yaml"))
 
 
 def compare_ddio(testbed: VmPairTestbed) -> None:
