@@ -165,8 +165,10 @@ def test_ctrl_c_while_a_model_is_built_is_one_line(tmp_path: Path, monkeypatch: 
     assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
 
 
-def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+@pytest.mark.parametrize("module", ["signal", "typer"])
+def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, module: str) -> None:
+    """While the first or a later module is loaded."""
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from pollscope.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")

@@ -2,6 +2,7 @@
 """Places that cannot be written, and a disk that fills while a run goes on: one line, and a run folder that tells."""
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from run_helpers import Cli, assert_complete
 from pollscope.analysis.figures.files import Target, save
 from pollscope.analysis.page import write_page
 from pollscope.base.errors import HostError
+from pollscope.base.replacing import written
+from pollscope.collectors.sample import Kind, SourceSample, write_samples
 from pollscope.store.run_folder import read_run
 
 DISK_BYTES = 4 << 20
@@ -53,9 +56,11 @@ def test_a_place_where_no_run_folder_can_be_made(cli: Cli, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["file/samples.csv", "/proc/samples.jsonl", "/proc/samples.parquet"])
 def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
-    done = cli("collect", "kernel-load", "--seconds", "0.2", "--out", place)
+    """It is said before they are recorded."""
+    done = cli("collect", "kernel-load", "--seconds", "3600", "--out", place)
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1
+    assert "(choose another file with --out)" in done.stderr
     assert f"{place}: cannot be written: " in done.stderr
 
 
@@ -102,10 +107,15 @@ def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
 def test_no_part_of_a_page_or_of_a_figure_stays_on_a_full_disk(disk: Path) -> None:
     """A picture that is cut off looks like one in a listing."""
     (disk / "figure.svg").write_text("of before")
+    samples = [SourceSample(n, "s", "u", "m", math.sin(n), "1", Kind.GAUGE, "") for n in range(3000)]
     fill(disk, 8192)
     with pytest.raises(HostError, match=r"r\.html: cannot be written: No space left on device \(choose another file"):
         write_page("x" * 100_000, disk / "r.html")
     with pytest.raises(HostError, match="cannot be written: No space left on device"):
         save(Figure(), "words", [{"a": 1}], Target(disk, "figure", ("svg",)))
+    for suffix in ("csv", "jsonl", "parquet"):
+        told = pytest.raises(HostError, match=rf"s\.{suffix}: cannot be written: No space left on device \(choose")
+        with told, written(disk / f"s.{suffix}") as new:
+            write_samples(new, samples)
     assert sorted(path.name for path in disk.iterdir()) == ["figure.csv", "figure.svg", "filler"]
     assert (disk / "figure.svg").read_text() == "of before"

@@ -7,8 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pollscope.base.errors import HostError
-from pollscope.base.replacing import replacing
+from pollscope.base.replacing import written
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -37,9 +36,6 @@ def write_page(html: str, target: Path) -> Path:
     Raises:
         HostError: the file cannot be written.
     """
-    try:
-        with replacing(target) as new:
-            new.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise HostError(f"cannot be written: {error.strerror}", str(target), "choose another file with --out") from None
+    with written(target) as new:
+        new.write_text(html, encoding="utf-8")
     return target

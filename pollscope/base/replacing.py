@@ -5,6 +5,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from pollscope.base.errors import HostError
+
+ANOTHER = "choose another file with --out"
 
 
 @contextmanager
@@ -21,3 +26,35 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
+
+
+@contextmanager
+def written(path: Path, remedy: str = ANOTHER) -> Iterator[Path]:
+    """As `replacing`, for a file that a command was told to write.
+
+    Raises:
+        HostError: it cannot be written.
+    """
+    with _refused(path, remedy), replacing(path) as new:
+        yield new
+
+
+def check_place(path: Path) -> None:
+    """Whether there can be such a file: to be asked before what takes long, not behind it.
+
+    Raises:
+        HostError: its folder takes none.
+    """
+    with _refused(path, ANOTHER), TemporaryFile(dir=path.parent):
+        pass
+
+
+@contextmanager
+def _refused(path: Path, remedy: str) -> Iterator[None]:
+    """What the system refuses, in one line."""
+    try:
+        yield
+    except OSError as error:
+        # What pyarrow raises has a sentence of its own for strerror, with the name of the file beside this one.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise HostError(f"cannot be written: {reason}", str(path), remedy) from error

@@ -7,24 +7,25 @@ A command raises `PollscopeError`; `main` turns it into one line on standard err
 with another code than 0 raises `typer.Exit(code)`.
 """
 
-import errno
-import gc
-import importlib
-import os
-import signal
 import sys
-from collections.abc import Sequence
-from types import FrameType
-from typing import Annotated
 
-from pollscope import __version__
-from pollscope.base.errors import ExitCode, PollscopeError, reason_of
+try:  # on a busy host these take a second
+    import errno
+    import gc
+    import importlib
+    import os
+    import signal
+    from collections.abc import Sequence
+    from types import FrameType
+    from typing import Annotated
 
-try:
     import typer
-except KeyboardInterrupt:  # of the start this takes longest, on a busy host a second
+
+    from pollscope import __version__
+    from pollscope.base.errors import ExitCode, PollscopeError, reason_of
+except KeyboardInterrupt:
     sys.stderr.write("pollscope: interrupted\n")
-    raise SystemExit(ExitCode.INTERRUPTED) from None
+    raise SystemExit(130) from None
 
 # name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
 COMMANDS = {

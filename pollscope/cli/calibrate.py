@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import UsageError
+from pollscope.base.replacing import written
 from pollscope.base.units import human_number
 
 EXAMPLES = (
@@ -49,12 +50,9 @@ def calibrate(
     writer = YAML()
     writer.default_flow_style = None
     writer.width = 160
-    try:
-        with out.open("w", encoding="utf-8") as file:
-            file.write(HEAD)
-            writer.dump(document, file)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", str(out), "choose another file with --out") from error
+    with written(out) as new, new.open("w", encoding="utf-8") as file:
+        file.write(HEAD)
+        writer.dump(document, file)
     for workload, costs in document["workloads"].items():
         for name, cost in costs.items():
             known = cost.get("by_queues") or {"any": cost["value"]}

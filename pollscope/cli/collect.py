@@ -10,6 +10,7 @@ import typer
 
 from pollscope.base.errors import ExitCode, HostError, UsageError
 from pollscope.base.names import COLLECTORS
+from pollscope.base.replacing import check_place, written
 from pollscope.base.units import human_number
 from pollscope.cli.words import CollectorNames
 from pollscope.collectors.interface import Collector, CollectorOutcome, Status
@@ -48,12 +49,16 @@ def collect(
         collectors = [Replay(collectors[0], replay)]
     if out is not None and out.suffix not in (".csv", ".jsonl", ".parquet"):
         raise UsageError(f"unknown ending {out.suffix!r}", str(out), "use one of .csv, .jsonl, .parquet")
+    if out is not None:
+        check_place(out)
     _refuse_absent(collectors)
     with tempfile.TemporaryDirectory(prefix="pollscope-collect-") as folder:
         session = CollectorSession(collectors, raw or Path(folder), round(interval * 1e9))
         _record(session, seconds)
         if out is not None:
-            typer.echo(f"{write_samples(out, session.samples())} samples in {out}")
+            with written(out) as new:
+                count = write_samples(new, session.samples())
+            typer.echo(f"{count} samples in {out}")
         window = WindowSeries(session.samples(), session.outcomes.values())
     _print(window)
     _report(session.outcomes, window)

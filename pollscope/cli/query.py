@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pollscope.base.errors import HostError, UsageError
-from pollscope.base.replacing import replacing
+from pollscope.base.errors import UsageError
+from pollscope.base.replacing import written
 from pollscope.base.units import human_number
 
 if TYPE_CHECKING:
@@ -77,16 +77,13 @@ def _target(path: Path) -> Path:
 def _write(connection: "DuckDBPyConnection", sql: str, path: Path) -> None:
     from pollscope.analysis.query import read_only, write_parquet
 
-    try:
-        with replacing(path) as new:
-            if path.suffix.lower() == ".parquet":
-                write_parquet(connection, sql, new)
-            else:
-                answer = read_only(connection, sql)
-                with new.open("w", encoding="utf-8", newline="") as file:
-                    _csv(answer, file)
-    except OSError as error:
-        raise HostError(f"cannot be written: {error.strerror}", str(path), "choose another file with --out") from error
+    with written(path) as new:
+        if path.suffix.lower() == ".parquet":
+            write_parquet(connection, sql, new)
+        else:
+            answer = read_only(connection, sql)
+            with new.open("w", encoding="utf-8", newline="") as file:
+                _csv(answer, file)
 
 
 def _csv(answer: "DuckDBPyConnection", file: Any) -> None:

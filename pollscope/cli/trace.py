@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import UsageError
+from pollscope.base.replacing import written
 from pollscope.base.units import human_time
 
 EXAMPLES = (
@@ -28,9 +29,7 @@ def trace(
 
     if file.exists():
         raise UsageError("there is such a file", str(file), "give another name, or remove it")
-    try:
+    with written(file, "choose another file") as new:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_trace(file, packets, flows, pps, seed)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", str(file), "choose another file") from error
+        write_trace(new, packets, flows, pps, seed)
     typer.echo(f"{file}: {packets} packets of at most {flows} flows, {human_time(packets / pps)}")

@@ -11,7 +11,6 @@ Unit paths go from the whole to the part, joined by "/": `socket0/stack1:PCIe1/p
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import repeat
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pollscope.base.errors import HostError, UsageError
+from pollscope.base.errors import UsageError
 
 Value = int | float | str | None
 
@@ -115,16 +114,13 @@ def write_samples(path: Path, samples: Iterable[SourceSample]) -> int:
 
     Raises:
         UsageError: the ending is none of the three.
-        HostError: the file cannot be written.
+        OSError: the file cannot be written.
     """
     writers = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
     writer = writers.get(path.suffix)
     if writer is None:
         raise UsageError(f"unknown ending {path.suffix!r}", str(path), f"use one of {', '.join(writers)}")
-    try:
-        return writer(path, samples)
-    except OSError as error:
-        raise HostError(f"cannot be written: {os.strerror(error.errno or 0)}", str(path)) from error
+    return writer(path, samples)
 
 
 def _write_csv(path: Path, samples: Iterable[SourceSample]) -> int:

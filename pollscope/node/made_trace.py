@@ -34,7 +34,7 @@ IPPROTO_TCP = 6
 def write_trace(path: Path, packets: int, flows: int, mean_pps: float, seed: int) -> None:
     """Writes a trace of so many packets of at most so many flows; the same arguments give the same file.
 
-    Memory does not grow with the trace. A trace that is not written to its end is no more there.
+    Memory does not grow with the trace.
 
     Args:
         path: the file to write.
@@ -46,14 +46,6 @@ def write_trace(path: Path, packets: int, flows: int, mean_pps: float, seed: int
     Raises:
         OSError: the file cannot be written.
     """
-    try:
-        _write(path, packets, flows, mean_pps, seed)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-
-
-def _write(path: Path, packets: int, flows: int, mean_pps: float, seed: int) -> None:
     chance = np.random.default_rng(seed)
     shares = np.cumsum(np.arange(1, flows + 1, dtype=float) ** -ZIPF)
     now_ns = 0

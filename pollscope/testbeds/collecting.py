@@ -372,11 +372,9 @@ def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
             os.fsync(file.fileno())
         new.replace(path)
         sync_folder(path.parent)
-    except HostError:
-        new.unlink(missing_ok=True)
-        raise
     except OSError as error:
-        raise HostError(f"the samples cannot be written: {error.strerror}", str(path)) from error
+        new.unlink(missing_ok=True)
+        raise HostError(f"the samples cannot be written: {os.strerror(error.errno or 0)}", str(path)) from error
     return path
 
 
