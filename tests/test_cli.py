@@ -4,8 +4,10 @@
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from command_line import pollscope
 from pydantic_core import SchemaError
 from run_helpers import COMMAND, SPEC, Cli
 
-from pollscope.cli import COMMANDS
+from pollscope.cli import COMMANDS, _Interrupt
 
 
 @pytest.fixture
@@ -163,6 +165,20 @@ def test_ctrl_c_while_a_model_is_built_is_one_line(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(importlib, "import_module", build)
     done = pollscope("plan", "S-F5", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
+
+
+def test_signals_that_come_together_are_one_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second would cut off what the first makes a command restore; a later one is another."""
+    interrupt, now_s = _Interrupt(), 10.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGTERM, None)
+    interrupt(signal.SIGHUP, None)
+    now_s += 0.49
+    interrupt(signal.SIGINT, None)
+    now_s += 0.02
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
 
 
 @pytest.mark.parametrize("module", ["signal", "typer"])

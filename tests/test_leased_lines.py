@@ -6,12 +6,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ssh_host import agent_program
 
 from pollscope.base.errors import HostError
 from pollscope.node.client import NodeClient, NodeLost
+from pollscope.run.agent import Agent, serve
 from pollscope.run.leased_lines import Lapsed, LeasedLines
 
 # Answers nothing but what a lease is kept by, and refuses the lease itself.
@@ -54,6 +56,20 @@ def test_a_runner_that_says_nothing_is_gone(pipes: Pipes) -> None:
     pipes.lines.lease_s = 0.05
     with pytest.raises(Lapsed, match=r"silent for 0.05 s"):
         next(iter(pipes.lines))
+
+
+def test_what_an_agent_says_at_last_may_find_nobody_who_takes_it(
+    pipes: Pipes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its standard error is a channel to the same silent runner: it has ended by then."""
+    order: list[str] = []
+    monkeypatch.setattr(Agent, "__exit__", lambda *_: order.append("restored"))
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=order.append, flush=lambda: None))
+    monkeypatch.setattr("pollscope.run.agent.folder_on_disk", lambda: tmp_path)
+    pipes.lines.lease_s = 0.05
+    serve(pipes.lines)
+    assert order[0] == "restored"
+    assert "silent for 0.05 s" in order[1]
 
 
 def test_a_runner_that_takes_nothing_is_gone(pipes: Pipes) -> None:

@@ -13,8 +13,10 @@ try:  # on a busy host these take a second
     import errno
     import gc
     import importlib
+    import math
     import os
     import signal
+    import time
     from collections.abc import Sequence
     from types import FrameType
     from typing import Annotated
@@ -60,6 +62,9 @@ COMPLETING = "_POLLSCOPE_COMPLETE"
 # which is Python's own choice, the searches took a quarter of the time of a report.
 GARBAGE_EVERY = 10_000
 
+# Signals so close together are one interrupt.
+ONE_INTERRUPT_S = 0.5
+
 # What a full, read-only or broken disk answers.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
@@ -76,9 +81,11 @@ Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this ho
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and ends the process with its exit code (see pollscope.base.errors)."""
     gc.set_threshold(GARBAGE_EVERY)
-    signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants it ignored
-        signal.signal(signal.SIGHUP, _interrupt)
+    interrupt = _Interrupt()
+    signal.signal(signal.SIGTERM, interrupt)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored, and a shell behind `&`
+            signal.signal(number, interrupt)
     code = _run(list(sys.argv[1:] if arguments is None else arguments))
     # While Python ends, its handler is gone and Ctrl-C would kill a command that is done: no exit code, no line.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -178,5 +185,16 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+class _Interrupt:
+    """Takes a signal as Ctrl-C. Those that follow at once are the same interrupt, or they would cut off what it makes
+    the command restore: a login that ends sends TERM and HUP together, a key that is held comes 30 times a second.
+    """
+
+    def __init__(self) -> None:
+        self._raised_s = -math.inf
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        now_s = time.monotonic()
+        if now_s - self._raised_s >= ONE_INTERRUPT_S:
+            self._raised_s = now_s
+            raise KeyboardInterrupt

@@ -2,8 +2,9 @@
 """pollscope knob: see, set and restore host state."""
 
 import json
-import signal
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -203,10 +204,6 @@ def _say_results(results: list[RestoreResult]) -> None:
 
 
 def _wait_for_interrupt() -> None:
-    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
-    try:
+    with suppress(KeyboardInterrupt):
         typer.echo("held until Ctrl-C", err=True)
-        signal.sigwait(ending)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        threading.Event().wait()

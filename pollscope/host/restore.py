@@ -142,7 +142,7 @@ class Restorer:
         """
         if not path.exists():
             return []
-        with _signals_put_off():
+        with signals_put_off():
             journal = Journal.open(path)
             results = [self.restore_one(journal, entry) for entry in reversed(journal.pending) if wanted(entry)]
             if self.dry:
@@ -225,7 +225,7 @@ def _result(entry: Entry, restored: bool, text: str) -> RestoreResult:
 
 
 @contextmanager
-def _signals_put_off() -> Iterator[None]:
+def signals_put_off() -> Iterator[None]:
     """Delivers SIGINT, SIGTERM and SIGHUP after the block; only the main thread may do this, others run unprotected."""
     if threading.current_thread() is not threading.main_thread():
         yield

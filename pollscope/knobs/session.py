@@ -11,7 +11,7 @@ from pollscope import __version__
 from pollscope.base.errors import HostError, UsageError
 from pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
 from pollscope.host.lock import HostLock, Owner
-from pollscope.host.restore import Policy, Restorer, RestoreResult, change, require_same_device
+from pollscope.host.restore import Policy, Restorer, RestoreResult, change, require_same_device, signals_put_off
 from pollscope.knobs.base import Knob, Refused
 from pollscope.knobs.holding import Holding
 from pollscope.knobs.host import KnobHost
@@ -108,10 +108,11 @@ class KnobSession(Holding):
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
         """Restores, except what was set by hand without an error."""
-        try:
-            return [] if self.by_hand and error is None else self.restore()
-        finally:
-            self._close()
+        with signals_put_off():
+            try:
+                return [] if self.by_hand and error is None else self.restore()
+            finally:
+                self._close()
 
     def set(self, name: str, target: str | None, value: object) -> list[Change]:
         """Sets a knob on one target, or on all that it has; what has the value already is not touched.

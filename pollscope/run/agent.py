@@ -30,6 +30,7 @@ from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.facts import build_facts, host_facts
 from pollscope.host.lock import default_lock_path
 from pollscope.host.placement import Wanted, place, room_beside
+from pollscope.host.restore import signals_put_off
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, write_boot_note
@@ -68,9 +69,10 @@ class Agent:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for collector in self._collectors.values():
-            self._held.callback(collector.stop)  # whatever one of them raises, the knobs are restored after it
-        self._held.close()
+        with signals_put_off():
+            for collector in self._collectors.values():
+                self._held.callback(collector.stop)  # whatever one of them raises, the knobs are restored after it
+            self._held.close()
 
     def answer(self, request: Mapping[str, Any]) -> Reply:
         """The reply to a request; an error that has a message for people is one, too."""
@@ -225,16 +227,17 @@ def knob_host(root: str | None, emulated: bool) -> KnobHost:
 
 def serve(lines: LeasedLines) -> None:
     """Answers until the input ends, `quit` is asked, or the runner's lease has lapsed."""
-    with (
-        tempfile.TemporaryDirectory(prefix="pollscope-agent-", dir=folder_on_disk()) as folder,
-        Agent(Path(folder)) as agent,
-        suppress(BrokenPipeError),  # nobody listens any more
-    ):
-        lines.say(json.dumps({"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()}))
-        try:
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="pollscope-agent-", dir=folder_on_disk()) as folder,
+            Agent(Path(folder)) as agent,
+            suppress(BrokenPipeError),  # nobody listens any more
+        ):
+            hello = {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()}
+            lines.say(json.dumps(hello))
             _answer(lines, agent)
-        except Lapsed as lapsed:
-            print(f"pollscope agent: {lapsed}: what it set is restored", file=sys.stderr)
+    except Lapsed as lapsed:  # restored before it is said: who is silent may take no word either
+        print(f"pollscope agent: {lapsed}: what it set is restored", file=sys.stderr)
 
 
 def _answer(lines: LeasedLines, agent: Agent) -> None:

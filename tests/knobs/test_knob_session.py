@@ -21,7 +21,9 @@ from pollscope.knobs import (
     KnobSession,
     LeftBehind,
     NotRestored,
+    Policy,
     Refused,
+    RestoreResult,
     apply,
     knobs_of,
     restore_all,
@@ -489,6 +491,34 @@ def test_ctrl_c_during_the_restore_waits_for_its_end(tree: Tree, monkeypatch: py
         monkeypatch.setattr(session.knobs["numa_balancing"], "write", interrupted)
     assert tree.picture() == before
     assert not run_journal(tree.host).exists()
+
+
+def test_ctrl_c_just_before_the_restore_does_not_skip_it(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tree.picture()
+    with pytest.raises(KeyboardInterrupt), KnobSession("test", tree.host) as session:  # noqa: PT012 - the error comes when the session ends
+        session.apply({"turbo": "off"})
+        restore = session.restore
+
+        def interrupted(policy: Policy = Policy.ASK) -> list[RestoreResult]:
+            os.kill(os.getpid(), signal.SIGINT)
+            return restore(policy)
+
+        monkeypatch.setattr(session, "restore", interrupted)
+    assert tree.picture() == before
+
+
+def test_a_login_that_ends_sends_two_signals(tree: Tree) -> None:
+    """Both are there at once: one cannot cut off what the other makes the command restore."""
+    before = tree.picture()
+    command = [sys.executable, "-c", "from pollscope.cli import main; main()"]
+    command += ["knob", "--root", str(tree.root), "set", "turbo", "off", "--hold"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
+            process.send_signal(number)
+        assert process.wait(20) == 0
+    assert tree.picture() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -3,9 +3,11 @@
 
 import errno
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from knob_tree import Tree
@@ -114,7 +116,32 @@ def test_an_agent_restores_whatever_its_collectors_raise(
 
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(KernelLoad, "stop", no_space)
-    before, agent = tree.picture(), Agent(tmp_path)
+    before, agent = tree.picture(), at_work(Agent(tmp_path), tree)
+    with pytest.raises(OSError, match="No space left"):
+        agent.__exit__()
+    assert tree.picture() == before
+
+
+def test_an_agent_that_is_told_to_end_once_more_restores(
+    tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it begins to: the second signal comes after it."""
+
+    class Told(dict[str, Any]):
+        def values(self) -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().values()
+
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
+    before, agent = tree.picture(), at_work(Agent(tmp_path), tree)
+    monkeypatch.setattr(agent, "_collectors", Told(agent._collectors))
+    with pytest.raises(KeyboardInterrupt):
+        agent.__exit__()
+    assert tree.picture() == before
+
+
+def at_work(agent: Agent, tree: Tree) -> Agent:
+    before = tree.picture()
     for request in (
         {"cmd": "knobs_open", "what": "a run", "restore_first": False, "root": str(tree.root), "emulated": False},
         {"cmd": "knobs_apply", "settings": {"governor": "performance"}},
@@ -122,6 +149,4 @@ def test_an_agent_restores_whatever_its_collectors_raise(
     ):
         assert "failed" not in agent.answer(request)
     assert tree.picture() != before
-    with pytest.raises(OSError, match="No space left"):
-        agent.__exit__()
-    assert tree.picture() == before
+    return agent
