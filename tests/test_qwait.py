@@ -63,6 +63,16 @@ def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_pat
 
 
 @pytest.mark.thorough
+def test_who_sleeps_looks_at_the_leaves(tmp_path: Path) -> None:
+    """A thief clears the summary for a moment beside two ready queues and takes one: whose they are must not sleep."""
+    world = ("-DPRODUCERS=1", "-DCONSUMERS=2", "-DSETS=2", "-DONE_SET", "-DARRIVALS=2", "-DTURNS=1")
+    done = run(relacy(tmp_path, *world, optimise="-O0"), "preemptions", "3")
+    assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+    done = run(relacy(tmp_path, *world, "-DQWAIT_SLEEP_BY_SUMMARY", optimise="-O0"), "preemptions", "3")
+    assert done.returncode == 1 and "sleep beside a queue with items" in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["ONE_WAITER", "AT_ONCE", "LOOKS"])
 def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: str) -> None:
     """Who takes the ready queues of a leaf at once; who rings without a barrier, with acquire and release at most."""

@@ -226,10 +226,10 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 	uint64_t wake_ups;
 
 	if (now_ns >= deadline_ns)
-		return qwait_any(set);
+		return qwait_look(waiter);
 	qwait_fetch_add(&set->ready.sleepers, 1);
 	/* behind the increment, see qwait_protocol.h: activation against sleep */
-	if (!qwait_any(set)) {
+	if (!qwait_look(waiter)) {
 		const struct timespec left = {.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000u),
 		                              .tv_nsec = (long)((deadline_ns - now_ns) % 1000000000u)};
 
@@ -238,7 +238,7 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 			wake_ups = 0; /* another waiter of the set has read it */
 	}
 	qwait_fetch_add(&set->ready.sleepers, (uint32_t)-1);
-	return qwait_any(set);
+	return qwait_look(waiter);
 }
 
 #if defined(__x86_64__)
@@ -250,13 +250,9 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 
 bool qwait_has_umwait(void)
 {
-#ifdef UMWAIT_IN_SOFTWARE /* for a test */
-	return true;
-#else
 	unsigned int a, b, c = 0, d;
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & CPUID_7_ECX_WAITPKG);
-#endif
 }
 
 __attribute__((target("waitpkg"))) static void halt_until(struct qwait *set, uint64_t tsc)

@@ -29,8 +29,9 @@
  *   found a leaf empty: clear the bit of the summary, then load the leaf again, and set the bit if the leaf is not empty.
  *   If the producer saw the summary's bit set: leaf set < summary loaded < summary cleared < leaf loaded again, so the
  *   consumer sees the queue. If it did not, it sets the bit itself.
- * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the summary. Producer: the bits, then load
- *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it.
+ * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the leaves. Producer: the bit, then load
+ *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it. The summary would not do: between clearing a
+ *   bit of it and setting it again, another waiter shows it clear beside a ready queue, and that waiter, if it is a thief, need not come back.
  * - A look at the leaves themselves (qwait_bitmap_look()) is a hint for the next take, which loads the leaf it names and takes its bits by
  *   the same exchange. It leaves the summary alone: a bit of it that is set later, by the producer of a queue that was taken already, is
  *   stale like others. Who finds nothing in that leaf asks the summary, so a wrong hint costs a look and loses nothing.
@@ -123,7 +124,7 @@ static inline void qwait_bitmap_lower(struct qwait_bitmap *ready, uint32_t leaf)
 static inline uint64_t qwait_bitmap_look(struct qwait_bitmap *ready, uint32_t leaves)
 {
 	for (uint32_t leaf = 0; leaf < leaves; leaf++)
-		if (qwait_peek(&ready->leaves[leaf]) != 0)
+		if (qwait_load(&ready->leaves[leaf]) != 0)
 			return qwait_bit(leaf);
 	return 0;
 }

@@ -7,7 +7,7 @@
  * a consumer takes all ready queues of a leaf at once. With LOOKS it looks at the leaves first, as one does that waits by pauses. With AT_ONCE the only producer rings without a barrier of its own, and
  * with nothing stronger than acquire and release.
  *
- * A producer's arrivals go to its queues in turn. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
+ * A producer's arrivals go to its queues in turn; with ONE_SET they are those of the second set, whose summary is stale at first. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
  * What was taken of a queue is no atomic: two that served one queue at once would be a data race. When all threads are
  * through, a queue with items must be ready, in leaf and summary; and if all consumers of a set sleep there must be a wake-up for
  * one. That is what "no lost wake-up" means.
@@ -60,6 +60,9 @@ static uint32_t set_of(uint32_t queue)
 /* Producers 0 and 1: queues 0 and 3, 1 and 3. */
 static uint32_t queue_of(int producer, int arrival)
 {
+#ifdef ONE_SET
+	producer = 1;
+#endif
 	return arrival % 2 == 0 ? (uint32_t)producer : QUEUES - 1;
 }
 
@@ -84,6 +87,9 @@ static void model_begin(struct model *m)
 			m->from[c][s] = 0;
 		m->sleeps[c] = false;
 	}
+#ifdef ONE_SET
+	qwait_store(&m->ready[1].summary, 1);
+#endif
 }
 
 /* qwait_activate() */
@@ -151,11 +157,17 @@ static void reconsider(struct model *m, uint32_t queue)
 #endif
 }
 
+/* qwait_look() */
+static uint64_t look(struct qwait_bitmap *ready)
+{
+	return qwait_bitmap_look(ready, QUEUES / SETS / QWAIT_LEAF_QUEUES);
+}
+
 /* qwait_take(), of set s. A number in the set. */
 static uint32_t take(struct model *m, int consumer, uint32_t s)
 {
 #ifdef LOOKS
-	const uint64_t seen = qwait_bitmap_look(&m->ready[s], QUEUES / SETS / QWAIT_LEAF_QUEUES);
+	const uint64_t seen = look(&m->ready[s]);
 #else
 	const uint64_t seen = 0;
 #endif
@@ -201,12 +213,17 @@ static bool model_serve(struct model *m, int consumer)
 		struct qwait_bitmap *own = &m->ready[consumer % SETS];
 
 		qwait_fetch_add(&own->sleepers, 1);
-#ifndef QWAIT_SLEEP_BLINDLY /* for a test: nobody rings a bell for what came before */
-		if (qwait_bitmap_any(own)) {
+#ifdef QWAIT_SLEEP_BY_SUMMARY /* for a test: a thief may have cleared it for a moment */
+		const bool any = qwait_bitmap_any(own);
+#elif defined(QWAIT_SLEEP_BLINDLY) /* for a test: nobody rings a bell for what came before */
+		const bool any = false;
+#else
+		const bool any = look(own) != 0;
+#endif
+		if (any) {
 			qwait_fetch_add(&own->sleepers, (uint32_t)-1);
 			return true;
 		}
-#endif
 		m->sleeps[consumer] = true;
 		return false;
 	}

@@ -20,10 +20,13 @@
 #define STALL_ODDS  (UINT32_C(1) << 16) /* one access in so many sleeps ... */
 #define STALL_NS    300000
 #define YIELD_ODDS  (UINT32_C(1) << 10) /* ... one in so many gives its processor away */
-#define PLACES      256                 /* of a queue; a power of two */
-#define BATCH       8
-#define WAIT_NS     UINT64_C(1000000000)
-#define TIMEOUTS    10 /* waits in vain beside undelivered items, in a row: that is a lost wake-up */
+#define REST_ODDS                                                                                            \
+	(UINT32_C(1) << 6) /* behind one item in so many its producer sleeps, or waiters never would */
+#define PLACES  256        /* of a queue; a power of two */
+#define BATCH   8
+#define WAIT_NS UINT64_C(1000000000)
+#define TIMEOUTS                                                                                             \
+	10 /* waits in vain of one waiter: wake-ups are lost; fewer are a machine with too much to do */
 
 #include "../lib/argument.h"
 #include "stall.h"
@@ -56,6 +59,7 @@ struct queue {
 static struct {
 	uint64_t items;
 	uint32_t producers, waiters, queues, seed, sets;
+	enum qwait_idle idle;
 	uint64_t delivered;
 	struct queue *queue;
 	struct qwait_doorbell *bells;
@@ -67,6 +71,7 @@ struct server {
 	struct qwait_waiter waiter[THREADS_MAX];
 	uint32_t own;
 	uint64_t stolen;
+	uint32_t in_vain;
 };
 
 static void wrong(const char *what, uint64_t number)
@@ -115,6 +120,8 @@ static void *produce(void *argument)
 		queue->items[queue->head % PLACES] = queue->head;
 		queue->head++;
 		ring(q);
+		if (world.idle == QWAIT_SLEEP && draw() % REST_ODDS == 0)
+			nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
 	}
 	return NULL;
 }
@@ -136,14 +143,54 @@ static uint32_t serve(struct qwait_waiter *waiter, uint32_t q, uint32_t qid)
 	return batch;
 }
 
-/* A queue of this set has items. */
-static bool has_items(uint32_t set)
+static uint32_t items_of(uint32_t q)
 {
-	for (uint32_t q = set; q < world.queues; q += world.sets)
-		if (__atomic_load_n(&world.bells[q].rung, __ATOMIC_RELAXED) !=
-		    (uint32_t)__atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED))
-			return true;
-	return false;
+	return __atomic_load_n(&world.bells[q].rung, __ATOMIC_RELAXED) -
+	       (uint32_t)__atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED);
+}
+
+/* Items that were taken from queues of this set; UINT64_MAX: they are all empty. */
+static uint64_t taken_of(uint32_t set)
+{
+	uint64_t taken = 0;
+	bool items = false;
+
+	for (uint32_t q = set; q < world.queues; q += world.sets) {
+		taken += __atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED);
+		items = items || items_of(q) != 0;
+	}
+	return items ? taken : UINT64_MAX;
+}
+
+/* It took its whole time, and then something was ready, or there were items all the while that nobody took. */
+static bool waits_in_vain(struct server *me)
+{
+	const uint64_t taken = taken_of(me->own), end_ns = deadline_after_ns(WAIT_NS);
+	const bool ready = qwait_idle(&me->waiter[0], WAIT_NS);
+
+	return monotonic_ns() >= end_ns && (ready || (taken != UINT64_MAX && taken_of(me->own) == taken));
+}
+
+static void lost_wake_up(const struct server *me)
+{
+	const struct qwait_bitmap *ready = &world.set[me->own]->ready;
+
+	for (uint32_t q = me->own; q < world.queues; q += world.sets) {
+		const struct qwait_queue *queue = &world.set[me->own]->queues[q / world.sets];
+
+		if (items_of(q) != 0)
+			fprintf(stderr,
+			        "queue %" PRIu32 " of set %" PRIu32 ": %" PRIu32 " items, armed %" PRIu32
+			        ", disabled %" PRIu32 ", parked %" PRIu32 ", served %" PRIu64 "\n",
+			        q, me->own, items_of(q), world.bells[q].armed, queue->disabled, queue->parked,
+			        world.queue[q].serving);
+	}
+	fprintf(stderr,
+	        "summary %#" PRIx64 ", leaves %#" PRIx64 " %#" PRIx64 ", sleepers %" PRIu32 ", list %" PRIu32
+	        "\n",
+	        ready->summary, ready->leaves[0], ready->leaves[1], ready->sleepers,
+	        world.set[me->own]->list.count);
+	wrong("waited in vain beside undelivered items", __atomic_load_n(&world.delivered, __ATOMIC_RELAXED));
 }
 
 static void wake_all(void)
@@ -169,21 +216,18 @@ static uint32_t next(struct server *me, uint32_t *at)
 static void *wait_and_serve(void *argument)
 {
 	struct server *me = argument;
-	uint32_t in_vain = 0, at;
+	uint32_t at;
 
 	draws = (world.seed + (uint32_t)(uintptr_t)argument) | 1;
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
 		const uint32_t qid = next(me, &at);
 
 		if (qid == QWAIT_NONE) {
-			in_vain =
-			        qwait_idle(&me->waiter[0], WAIT_NS) || !has_items(me->own) ? 0 : in_vain + 1;
-			if (in_vain == TIMEOUTS)
-				wrong("waited in vain beside undelivered items",
-				      __atomic_load_n(&world.delivered, __ATOMIC_RELAXED));
+			me->in_vain += waits_in_vain(me);
+			if (me->in_vain == TIMEOUTS)
+				lost_wake_up(me);
 			continue;
 		}
-		in_vain = 0;
 		struct qwait_waiter *waiter = &me->waiter[at];
 
 		if (!qwait_verify(waiter, qid))
@@ -215,10 +259,12 @@ static void *control(void *argument)
 	return argument;
 }
 
-static void begin(enum qwait_idle idle)
+static void begin(void)
 {
-	struct qwait_config config = {
-	        .idle = idle, .pauses = 100, .ready_set = world.seed % 2, .one_waiter = world.waiters == 1};
+	struct qwait_config config = {.idle = world.idle,
+	                              .pauses = 100,
+	                              .ready_set = world.seed % 2,
+	                              .one_waiter = world.waiters == 1};
 
 	world.queue = aligned(world.queues * sizeof(*world.queue));
 	world.bells = aligned(world.queues * sizeof(*world.bells));
@@ -305,7 +351,8 @@ int main(int argc, char **argv)
 	world.queues = (uint32_t)queues;
 	world.seed = (uint32_t)seed;
 	world.sets = (uint32_t)sets;
-	begin((enum qwait_idle)idle);
+	world.idle = (enum qwait_idle)idle;
+	begin();
 	run();
 #ifdef UMWAIT_IN_SOFTWARE
 	printf("%" PRIu64 " halts, %" PRIu64 " of them ended by time\n", halts, halts_by_time);

@@ -7,6 +7,7 @@
 #ifndef UMWAIT_IN_SOFTWARE_H
 #define UMWAIT_IN_SOFTWARE_H
 
+#include <cpuid.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -15,6 +16,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 #include <x86intrin.h>
+
+/* CPUID says so. Its header does nothing when it is included again. */
+#define __get_cpuid_count(leaf, subleaf, a, b, c, d) (*(a) = *(b) = *(d) = 0, *(c) = UINT32_C(1) << 5, 1)
 
 #define LINE_BYTES  64
 #define LATE_CYCLES UINT64_C(100000000)
