@@ -495,6 +495,35 @@ def test_reports_of_amd_uprof_that_are_refused(old: str, new: str, message: str)
         read_text("amd-uprof-pcm", text.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("printed", "metric"),
+    [
+        ("Local DRAM Read Data Bytes(GB/s)", "dram_read_local"),
+        ("Local DRAM Write Data Bytes(GB/s)", "dram_write_local"),
+        ("Remote DRAM Read Data Bytes (GB/s)", "dram_read_remote"),
+        ("Remote DRAM Write Data Bytes (GB/s)", "dram_write_remote"),
+        ("Mem Ch-C RdBw (GB/s)", "dram_read"),
+    ],
+)
+def test_traffic_of_amd_uprof_goes_by_the_names_of_all_collectors(printed: str, metric: str) -> None:
+    text = (OWN / "amd-uprof-pcm.csv").read_text(encoding="utf-8").replace("Total Mem RdBw (GB/s)", printed)
+    path = "system/channelC" if "Ch-C" in printed else "system"
+    assert values(read_text("amd-uprof-pcm", text), path, metric)[0] == pytest.approx(114.73e9)
+
+
+def test_a_further_section_of_amd_uprof_has_headers_of_its_own() -> None:
+    first, second = ((OWN / f"amd-uprof-pcm{form}.csv").read_text(encoding="utf-8") for form in ("", ".packages"))
+    readings = read_text("amd-uprof-pcm", first + second)
+    assert len(values(readings, "system", "dram_traffic")) == 4
+    assert values(readings, "socket0", "dram_traffic") == [pytest.approx(11.5e9), pytest.approx(11.6e9)]
+
+
+def test_the_time_of_a_row_of_amd_uprof_is_no_metric() -> None:
+    assert {reading.unit_path for reading in read_file("amd-uprof-pcm", OWN / "amd-uprof-pcm.stamped.csv")} == {
+        "system"
+    }
+
+
 def test_events_of_pcm_core_go_by_their_names() -> None:
     text = (OWN / "pcm-core.txt").read_text(encoding="utf-8")
     named = text.replace("txn_rate: 1\n", "Event0: UOPS_ISSUED.STALL_CYCLES (raw 0x1c3010e)\nEvent3: LLC (raw 0x1)\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
+from ansible.module_utils.pollscope.host.boot_note import boot_note, remove_boot_note
 from ansible.module_utils.pollscope.host.journal import load
 from ansible.module_utils.pollscope.host.lock import HostLock, state_folder
 from ansible.module_utils.pollscope.host.restore import Restorer
@@ -21,9 +22,10 @@ description:
   - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
     A role whose reboot is still to come counts, too.
   - C(begun) keeps a copy of the journals while a play goes on, so that only this play is undone if it fails; a host on
-    which a run measures is refused. C(ended) removes it, and releases that nothing points to any more.
+    which a run measures, or whose boot parameters a run changes, is refused. C(ended) removes it, and releases that
+    nothing points to any more. C(restored) does the same, and what a run had changed of the boot parameters is back.
 options:
-  state: {type: str, choices: [found, begun, ended], default: found, description: See above.}
+  state: {type: str, choices: [found, begun, ended, restored], default: found, description: See above.}
 author: [pollscope]
 """
 
@@ -56,11 +58,23 @@ def begin() -> None:
         OSError: for instance a full disk.
     """
     with HostLock("a play"):
+        refuse_boot_note()
         shutil.rmtree(mark_folder(), ignore_errors=True)
         mark_folder().mkdir(parents=True)
         for path in (*journal_path("any").parent.glob("*.journal"), state_folder() / f"knobs/{HAND}.journal"):
             if path.exists():
                 shutil.copy(path, mark_folder())
+
+
+def refuse_boot_note() -> None:
+    """A run releases the host while a play of its own reboots it; one that was killed in it has left its mode.
+
+    Raises:
+        HostError: see above.
+    """
+    if note := boot_note(state_folder()):
+        remedy = "wait for it; after one that was killed: pollscope run --restore-first, or pollscope play restore"
+        raise HostError(f"{note} changes the mode of this host's IOMMU", remedy=remedy)
 
 
 def end() -> None:
@@ -77,6 +91,12 @@ def end() -> None:
     with suppress(OSError):  # journals are there
         for folder in (mark_folder().parent, state_folder()):
             folder.rmdir()
+
+
+def restored() -> None:
+    """Nothing is left of what plays and runs had changed. Raises HostError: as `end`."""
+    end()
+    remove_boot_note(state_folder())
 
 
 def remove_former(path: Path) -> None:
@@ -99,13 +119,14 @@ def _no_files(folder: Path) -> None:
 
 def main() -> None:
     """Look and report."""
-    states = ["found", "begun", "ended"]
+    actions = {"begun": begin, "ended": end, "restored": restored}
+    states = ["found", *actions]
     module = AnsibleModule(
         argument_spec={"state": {"type": "str", "choices": states, "default": "found"}}, supports_check_mode=True
     )
     try:
         if not module.check_mode and module.params["state"] != "found":
-            {"begun": begin, "ended": end}[module.params["state"]]()
+            actions[module.params["state"]]()
     except (PollscopeError, OSError) as error:
         module.fail_json(msg=reason_of(error))
     module.exit_json(changed=False, roles=roles())

@@ -10,7 +10,6 @@ with KnobSession("run S-F5", restore_first=False) as session:      # holds the h
 
 from pollscope.host.restore import NotStuck, Policy, RestoreResult
 from pollscope.knobs.base import Availability, Knob, Refused
-from pollscope.knobs.boot_note import boot_note, remove_boot_note, write_boot_note
 from pollscope.knobs.holding import Holding, NotRestored
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of, pick
@@ -41,13 +40,10 @@ __all__ = [
     "Refused",
     "RestoreResult",
     "apply",
-    "boot_note",
     "knobs_of",
     "left_behind",
     "pick",
     "read_values",
-    "remove_boot_note",
     "restore_all",
     "snapshot",
-    "write_boot_note",
 ]

@@ -24,6 +24,7 @@ from pollscope.base.paths import corunner_program
 from pollscope.collectors.interface import Collector, CollectorOutcome
 from pollscope.collectors.registry import create
 from pollscope.host.activity import read_activity
+from pollscope.host.boot_note import boot_note, remove_boot_note, write_boot_note
 from pollscope.host.corunner_placement import place_corunners
 from pollscope.host.cpus import online_cpus
 from pollscope.host.disk_folder import folder_on_disk
@@ -33,7 +34,7 @@ from pollscope.host.placement import Wanted, place, room_beside
 from pollscope.host.restore import signals_put_off
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
-from pollscope.knobs import KnobHost, KnobSession, boot_note, remove_boot_note, write_boot_note
+from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
 from pollscope.run.leased_lines import Lapsed, LeasedLines
@@ -191,16 +192,16 @@ class Agent:
 
     def boot_note(self) -> Reply:
         """What an ended run left changed of this host's boot parameters."""
-        return {"note": boot_note(self._session().host)}
+        return {"note": boot_note(self._session().host.state_dir)}
 
     def write_boot_note(self, what: str) -> Reply:
         """Notes that the boot parameters are about to be changed from elsewhere."""
-        write_boot_note(self._session().host, what)
+        write_boot_note(self._session().host.state_dir, what)
         return {}
 
     def remove_boot_note(self) -> Reply:
         """Takes the note away."""
-        remove_boot_note(self._session().host)
+        remove_boot_note(self._session().host.state_dir)
         return {}
 
     def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> Reply:

@@ -15,6 +15,7 @@ from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFE
 
 from pollscope.base.errors import HostError, PollscopeError, UsageError
 from pollscope.base.names import KNOBS
+from pollscope.host.boot_note import write_boot_note
 from pollscope.host.journal import load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import (
@@ -385,6 +386,20 @@ def test_no_run_begins_between_the_tasks_of_a_play(tree: Tree, monkeypatch: pyte
     journals.end()
     with KnobSession("run S-F5", tree.host):
         pass
+
+
+def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For its play the run releases the host; after one that was killed, `restore` clears the way."""
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
+    journals = playbook_modules.load("pollscope_journals")
+    write_boot_note(tree.host.state_dir, "run I-IOMMU")
+    with pytest.raises(journals.HostError, match=r"run I-IOMMU of .* changes the mode of this host's IOMMU \(wait for it"):
+        journals.begin()
+    with HostLock("it is free", tree.host.lock_path):
+        pass
+    journals.restored()
+    journals.begin()
+    journals.end()
 
 
 @pytest.mark.parametrize("content", ["", "{}", "null", "[1]", '{"pid": "x"}', "\0" * 50])

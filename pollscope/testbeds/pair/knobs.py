@@ -78,7 +78,7 @@ class PairKnobs(Holding):
         if host.name not in self._modes:
             raise LeftBehind(what, str(host), "start with --restore-first and a testbed file that names the inventory")
         if not self._restore_first:
-            raise LeftBehind(what, str(host), "start with --restore-first")
+            raise LeftBehind(what, str(host), "wait if it still goes on; else start with --restore-first")
         result = self._restore_mode(host)
         if not result.restored:
             raise LeftBehind(str(result), str(host))

@@ -1,37 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A note on a host that a run has changed its boot parameters: there before they change, gone when they are back.
 
-The journal of knobs does not hold them: they are set from another host, by a play with a journal of its own.
+The journal of knobs does not hold them: they are set from another host, by a play with a journal of its own. For such
+a play the run releases this host, so that the note is also what keeps other plays away. The modules of the playbooks
+carry this file to hosts that have no pollscope yet: it names other modules relatively.
 """
 
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pollscope.base.errors import HostError
-from pollscope.host.files import write_through
-from pollscope.knobs.host import KnobHost
+from ..base.errors import HostError
+from .files import write_through
 
 
-def boot_note(host: KnobHost) -> str:
+def boot_note(state: Path) -> str:
     """Who changed the boot parameters and did not say that they are back; empty when nobody did.
 
     Raises:
         HostError: the note cannot be read.
     """
-    path = _path(host)
+    path = _path(state)
     try:
         return " ".join(path.read_text(errors="replace").split()) if path.exists() else ""
     except OSError as error:
         raise HostError(f"cannot be read: {error.strerror}", str(path)) from error
 
 
-def write_boot_note(host: KnobHost, what: str) -> None:
+def write_boot_note(state: Path, what: str) -> None:
     """Leaves the note, on the disk when this returns; one that is there stays.
 
     Raises:
         HostError: it cannot be written; then there is none.
     """
-    path = _path(host)
+    path = _path(state)
     if path.exists():
         return
     try:
@@ -40,10 +41,10 @@ def write_boot_note(host: KnobHost, what: str) -> None:
         raise HostError(f"cannot be written: {error.strerror}", str(path), "nothing was changed") from error
 
 
-def remove_boot_note(host: KnobHost) -> None:
+def remove_boot_note(state: Path) -> None:
     """Takes the note away: the boot parameters are back."""
-    _path(host).unlink(missing_ok=True)
+    _path(state).unlink(missing_ok=True)
 
 
-def _path(host: KnobHost) -> Path:
-    return host.state_dir / "knobs" / "boot.note"
+def _path(state: Path) -> Path:
+    return state / "knobs" / "boot.note"
