@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from collector_samples import OWN, read_file, read_text, reason, values
+from collector_samples import OWN, PARSERS, read_file, read_text, reason, values
 
 from pollscope.collectors.parsers import nic_tools, qemu_vtd
 from pollscope.collectors.parsers.pcm import power
@@ -531,6 +531,46 @@ def test_events_of_pcm_core_go_by_their_names() -> None:
     assert values(readings, "cpu0", "uops_issued_stall_cycles") == [0]
     assert values(readings, "cpu0", "llc") == [10 * 10**9]
     assert values(readings, "cpu0", "event1") == [0]
+
+
+def test_what_a_link_of_pcm_carries_is_in_bytes_and_a_share() -> None:
+    text = (
+        (OWN / "pcm.text.txt")
+        .read_text(encoding="utf-8")
+        .replace("0%     0%   \n SKT    1", "25%     3%   \n SKT    1")
+    )
+    readings = read_text("pcm", text)
+    assert values(readings, "socket0", "upi0_in_share") == [pytest.approx(0.25)]
+    assert values(readings, "socket0", "upi1_out_share") == [pytest.approx(0.03)]
+    assert values(readings, "socket0", "upi1_in") == [12 * 10**6]
+
+
+def test_residencies_of_packages_that_go_on_in_the_next_line_are_of_packages() -> None:
+    text = (
+        (OWN / "pcm.text.txt").read_text(encoding="utf-8").replace("C2: 0.00 %; C6: 0.00 %;", "C2: 0.00 %;\n C6: 7 %;")
+    )
+    readings = read_text("pcm", text)
+    assert values(readings, "system", "package_c6_residency") == [pytest.approx(0.07)]
+    assert values(readings, "system", "core_c6_residency") == [0]
+
+
+def test_samples_of_the_text_of_pcm_without_a_clock_are_an_interval_apart() -> None:
+    """All tables of a sample have its time."""
+    with (OWN / "pcm.text.txt").open(encoding="utf-8") as file:
+        readings = list(PARSERS["pcm"](file, Origin("text", interval_ns=10**9)))
+    times = {path: [each.t_ns for each in readings if each.unit_path == path] for path in ("socket0/core0", "socket1")}
+    assert times == {"socket0/core0": [0, 10**9], "socket1": [0, 0, 0, 0]}
+
+
+def test_kinds_of_the_columns_of_pcm_core() -> None:
+    text = (OWN / "pcm-core.txt").read_text(encoding="utf-8").replace("|  Cycles  |", "| RefCycles |")
+    (kind,) = {
+        metric.kind
+        for each in read_text("pcm-core", text)
+        for metric in each.metrics
+        if metric.name == "reference_cycles"
+    }
+    assert kind is Kind.INTERVAL
 
 
 def test_dead_core_counters_are_dead_in_text_too() -> None:
