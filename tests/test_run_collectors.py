@@ -12,8 +12,13 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.analysis.collected import deliveries, doubts, means_tables
 from pollscope.analysis.report import report_html
+from pollscope.base.errors import HostError
+from pollscope.collectors.interface import Collector, CollectorOutcome
+from pollscope.collectors.polling import PollingCollector
+from pollscope.collectors.sources.kernel_load import KernelLoad
+from pollscope.spec.model import CollectorUse
 from pollscope.store.run_folder import read_run
-from pollscope.testbeds.collecting import file_stem
+from pollscope.testbeds.collecting import Collection, file_stem
 
 SPEC = """\
 format: 1
@@ -44,6 +49,24 @@ exit 1
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path)
+
+
+def test_what_runs_is_stopped_where_the_other_host_gets_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, for one; here its name is too long."""
+    use = CollectorUse.model_validate({"name": "kernel-load", "interval": "100 ms"})
+    stopped, first, second = list[Collector](), KernelLoad(), KernelLoad()
+
+    def stop(collector: KernelLoad) -> CollectorOutcome:
+        stopped.append(collector)
+        return PollingCollector.stop(collector)
+
+    monkeypatch.setattr(KernelLoad, "stop", stop)
+    collection = Collection({"dut": [(first, use)], "x" * 300: [(second, use)]}, tmp_path, "trial")
+    with pytest.raises(HostError, match="the folder of recordings cannot be made: File name too long"):
+        collection.start()
+    assert stopped == [first]
 
 
 def trials_of(cli: Cli) -> list[dict[str, Any]]:

@@ -108,12 +108,12 @@ class Collection:
         try:
             for host in self._hosts:
                 host.session.start()
-        except OSError as error:
+        except BaseException as error:  # Ctrl-C, a full disk: what has been started is not left behind
+            self.stop()
+            if not isinstance(error, OSError):
+                raise
             where = str(self._folder / RAW_FOLDER)
             raise HostError(f"the folder of recordings cannot be made: {error.strerror}", where) from error
-        except BaseException:  # Ctrl-C: what has been started is not left behind
-            self.stop()
-            raise
 
     def mark(self, request: TrialRequest) -> None:
         """The trial begins now: marks the phases that follow (right to the time its request takes, below 1 ms)."""
