@@ -35,6 +35,8 @@ TABLE = [
     ("pcm.text.txt", "socket1", "upi0_in", [8738000]),
     ("pcm.text.txt", "socket1", "upi1_out", [31000000]),
     ("pcm.text.txt", "socket1", "local_memory_share", [0.53]),
+    ("pcm.text.txt", "socket1", "local_memory_traffic", [6e6]),
+    ("pcm.text.txt", "socket1", "remote_memory_traffic", [12e6]),
     ("pcm.text.txt", "socket0", "llc_read_miss_latency", [152.39e-9]),
     ("pcm.text.txt", "system", "package_energy", [194.23]),
     ("pcm.text-client.txt", "system", "core_c7_residency", [0.6992]),
@@ -560,6 +562,14 @@ def test_samples_of_the_text_of_pcm_without_a_clock_are_an_interval_apart() -> N
         readings = list(PARSERS["pcm"](file, Origin("text", interval_ns=10**9)))
     times = {path: [each.t_ns for each in readings if each.unit_path == path] for path in ("socket0/core0", "socket1")}
     assert times == {"socket0/core0": [0, 10**9], "socket1": [0, 0, 0, 0]}
+
+
+@pytest.mark.parametrize("row", ["0.60   0.67    3.40 ", "0.60   0.67    3.40    7 "])
+def test_a_row_of_pcm_with_another_number_of_values_is_left_out(row: str) -> None:
+    """One value less, and one more: which is whose is unknown."""
+    text = (OWN / "pcm.text.txt").read_text(encoding="utf-8").replace("0.60   0.67    3.40      18 K", row, 1)
+    readings = read_text("pcm", text.replace("89 K", "18 K     89 K", 1) if row.endswith("7 ") else text)
+    assert values(readings, "socket0/core0", "l3_misses") == [21000]
 
 
 def test_kinds_of_the_columns_of_pcm_core() -> None:
