@@ -57,6 +57,22 @@ def test_a_waiting_owner_takes_the_lock_when_it_is_free(tmp_path: Path) -> None:
     assert len(said) <= 1
 
 
+def test_an_owner_that_ends_while_it_is_looked_at_is_no_reason_to_give_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It held the lock when that was asked for, and is gone when its name is read."""
+    path, answers = tmp_path / "host.lock", [False, False, False, True]
+    HostLock("first", path).acquire().release()
+    path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 999999999'))
+    monkeypatch.setattr(lock, "_try_lock", lambda *_: answers.pop(0))
+    monkeypatch.setattr(lock, "_DYING_S", 0.0)
+    monkeypatch.setattr(lock, "_ASK_EVERY_S", 0.0)
+    with pytest.raises(HostError, match="which died"):  # a program that it started keeps the lock
+        HostLock("second", path).wait(print)
+    HostLock("third", path).wait(print).release()
+    assert not answers
+
+
 NOBODY = 65534
 
 

@@ -136,17 +136,20 @@ class HostLock:
         Raises:
             HostError: the file cannot be opened.
         """
-        named: Owner | None = None
+        named = gone = None
         while True:
             try:
                 return self.acquire()
             except HostError:
                 holder = owner(self.path)
-                if holder is None or not holder.alive:
+                # One that ends just now releases it; of one that has died before, acquiring has awaited what it left.
+                if holder is None or (holder == gone and not holder.alive):
                     raise
-                if holder != named:
+                if not holder.alive:
+                    gone = holder
+                elif holder != named:
                     say(f"waiting for {holder}")
-                named = holder
+                    named = holder
             time.sleep(_ASK_EVERY_S)
 
     def release(self) -> None:
