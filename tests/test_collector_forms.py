@@ -573,8 +573,8 @@ def test_a_row_of_pcm_with_another_number_of_values_is_left_out(row: str) -> Non
 
 
 def test_residencies_in_the_csv_of_pcm_are_of_cores_or_of_packages() -> None:
-    heads = "System,System,System Core C-States,System Pack C-States,SKT1 Package C-State,\nDate,Time,C0res%,C0res%,C6res%,\n"
-    readings = read_text("pcm", f"{heads}2026-11-20,15:42:30.406,95.00,100.00,3.00,\n")
+    upper = "System,System,System Core C-States,System Pack C-States,SKT1 Package C-State,\n"
+    readings = read_text("pcm", f"{upper}Date,Time,C0res%,C0res%,C6res%,\n2026-11-20,15:42:30.406,95.00,100.00,3.00,\n")
     assert values(readings, "system", "core_c0_residency") == [0.95]
     assert values(readings, "system", "package_c0_residency") == [1]
     assert values(readings, "socket1", "package_c6_residency") == [0.03]
