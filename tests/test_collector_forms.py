@@ -535,6 +535,23 @@ def test_events_of_pcm_core_go_by_their_names() -> None:
     assert values(readings, "cpu0", "event1") == [0]
 
 
+@pytest.mark.parametrize(
+    ("unit", "wanted", "base", "kind"),
+    [
+        ("MB/s", 357.3e6, "B/s", Kind.RATE),
+        ("MiB", 357.3 * 2**20, "B", Kind.INTERVAL),
+        ("ns", 357.3e-9, "s", Kind.GAUGE),
+        ("%", 357.3, "%", Kind.GAUGE),
+    ],
+)
+def test_units_of_the_metric_groups_of_perf(unit: str, wanted: float, base: str, kind: Kind) -> None:
+    """As the event lists of AMD's umc and df and of Arm's cmn have them."""
+    row = f"1.000000000,5602648,,umc_cas_cmd.rd,1000000000,100.00,357.3,{unit}  df_metric\n"
+    (reading,) = (each for each in read_text("perf", row) if each.get("df_metric") is not None)
+    (metric,) = reading.metrics
+    assert (reading.get("df_metric"), metric.unit, metric.kind) == (pytest.approx(wanted), base, kind)
+
+
 def test_what_a_link_of_pcm_carries_is_in_bytes_and_a_share() -> None:
     text = (
         (OWN / "pcm.text.txt")

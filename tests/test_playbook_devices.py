@@ -34,6 +34,7 @@ class Kernel:
         self.said: list[list[str]] = []
         self.settings: dict[str, dict[str, str]] = {}
         self.vlans: dict[str, dict[str, Any]] = {}
+        self.contained: list[dict[str, Any]] = []
         for number, (address, vendor) in enumerate(
             [(NIC, "0x8086"), (OTHER, "0x8086"), (MANAGEMENT, "0x8086"), (MELLANOX, "0x15b3")]
         ):
@@ -132,6 +133,9 @@ class Kernel:
                 return ""
             case ["ip", "-json", "address", "show"]:
                 return json.dumps([self.link(name) for name in self.names.values()])
+            case ["nsenter", namespace, "ip", "-json", "-details", "link", "show"]:
+                assert namespace == f"--net={self.root}/proc/20/ns/net", "each namespace once, and not this one"
+                return json.dumps(self.contained)
             case ["ip", "link", "set", name, "up"]:
                 self.up(name)
             case ["ip", "link", "set", name, "mtu", mtu]:
@@ -281,6 +285,33 @@ def test_a_nic_whose_virtual_function_is_used_is_refused(kernel: Kernel) -> None
 def test_a_nic_whose_virtual_function_is_given_away_is_refused(kernel: Kernel) -> None:
     kernel.add_function(OTHER, "0000:02:10.0", "eth1v0", "vfio-pci")
     refused(kernel, "vfio-pci has its virtual function 0000:02:10.0", OTHER)
+
+
+@pytest.mark.parametrize("function", [False, True])
+def test_a_nic_whose_interface_a_container_has_is_refused(kernel: Kernel, function: bool) -> None:
+    """It is not seen from here, as if there were none; so with that of a virtual function."""
+    address = OTHER
+    if function:
+        address = "0000:02:10.0"
+        kernel.add_function(OTHER, address, "eth1v0")
+    net = kernel.root / "sys/bus/pci/devices" / address / "net"
+    shutil.rmtree(net)
+    refused(
+        kernel, f"{address} is in use: .* drives it, but its interface is not in this network namespace", NIC, OTHER
+    )
+
+
+def test_a_nic_on_which_a_container_stands_is_refused(kernel: Kernel) -> None:
+    """By a macvlan, which its parent does not show; a veth pair stands on nothing."""
+    (kernel.root / "sys/class/net/eth1/ifindex").write_text("7\n")
+    for pid, name in (("self", 1), ("1", 1), ("20", 2), ("21", 2)):
+        (kernel.root / f"proc/{pid}/ns").mkdir(parents=True)
+        (kernel.root / f"proc/{pid}/ns/net").symlink_to(f"net:[{name}]")
+    veth = {"ifname": "eth0", "link_index": 7, "link_netnsid": 0, "linkinfo": {"info_kind": "veth"}}
+    kernel.contained = [{"ifname": "lo"}, veth]
+    assert binding.items_for(Devices(kernel), [OTHER], False)
+    kernel.contained.append({**veth, "ifname": "lan0", "linkinfo": {"info_kind": "macvlan"}})
+    refused(kernel, "is in use: it has lan0 of a container", OTHER)
 
 
 def test_the_management_nic_is_refused_where_dpdk_would_drive_it_beside_the_kernel(kernel: Kernel) -> None:

@@ -5,15 +5,19 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.pollscope.base.errors import HostError
+from ansible.module_utils.pollscope.host.files import read_int
 from ansible.module_utils.pollscope.host.pci_identity import pci_identity
 from ansible.module_utils.pollscope_kinds import Run, run
 
 # Drivers that hand a device to a program.
 GIVEN_AWAY = ("vfio-pci", "uio_pci_generic", "igb_uio")
+# Kinds of links that need the one below them; a veth names its peer, too, which is none of these.
+STAND_ON_OTHERS = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap")
 ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -87,13 +91,18 @@ class Devices:
 
         Raises:
             HostError: one has an IP address, or is part of a bond or a bridge; so has or is what stands on it (a VLAN),
-                or one of its virtual functions; or such a function is given to another program.
+                or one of its virtual functions; or such a function is given to another program; or a container has its
+                interface, one of such a function's, or what stands on it.
         """
         links = {link["ifname"]: link for link in self._ip("address", "show")}
+        contained = self._contained() if addresses else []
         for address in addresses:
+            self._refuse_hidden(address)
             for own in self._own_interfaces(address):
                 for interface in (own, *sorted(self._above(own))):
                     used = _uses(links.get(interface, {}))
+                    number = read_int(self.root / "sys/class/net" / interface / "ifindex")
+                    used += [f"{each['ifname']} of a container" for each in contained if each["link_index"] == number]
                     name = own if interface == own else f"{own}, on which {interface} stands"
                     if used:
                         raise HostError(f"{address} ({name}) is in use: it has {', '.join(used)}; take it away first")
@@ -103,6 +112,29 @@ class Devices:
                         f"{address} is in use: {self.driver(function)} has its virtual function {function}; "
                         "end what uses it first"
                     )
+
+    def _refuse_hidden(self, address: str) -> None:
+        """Of a network driver without an interface here, a container has it: sysfs shows those of one namespace."""
+        for each in (address, *self.virtual_functions(address)):
+            driver = self.driver(each)
+            if driver not in (None, *GIVEN_AWAY) and not self.interfaces(each):
+                raise HostError(
+                    f"{each} is in use: {driver} drives it, but its interface is not in this network namespace "
+                    "(a container has it); give it back first, or unbind the driver"
+                )
+
+    def _contained(self) -> list[dict[str, Any]]:
+        """Links in other network namespaces that stand on one elsewhere, whose number is their `link_index`."""
+        known, found = {_namespace(self.root / "proc/self/ns/net"), ""}, list[dict[str, Any]]()
+        for process in sorted((self.root / "proc").glob("[0-9]*")):
+            path = process / "ns/net"
+            if (name := _namespace(path)) not in known:
+                known.add(name)
+                with suppress(HostError):  # its last process has just ended
+                    shown = self.run(["nsenter", f"--net={path}", "ip", "-json", "-details", "link", "show"])
+                    found += [link for link in json.loads(shown or "[]") if link]
+        kinds = ((link, link.get("linkinfo", {}).get("info_kind")) for link in found if "link_netnsid" in link)
+        return [link for link, kind in kinds if kind in STAND_ON_OTHERS]
 
     def _own_interfaces(self, address: str) -> list[str]:
         """Those of a device and of its virtual functions, which go when it goes."""
@@ -140,6 +172,13 @@ class Devices:
     def _ip(self, *words: str) -> list[dict[str, Any]]:
         shown = self.run(["ip", "-json", *words])
         return [each for each in json.loads(shown or "[]") if each]
+
+
+def _namespace(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:  # the process has ended, or there is no such file
+        return ""
 
 
 def _uses(link: Mapping[str, Any]) -> list[str]:
