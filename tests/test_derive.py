@@ -5,8 +5,9 @@ import copy
 import json
 import math
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.judgement import Judgement, judge
 from pollscope.metrics.record import NotMeasured, Part, TrialFacts
-from pollscope.store.results_table import current_table, write_table
+from pollscope.store.results_table import current_table, derive_table, write_table
 from pollscope.store.run_folder import read_run
 
 
@@ -562,6 +564,45 @@ def test_a_table_is_read_once_for_a_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert current_table(run) is current_table(run)
     monkeypatch.setattr("pollscope.store.results_table.RULES", -1)
     assert current_table(run).attrs["rules"] == -1
+
+
+def judged_by_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pollscope.store.results_table.MANY", 5)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # those of pytest's workers hold nothing that judges
+
+
+def test_many_trials_are_judged_by_several_cpus_to_the_same_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [synthetic.trial(f"t{number}", useful_share=number / 20) for number in range(1, 9)]
+    run = read_run(synthetic.write_run(tmp_path / "run", made))
+    alone = derive_table(run)
+    judged_by_two(monkeypatch)
+    # Here nobody judges: a judgement that is made in this process fails.
+    monkeypatch.setattr("pollscope.store.results_table.judge", only_in_a_child(judge))
+    pd.testing.assert_frame_equal(derive_table(run), alone, check_exact=True)
+
+
+def only_in_a_child(told: Callable[..., Judgement]) -> Callable[..., Judgement]:
+    here = os.getpid()
+
+    def judged(*given: object) -> Judgement:
+        assert os.getpid() != here
+        return told(*given)
+
+    return judged
+
+
+def test_what_one_of_several_cpus_cannot_read_is_said_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_by_two(monkeypatch)
+    broken = synthetic.trial("t7")
+    broken["result"]["window"]["tsc_hz"] = 0
+    folder = synthetic.write_run(tmp_path / "run", [*(synthetic.trial(f"t{n}") for n in range(7)), broken])
+    with pytest.raises(UsageError, match=re.escape(f"{folder / 'trials.jsonl'}: trial t7: result.window.tsc_hz: is 0")):
+        derive_table(read_run(folder))
 
 
 def test_what_was_appended_since_a_run_was_read_is_not_taken_for_derived(tmp_path: Path) -> None:

@@ -337,7 +337,7 @@ def _slices(lcore: Mapping[str, Any]) -> tuple[Sums, Sums]:
     of_before = len(rows[0]) == 1 + VARIABLES_OF_BEFORE * (VARIABLES_OF_BEFORE + 1) // 2
     slices, sums = _blocks(rows, VARIABLES_OF_BEFORE if of_before else VARIABLES)
     missing = VARIABLES - sums.shape[1]
-    return slices, np.pad(sums, ((0, 0), (0, missing), (0, missing)))
+    return slices, np.pad(sums, ((0, 0), (0, missing), (0, missing))) if missing else sums
 
 
 def _half_width(replicates: Sums) -> float:

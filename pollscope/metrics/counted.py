@@ -66,24 +66,27 @@ def _first(trial: TrialFacts, ways: Sequence[Way], compute: Callable[[Way], floa
     Raises:
         NotMeasured: none does; says what became of each collector that the run had.
     """
+    there = trial.once(_collectors)
     reasons: dict[str, str] = {}
     for way in ways:
+        if way[0] not in there:
+            continue
         try:
             return compute(way)
         except NotMeasured as absent:
             reasons.setdefault(way[0], str(absent))
-    there = [f"{name} {reason}" for name, reason in reasons.items() if reason]
-    names = ", ".join(reasons)
-    raise NotMeasured("; ".join(there) or f"no collector of this trial counts it (the spec may name {names})")
+    said = [f"{name} {reason}" for name, reason in reasons.items()]
+    names = ", ".join(dict.fromkeys(name for name, _ in ways))
+    raise NotMeasured("; ".join(said) or f"no collector of this trial counts it (the spec may name {names})")
 
 
 def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
     """Means of a collector.
 
     Raises:
-        NotMeasured: it was not in the run (no reason), or it gave nothing.
+        NotMeasured: it gave nothing.
     """
-    part = _part(trial, collector)
+    part = trial.once(_collectors)[collector]
     try:
         means = part["means"].value
     except NotMeasured:
@@ -94,24 +97,15 @@ def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
     return means
 
 
-def _part(trial: TrialFacts, collector: str) -> Part:
-    """What the record says of a collector; on a pair, of that on the DUT."""
-    there = trial.once(_collectors)
-    for key in (collector, f"dut/{collector}"):
-        if key in there:
-            return there[key]
-    raise NotMeasured("")
-
-
 def _collectors(trial: TrialFacts) -> dict[str, Part]:
-    """What the record says of each collector."""
+    """What the record says of each collector; on a pair one of the DUT stands there without its host, too."""
     found: dict[str, Part] = {}
     with suppress(NotMeasured):
         every = trial.part("collectors")
         for key in keys_of(every):
             with suppress(NotMeasured):
                 found[key] = every[key]
-    return found
+    return {key.removeprefix("dut/"): part for key, part in found.items()} | found
 
 
 def _added(trial: TrialFacts, way: Way) -> float:
@@ -134,7 +128,7 @@ def device_state(trial: TrialFacts, collector: str, name: str) -> float:
     """
 
     def found(way: Way) -> float:
-        part = _part(trial, way[0])
+        part = trial.once(_collectors)[way[0]]
         states = part.value.get("states") if isinstance(part.value, Mapping) else None
         known = {path: each[name] for path, each in (states or {}).items() if name in each}
         port = trial.part("config", "dut", "rx_port").text()

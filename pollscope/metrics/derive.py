@@ -6,6 +6,7 @@ record that contradicts the node protocol (docs/node-protocol.md) is an error of
 """
 
 import math
+import sys
 from collections.abc import Mapping
 
 from pollscope.base.errors import UsageError, one_line
@@ -79,7 +80,8 @@ def derive(record: Mapping[str, object], trial: TrialFacts) -> tuple[dict[str, f
         try:
             metrics[name] = _plausible(name, COMPUTE[name](trial), _own_error(name, trial))
         except (NotMeasured, BeyondRange) as absent:
-            absences[name] = one_line(str(absent))
+            # A few reasons, said of thousands of trials.
+            absences[name] = sys.intern(one_line(str(absent)))
         except UsageError as error:
             raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
     _cut_warm_up(trial, metrics)

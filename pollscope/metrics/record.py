@@ -18,6 +18,8 @@ from pollscope.stats.histogram import Histogram, merged, parse_histogram
 Told = TypeVar("Told")
 NS_PER_S = 1e9
 MOST = 2**63 - 1
+# What JSON gives that is no object: it is not looked at for the mark of an absent value.
+PLAIN = (int, float, str, list)
 # The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
 CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
@@ -56,12 +58,13 @@ class Part:
         value = self.value
         if type(value) is not dict and not isinstance(value, Mapping):  # JSON gives dicts: the quick test comes first
             raise UsageError(f"is {_short(value)}, not an object", self.path)
-        _raise_if_absent(value)
         found = value.get(key)
         path = f"{self.path}.{key}" if self.path else key
         if found is None:
+            _raise_if_absent(value)
             raise NotMeasured(f"not in the record: {path}")
-        _raise_if_absent(found)
+        if type(found) not in PLAIN:
+            _raise_if_absent(found)
         return Part(found, path)
 
     def items(self) -> list["Part"]:
@@ -104,11 +107,12 @@ class Part:
         Raises:
             UsageError: anything else.
         """
-        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
-            raise UsageError(f"is {_short(self.value)}, not a number", self.path)
-        if not 0 <= self.value <= MOST:
-            raise UsageError(f"is {_short(self.value)}, allowed is 0 to 2^63-1", self.path)
-        return float(self.value)
+        value = self.value
+        if type(value) is not int and (not isinstance(value, int | float) or isinstance(value, bool)):
+            raise UsageError(f"is {_short(value)}, not a number", self.path)
+        if not 0 <= value <= MOST:
+            raise UsageError(f"is {_short(value)}, allowed is 0 to 2^63-1", self.path)
+        return float(value)
 
     def text(self) -> str:
         """A string.

@@ -657,10 +657,10 @@ def _cores_of(system: PollingCores, counts: Sequence["loop.Counts"]) -> Sequence
 
 
 def _histogram(recorded: "Recorded") -> Histogram:
-    places = np.flatnonzero(recorded.counts)
-    counts = dict(zip(places.tolist(), recorded.counts[places].tolist(), strict=True))
+    indices = np.flatnonzero(recorded.counts)
     beyond, total_value, smallest, largest = (int(each) for each in recorded.numbers)
-    return Histogram("ns", LAYOUT, counts, smallest if counts else 0, largest, total_value, beyond)
+    smallest = smallest if len(indices) else 0
+    return Histogram("ns", LAYOUT, indices, recorded.counts[indices], smallest, largest, total_value, beyond)
 
 
 def _mean(recorded: Sequence["Recorded"]) -> Estimate | None:

@@ -7,19 +7,20 @@ come from the `hdrh` package, so that any HdrHistogram tool reads what is stored
 """
 
 import zlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
 from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
 
 from pollscope.base.errors import UsageError
 
+Integers = NDArray[np.int64]
 # `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
 LARGEST_VALUE = 2**63 - 1
 # What the package raises for a text that is not its own.
@@ -54,27 +55,36 @@ def _empty(layout: BucketLayout) -> HdrHistogram:
     return HdrHistogram(layout.lowest, layout.highest, layout.significant_digits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Histogram:
     """Recorded values of one quantity.
 
-    `counts` maps counts-array indices to positive counts; `smallest`, `largest` and `total_value` (the sum of all
-    values) are exact, independent of the buckets. `refused` values were larger than `layout.highest`: they count in
-    a rank, but their size is not known.
+    `indices` are those of the counts array in which there are values, rising, `counts` how many; `smallest`, `largest`
+    and `total_value` (the sum of all values) are exact, independent of the buckets. `refused` values were larger than
+    `layout.highest`: they count in a rank, but their size is not known.
     """
 
     unit: str
     layout: BucketLayout
-    counts: Mapping[int, int]
+    indices: Integers
+    counts: Integers
     smallest: int
     largest: int
     total_value: int
     refused: int = 0
 
-    @property
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same."""
+        return isinstance(other, Histogram) and self._held() == other._held()
+
+    def _held(self) -> tuple[object, ...]:
+        ends = self.smallest, self.largest, self.total_value, self.refused
+        return (self.unit, self.layout, self.pairs(), *ends)
+
+    @cached_property
     def samples(self) -> int:
         """Number of values, refused ones included."""
-        return sum(self.counts.values()) + self.refused
+        return int(self.counts.sum()) + self.refused
 
     @property
     def mean(self) -> float:
@@ -110,40 +120,44 @@ class Histogram:
             BeyondRange: the percentile lies among refused values.
         """
         rank = max(1, int(percent / 100 * self.samples + 0.5))
-        seen = 0
-        for index in sorted(self.counts):
-            seen += self.counts[index]
-            if seen >= rank:
-                return min(self._highest_at(index), self.largest)
-        return self._known(self.largest)
+        place = int(self._cumulative.searchsorted(rank))
+        return self._up_to(int(self.indices[place])) if place < len(self.indices) else self._known(self.largest)
 
     def at_least(self, value: int) -> int:
         """How many values lie in the bucket of `value` or above, refused ones included."""
         first = _empty(self.layout).get_counts_array_index(value)
-        return sum(count for index, count in self.counts.items() if index >= first) + self.refused
+        return int(self.counts[self.indices >= first].sum()) + self.refused
 
     def cumulative(self) -> list[tuple[int, float]]:
         """Points of the distribution function: (largest value of a bucket, share of all values up to there).
 
         Refused values lie beyond the last point, so that the last share is 1 only without them. Empty without samples.
         """
-        curve, seen = [], 0
-        for index in sorted(self.counts):
-            seen += self.counts[index]
-            curve.append((min(self._highest_at(index), self.largest), seen / self.samples))
-        return curve
+        curve = zip(self.indices.tolist(), self._cumulative.tolist(), strict=True)
+        return [(self._up_to(index), seen / self.samples) for index, seen in curve]
 
-    def _highest_at(self, index: int) -> int:
+    @cached_property
+    def _cumulative(self) -> Integers:
+        """How many values lie at each index or below it."""
+        return np.cumsum(self.counts)
+
+    def _up_to(self, index: int) -> int:
+        """The largest value of a bucket, and never more than the largest of all."""
         layout = _empty(self.layout)
-        return int(layout.get_highest_equivalent_value(layout.get_value_from_index(index)))
+        return min(int(layout.get_highest_equivalent_value(layout.get_value_from_index(index))), self.largest)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Index and count of each bucket in which there are values."""
+        return list(zip(self.indices.tolist(), self.counts.tolist(), strict=True))
 
     def encoded(self) -> bytes:
         """The histogram in HdrHistogram's V2 compressed form, base64, as other tools read it."""
         result = HdrHistogram(self.layout.lowest, self.layout.highest, self.layout.significant_digits)
-        for index, count in self.counts.items():  # record_value() would look for the index of its value
+        for index, count in self.pairs():  # record_value() would look for the index of its value
             result.counts[index] = count
-        if self.counts:
-            result.set_internal_tacking_values(min(self.counts), max(self.counts), sum(self.counts.values()))
+        if len(self.indices):
+            ends = int(self.indices[0]), int(self.indices[-1])
+            result.set_internal_tacking_values(*ends, int(self.counts.sum()))
         return bytes(result.encode())
 
 
@@ -162,14 +176,15 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     layout = BucketLayout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
     if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
         raise UsageError(f"impossible histogram layout {layout}", place)
-    counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
-    if sum(counts.values()) != raw.get("total"):
-        raise UsageError(f"counts sum to {sum(counts.values())}, but total says {raw.get('total')}", place)
+    indices, counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
+    filled, total = len(indices) > 0, int(counts.sum())
+    if total != raw.get("total"):
+        raise UsageError(f"counts sum to {total}, but total says {raw.get('total')}", place)
     refused = _natural(raw, "refused", place) if "refused" in raw else 0
-    smallest, largest, total_value = (_natural(raw, key, place) if counts else 0 for key in ("min", "max", "sum"))
-    if not smallest <= largest <= total_value and counts:
+    smallest, largest, total_value = (_natural(raw, key, place) if filled else 0 for key in ("min", "max", "sum"))
+    if not smallest <= largest <= total_value and filled:
         raise UsageError(f"min {smallest}, max {largest} and sum {total_value} contradict each other", place)
-    return Histogram(str(raw.get("unit")), layout, counts, smallest, largest, total_value, refused)
+    return Histogram(str(raw.get("unit")), layout, indices, counts, smallest, largest, total_value, refused)
 
 
 def stored_form(value: Any) -> Any:
@@ -198,16 +213,19 @@ def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
         UsageError: units or layouts differ, so the buckets do not mean the same.
     """
     first, *others = histograms
-    counts = Counter(first.counts)
-    for other in others:
-        if (other.unit, other.layout) != (first.unit, first.layout):
-            raise UsageError("histograms of different layout cannot be merged", place)
-        counts.update(other.counts)
-    filled = [histogram for histogram in histograms if histogram.counts]
+    if not others:
+        return first
+    if any((other.unit, other.layout) != (first.unit, first.layout) for other in others):
+        raise UsageError("histograms of different layout cannot be merged", place)
+    indices, places = np.unique(np.concatenate([each.indices for each in histograms]), return_inverse=True)
+    counts = np.zeros(len(indices), np.int64)
+    np.add.at(counts, places, np.concatenate([each.counts for each in histograms]))
+    filled = [histogram for histogram in histograms if len(histogram.indices)]
     return Histogram(
         first.unit,
         first.layout,
-        dict(counts),
+        indices,
+        counts,
         min((histogram.smallest for histogram in filled), default=0),
         max((histogram.largest for histogram in filled), default=0),
         sum(histogram.total_value for histogram in filled),
@@ -215,20 +233,22 @@ def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
     )
 
 
-def _counts(raw: object, layout: BucketLayout, place: str) -> dict[int, int]:
+def _counts(raw: object, layout: BucketLayout, place: str) -> tuple[Integers, Integers]:
     if not isinstance(raw, Sequence) or isinstance(raw, str):
         raise UsageError("counts is not a list", place)
     length = _empty(layout).counts_len
-    if (right := _right_counts(raw, length)) is not None:
-        return right
-    counts: dict[int, int] = {}
-    for pair in raw:
-        match pair:
-            case [int(index), int(count)] if 0 <= index < length and count > 0 and index not in counts:
-                counts[index] = count
-            case _:
-                raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
-    return counts
+    found = _right_counts(raw, length)
+    if found is None:
+        found = {}
+        for pair in raw:
+            match pair:
+                case [int(index), int(count)] if 0 <= index < length and 0 < count <= LARGEST_VALUE:
+                    if index not in found:
+                        found[index] = count
+                        continue
+            raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
+    indices = np.array(sorted(found), np.int64)
+    return indices, np.array([found[index] for index in indices.tolist()], np.int64)
 
 
 def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
@@ -239,11 +259,13 @@ def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
         return None
     if len(counts) < len(raw) or not set(map(type, chain(counts, counts.values()))) <= {int}:
         return None
-    inside = not counts or (min(counts) >= 0 and max(counts) < length and min(counts.values()) > 0)
-    return counts if inside else None
+    if not counts:
+        return counts
+    inside = min(counts) >= 0 and max(counts) < length
+    return counts if inside and min(counts.values()) > 0 and max(counts.values()) <= LARGEST_VALUE else None
 
 
-def _decoded(text: object, layout: BucketLayout, place: str) -> dict[int, int]:
+def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, Integers]:
     if not isinstance(text, str):
         raise UsageError(f"hdr is {type(text).__name__}, not a text", place)
     try:
@@ -255,7 +277,7 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> dict[int, int]:
         raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
     values = np.ctypeslib.as_array(read.counts)
     indices = np.flatnonzero(values > 0)
-    return dict(zip(indices.tolist(), values[indices].tolist(), strict=True))
+    return indices, values[indices].astype(np.int64)
 
 
 def _natural(raw: Mapping[str, object], key: str, place: str) -> int:

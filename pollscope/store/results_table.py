@@ -3,10 +3,14 @@
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,8 @@ from pollscope.spec.model import Noise
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
+# So many trials are worth the processes that judge them.
+MANY = 1000
 KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
 # What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of canaries (.../ground.py).
 JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
@@ -51,13 +57,13 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
         for number, (record, judgement, stand) in enumerate(zip(records, judgements, trial_grounds(run), strict=True))
     ]
     metrics = metric_dictionary().metrics
-    measured, absent = ([f"{kind}.{name}" for name in metrics] for kind in ("metric", "absent"))
     factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
     named = [*KEYS, *JUDGED_KEYS, *factors]
     table = pd.DataFrame([[row.get(name, np.nan) for name in named] for row in rows], columns=named)
-    values = {name: np.array([row.get(name, np.nan) for row in rows], "float64") for name in measured}
+    found = [each.metrics for each in judgements]
+    values = {f"metric.{name}": np.array([each.get(name, np.nan) for each in found], "float64") for name in metrics}
     # A few reasons, each thousands of times: as numbers into a list of them a table is copied forty times as fast.
-    reasons = {name: _reasons([row.get(name) for row in rows]) for name in absent}
+    reasons = {f"absent.{name}": _reasons([each.absences.get(name) for each in judgements]) for name in metrics}
     table = pd.concat([table, pd.DataFrame(values | reasons, index=table.index)], axis="columns")
     words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
     table = table.astype(dict.fromkeys(words, "str") | {"other_ground": "bool"})
@@ -101,9 +107,35 @@ def last_attempts(trials: Sequence[dict[str, object]]) -> list[dict[str, object]
 def _judgements(run: RunFolder, records: Sequence[Mapping[str, object]]) -> list[Judgement]:
     limits = noise_limits(run)
     try:
-        return [judge(record, limits) for record in records]
+        return _judged(records, limits)
     except UsageError as error:
         raise UsageError(error.what, f"{run.path / 'trials.jsonl'}: {error.where}", error.remedy) from None
+
+
+def _judged(records: Sequence[Mapping[str, object]], limits: Limits) -> list[Judgement]:
+    """A judgement of each, many by all CPUs: children have the records already, and give back what is a tenth of them.
+
+    Beside other threads nothing is forked, for what one of them has locked stays locked in a child.
+    """
+    cpus = len(os.sched_getaffinity(0))
+    if len(records) < MANY or cpus == 1 or threading.active_count() > 1:
+        return [judge(record, limits) for record in records]
+    parts = np.linspace(0, len(records), 8 * cpus + 1).astype(int).tolist()
+    with ProcessPoolExecutor(cpus, get_context("fork"), _inherit, (records, limits)) as pool:
+        return [each for part in pool.map(_judge_part, parts, parts[1:]) for each in part]
+
+
+_inherited: list[tuple[Sequence[Mapping[str, object]], Limits]] = []
+
+
+def _inherit(records: Sequence[Mapping[str, object]], limits: Limits) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends them
+    _inherited.append((records, limits))
+
+
+def _judge_part(first: int, end: int) -> list[Judgement]:
+    [(records, limits)] = _inherited
+    return [judge(record, limits) for record in records[first:end]]
 
 
 def noise_limits(run: RunFolder) -> Limits:
@@ -184,8 +216,6 @@ def _table_row(run: RunFolder, record: Mapping[str, object], judgement: Judgemen
         | {"status": judgement.status, "reason": judgement.reason}
         | {f"factor.{name}": level for name, level in factors.items()}
         | ({"factor.pair": record["pair"]} if "pair" in record else {})
-        | {f"metric.{name}": value for name, value in judgement.metrics.items()}
-        | {f"absent.{name}": reason for name, reason in judgement.absences.items()}
     )
 
 

@@ -4,7 +4,7 @@
 What a model does not tell is absent with the reason.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pollscope.base.names import SEND_NOTHING
@@ -304,15 +304,14 @@ def _generator(
 
 
 def _histogram(times: Histogram) -> dict[str, Any]:
-    counts: Sequence[tuple[int, int]] = sorted(times.counts.items())
     found: dict[str, Any] = {
         "unit": times.unit,
         "lowest": times.layout.lowest,
         "highest": times.layout.highest,
         "significant_digits": times.layout.significant_digits,
-        "total": sum(count for _, count in counts),
+        "total": times.samples - times.refused,
         "sum": times.total_value,
-        "counts": [list(each) for each in counts],
+        "counts": [list(each) for each in times.pairs()],
     }
-    found |= {"min": times.smallest, "max": times.largest} if counts else {}
+    found |= {"min": times.smallest, "max": times.largest} if found["total"] else {}
     return found | ({"refused": times.refused} if times.refused else {})
