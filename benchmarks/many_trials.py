@@ -3,8 +3,8 @@
 """How long a run of 10,030 trials takes to load, analyse and render: whole commands, in CPU time.
 
 The trials are those of a recorded run (data/runs), over and over under other names. `pollscope run` leaves the table of
-its trials beside them, so `report` and `claims` are measured with it; how long a first `report` takes that has to derive
-the table, by all CPUs, is printed apart. Prints `ratio many_trials_NAME MEDIAN LOW HIGH N`: what a command may take
+its trials beside them, so `report` and `claims` are measured with it; how long a first `report` takes, which derives
+the table by all CPUs, is printed apart. Prints `ratio many_trials_NAME MEDIAN LOW HIGH N`: what a command may take
 over what it took. Ends with 1 when the median of one is below 1.
 """
 
