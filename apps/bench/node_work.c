@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that do a workload of pollscope-node on what they receive, and play the NIC. */
+#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,31 +24,50 @@
 #define LINE_LIMIT  (UINT64_C(1) << 23) /* cycles, some 3 ms: whose answer does not come leaves */
 #define LINE_TRIPS  (CANARY_LINE_BATCHES * CANARY_LINE_TRIPS)
 
-static const struct workload *workload;
-static rte_spinlock_t queue_lock __rte_cache_aligned;
+/* What one worker writes is two lines from what the other has: prefetchers fetch lines in pairs. */
+#define APART_BYTES 128
+
 static struct canary_line line;
 
+/* Only read while workers work. */
+static struct {
+	alignas(APART_BYTES) const struct workload *workload;
+	uint64_t longer_cycles;
+} what;
+
+static struct {
+	alignas(APART_BYTES) rte_spinlock_t lock;
+} queue;
+
 static struct worker {
-	struct poller *poller;
+	alignas(APART_BYTES) struct poller *poller;
 	struct sender *sender;
 	uint32_t empty; /* polls in a row */
-} __rte_cache_aligned workers[BENCH_QUEUES];
+} workers[BENCH_QUEUES];
 
-/* A buffer of a sender's pool gets the first source port that brings it to RX queue *argument. */
-static void bring_home(struct rte_mempool *pool, void *argument, void *object, unsigned int index)
+/* Which RX queues a sender's frames go to. */
+struct aim {
+	enum bench_feed feed;
+	unsigned int sender;
+};
+
+/* A buffer of a sender's pool, which gives them in this order for ever, gets the first source port that brings it where it is aimed. */
+static void aim_frame(struct rte_mempool *pool, void *argument, void *object, unsigned int index)
 {
+	const struct aim *aim = argument;
+	const unsigned int turn = aim->feed == BENCH_FEED_TURNS ? index / BENCH_BURST : 0;
+	const unsigned int wanted = (aim->sender + turn) % BENCH_QUEUES;
 	const struct rte_mbuf *packet = object;
 	uint8_t *frame = (uint8_t *)packet->buf_addr + RTE_PKTMBUF_HEADROOM;
 	struct rte_udp_hdr *udp =
 	        (struct rte_udp_hdr *)(frame + RTE_ETHER_HDR_LEN + sizeof(struct rte_ipv4_hdr));
 
-	(void)pool, (void)index;
-	for (uint16_t tries = 0; tries < UINT16_MAX && bench_queue_of(frame) != *(unsigned int *)argument;
-	     tries++)
+	(void)pool;
+	for (uint16_t tries = 0; tries < UINT16_MAX && bench_queue_of(frame) != wanted; tries++)
 		udp->src_port++;
 }
 
-static bool init_worker(unsigned int number, unsigned int lcore, bool each, struct node_error *err)
+static bool init_worker(unsigned int number, unsigned int lcore, enum bench_feed feed, struct node_error *err)
 {
 	const struct frame_sizes frame = {.sizes = {{FRAME_BYTES, 1}}, .count = 1};
 	const struct workload_spec spec = {
@@ -59,31 +79,33 @@ static bool init_worker(unsigned int number, unsigned int lcore, bool each, stru
 	                                   .lcore = lcore,
 	                                   .shared_by = 1};
 	struct worker *worker = &workers[number];
+	struct aim aim = {.feed = feed, .sender = number};
 
 	worker->poller = poller_new(lcore);
 	worker->sender = sender_new(&sender, err);
 	if (worker->poller == NULL || worker->sender == NULL)
 		return false;
-	if (each)
-		rte_mempool_obj_iter(worker->sender->pools[0], bring_home, &number);
+	if (feed != BENCH_FEED_ONE)
+		rte_mempool_obj_iter(worker->sender->pools[0], aim_frame, &aim);
 	worker->poller->tx_queue = (uint16_t)number; /* its SA is of this number */
-	return workload->prepare(&spec, worker->poller, err) == 0;
+	return what.workload->prepare(&spec, worker->poller, err) == 0;
 }
 
-bool bench_work_init(const char *name, bool each)
+bool bench_work_init(const char *name, enum bench_feed feed, uint64_t longer_cycles)
 {
 	struct node_error err = {0};
 	unsigned int number = 0, lcore;
 
 	for (unsigned int i = 0; workloads[i] != NULL; i++)
 		if (strcmp(workload_names[i], name) == 0)
-			workload = workloads[i];
+			what.workload = workloads[i];
+	what.longer_cycles = longer_cycles;
 	RTE_LCORE_FOREACH (lcore) /* the main one is the first: wire_bench.h */
-		if (!init_worker(number++, lcore, each, &err)) {
+		if (!init_worker(number++, lcore, feed, &err)) {
 			fprintf(stderr, "wire-bench: %s: %s: %s\n", name, err.where, err.text);
 			return false;
 		}
-	rte_spinlock_init(&queue_lock);
+	rte_spinlock_init(&queue.lock);
 	return true;
 }
 
@@ -120,10 +142,24 @@ static __rte_always_inline uint32_t work(unsigned int worker, struct rte_mbuf **
 		return 0;
 	}
 	self->empty = 0;
-	kept = workload->process(self->poller, burst, n);
+	kept = what.workload->process(self->poller, burst, n);
 	sent = rte_eth_tx_burst(bench_ports[1], (uint16_t)worker, burst, kept);
 	rte_pktmbuf_free_bulk(burst + sent, kept - sent);
 	feed(worker);
+	return n;
+}
+
+/* What the driver does, and as much longer as was asked for. */
+static __rte_always_inline uint16_t receive(uint16_t rx_queue, struct rte_mbuf **burst)
+{
+	const uint16_t n = rte_eth_rx_burst(bench_ports[1], rx_queue, burst, BENCH_BURST);
+
+	if (unlikely(what.longer_cycles > 0) && n > 0) {
+		const uint64_t begin = cycles_stamp();
+
+		while (cycles_stamp() - begin < what.longer_cycles)
+			;
+	}
 	return n;
 }
 
@@ -131,14 +167,14 @@ uint32_t bench_work_each_step(unsigned int worker)
 {
 	struct rte_mbuf *burst[BENCH_BURST];
 
-	return work(worker, burst, rte_eth_rx_burst(bench_ports[1], (uint16_t)worker, burst, BENCH_BURST));
+	return work(worker, burst, receive((uint16_t)worker, burst));
 }
 
 uint32_t bench_work_step(unsigned int worker)
 {
 	struct rte_mbuf *burst[BENCH_BURST];
 
-	return work(worker, burst, rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST));
+	return work(worker, burst, receive(0, burst));
 }
 
 uint32_t bench_work_locked_step(unsigned int worker)
@@ -146,9 +182,9 @@ uint32_t bench_work_locked_step(unsigned int worker)
 	struct rte_mbuf *burst[BENCH_BURST];
 	uint16_t n;
 
-	rte_spinlock_lock(&queue_lock);
-	n = rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST);
-	rte_spinlock_unlock(&queue_lock);
+	rte_spinlock_lock(&queue.lock);
+	n = receive(0, burst);
+	rte_spinlock_unlock(&queue.lock);
 	return work(worker, burst, n);
 }
 
@@ -157,11 +193,42 @@ uint32_t bench_work_trylock_step(unsigned int worker)
 	struct rte_mbuf *burst[BENCH_BURST];
 	uint16_t n = 0;
 
-	if (rte_spinlock_trylock(&queue_lock)) {
-		n = rte_eth_rx_burst(bench_ports[1], 0, burst, BENCH_BURST);
-		rte_spinlock_unlock(&queue_lock);
+	if (rte_spinlock_trylock(&queue.lock)) {
+		n = receive(0, burst);
+		rte_spinlock_unlock(&queue.lock);
 	}
 	return work(worker, burst, n);
+}
+
+/* Until what was written under the lock is to be seen: no sooner can the other worker have it. */
+uint32_t bench_work_held_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+	uint64_t begin, held;
+	uint16_t n;
+
+	rte_spinlock_lock(&queue.lock);
+	begin = cycles_stamp();
+	n = receive(0, burst);
+	held = cycles_serialised() - begin;
+	rte_spinlock_unlock(&queue.lock);
+	work(worker, burst, n);
+	return (uint32_t)held;
+}
+
+uint32_t bench_work_waited_step(unsigned int worker)
+{
+	struct rte_mbuf *burst[BENCH_BURST];
+	const uint64_t begin = cycles_serialised();
+	uint64_t waited;
+	uint16_t n;
+
+	rte_spinlock_lock(&queue.lock);
+	waited = cycles_serialised() - begin;
+	n = receive(0, burst);
+	rte_spinlock_unlock(&queue.lock);
+	work(worker, burst, n);
+	return (uint32_t)waited;
 }
 
 /* The follower may be back before the leader begins anew: it waits for the first turn then. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that share one RX queue a port, and route what they get from it. */
+#include <stdalign.h>
 #include <stdio.h>
 
 #include <rte_ethdev.h>
@@ -13,9 +14,10 @@
 
 static struct rte_lpm *lpm;
 
+/* Two lines apart: prefetchers fetch them in pairs. */
 static struct side {
-	rte_spinlock_t lock;
-} __rte_cache_aligned sides[2];
+	alignas(128) rte_spinlock_t lock;
+} sides[2];
 
 bool bench_share_init(void)
 {

@@ -13,6 +13,7 @@
 #include <rte_lcore.h>
 #include <rte_pause.h>
 
+#include "cycles.h"
 #include "net_crossover.h"
 #include "wire_bench.h"
 
@@ -107,11 +108,8 @@ static uint32_t cross_step(unsigned int worker)
 #define TOGETHER(way, arguments, what)                                                                       \
 	HASHED(way "-hashed", arguments, 1, what, BENCH_EVEN, NET_CROSSOVER_POSTED, 0)
 
-/*
- * A workload of the node, by the ways to share what its workers receive; the last two: an RX queue each, and what it is to be compared
- * with, one for all whose frames are hashed, too.
- */
-#define WORKED(loop, arguments, queues, hashes, what, node_name)                                             \
+/* A workload of the node. */
+#define WORKED(loop, arguments, queues, what, node_name, ...)                                                \
 	{.name = loop,                                                                                       \
 	 .devargs = arguments,                                                                               \
 	 .step = what,                                                                                       \
@@ -119,14 +117,20 @@ static uint32_t cross_step(unsigned int worker)
 	 .tx_queues = BENCH_QUEUES,                                                                          \
 	 .one_pool = true,                                                                                   \
 	 .workload = node_name,                                                                              \
-	 .hashed = hashes}
-#define WORKLOAD(loop, node_name)                                                                            \
-	WORKED("standard-" loop, "dma=copy", 1, false, bench_work_step, node_name),                          \
-	        WORKED("corec-" loop, "dma=copy,rx=corec", 1, false, bench_work_step, node_name),            \
-	        WORKED("locked-" loop, "dma=copy", 1, false, bench_work_locked_step, node_name),             \
-	        WORKED("trylock-" loop, "dma=copy", 1, false, bench_work_trylock_step, node_name),           \
-	        WORKED("rss-" loop, "dma=copy", BENCH_QUEUES, true, bench_work_each_step, node_name),        \
-	        WORKED("hashed-" loop, "dma=copy,rx=corec", 1, true, bench_work_step, node_name)
+	 __VA_ARGS__}
+/* By the ways to share what workers receive; then an RX queue each, and what that is to be compared with, one for all whose frames are hashed, too. */
+#define WORKLOAD(loop, name)                                                                                 \
+	WORKED("standard-" loop, "dma=copy", 1, bench_work_step, name),                                      \
+	        WORKED("corec-" loop, "dma=copy,rx=corec", 1, bench_work_step, name),                        \
+	        WORKED("locked-" loop, "dma=copy", 1, bench_work_locked_step, name),                         \
+	        WORKED("trylock-" loop, "dma=copy", 1, bench_work_trylock_step, name),                       \
+	        WORKED("held-" loop, "dma=copy", 1, bench_work_held_step, name, .cycles = true),             \
+	        WORKED("waited-" loop, "dma=copy", 1, bench_work_waited_step, name, .cycles = true),         \
+	        WORKED("rss-" loop, "dma=copy", BENCH_QUEUES, bench_work_each_step, name, .hashed = true,    \
+	               .feed = BENCH_FEED_HOME),                                                             \
+	        WORKED("spread-" loop, "dma=copy", BENCH_QUEUES, bench_work_each_step, name, .hashed = true, \
+	               .feed = BENCH_FEED_TURNS),                                                            \
+	        WORKED("hashed-" loop, "dma=copy,rx=corec", 1, bench_work_step, name, .hashed = true)
 
 static const struct loop {
 	const char *name, *devargs; /* no devargs: no pair */
@@ -134,6 +138,8 @@ static const struct loop {
 	uint16_t rx_queues, tx_queues;
 	bool fill, at_home, one_pool;
 	const char *workload; /* of the node; NULL: none */
+	enum bench_feed feed; /* of a workload */
+	bool cycles;          /* are counted in place of frames */
 	bool hashed;          /* frames are hashed on the way; without a workload it is of what follows */
 	enum bench_flows flows;
 	unsigned int buffers;
@@ -224,10 +230,10 @@ static void run_workers(bench_step step, uint64_t window_ms, unsigned int worker
 }
 
 /* Half of what a ring holds: it never overflows, and bursts are full. */
-static bool fill_rings(const struct loop *loop, unsigned int workers)
+static bool fill_rings(const struct loop *loop, unsigned int workers, uint64_t longer_cycles)
 {
 	if (loop->workload != NULL)
-		return bench_work_init(loop->workload, loop->rx_queues > 1);
+		return bench_work_init(loop->workload, loop->feed, longer_cycles);
 	if (loop->hashed) {
 		bench_each_init();
 		return bench_share_init() && bench_fill_flows(loop->flows, BENCH_RING / 2);
@@ -235,7 +241,7 @@ static bool fill_rings(const struct loop *loop, unsigned int workers)
 	return !loop->fill || bench_fill_rings(workers, loop->at_home);
 }
 
-static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int workers)
+static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int workers, uint64_t longer_cycles)
 {
 	struct rte_mempool *own = bench_pools[1];
 	bool done = false;
@@ -253,7 +259,7 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 	if (loop->hashed ? bench_make_pair_of(loop->devargs, loop->rx_queues, loop->tx_queues, loop->buffers,
 	                                      loop->supply)
 	                 : bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
-		done = fill_rings(loop, workers);
+		done = fill_rings(loop, workers, longer_cycles);
 		if (done)
 			run_workers(loop->step, window_ms, workers);
 		else
@@ -289,25 +295,28 @@ static unsigned int parse_workers(const char *text)
 static int answer(const char *line)
 {
 	const struct loop *loop;
-	uint64_t window_ms;
+	uint64_t window_ms, longer_cycles = 0;
 	char name[20], text[4];
 	unsigned int workers;
 
-	if (sscanf(line, "%19s %" SCNu64 " %3s", name, &window_ms, text) != 3 ||
+	if (sscanf(line, "%19s %" SCNu64 " %3s %" SCNu64, name, &window_ms, text, &longer_cycles) < 3 ||
 	    (loop = find_loop(name)) == NULL || (workers = parse_workers(text)) == 0) {
 		fprintf(stderr,
 		        "wire-bench: expected: "
 		        "drop|infinite|one-pool|home|mixed|cross|bare|line|"
-		        "{standard,corec,locked,trylock,rss,hashed}-{l3fwd,ipsec}|"
+		        "{standard,corec,locked,trylock,held,waited,rss,spread,hashed}-{l3fwd,ipsec}|"
 		        "{rss,rebalanced,shared,split}-{even,skewed,one}|{corec,locked,trylock}-hashed "
-		        "MILLISECONDS 0|1|01\n");
+		        "MILLISECONDS 0|1|01 [CYCLES]\n");
 		return -1;
 	}
-	if (!do_loop(loop, window_ms, workers))
+	if (!do_loop(loop, window_ms, workers, longer_cycles))
 		return -1;
 	for (unsigned int i = 0; i < BENCH_QUEUES; i++)
 		if (workers & 1u << i)
-			printf("%" PRIu64 " %" PRIu64 " ", results[i].frames, results[i].cpu_ns);
+			printf("%" PRIu64 " %" PRIu64 " ",
+			       loop->cycles ? cycles_to_ns(results[i].frames, rte_get_tsc_hz())
+			                    : results[i].frames,
+			       results[i].cpu_ns);
 	putchar('\n');
 	fflush(stdout);
 	return 0;

@@ -2,9 +2,11 @@
 /*
  * `wire-bench [EAL OPTIONS]`: loops around net_crossover, and one without it, for benchmarks/two_senders.py,
  * benchmarks/corec.py and benchmarks/line_limit.py. The lcores of the process (main lcore included) are the workers, there is no other thread that
- * computes. It reads lines `LOOP MILLISECONDS WORKERS` from stdin, where WORKERS is `0`, `1` or `01`: who works. It
+ * computes. It reads lines `LOOP MILLISECONDS WORKERS [CYCLES]` from stdin, where WORKERS is `0`, `1` or `01`: who works, and CYCLES what
+ * receiving a burst takes longer than it does in the loops of a workload, under their lock where they have one. It
  * answers each with `FRAMES NANOSECONDS`, a pair for each of them: what it did within the window, and the CPU time that
- * it had for that. Whoever works, the pair of a loop has the same queues, all started.
+ * it had for that. Loops `held-...` and `waited-...` say in place of frames for how many nanoseconds the lock was held or waited for.
+ * Whoever works, the pair of a loop has the same queues, all started.
  */
 #ifndef WIRE_BENCH_H
 #define WIRE_BENCH_H
@@ -80,18 +82,29 @@ uint32_t bench_share_trylock_step(unsigned int worker);
 /*
  * Workload of pollscope-node on what workers receive from the second port: all from RX queue 0, or each from its own. What is to
  * be sent goes to the first port, where it is dropped: nobody receives there. Workers play the NIC, too: who received anything sends
- * a burst of fresh frames of BENCH_FLOWS flows, so RX queues stay full; where there is more than one, flows of its own queue. Frames that were received count, with those that the
+ * a burst of fresh frames of BENCH_FLOWS flows, so RX queues stay full. Frames that were received count, with those that the
  * workload drops.
  */
 #define BENCH_FLOWS 1024
 
-/* With the pair made; `each`: workers have queues of their own. False with a line on stderr. */
-bool bench_work_init(const char *workload, bool each);
+/* Where a worker's frames go. */
+enum bench_feed {
+	BENCH_FEED_ONE,  /* there is one queue */
+	BENCH_FEED_HOME, /* its own queue: nothing crosses */
+	BENCH_FEED_TURNS /* a burst to each queue in turn: half of them cross, as at a queue that workers share */
+};
+
+/* With the pair made. False with a line on stderr. */
+bool bench_work_init(const char *workload, enum bench_feed feed, uint64_t longer_cycles);
 void bench_work_exit(void);
 uint32_t bench_work_step(unsigned int worker);
 uint32_t bench_work_locked_step(unsigned int worker);
 uint32_t bench_work_trylock_step(unsigned int worker);
 uint32_t bench_work_each_step(unsigned int worker);
+
+/* Locked, and timed: cycles for which the lock was held, or waited for. */
+uint32_t bench_work_held_step(unsigned int worker);
+uint32_t bench_work_waited_step(unsigned int worker);
 
 /* A cache line to and fro between both workers (canary.h): round trips. */
 uint32_t bench_line_step(unsigned int worker);
