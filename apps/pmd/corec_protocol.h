@@ -131,7 +131,10 @@ static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, ui
 	const uint32_t place = (uint32_t)*first & q->mask, here = corec_before_end(q, place, most);
 	const uint32_t found = corec_filled(q, place, here);
 
-	return found == here && here < most ? found + corec_filled(q, 0, most - here) : found;
+	if (found < here || here == most)
+		return found;
+	/* Who stalled after it had read `taken` may see more credits than a ring has places, and will lose its claim. */
+	return found + corec_filled(q, 0, corec_before_end(q, 0, most - here));
 }
 
 static inline bool corec_claim(struct corec_queue *q, uint64_t first, uint32_t n)

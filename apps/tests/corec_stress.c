@@ -109,6 +109,8 @@ static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place,
 	uint32_t found = 0;
 
 	(void)q;
+	if (place + n > world.places)
+		wrong("a look goes beyond the ring's end", place + n);
 	while (found < n && corec_load_acquire(&world.descriptors[place + found].filled) != 0)
 		found++;
 	return found;

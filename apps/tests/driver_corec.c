@@ -346,6 +346,7 @@ const struct driver_case driver_corec_cases[] = {
         {"corec: lcores share a queue", "rx=corec", lcores_share_a_queue},
         {"corec: lcores share a queue", "rx=corec,dma=swap", lcores_share_a_queue},
         {"corec: lcores share a queue and few buffers", "rx=corec", lcores_share_a_queue_and_few_buffers},
+        {"corec: a port stops between polls", "rx=corec", a_port_stops_between_polls},
         {"corec: a port stops between polls", "rx=corec,dma=swap", a_port_stops_between_polls},
         {NULL, NULL, NULL},
 };
