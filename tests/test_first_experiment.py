@@ -18,6 +18,7 @@ def test_the_page_is_short(checkout: Path) -> None:
     assert len((checkout / PAGE).read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_every_step_works_at_the_first_try(checkout: Path, build_dir: Path, tmp_path: Path) -> None:
     cli = Cli(tmp_path, node=build_dir / "pollscope-node")

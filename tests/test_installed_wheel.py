@@ -169,6 +169,7 @@ def test_what_needs_one_says_what_makes_it(laptop: Laptop) -> None:
     assert not place.exists()
 
 
+@pytest.mark.thorough
 def test_plays_make_a_host_ready_and_restore_it(laptop: Laptop, tmp_path: Path) -> None:
     before = laptop.installed()
     host_folder = tmp_path / "host"
@@ -202,6 +203,7 @@ def test_plays_make_a_host_ready_and_restore_it(laptop: Laptop, tmp_path: Path) 
     assert laptop.installed() == before
 
 
+@pytest.mark.thorough
 def test_a_pair_is_measured_without_any_program_here(laptop: Laptop, tmp_path: Path) -> None:
     before = laptop.installed()
     (tmp_path / "host").mkdir()
@@ -233,6 +235,7 @@ mkdir -p bin && cp /bin/true bin/pollscope && cp /bin/true bin/pollscope-node &&
 """
 
 
+@pytest.mark.thorough
 def test_programs_are_built_on_the_hosts_of_a_pair(laptop: Laptop, tmp_path: Path) -> None:
     tree = laptop.python("from pollscope.base.source_tree import source_tree; print(source_tree())")
     script = Path(tree) / "playbooks/build-release"

@@ -114,7 +114,7 @@ def test_a_finished_run_has_nothing_to_resume(cli: Cli) -> None:
     assert (cli.run_folders()[0] / "trials.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_sigkill_at_any_moment_is_resumed(cli: Cli, seed: int) -> None:
     process = cli.start("run", cli.spec(SHORT))
     time.sleep(random.Random(seed).uniform(1.5, 4.5))

@@ -160,6 +160,7 @@ def test_modes_are_set_by_few_plays_and_restored(bench: Bench) -> None:
     assert not bench.note.exists()
 
 
+@pytest.mark.thorough
 def test_other_knobs_are_restored_before_a_reboot_and_set_again_after_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +179,7 @@ def test_other_knobs_are_restored_before_a_reboot_and_set_again_after_it(
     assert balancing.read_text() == "1\n"
 
 
+@pytest.mark.thorough
 def test_a_mode_that_the_kernel_does_not_take_is_tried_once(bench: Bench) -> None:
     bench.machine.refused = "strict"
     code, said = bench.run(SWEEP.replace("count: 1", "count: 3"))
