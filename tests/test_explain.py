@@ -15,6 +15,7 @@ from command_line import pollscope
 from pollscope.analysis.explain import Diagnosis, RuleOutcome, StageFinding, explain_paper, explain_run
 from pollscope.analysis.explain.diagnosis import RULES, diagnose
 from pollscope.analysis.explain.facts import CoreLoad, PointFacts
+from pollscope.metrics.accounting import WOULD_TELL
 from pollscope.models.pcie import PcieLink, forwarded_pps
 from pollscope.store.results_table import derive_table
 from pollscope.store.run_folder import read_run
@@ -254,6 +255,51 @@ def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
     found = diagnose(PointFacts("p", {**PARAMS, "cores": 3}, values, loads=loads, visits_filled=[0.9]))
     assert limits(found) == ["core cycles"]
     assert "CPU 2" in of(found, "core cycles").evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("busy", "kind"), [(0.97, RuleOutcome.LIMITS), (0.91, RuleOutcome.ABSENT), (0.5, RuleOutcome.CLEAR)]
+)
+def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: float, kind: RuleOutcome) -> None:
+    loads = [[CoreLoad("worker on CPU 1", "worker", busy, 0.0, error=0.03)]]
+    values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
+    told = of(diagnose(PointFacts("p", PARAMS, values, loads=loads, visits_filled=[0.5])), "core cycles")
+    assert told.kind is kind
+    if kind is RuleOutcome.ABSENT:
+        assert told.evidence == (f"cycles are known to +-3 % of the time only, which decides: {WOULD_TELL}",)
+
+
+@pytest.mark.parametrize("lcores", [1, 2])
+@pytest.mark.parametrize(("busy", "kind"), [(0.99, RuleOutcome.LIMITS), (0.92, RuleOutcome.ABSENT)])
+def test_slices_that_miss_the_window_bar_only_what_they_decide(
+    tmp_path: Path, lcores: int, busy: float, kind: RuleOutcome
+) -> None:
+    """A core that never has nothing to do is busy whatever a visit costs: 2.2 % were seen in runs of 200 ms."""
+    records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
+    for each in records:
+        (lcore,) = each["result"]["dut"]["lcores"]
+        # Empty polls are made rarer, and the loop is given what they took, but for 3 % that slices know nothing of.
+        empty = lcore["polls"]["empty"]
+        kept = round(empty * (1 - busy - 0.03) / (0.7 * 0.4))
+        lcore["polls"]["empty"] = max(0, kept)
+        each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
+    [found] = explained(tmp_path / "run", records)
+    assert of(found, "core cycles").kind is kind
+
+
+@pytest.mark.parametrize(("idle", "kind"), [(0.04, RuleOutcome.LIMITS), (0.3, RuleOutcome.ABSENT)])
+def test_a_core_whose_tax_is_not_known_is_judged_by_what_was_calibrated(
+    tmp_path: Path, idle: float, kind: RuleOutcome
+) -> None:
+    records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
+    for each in records:
+        (lcore,) = each["result"]["dut"]["lcores"]
+        lcore["polls"]["empty"] = round(lcore["polls"]["empty"] * idle / (0.7 * 0.4))
+        lcore["empty_poll_cycles"] *= 0.4  # of slices 2.5 times that: nobody knows which of them holds
+    run = read_run(synthetic.write_run(tmp_path / "run", records))
+    table = derive_table(run)
+    assert all(str(reason).endswith(WOULD_TELL) for reason in table["absent.tax_share"])
+    assert of(explain_run(run, table)[0], "core cycles").kind is kind
 
 
 def test_a_full_line_is_told_from_a_generator(tmp_path: Path) -> None:

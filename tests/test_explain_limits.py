@@ -7,7 +7,8 @@ import pytest
 from command_line import pollscope
 
 from pollscope.analysis.explain import RuleOutcome, explain_run
-from pollscope.store.results_table import derive_table
+from pollscope.metrics.accounting import WOULD_TELL
+from pollscope.store.results_table import derive_table, flags_of
 from pollscope.store.run_folder import read_run
 
 pytestmark = pytest.mark.measure
@@ -72,12 +73,13 @@ def test_a_run_that_is_limited_on_purpose_names_its_limit(
     [found] = explain_run(run, table)
     limits = {finding.stage for finding in found.of(RuleOutcome.LIMITS)}
     print(found.label, found.summary, found.of(RuleOutcome.LIMITS, RuleOutcome.OPEN))
-    if found.flagged > found.trials / 3:
-        first = table.loc[table["status"] == "flagged", "reason"].iloc[0]
-        pytest.skip(f"{found.flagged} of {found.trials} trials are flagged, the first: {first}; {found.summary}")
+    # Where slices miss the window, `explain` says what holds all the same; the host's noise makes another run.
+    noisy = [flag["text"] for flags in flags_of(table) for flag in flags[:1] if flag["name"].startswith("noise:")]
+    if len(noisy) > found.trials / 3:
+        pytest.skip(f"noise in {len(noisy)} of {found.trials} trials, in the first: {noisy[0]}; {found.summary}")
     # A wrong limit is never named. Where the host makes trials disagree, the right one is named as a possible one.
     assert limits - {HOST} <= {expected}
     for finding in found.of(RuleOutcome.ABSENT):
-        if finding.stage == expected and "a longer window or a quieter machine would tell" in finding.evidence[0]:
+        if finding.stage == expected and WOULD_TELL in finding.evidence[0]:
             pytest.skip(f"the tax of so short a window is not known well enough: {finding.evidence[0]}")
     assert expected in {finding.stage for finding in found.of(RuleOutcome.LIMITS, RuleOutcome.OPEN)}

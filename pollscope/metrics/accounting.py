@@ -65,6 +65,7 @@ MOST_AFTERMATH_OF_VISITS = 1.5
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent, so that a given one is less than 2 points off.
 MOST_ERROR_SHARE = 0.019
+WOULD_TELL = "a longer window or a quieter machine would tell"
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
 COLLINEAR = 0.98
 # Singular values below this share of the largest are rounding.
@@ -218,8 +219,7 @@ def _visited(
 def _unknown(poll_cycles: float, poll_error: float, share: float) -> str:
     return (
         f"the cost of an empty poll is known to {human_number(poll_cycles)} +-{human_number(poll_error, 2)} cycles "
-        f"only, which is {human_share(share)} of the window (limit {human_share(MOST_ERROR_SHARE)}): "
-        "a longer window or a quieter machine would tell"
+        f"only, which is {human_share(share)} of the window (limit {human_share(MOST_ERROR_SHARE)}): {WOULD_TELL}"
     )
 
 

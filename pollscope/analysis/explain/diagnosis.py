@@ -14,6 +14,8 @@ from pollscope.analysis.explain.rules_dut import DUT_RULES
 from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
 from pollscope.analysis.explain.rules_traffic import TRAFFIC_RULES
 from pollscope.analysis.explain.run_facts import run_facts
+from pollscope.base.units import human_share
+from pollscope.metrics.accounting import WOULD_TELL
 from pollscope.metrics.record import NotMeasured
 from pollscope.store.run_folder import RunFolder
 
@@ -97,10 +99,23 @@ def _finding(rule: Rule, point: PointFacts) -> StageFinding:
     try:
         if point.param("flow_size") is not None:
             raise NotMeasured(TCP_FLOWS)
-        said = _with_doubt(rule, point.trials, rule.judge(point))
+        said = _with_doubt(rule, point.trials, _told(rule, point))
     except NotMeasured as absent:
         said = Told(RuleOutcome.ABSENT, (str(absent),))
     return StageFinding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
+
+
+def _told(rule: Rule, point: PointFacts) -> Told:
+    """What a rule says whatever the cores' cycles are within their errors.
+
+    Raises:
+        NotMeasured: a number is absent, or these errors decide.
+    """
+    said = rule.judge(point)
+    error = point.load_error
+    if error and any(rule.judge(point.shifted(errors)).kind is not said.kind for errors in (-1.0, 1.0)):
+        raise NotMeasured(f"cycles are known to +-{human_share(error)} of the time only, which decides: {WOULD_TELL}")
+    return said
 
 
 def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
@@ -119,6 +134,6 @@ def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
 
 def _kind(rule: Rule, trial: PointFacts) -> RuleOutcome:
     try:
-        return rule.judge(trial).kind
+        return _told(rule, trial).kind
     except NotMeasured:
         return RuleOutcome.ABSENT

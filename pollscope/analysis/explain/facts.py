@@ -5,7 +5,7 @@ They come from a run's trials (run_facts.py) or from a paper's table (paper_fact
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -33,12 +33,18 @@ class CoreLoad:
         role: worker or dispatcher.
         busy: what is left when empty polls, waits for a ready queue and waits for locks are taken away.
         waiting: for locks.
+        error: by how much busy may be off, where that is more than an accounting that holds leaves open.
     """
 
     name: str
     role: str
     busy: float
     waiting: float
+    error: float = 0.0
+
+    def shifted(self, errors: float) -> "CoreLoad":
+        """The same with so many errors more of its time busy."""
+        return replace(self, busy=min(1.0, max(0.0, self.busy + errors * self.error)))
 
 
 @dataclass(frozen=True)
@@ -216,9 +222,24 @@ class PointFacts:
         if not self.loads:
             raise NotMeasured(self.no_loads or self.not_there)
         return [
-            CoreLoad(one[0].name, one[0].role, fmean(each.busy for each in one), fmean(each.waiting for each in one))
+            CoreLoad(
+                one[0].name,
+                one[0].role,
+                fmean(each.busy for each in one),
+                fmean(each.waiting for each in one),
+                fmean(each.error for each in one),
+            )
             for one in zip(*self.loads, strict=True)
         ]
+
+    @property
+    def load_error(self) -> float:
+        """By how much the lcores' busy shares may be off."""
+        return max((core.error for core in self.cores), default=0.0) if self.loads else 0.0
+
+    def shifted(self, errors: float) -> "PointFacts":
+        """The same point with all lcores' busy shares so many errors higher."""
+        return replace(self, loads=[[core.shifted(errors) for core in each] for each in self.loads])
 
     @cached_property
     def core_bound(self) -> bool:

@@ -23,7 +23,8 @@ def _core_cycles(point: PointFacts) -> Told:
         core = point.busiest
     except NotMeasured:
         return _core_by_polls(point)
-    busy = f"{core.name} is busy for {human_share(core.busy)} of the time in which it runs"
+    within = f" +-{human_share(core.error)}" if core.error else ""
+    busy = f"{core.name} is busy for {human_share(core.busy)}{within} of the time in which it runs"
     if not point.core_bound and core.busy >= BUSY_SHARE:
         return told(RuleOutcome.OPEN, f"{busy}, and misses nothing: larger bursts may carry more", _cycles_text(point))
     if not point.core_bound:

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from pollscope.analysis.explain.dma_models import link_of
-from pollscope.analysis.explain.facts import CoreLoad, PointFacts
+from pollscope.analysis.explain.facts import BUSY_AND_LOSING_SHARE, BUSY_SHARE, CoreLoad, PointFacts
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import PAIR, absence, level_rank, levels_text, measured, places
 from pollscope.analysis.saturation import unsaturated_points
+from pollscope.metrics.accounting import CALIBRATION_ERROR, MISFIT_SHARE, WOULD_TELL
 from pollscope.metrics.counted import device_state
 from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
 from pollscope.models.pcie import PcieLink
@@ -21,6 +22,8 @@ from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
 IOMMU = "knob.iommu"
+# A trial whose cycles are known worse tells no busy core from one with time left; it counts where no other does better.
+MOST_ERROR = BUSY_SHARE - BUSY_AND_LOSING_SHARE
 NO_EMPTY_POLLS = "absent.empty_poll_share"
 LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
 Record = Mapping[str, Any]
@@ -133,7 +136,8 @@ def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
     for trial in trials:
         for name, value in trial.metrics.items():
             values.setdefault(name, []).append(value)
-    loads = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
+    told = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
+    loads = [each for each in told if max(core.error for core in each) <= MOST_ERROR] or told
     reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
     same = len({tuple(core.name for core in each) for each in loads}) == 1
     return replace(
@@ -160,26 +164,59 @@ def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object)
         if alone is not None and "empty_poll_share" in metrics:
             running = nonzero(1 - metrics.get("interrupted_share", 0.0), "the DUT's lcore never ran")
             idle = metrics["empty_poll_share"] + metrics.get("waiting_share", 0.0)
-            return [_load(alone, idle / running, 0.0)]
+            return [_load(alone, idle / running, 0.0, _error(metrics.get("accounting_misfit_share", 0.0)) / running)]
         if alone is not None and isinstance(no_empty_polls, str):
-            return no_empty_polls
-        return [_load_of(account) for account in trial.accounts]
+            return [_bounded(alone, no_empty_polls)]
+        if trial.has_classes:
+            raise NotMeasured("recorded before slices were taken")
+        return [_load_of(lcore, trial.wire_cycles_per_frame) for lcore in trial.lcores]
     except NotMeasured as absent:
         return str(absent)
 
 
-def _load_of(account: Account) -> CoreLoad:
-    lcore = account.lcore
-    running = nonzero(account.total - lcore["interruptions"]["cycles"].number(), "an lcore never ran")
-    waiting = lcore["lock"]["cycles"].number() / running if "lock" in keys_of(lcore) else 0.0
-    return _load(lcore, (account.empty_poll + account.waiting) / running, waiting)
+def _load_of(lcore: Part, wire_cycles_per_frame: float) -> CoreLoad:
+    try:
+        account = Account(lcore, wire_cycles_per_frame)
+    except NotMeasured as absent:
+        return _bounded(lcore, str(absent))
+    misfit = account.classes.misfit
+    error = 0.0 if isinstance(misfit, str) else _error(misfit / account.total) * account.total
+    running = _running(lcore)
+    return _load(lcore, (account.empty_poll + account.waiting) / running, _locked(lcore) / running, error / running)
 
 
-def _load(lcore: Part, idle: float, waiting: float) -> CoreLoad:
+def _error(misfit: float) -> float:
+    """What a share of cycles may be off by where slices miss the window by more than they should."""
+    return abs(misfit) if abs(misfit) > MISFIT_SHARE else 0.0
+
+
+def _bounded(lcore: Part, reason: str) -> CoreLoad:
+    """Where the cost of an empty poll is known too badly for classes: the load by the calibrated one, within twice it.
+
+    Raises:
+        NotMeasured: classes are absent for another reason, or nothing was calibrated.
+    """
+    if not reason.endswith(WOULD_TELL):
+        raise NotMeasured(reason)
+    running = _running(lcore)
+    idle = lcore["polls"]["empty"].number() * lcore["empty_poll_cycles"].number() / running
+    return _load(lcore, idle, _locked(lcore) / running, CALIBRATION_ERROR * idle)
+
+
+def _running(lcore: Part) -> float:
+    cycles = lcore["cycles"]["total"].number() - lcore["interruptions"]["cycles"].number()
+    return nonzero(max(0.0, cycles), "an lcore never ran")
+
+
+def _locked(lcore: Part) -> float:
+    return lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0
+
+
+def _load(lcore: Part, idle: float, waiting: float, error: float) -> CoreLoad:
     """Its load; `idle` is the share of empty polls, and of the time in which no queue was ready."""
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
     busy = min(1.0, max(0.0, 1 - idle - waiting))
-    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():.0f}", role, busy, waiting)
+    return CoreLoad(f"{role} on CPU {lcore['cpu'].number():.0f}", role, busy, waiting, error)
 
 
 def _visits_filled(record: Record) -> float | None:
