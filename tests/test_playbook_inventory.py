@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError, UsageError
+from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.plays import _REMEDIES, _one_line, _result, run_play
@@ -173,6 +174,18 @@ def test_variables_and_a_host_go_to_ansible(fake_ansible: Path) -> None:
     given = (fake_ansible / "words").read_text().splitlines()
     assert given[given.index("-e") + 1] == '{"mode": "pt"}'
     assert given[given.index("--limit") + 1] == "one"
+
+
+def test_a_user_has_one_play_at_a_time_on_a_host(fake_ansible: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second ends before it has said a word to any of its hosts."""
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(fake_ansible / "state"))
+    words = "play", "provision", "-i", fake_ansible / "inventory.yml"
+    with HostLock("play restore of other.yml", conductor_lock_path("play-two-22")):
+        done = pollscope(*words, cwd=fake_ansible)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert "is in use by pid" in done.stderr and "(play restore of other.yml, since" in done.stderr
+    assert not (fake_ansible / "words").exists()
+    assert pollscope(*words, cwd=fake_ansible).returncode == 0
 
 
 def test_a_play_that_is_none_is_refused_in_one_line(fake_ansible: Path) -> None:

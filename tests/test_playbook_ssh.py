@@ -196,6 +196,20 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
         fails(bench, "this host is in use")
 
 
+def test_somebody_elses_play_keeps_ours_away(bench: Bench) -> None:
+    """Between its tasks it does not hold the host's lock. Restoring under it is refused as well."""
+    mark = bench.folder / "state/playbooks/before"
+    mark.mkdir(parents=True)
+    (mark / "player").write_text("ada@elsewhere")
+    before = bench.snapshot()
+    for name in ("provision", "restore"):
+        with pytest.raises(PlayFailed, match=r"in use by a play of ada@elsewhere \(wait for it; if it was cut off"):
+            bench.play(name)
+        assert bench.snapshot() == before
+    bench.play("restore", "-e", "pollscope_take_over=true")
+    assert bench.snapshot() == {}
+
+
 def test_a_host_without_apt_is_refused_before_anything(bench: Bench, tmp_path: Path) -> None:
     release = tmp_path / "os-release"
     release.write_text('NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')

@@ -3,6 +3,8 @@
 """Ansible module: which roles have something to restore on this host; where a play begins and ends in the journals."""
 
 import shutil
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,16 +24,22 @@ description:
   - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
     A role whose reboot is still to come counts, too.
   - C(begun) keeps a copy of the journals while a play goes on, so that only this play is undone if it fails; a host on
-    which a run measures, or whose boot parameters a run changes, is refused. C(ended) removes it, and releases that
-    nothing points to any more. C(restored) does the same, and what a run had changed of the boot parameters is back.
+    which a run measures, whose boot parameters a run changes, or on which somebody else's play is, is refused. C(ended)
+    removes it, and releases that nothing points to any more. C(restored) does the same, and what a run had changed of
+    the boot parameters is back. C(free) only refuses a host on which somebody else's play is.
 options:
-  state: {type: str, choices: [found, begun, ended, restored], default: found, description: See above.}
+  state: {type: str, choices: [found, free, begun, ended, restored], default: found, description: See above.}
+  player: {type: str, default: "", description: Who plays; one that is named plays once at a time.}
+  take_over: {type: bool, default: false, description: Somebody else's play was cut off.}
 author: [pollscope]
 """
 
 HAND = "hand"  # the journal of `pollscope knob set`
 KNOB_ROLES = ["cpu_power", "ddio"]
 PENDING = Path("/run/pollscope/reboot")
+PLAYER = "player"
+# A play that has done nothing for so long was cut off. Between two tasks of ours an archive may be copied to the host.
+SILENT_S = 600.0
 
 
 def roles() -> list[str]:
@@ -50,8 +58,8 @@ def roles() -> list[str]:
     return sorted(found)
 
 
-def begin() -> None:
-    """Keeps a copy of what the journals list.
+def begin(player: str = "", take_over: bool = False) -> None:
+    """Keeps a copy of what the journals list, and who plays.
 
     Raises:
         HostError: a run or another play is on the host.
@@ -59,11 +67,30 @@ def begin() -> None:
     """
     with HostLock("a play"):
         refuse_boot_note()
+        refuse_other_player(player, take_over)
         shutil.rmtree(mark_folder(), ignore_errors=True)
         mark_folder().mkdir(parents=True)
+        (mark_folder() / PLAYER).write_text(player)
         for path in (*journal_path("any").parent.glob("*.journal"), state_folder() / f"knobs/{HAND}.journal"):
             if path.exists():
                 shutil.copy(path, mark_folder())
+
+
+def refuse_other_player(player: str, take_over: bool) -> None:
+    """Between its tasks a play does not hold the lock: what it began with would be lost to another one, and with it
+    what has to be restored when it fails. One player has one play at a time on a host (testbeds/pair/plays.py).
+
+    Raises:
+        HostError: somebody else's play has done something lately, and has not ended.
+    """
+    try:
+        age_s, other = time.time() - mark_folder().stat().st_mtime, (mark_folder() / PLAYER).read_text()
+    except OSError:  # no play, or one of before, which had no name
+        return
+    if abs(age_s) < SILENT_S and not take_over and (other != player or not player):
+        name = " ".join(other.split()) or "somebody"
+        remedy = "wait for it; if it was cut off: -e pollscope_take_over=true"
+        raise HostError(f"this host is in use by a play of {name}", str(mark_folder()), remedy)
 
 
 def refuse_boot_note() -> None:
@@ -119,14 +146,25 @@ def _no_files(folder: Path) -> None:
 
 def main() -> None:
     """Look and report."""
-    actions = {"begun": begin, "ended": end, "restored": restored}
-    states = ["found", *actions]
+    actions: dict[str, Callable[..., None]] = {
+        "free": refuse_other_player,
+        "begun": begin,
+        "ended": end,
+        "restored": restored,
+    }
     module = AnsibleModule(
-        argument_spec={"state": {"type": "str", "choices": states, "default": "found"}}, supports_check_mode=True
+        argument_spec={
+            "state": {"type": "str", "choices": ["found", *actions], "default": "found"},
+            "player": {"type": "str", "default": ""},
+            "take_over": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
     )
+    state = module.params["state"]
+    own = {key: module.params[key] for key in ("player", "take_over")} if state in ("free", "begun") else {}
     try:
-        if not module.check_mode and module.params["state"] != "found":
-            actions[module.params["state"]]()
+        if not module.check_mode and state != "found":
+            actions[state](**own)
     except (PollscopeError, OSError) as error:
         module.fail_json(msg=reason_of(error))
     module.exit_json(changed=False, roles=roles())

@@ -9,6 +9,7 @@ A journal is a file `/var/lib/pollscope/playbooks/NAME.journal` on the host that
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -283,7 +284,9 @@ def run_state(
 
 
 def report(module: Any, act: Callable[[], Sequence[str]]) -> None:
-    """Acts and ends the module with the lines of what was changed, or with why it cannot be done."""
+    """Acts and ends the module with the lines of what was changed, or with why it cannot be done; the play goes on."""
+    with suppress(OSError):  # no play goes on, or it looks only
+        os.utime(mark_folder())
     try:
         lines = act()
     except (PollscopeError, OSError) as error:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import playbook_modules
@@ -400,6 +401,48 @@ def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch:
     journals.restored()
     journals.begin()
     journals.end()
+
+
+def test_a_second_play_leaves_what_the_first_one_began_with(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the first, when it fails, restores what plays before it had set, too."""
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
+    journals = playbook_modules.load("pollscope_journals")
+    earlier, mark = journals.journal_path("iommu"), journals.mark_folder()
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("of before")
+    journals.begin("ada@one")
+    earlier.write_text("by now")
+    for action in (journals.begin, journals.refuse_other_player):
+        with pytest.raises(journals.HostError, match=r"in use by a play of ada@one \(wait for it; if it was cut off"):
+            action("ada@two", False)
+        with pytest.raises(journals.HostError, match="in use by a play of ada@one"):
+            action("", False)
+    journals.refuse_other_player("ada@two", True)
+    assert (mark / "iommu.journal").read_text() == "of before"
+    os.utime(mark, (0, time.time() - journals.SILENT_S - 1))
+    journals.refuse_other_player("ada@two", False)  # it was cut off
+    os.utime(mark)
+    journals.begin("ada@one")  # whoever was cut off tries again
+    assert (mark / "iommu.journal").read_text() == "by now"
+    earlier.unlink()
+    journals.end()
+
+
+def test_a_module_that_acts_says_that_its_play_goes_on(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Done:
+        @staticmethod
+        def exit_json(**_said: object) -> None: ...
+
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
+    journals, ledger = (playbook_modules.load(name) for name in ("pollscope_journals", "pollscope_journal"))
+    journals.begin("ada@one")
+    os.utime(journals.mark_folder(), (0, 0))
+    ledger.report(Done, list)
+    with pytest.raises(journals.HostError, match="a play of ada@one"):
+        journals.begin("ada@two")
+    journals.end()
+    ledger.report(Done, list)  # without a play
+    assert not journals.mark_folder().exists()
 
 
 @pytest.mark.parametrize("content", ["", "{}", "null", "[1]", '{"pid": "x"}', "\0" * 50])

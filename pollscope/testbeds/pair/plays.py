@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a play of playbooks/ on the hosts of an inventory: a line for each change, one for each host that failed."""
 
+import getpass
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from typing import Any
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.paths import BUILD_COMMAND, INSTALLED, cache_folder, kept_folder
 from pollscope.base.source_tree import source_tree
+from pollscope.host.files import read_text
+from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.testbeds.pair.inventory import Inventory
 
 PLAYS = ("provision", "verify", "restore", "iommu", "ddio")
@@ -83,6 +88,7 @@ def run_play(
     Raises:
         UsageError: no such play, a variable that it needs is missing or wrong, or the environment switches the check of
             host keys off.
+        HostError: another play of this user is on one of the hosts.
         PlayFailed: on at least one host; what a failed role changed there is restored.
     """
     given = dict(variables or {})
@@ -90,13 +96,37 @@ def run_play(
     _check_environment()
     log = log or kept_folder() / "plays" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
+    with _alone(name, inventory), tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
         events = Path(folder) / "events"
         if become_password is not None:
             options = [*options, "--become-password-file", "-"]
         code = _ansible(name, inventory, given, options, become_password, events, log)
         records = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
     return _result(name, code, records, log)
+
+
+@contextmanager
+def _alone(name: str, inventory: Inventory) -> Iterator[None]:
+    """Holds each host for the plays of this user, by which the hosts know them, where a play has a beginning there.
+
+    Raises:
+        HostError: another play of this user is on one of them.
+    """
+    with ExitStack() as stack:
+        addresses = {
+            f"{each.get('ansible_host') or host}-{each.get('ansible_port') or 22}"
+            for host, each in inventory.hosts.items()
+        }
+        for address in sorted(addresses) if name in ("provision", "restore") else ():
+            lock = conductor_lock_path(f"play-{re.sub('[^A-Za-z0-9.-]', '_', address)}")
+            stack.enter_context(HostLock(f"play {name} of {inventory.path}", lock))
+        yield
+
+
+def player() -> str:
+    """Who plays here: the user, this host's name, and what tells hosts of one name apart."""
+    machine = read_text(Path("/etc/machine-id")) or "no machine-id"
+    return f"{getpass.getuser()}@{socket.gethostname()} ({machine[:12]})"
 
 
 def _check(name: str, variables: Mapping[str, str]) -> None:
@@ -137,6 +167,7 @@ def _ansible(
         "ANSIBLE_NOCOLOR": "1",
         "POLLSCOPE_CACHE": str(cache_folder()),
         "POLLSCOPE_EVENTS": str(events),
+        "POLLSCOPE_PLAYER": player(),
         "LC_ALL": "C.UTF-8",
     }
     with log.open("w") as stream:
