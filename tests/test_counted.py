@@ -289,3 +289,4 @@ def test_shares_of_tags_and_work_requests_are_those_of_the_dut_s_nic() -> None:
     _, absences = derive_trial(record)
     assert absences["tags_used_share"] == "pcie gave tags of 2 devices"
     assert "the spec may name pcie" in metrics_of(neohost=nic)[1]["tags_used_share"]
+    assert "no register and no counter" in absences["credits_used_share"]

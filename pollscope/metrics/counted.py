@@ -245,6 +245,13 @@ def _walks_under_way(trial: TrialFacts) -> float:
     return _first(trial, _each(tuple(_WALKER_CLOCKS), "page_walk_occupancy"), found)
 
 
+def _credits_used(_trial: TrialFacts) -> float:
+    raise NotMeasured(
+        "both ends of a link grant each other credits when it comes up, in no register and no counter of NIC or IIO: "
+        "nic_pcie_read_stalled_share and nic_pcie_write_stalled_share say for how long the NIC had none"
+    )
+
+
 OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 
 
@@ -361,6 +368,7 @@ COUNTED: dict[str, Compute] = {
     "nic_work_requests": lambda trial: 2 ** device_state(trial, "mlxconfig", "LOG_MAX_OUTSTANDING_WQE"),
     "tags_used_share": lambda trial: _most_reads(trial) / COUNTED["nic_tags"](trial),
     "work_requests_used_share": lambda trial: _most_reads(trial) / COUNTED["nic_work_requests"](trial),
+    "credits_used_share": _credits_used,
     "nic_mtt_l0_miss_share": _share(
         ["mtt_cache_l0_misses"],
         ["mtt_cache_l0_hits", "mtt_cache_l0_misses"],
