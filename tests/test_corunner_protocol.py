@@ -114,6 +114,17 @@ def test_each_work_is_counted_in_its_unit(corunner: Corunner, work: dict[str, An
         assert not isinstance(value, dict) or "absent" not in value or len(value["absent"]) > 10
 
 
+@pytest.mark.parametrize(("more", "policy"), [({}, os.SCHED_OTHER), ({"scheduling": "idle"}, os.SCHED_IDLE)])
+def test_a_worker_may_wait_until_its_cpu_is_idle(corunner: Corunner, more: dict[str, Any], policy: int) -> None:
+    (made,) = corunner.good("configure", workers=[worker("spin", **more)])["workers"]
+    assert made["scheduling"] == more.get("scheduling", "normal")
+    corunner.good("start")
+    threads = {int(thread.name) for thread in Path(f"/proc/{corunner.process.pid}/task").iterdir()}
+    (thread,) = threads - {corunner.process.pid}
+    assert os.sched_getscheduler(thread) == policy
+    corunner.good("stop")
+
+
 def test_windows_that_lie_side_by_side_add_up(corunner: Corunner) -> None:
     result = measured(corunner, worker())
     start, end, whole = result["window"]["start_tsc"], result["window"]["end_tsc"], result["workers"][0]["done"]

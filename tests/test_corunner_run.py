@@ -18,6 +18,7 @@ from pollscope.host import corunner_placement
 from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.spec.model import Parameters
+from pollscope.testbeds import corunner as beside
 
 # Two packages of four cores with two threads each; threads of core n are CPUs n and n + 8.
 SERVER = sorted(Cpu(core // 4, core // 4, core % 4, core + 8 * thread) for core in range(8) for thread in range(2))
@@ -50,6 +51,7 @@ def caches(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, CorunnerCpus(corunner=14)),  # highest number on the DUT's node, not on the core of DUT or generator
         ({"corunner_place": "smt-sibling"}, CorunnerCpus(corunner=15)),
         ({"corunner_place": "same-llc"}, CorunnerCpus(corunner=13)),
+        ({"corunner_place": "dut-cpu"}, CorunnerCpus(corunner=7)),
         ({"dut_core": "stress-ng"}, CorunnerCpus(corunner=13, occupant=7)),
         ({"corunner": "none", "spinning_cores": 1}, CorunnerCpus(spinning=(13,))),
         ({"spinning_cores": 3}, CorunnerCpus(corunner=13, spinning=(12, 11, 10))),
@@ -134,6 +136,31 @@ def test_no_corunner_outlives_the_runner(cli: Cli, how: signal.Signals) -> None:
     assert gone(corunner)
 
 
+@pytest.mark.parametrize(
+    ("autogroup", "levels", "reason"),
+    [
+        ("0", {}, None),
+        ("1", {}, "this kernel first shares a CPU among sessions"),
+        ("1", {"corunner_place": "other-core"}, None),
+        (None, {}, None),  # a kernel without them
+        ("0", {"corunner": "stress-ng"}, "stress-ng does not wait until a CPU is idle"),
+    ],
+)
+def test_work_while_the_dut_sleeps_needs_a_scheduler_that_sees_both(
+    autogroup: str | None, levels: dict[str, str], reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "AUTOGROUP", tmp_path / "autogroup")
+    monkeypatch.setattr(beside, "corunner_program", lambda: tmp_path)
+    if autogroup is not None:
+        (tmp_path / "autogroup").write_text(f"{autogroup}\n")
+    params = wanted(**{"corunner_place": "dut-cpu", **levels})
+    cpus = place_corunners(SMALL, params, [1], [])
+    refusal = beside.corunner_refusal(params, lambda: cpus)
+    assert refusal is None if reason is None else reason in str(refusal)
+    (worker,) = beside.workers(params, cpus)
+    assert (worker["cpu"], worker.get("scheduling")) == ((0, None) if "other-core" in levels.values() else (1, "idle"))
+
+
 def test_points_that_do_not_fit_are_left_out_with_the_reason(cli: Cli) -> None:
     text = ALONE.replace("repeats", "factors: {spinning_cores: [0, 400]}\nrepeats")
     done = cli("plan", cli.spec(text))
@@ -148,7 +175,7 @@ def test_points_that_do_not_fit_are_left_out_with_the_reason(cli: Cli) -> None:
         (("feed: none, saturate: true", "load_of_max: 50 %"), "without the DUT there is no maximum"),
         (("matmul", "matmult"), "did you mean 'matmul'?"),
         (("dut_core: idle", "corunner_footprint: 32"), "corunner_footprint"),
-        (("dut_core: idle", "corunner_place: beside"), "allowed: smt-sibling, other-core, same-llc"),
+        (("dut_core: idle", "corunner_place: beside"), "allowed: smt-sibling, other-core, same-llc, dut-cpu"),
     ],
 )
 def test_bad_corunner_is_refused_with_line_and_key(cli: Cli, change: tuple[str, str], error: str) -> None:

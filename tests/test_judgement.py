@@ -77,6 +77,14 @@ def test_a_corunner_that_waited_is_told_with_its_share(waited: float, said: str 
     assert texts == ([] if said is None else [f"corunner waited for CPU 0 for {said} of the window, {rest}"])
 
 
+def test_a_corunner_that_is_there_to_wait_is_not_told() -> None:
+    record = synthetic.trial()
+    record["start"] |= {"window_ns": 10**9}
+    worker = {"name": "corunner", "cpu": 0, "scheduling": "idle", "waited_ns": 0.9e9}
+    record["corunner"] = {"result": {"workers": [worker]}}
+    assert noise.noise_flags(QUIET, record, {}) == []
+
+
 @pytest.mark.parametrize("told", ["ok", "flagged"])
 def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> None:
     trials = [synthetic.trial("quiet"), synthetic.disturbed(synthetic.trial("noisy", repeat=1))]

@@ -184,3 +184,18 @@ def test_the_report_shows_the_searches(cli: Cli) -> None:
         assert each.text == f"{human_rate(each.estimate.value)} ({low} to {high})", "but never without an interval"
     assert "Maximum throughput" in html and "queues 1" in html
     assert "exceed ratio 50 %" in html
+
+
+@pytest.mark.measure
+def test_cores_that_are_told_are_searched_as_others(cli: Cli, build_dir: Path) -> None:
+    """On a real node; whatever the machine is busy with, each search ends with a result or the reason."""
+    cli.node = build_dir / "pollscope-node"
+    factors = "factors: {notification: [spin, qwait, qwait], idle: [pause, pause, sleep], load_of_max: [50 %]}"
+    text = SPEC.replace("factors:\n  queues: [1, 2]\n  load_of_max: [50 %, 100 %]", factors)
+    done = cli("run", cli.spec(text + "zip: [[notification, idle]]\n"), "--set", "maximum.at_most=200 ms")
+    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
+    found = searches(cli.only_run())
+    assert len(found) == 3
+    for search in found.values():
+        assert search["trials"] and search["outcome"] in ("found", "generator-bound", "out-of-time")
+        assert all(goal["throughput_pps"] or goal["reason"] for goal in search["goals"])

@@ -215,3 +215,9 @@ def test_the_expected_number_of_trials_is_about_right(windows: int, width: float
         search(wanted, dut)
         made.append(len(dut.loads))
     assert min(made) * 0.6 < expected_trials(wanted) < max(made) * 1.4
+
+
+def test_a_dut_that_took_nothing_when_it_was_saturated_has_no_rate() -> None:
+    found = search(settings(), MadeUp(0.0, 1e6))
+    assert (found.outcome, found.goals[0].throughput_pps) == ("generator-bound", None)
+    assert found.reason == "the DUT took no packet when it was saturated: the window is too short"

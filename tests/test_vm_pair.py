@@ -100,6 +100,9 @@ def test_a_plan_says_that_no_machine_runs(cli: Cli) -> None:
     [
         ("factors.knob.governor=[performance]", "knob governor: only machines that run can tell"),
         ("parameters.queues=2", "needs 2 RX queues"),
+        ("parameters.notification=qwait", "notification=qwait is a feature of the virtual NIC"),
+        ("parameters.notification=interrupt", "notification=interrupt is a feature of the virtual NIC"),
+        ("parameters.notification=monitor-multi", "what its processor halts on: only machines that run can tell"),
     ],
 )
 def test_points_that_machines_cannot_host(cli: Cli, checkout: Path, setting: str, reason: str) -> None:

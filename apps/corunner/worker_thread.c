@@ -15,6 +15,8 @@
 /* 1 ms: a border is right to a thousandth of a window of 1 s, and the marks themselves cost next to nothing. */
 #define MARKS_A_SECOND 1000
 
+const char *const worker_schedulings[] = {"normal", "idle", NULL};
+
 static int pin(unsigned int cpu)
 {
 	cpu_set_t set;
@@ -132,8 +134,10 @@ static void note_switches(struct worker_thread *worker)
 static void *run(void *argument)
 {
 	struct worker_thread *worker = argument;
+	const struct sched_param none = {0};
 
-	worker->pinned = pin(worker->cpu) == 0;
+	worker->pinned =
+	        pin(worker->cpu) == 0 && (!worker->idle || sched_setscheduler(0, SCHED_IDLE, &none) == 0);
 	if (!worker->pinned) {
 		sem_post(&worker->begun);
 		return NULL;
@@ -176,9 +180,10 @@ json_t *worker_thread_describe(const struct worker_thread *worker)
 {
 	const struct work *work = &worker->work;
 
-	return json_pack("{s:s,s:i,s:s,s:s,s:I,s:I}", "name", worker->name, "cpu", (int)worker->cpu, "work",
-	                 work_names[work->kind], "unit", work->unit, "footprint_bytes",
-	                 (json_int_t)work->footprint_bytes, "huge_bytes", (json_int_t)work->huge_bytes);
+	return json_pack("{s:s,s:i,s:s,s:s,s:s,s:I,s:I}", "name", worker->name, "cpu", (int)worker->cpu,
+	                 "scheduling", worker_schedulings[worker->idle], "work", work_names[work->kind],
+	                 "unit", work->unit, "footprint_bytes", (json_int_t)work->footprint_bytes,
+	                 "huge_bytes", (json_int_t)work->huge_bytes);
 }
 
 static json_t *absent(const char *reason)
@@ -234,7 +239,7 @@ json_t *worker_thread_result(const struct worker_thread *worker, uint64_t start_
 	struct marks_window window;
 
 	if (!worker->pinned) {
-		node_fail(err, worker->name, "could not be bound to CPU %u", worker->cpu);
+		node_fail(err, worker->name, "could not be bound to CPU %u, or idle there", worker->cpu);
 		return NULL;
 	}
 	if (!marks_cut(&worker->marks, start_tsc, end_tsc, &window)) {

@@ -18,9 +18,12 @@
 
 #define WORKER_NAME_MAX 32
 
+extern const char *const worker_schedulings[]; /* normal, idle (SCHED_IDLE); ends with NULL */
+
 struct worker_thread {
 	char name[WORKER_NAME_MAX + 1];
 	unsigned int cpu;
+	bool idle; /* scheduling idle: works only while nobody else wants the CPU */
 	struct work work;
 	struct marks marks;
 	pthread_t thread;

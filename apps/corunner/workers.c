@@ -89,11 +89,11 @@ bool workers_busy(void)
 /* The keys that each kind of work has besides name, cpu and work. */
 static int check_keys(const json_t *object, const char *at, enum work_kind kind, struct node_error *err)
 {
-	static const char *const keys[WORK_KINDS][6] = {
-	        [WORK_MATMUL] = {"name", "cpu", "work", "footprint_bytes"},
-	        [WORK_POINTER_CHASE] = {"name", "cpu", "work", "footprint_bytes", "seed"},
-	        [WORK_MEMORY_STREAM] = {"name", "cpu", "work", "footprint_bytes", "operation"},
-	        [WORK_SPIN] = {"name", "cpu", "work", "footprint_bytes"},
+	static const char *const keys[WORK_KINDS][7] = {
+	        [WORK_MATMUL] = {"name", "cpu", "work", "scheduling", "footprint_bytes"},
+	        [WORK_POINTER_CHASE] = {"name", "cpu", "work", "scheduling", "footprint_bytes", "seed"},
+	        [WORK_MEMORY_STREAM] = {"name", "cpu", "work", "scheduling", "footprint_bytes", "operation"},
+	        [WORK_SPIN] = {"name", "cpu", "work", "scheduling", "footprint_bytes"},
 	        [WORK_STRESS_NG] = {"name", "cpu", "work", "stressor"},
 	};
 
@@ -137,6 +137,17 @@ static int read_kind(const json_t *object, const char *at, enum work_kind *kind,
 		return -1;
 	*kind = (enum work_kind)choice;
 	return check_keys(object, at, *kind, err);
+}
+
+static int read_scheduling(const json_t *object, const char *at, struct worker *worker,
+                           struct node_error *err)
+{
+	unsigned int idle = 0;
+
+	if (fields_choice(object, at, "scheduling", worker_schedulings, &idle, err))
+		return -1;
+	worker->thread.idle = idle;
+	return 0;
 }
 
 static int read_work(const json_t *object, const char *at, struct work_request *work, struct node_error *err)
@@ -199,8 +210,10 @@ static int open_one(struct worker *list, size_t i, const json_t *object, struct 
 	if (worker->kind == WORK_STRESS_NG)
 		return read_stressor(object, at, worker, err);
 	work.kind = worker->kind;
-	return read_work(object, at, &work, err) || worker_thread_open(&worker->thread, &work, at, err) ? -1
-	                                                                                                : 0;
+	return read_scheduling(object, at, worker, err) || read_work(object, at, &work, err) ||
+	                       worker_thread_open(&worker->thread, &work, at, err)
+	               ? -1
+	               : 0;
 }
 
 static json_t *describe(const struct worker *worker)

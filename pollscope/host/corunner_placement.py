@@ -83,6 +83,8 @@ class _Place:
 
     def corunner(self, place: str) -> int:
         """A CPU for the co-runner, of the highest number: the kernel keeps most of its own work on the first ones."""
+        if place == "dut-cpu":
+            return self._home.cpu
         found = {"smt-sibling": self._siblings, "other-core": self._other_cores, "same-llc": self._same_llc}[place]()
         return max(found, key=lambda cpu: (cpu.node == self._home.node, cpu.cpu)).cpu
 

@@ -147,6 +147,8 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
         return []
     flags: list[Flag] = []
     for worker in workers:
+        if "scheduling" in keys_of(worker) and worker["scheduling"].text() == "idle":  # to wait is what it is there for
+            continue
         try:
             waited_ns = worker["waited_ns"].number()
         except NotMeasured:

@@ -40,6 +40,8 @@ def _not_modelled(params: Parameters) -> str | None:
         return "the model has no neighbour but one that only computes (corunner: matmul)"
     if params.corunner != "none" and params.corunner_place == "same-llc":
         return "the model has no cache that a co-runner and the DUT could share"
+    if params.corunner != "none" and params.corunner_place == "dut-cpu":
+        return "the model has no scheduler that could give the DUT's CPU to a co-runner"
     if params.trace is not None:
         return "the model does not replay traces"
     if params.arrivals not in ("constant", "poisson"):

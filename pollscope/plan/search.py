@@ -225,6 +225,8 @@ def _highest(settings: Settings, trials: _Trials) -> float:
         trials.good(settings.highest_pps)
         return settings.highest_pps
     full = trials.once(None)
+    if full.received_pps == 0:
+        raise _Ended("generator-bound", "the DUT took no packet when it was saturated: the window is too short")
     if full.missed_share < SATURATED_MISSED_SHARE:
         raise _Ended(
             "generator-bound",

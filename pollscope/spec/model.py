@@ -239,8 +239,9 @@ class Parameters(Model):
     corunner: Literal["none", "matmul", "pointer-chase", "memory-stream", "stress-ng"] = Field(
         default="none", description="what runs beside the DUT"
     )
-    corunner_place: Literal["smt-sibling", "other-core", "same-llc"] = Field(
-        default="other-core", description="where it runs, seen from the DUT's first core"
+    corunner_place: Literal["smt-sibling", "other-core", "same-llc", "dut-cpu"] = Field(
+        default="other-core",
+        description="where it runs, seen from the DUT's first core; dut-cpu: on its CPU, while the DUT sleeps",
     )
     corunner_footprint: Footprint | None = Field(
         default=None,

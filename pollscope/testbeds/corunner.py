@@ -4,12 +4,14 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError, TrialError
 from pollscope.base.paths import corunner_program
 from pollscope.base.units import human_size
 from pollscope.host.corunner_placement import CorunnerCpus, has_corunners
+from pollscope.host.files import read_text
 from pollscope.host.memory import meminfo_bytes
 from pollscope.node.client import ClientOwner, NodeClient, NodeLost
 from pollscope.spec.model import Parameters
@@ -23,6 +25,7 @@ STOP_LIMIT_S = 15.0
 READ_LIMIT_S = 10.0
 # As in apps/corunner/work.c: the rest of the memory belongs to the host.
 FOOTPRINT_SHARE = 0.75
+AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 class CorunnerLost(TrialError):
@@ -43,12 +46,26 @@ def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> s
         corunner_program()
     except HostError as error:
         return error.what
+    if params.corunner != "none" and params.corunner_place == "dut-cpu" and (reason := _no_sharing(params)):
+        return reason
     if "stress-ng" in (params.corunner, params.dut_core) and shutil.which("stress-ng") is None:
         return "stress-ng is not installed (apt-get install stress-ng)"
     footprint, free = params.corunner_footprint or 0, meminfo_bytes("MemAvailable") or 0
     if params.corunner != "none" and footprint > free * FOOTPRINT_SHARE:
         most = human_size(int(free * FOOTPRINT_SHARE))
         return f"the co-runner needs {human_size(footprint)}; it may have {most}, {FOOTPRINT_SHARE:.0%} of what is free"
+    return None
+
+
+def _no_sharing(params: Parameters) -> str | None:
+    """Why nothing can run on the DUT's CPU just while the DUT sleeps; None when it can (SCHED_IDLE, sched(7))."""
+    if "stress-ng" in (params.corunner, params.dut_core):
+        return "corunner_place dut-cpu: stress-ng does not wait until a CPU is idle; use another co-runner"
+    if (read_text(AUTOGROUP) or "0").strip() != "0":
+        return (
+            "corunner_place dut-cpu: this kernel first shares a CPU among sessions, whoever may wait in them, and DUT "
+            "and co-runner have one each (sysctl kernel.sched_autogroup_enabled=0)"
+        )
     return None
 
 
@@ -64,6 +81,8 @@ def workers(params: Parameters, cpus: CorunnerCpus) -> list[dict[str, Any]]:
 
 def _corunner(params: Parameters, cpu: int) -> dict[str, Any]:
     worker = {"name": "corunner", "cpu": cpu, "work": params.corunner}
+    if params.corunner_place == "dut-cpu":
+        worker["scheduling"] = "idle"
     if params.corunner_footprint is not None and params.corunner != "stress-ng":
         worker["footprint_bytes"] = params.corunner_footprint
     if params.corunner == "memory-stream":

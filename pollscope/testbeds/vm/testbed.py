@@ -29,6 +29,7 @@ from pollscope.knobs.points import knob_settings
 from pollscope.spec.model import KNOB_PREFIX, Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import TestbedConfig, TestbedState
+from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.config import PairConfig, PairHost, Ports
@@ -128,13 +129,14 @@ class VmPairTestbed(NodeTestbed):
         return self._pair.machine()
 
     def refusal(self, point: Point) -> str | None:
-        """As a pair's. While no machine runs, co-runners, placements and knobs but the IOMMU's mode are unknown."""
+        """As a pair's. While no machine runs, co-runners, places, halts and knobs but the IOMMU's mode are unknown."""
         if point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") == "lazy":
             return "iommu=lazy: under a virtual IOMMU the kernel is always strict"
         if self._stopped() is None:
             return self._pair.refusal(point)
         unknown = [f"knob {name}" for name in knob_settings(point.factors) if name != boot_mode.KNOB]
         unknown += ["what runs beside the DUT"] if has_corunners(point.params) else []
+        unknown += ["what its processor halts on"] if halt_refusal(point.params, dict) else []
         unknown += [f"placement {point.params.placement}"] if point.params.placement != BY_THE_FILE else []
         if unknown:
             return f"{', '.join(unknown)}: only machines that run can tell (pollscope testbed up {self.name})"
