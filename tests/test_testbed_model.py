@@ -402,6 +402,39 @@ def test_costs_of_sharing_a_queue_are_found_again(cli: ModelCli, organisation: s
         assert costs["shared_empty_poll_ns"]["by_queues"] == pytest.approx({1: 90}, rel=1e-3)
 
 
+def test_costs_of_rings_are_found_again(cli: ModelCli) -> None:
+    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
+    spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
+    spec += "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
+    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
+    (folder,) = cli.run_folders()
+    _pass_for_measured(folder)
+    done = cli("calibrate", folder, "--out", "again.yaml")
+    assert done.returncode == 0, done.stderr
+    file = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())
+    costs = file["workloads"]["io"]
+    assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
+    assert costs["empty_ring_poll_ns"]["by_queues"] == pytest.approx({1: 5}, rel=1e-3)
+    for name, true, within in (("dispatch_ns", 10, 1.0), ("ring_visit_ns", 15, 2.0), ("ring_ns", 20, 2.0)):
+        assert costs[name]["by_queues"][1] == pytest.approx(true, abs=within), name
+    assert costs["ring_packet_ns"]["by_queues"][1] == pytest.approx(2, abs=1)
+    assert "ring_contended_ns" not in costs, "nobody waits with one core at each end"
+    assert file["holds_for"]["organisation"] == ["scale-out", "scale-up"]
+    # What came out is what another run takes.
+    done = cli("run", "spec.yaml", "--testbed", "again.yaml", "--set", "factors.load_pps=[1 Mpps]")
+    assert done.returncode == 0, done.stderr
+
+
+def test_costs_of_rings_are_told_beside_those_of_cores_without(cli: ModelCli) -> None:
+    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
+    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
+    (folder,) = cli.run_folders()
+    _pass_for_measured(folder)
+    done = cli("calibrate", folder, "--out", "again.yaml")
+    assert done.returncode == 2
+    assert "costs of a ring are told beside those of a core that polls for itself" in done.stderr
+
+
 def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]").replace(
         "load_pps: 1 Mpps, ", "hiccup_probability: 1 %, hiccup_delay: 1 us, "

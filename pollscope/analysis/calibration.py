@@ -5,9 +5,10 @@ Every cost says which runs it comes from, with the interval that its trials give
 out; nothing is assumed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from pollscope.analysis.point_values import factors, level_text
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.record import Account, NotMeasured, TrialFacts
 from pollscope.models import points
 from pollscope.models.costs import Costs
 from pollscope.models.simulate import simulate
@@ -84,7 +86,7 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
     where = ", ".join(run.run_id for run in runs)
     if not trials:
         raise UsageError("no trial is data", where, "give runs that ended, and levels that they have")
-    holds_for = {name: _one(trials, name, where) for name in HOLDS_FOR}
+    holds_for = _holds_for(trials, where)
     found = _costs(trials, where, HostFacts(runs[0].meta).testbed_name)
     rows: dict[str, list[str]] = {}
     for run in runs:
@@ -100,6 +102,18 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
             "rows": {row: ", ".join(names) for row, names in rows.items()},
         },
     }
+
+
+def _holds_for(trials: Sequence[Trial], where: str) -> dict[str, Any]:
+    """What the costs hold for; those of rings come from other organisations than those of cores that poll."""
+    handing = [trial for trial in trials if dispatchers(trial["params"])]
+    plain = [trial for trial in trials if not dispatchers(trial["params"])]
+    found = {name: _one(plain if plain and name == "organisation" else trials, name, where) for name in HOLDS_FOR}
+    if handing and plain:
+        found["organisation"] = sorted({found["organisation"], *(trial["params"].organisation for trial in handing)})
+    if shared := [trial for trial in handing if trial["params"].organisation == "scale-up"]:
+        found["ring_sync"] = sorted({"default", _one(shared, "ring_sync", where)})
+    return found
 
 
 def _same_machine(runs: Sequence[RunFolder]) -> None:
@@ -146,7 +160,37 @@ def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
     if len(generators) == 1 and "burst" in (histograms := generators[0].get("histogram", {})):
         turns = [(sent, count) for sent, count in histograms["burst"]["values"] if sent]
         metrics["sent_mean"] = sum(sent * count for sent, count in turns) / max(1, sum(count for _, count in turns))
-    return {**metrics, "params": params, "tsc_hz": record["result"]["window"]["tsc_hz"]}
+    tsc_hz = record["result"]["window"]["tsc_hz"]
+    ends = _ring_ends(record, tsc_hz) if dispatchers(params) else []
+    return {**metrics, "params": params, "tsc_hz": tsc_hz, "ring_ends": ends}
+
+
+class _RingEnd(NamedTuple):
+    """What one lcore did at a ring: packets and time of a mean visit; None where not enough polls found nothing."""
+
+    dispatches: bool
+    packets: float
+    visit_ns: float
+    empty_poll_ns: float | None
+
+
+def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
+    """Of each lcore whose cycles are known."""
+    trial, found = TrialFacts(record), []
+    for lcore in trial.lcores:
+        with suppress(NotMeasured, ZeroDivisionError):
+            if trial.has_classes:
+                busy, idle = (lcore["cycles"][name].number() for name in ("useful", "empty_poll"))
+            else:
+                account = Account(lcore, 0.0)
+                busy, idle = account.useful, account.empty_poll
+            empty, partial, full = (lcore["polls"][kind].number() for kind in ("empty", "partial", "full"))
+            visits = partial + full
+            poll_ns = idle / empty / tsc_hz * 1e9 if empty >= LEAST_EMPTY * (empty + visits) else None
+            dispatches = lcore["role"].text() == "dispatcher"
+            packets = lcore["rx_packets"].number() / visits
+            found.append(_RingEnd(dispatches, packets, busy / visits / tsc_hz * 1e9, poll_ns))
+    return found
 
 
 def _one(trials: Sequence[Trial], name: str, where: str) -> Any:
@@ -160,12 +204,13 @@ def _one(trials: Sequence[Trial], name: str, where: str) -> Any:
 
 
 def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
-    if any(dispatchers(trial["params"]) for trial in trials):
-        raise UsageError(
-            "costs of rings are not told by a trial as a whole", where, "leave the trials with dispatchers out"
-        )
+    handing = [trial for trial in trials if dispatchers(trial["params"])]
+    trials = [trial for trial in trials if not dispatchers(trial["params"])]
     together = [trial for trial in trials if share_queues(trial["params"])]
     alone = [trial for trial in trials if not share_queues(trial["params"])]
+    if not trials:
+        remedy = "give trials without dispatchers, too (experiments/model/rings.yaml has both)"
+        raise UsageError("costs of a ring are told beside those of a core that polls for itself", where, remedy)
     if not alone:
         remedy = "give trials with one core, too"
         raise UsageError("what cores pay for sharing a queue is told beside what one pays for it alone", where, remedy)
@@ -175,6 +220,7 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
     found |= _turns(trials, source)
     costs = Costs.model_validate(found, strict=False)
     found |= _shared(together, costs, where, source)
+    found |= _rings(handing, costs, source)
     found |= _optional("path_ns", _path(alone, costs, source))
     return found
 
@@ -195,6 +241,48 @@ def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> d
     found = {"shared_packet_ns": {**_by_queues(more), **told}}
     idle = [trial for trial in trials if trial["params"].organisation == "locked" and _tells_empty_polls(trial)]
     return found | ({"shared_empty_poll_ns": _empty_poll(idle, where, source)} if idle else {})
+
+
+def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]:
+    """What dispatchers and workers pay for a ring each, and what more for one that can be shared.
+
+    The latter with one core at each end, where nobody waits: what an operation takes beyond one on a ring of one's own
+    are the atomic accesses that cores make one after the other. What a line costs that another core had
+    (ring_contended_ns) is in no sum over a window, because it is waited for together with the turn.
+    """
+    costs_of: dict[str, dict[int, list[float]]] = {"dispatch_ns": {}, "empty_ring_poll_ns": {}, "ring_visit_ns": {}}
+    for queues, end, beyond_ns in _beyond_own_work(trials, costs, "scale-out"):
+        name, value = ("dispatch_ns", beyond_ns / end.packets) if end.dispatches else ("ring_visit_ns", beyond_ns)
+        costs_of[name].setdefault(queues, []).append(value)
+        if not end.dispatches and end.empty_poll_ns is not None:
+            costs_of["empty_ring_poll_ns"].setdefault(queues, []).append(end.empty_poll_ns)
+    told = {"origin": "measured", "source": f"{source}, dispatchers and workers with a ring each"}
+    found: dict[str, Any] = {name: {**_by_queues(values), **told} for name, values in costs_of.items() if values}
+    pairs = [trial for trial in trials if trial["params"].cores == dispatchers(trial["params"]) == 1]
+    rows: dict[int, list[tuple[float, float]]] = {}
+    for queues, end, beyond_ns in _beyond_own_work(pairs, costs, "scale-up"):
+        own = costs_of["dispatch_ns" if end.dispatches else "ring_visit_ns"].get(queues)
+        if own:
+            own_ns = median(own) * (end.packets if end.dispatches else 1.0)
+            rows.setdefault(queues, []).append((end.packets, max(0.0, beyond_ns - own_ns)))
+    told = {
+        "origin": "measured",
+        "source": f"{source}, least squares of operations beyond those on a ring of one's own",
+    }
+    told_apart = {queues: found for queues, found in rows.items() if _tell_apart(found)}
+    return found | (_fits(("ring_ns", "ring_packet_ns"), told_apart, told) if told_apart else {})
+
+
+def _beyond_own_work(trials: Sequence[Trial], costs: Costs, organisation: str) -> Iterator[tuple[int, _RingEnd, float]]:
+    """Queues of a dispatcher, an end of a ring, and what a visit there takes beside what it does without, in ns."""
+    for trial in trials:
+        params: Parameters = trial["params"]
+        queues = points.queues_of_a_core(params)
+        if params.organisation == organisation and costs.visit_ns.reaches(queues) and costs.packet_ns.reaches(queues):
+            packet_ns = costs.packet_ns.at(queues) + _asked_ns(trial)
+            for end in trial["ring_ends"]:
+                own_ns = costs.visit_ns.at(queues) if end.dispatches else end.packets * packet_ns
+                yield queues, end, max(0.0, end.visit_ns - own_ns)
 
 
 def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
