@@ -90,9 +90,10 @@ def test_an_idle_queue_does_not_wait() -> None:
 
 def test_polls_of_more_queues_than_a_cache_holds_take_what_the_next_one_does() -> None:
     sizes = (32 * 1024, 1 << 20, 32 << 20)
-    assert cached_poll_ns(256, sizes, 0.4) == 0  # 256 x 128 B are the L1
-    assert cached_poll_ns(512, sizes, 0.4) == pytest.approx(2 * 10 / 12 * 0.4 / 2)  # half of the lines from the L2
-    assert cached_poll_ns(512, (1, 1, 1), 0.4) == pytest.approx(2 * 200 / 12 * 0.4, rel=1e-3)  # all from memory
+    assert cached_poll_ns(227, sizes, 0.4) == 0  # 227 x 144 B fit into the L1
+    assert cached_poll_ns(228, sizes, 0.4) == pytest.approx(2.25 * 10 / 12 * 0.4)  # of one more, none
+    assert cached_poll_ns(1024, (1, 1, 72 << 10), 0.4) == pytest.approx(2.25 * (55 + 145 / 2) / 12 * 0.4)  # half fits
+    assert cached_poll_ns(512, (1, 1, 1), 0.4) == pytest.approx(2.25 * 200 / 12 * 0.4, rel=1e-3)  # all from memory
 
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {

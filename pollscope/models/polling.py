@@ -114,8 +114,9 @@ def gated_mean_wait_ns(
     return one.rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load)) + moves_ns
 
 
-# Assumed: a poll reads the descriptor at the queue's head and the queue's own state.
-POLL_BYTES = 2 * 64
+# What a poll of an empty queue reads: the descriptor at its head, the line of its state (apps/pmd/crossover_port.h), and
+# of ethdev's arrays a pointer to that and one to its callbacks (rte_eth_rx_burst()).
+POLL_BYTES = 2 * 64 + 2 * 8
 # Cycles of a load that L2, L3 and memory answer beyond one of the L1, and loads that are under way at once (line fill
 # buffers): Intel 64 and IA-32 Architectures Optimization Reference Manual, Skylake server; memory: some 80 ns.
 MORE_CYCLES, OVERLAPPED = (10, 55, 200), 12
@@ -124,8 +125,10 @@ MORE_CYCLES, OVERLAPPED = (10, 55, 200), 12
 def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> float:
     """What a poll of an empty queue takes beyond one whose lines the L1 holds, in turn with so many queues.
 
-    Polls of different queues do not wait for each other's loads, which overlap. Of lines that do not all fit into a
-    cache the share that fits is found there, as with the best replacement.
+    Polls of different queues do not wait for each other's loads, which overlap. L1 and L2 replace what was used least
+    recently, or nearly so: a sweep over more lines than fit finds none of them there, because each was thrown out just
+    before its turn (Smith and Goodman, IEEE Transactions on Computers C-34, 1985). Last-level caches guard against that
+    (Jaleel et al., ISCA 2010): the share that fits is found.
 
     Args:
         queues: polled in turn.
@@ -137,7 +140,9 @@ def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> 
     """
     whole("cached_poll_ns", 1, queues=queues)
     above_zero("cached_poll_ns", cycle_ns=cycle_ns, **{f"L{level}": size for level, size in enumerate(cache_bytes, 1)})
-    beyond = [max(0.0, 1 - size / (queues * POLL_BYTES)) for size in cache_bytes]
+    swept = queues * POLL_BYTES
+    *inner, last = cache_bytes
+    beyond = [*(float(swept > size) for size in inner), max(0.0, 1 - last / swept)]
     # The time of each level but for what a level further out has of it.
     steps = [more - before for more, before in zip(MORE_CYCLES, (0, *MORE_CYCLES), strict=False)]
     cycles = sum(share * step for share, step in zip(beyond, steps, strict=True))
