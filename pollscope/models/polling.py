@@ -114,8 +114,8 @@ def gated_mean_wait_ns(
     return one.rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load)) + moves_ns
 
 
-# What a poll of an empty queue reads: the descriptor at its head, the line of its state (apps/pmd/crossover_port.h), and
-# of ethdev's arrays a pointer to that and one to its callbacks (rte_eth_rx_burst()).
+# What a poll of an empty queue reads: the descriptor at its head, the line of its state (apps/pmd/crossover_port.h),
+# and of ethdev's arrays a pointer to that and one to its callbacks (rte_eth_rx_burst()).
 POLL_BYTES = 2 * 64 + 2 * 8
 # Cycles of a load that L2, L3 and memory answer beyond one of the L1, and loads that are under way at once (line fill
 # buffers): Intel 64 and IA-32 Architectures Optimization Reference Manual, Skylake server; memory: some 80 ns.
