@@ -14,7 +14,8 @@
  *              uint32_t qwait_next(waiter);             uint32_t qwait(waiter, max_ns);
  *              bool qwait_verify(waiter, qid);          void qwait_took(waiter, qid, items);
  *              void qwait_reconsider(waiter, qid);
- *              uint32_t qwait_steal(victims, n, at);
+ *              uint32_t qwait_steal(victims, n, at);    bool qwait_idle(waiter, max_ns);
+ *              bool qwait_look(waiter);                 bool qwait_any(set);                 bool qwait_has_umwait(void);
  *   by DD:     void qwait_notify(bell);                 void qwait_notify_at_once(bell);      (producer)
  *              void qwait_rearm(set, qid);              bool qwait_take_back(set, qid);
  *              void qwait_activate(set, qid);           (consumer)
@@ -66,6 +67,12 @@
  *   qwait_steal()   The same of others' sets, for who has nothing to do: the thread's waiters of them. The queue is one of victims[*at],
  *                   which verify, took and reconsider are to be given.
  *   qwait()         The same as qwait_next(), but waits up to max_ns (UINT64_MAX: for ever) as config.idle says. No signal ends it.
+ *   qwait_idle()    Waits so, up to max_ns, and takes nothing. True: something may be ready; ask qwait_next(). False: time is up, or
+ *                   another waiter was quicker.
+ *   qwait_look()    One look at the ready bits, for a waiter that idles in its own way. True: something may be ready, and its next
+ *                   qwait_next() begins there.
+ *   qwait_any()     The same of a set that the thread has no waiter of: one look at the summary. Not for who is about to sleep.
+ *   qwait_has_umwait()  This processor has UMONITOR and UMWAIT, which QWAIT_UMWAIT needs.
  *   qwait_verify()  True: there are items. False: there are none (counted in waiter.spurious), and the queue is armed.
  *   qwait_took()    `items` were dequeued.
  *   qwait_reconsider()  Arms the queue if it is empty, else makes it ready; atomic against arrivals.
