@@ -141,7 +141,8 @@ def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, s
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     spec = cli.spec(LONG.replace("window: 2 s", "window: 3 s") + LOAD)
     process = cli.start("run", spec, "--testbed", testbed)
-    wait_until(lambda: any(cli.folder.glob("results/*/*/collectors/*")))
+    # The generator's are started once the DUT's run.
+    wait_until(lambda: any(cli.folder.glob("results/*/*/collectors/*/generator")))
     for pid in agents_of(tmp_path / "dut" / "state"):
         os.kill(pid, signal.SIGKILL)
     _, err = process.communicate(timeout=250)
