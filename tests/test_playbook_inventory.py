@@ -160,6 +160,31 @@ def test_the_password_of_sudo_is_asked_for_and_goes_through_a_pipe(
     assert (fake_ansible / "typed").read_text() == "to be kept"
 
 
+def test_no_password_at_all_is_an_interrupt(fake_ansible: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-D where it is asked for."""
+
+    def ended(_prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("pollscope.cli.play.getpass", ended)
+    done = verify(fake_ansible, "-K")
+    assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
+    assert not (fake_ansible / "words").exists()
+
+
+@pytest.mark.parametrize(("words", "lines"), [(["provision"], 2), (["provision", "--check"], 1), (["verify"], 1)])
+def test_an_interrupted_play_says_what_becomes_of_what_it_did(
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], lines: int
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pollscope.cli.play.run_play", interrupted)
+    done = pollscope("play", *words, "-i", "inventory.yml", cwd=fake_ansible)
+    assert (done.returncode, len(done.stderr.splitlines())) == (130, lines)
+    assert ("`pollscope play restore -i inventory.yml` restores all" in done.stderr) == (lines == 2)
+
+
 def test_without_a_password_nothing_is_typed(fake_ansible: Path) -> None:
     assert verify(fake_ansible).returncode == 0
     assert "--become-password-file" not in (fake_ansible / "words").read_text()

@@ -37,13 +37,19 @@ def play(
     options = [*(["--check"] if check else []), *(["--limit", limit] if limit else [])]
     given = {key: value for key, _, value in (each.partition("=") for each in variables or ())}
     hosts = load_inventory(inventory)
-    password = getpass("password of sudo on the hosts: ") if ask else None
+    try:
+        password = getpass("password of sudo on the hosts: ") if ask else None
+    except EOFError as error:
+        raise KeyboardInterrupt from error
     try:
         result = run_play(name, hosts, given, options=options, become_password=password)
     except PlayFailed as failed:
         for host, reason in failed.reasons.items():
             typer.echo(f"pollscope: {host}: {' '.join(reason.split())}", err=True)
         raise typer.Exit(ExitCode.HOST) from failed
-    except EOFError as error:
-        raise KeyboardInterrupt from error
+    except KeyboardInterrupt:
+        if not check and name != "verify":
+            kept = f"what it did so far stays; `pollscope play {name}` again goes on"
+            typer.echo(f"{kept}, `pollscope play restore -i {inventory}` restores all", err=True)
+        raise
     typer.echo("\n".join(result.changes) or "nothing to change")
