@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope collect`."""
 
+import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from command_line import pollscope
+from run_helpers import Cli
 
 from pollscope.base.names import COLLECTORS
 
@@ -46,6 +49,21 @@ def test_samples_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     printed = capsys.readouterr()
     assert "steal_ticks" in printed.out
     assert "kernel-load: ok" in printed.err
+
+
+def test_ctrl_c_ends_it_early_and_loses_nothing(tmp_path: Path) -> None:
+    cli, out, raw = Cli(tmp_path), tmp_path / "samples.csv", tmp_path / "raw/kernel-load.raw"
+    words = "kernel-load", "--seconds", "3600", "--interval", "0.05", "--out", out, "--raw", raw.parent
+    process = cli.start("collect", *words)
+    deadline = time.monotonic() + 60
+    while not (raw.exists() and raw.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "pollscope: interrupted"
+    assert "steal_ticks" in printed and "steal_ticks" in out.read_text()
 
 
 def test_a_recorded_output_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

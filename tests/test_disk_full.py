@@ -4,6 +4,8 @@
 import json
 import math
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +103,23 @@ def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
     done = cli("run", "--resume", folder)
     assert done.returncode == 0, done.stderr
     assert_complete(read_run(folder))
+
+
+@FULL
+def test_what_was_collected_outlives_a_full_disk(cli: Cli, disk: Path) -> None:
+    """Hours may be in it."""
+    fill(disk, 0)
+    words = "collect", "kernel-load", "--seconds", "0.5", "--interval", "0.1", "--out"
+    done = cli(*words, disk / "samples.csv")
+    assert done.returncode == 3, done.stderr
+    (line,) = done.stderr.splitlines()
+    found = re.search(rf"{NO_SPACE} \(what was recorded is kept: pollscope collect NAME --replay (.*)/NAME.raw", line)
+    assert found, line
+    raw = Path(found[1])
+    done = cli(*words, cli.folder / "samples.csv", "--replay", raw / "kernel-load.raw")
+    assert done.returncode == 0, done.stderr
+    assert "steal_ticks" in (cli.folder / "samples.csv").read_text()
+    shutil.rmtree(raw)
 
 
 @FULL

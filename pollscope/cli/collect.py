@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope collect`: read counters of this host for some seconds, or read a recorded output of a tool."""
 
+import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +23,7 @@ from pollscope.collectors.replay import Replay
 from pollscope.collectors.sample import Kind, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
 from pollscope.collectors.window import Plausibility, Series, WindowSeries
+from pollscope.host.disk_folder import folder_on_disk
 
 EXAMPLES = (
     "pollscope collect                                     what can be read here, and why not",
@@ -38,7 +42,10 @@ def collect(
         Path | None, typer.Option(help="Feed the one collector from this file instead of the host.")
     ] = None,
 ) -> None:
-    """Reads counters of this host for some seconds and prints a line per metric; --out keeps every sample."""
+    """Reads counters of this host for some seconds and prints a line per metric; --out keeps every sample.
+
+    Ctrl-C ends it early: what was recorded until then is written and printed.
+    """
     if not names:
         _list()
         return
@@ -52,16 +59,20 @@ def collect(
     if out is not None:
         check_place(out)
     _refuse_absent(collectors)
-    with tempfile.TemporaryDirectory(prefix="pollscope-collect-") as folder:
-        session = CollectorSession(collectors, raw or Path(folder), round(interval * 1e9))
-        _record(session, seconds)
+    with _recordings(raw) as folder:
+        session = CollectorSession(collectors, folder, round(interval * 1e9))
+        whole = _record(session, seconds)
         if out is not None:
             with written(out) as new:
                 count = write_samples(new, session.samples())
             typer.echo(f"{count} samples in {out}")
         window = WindowSeries(session.samples(), session.outcomes.values())
     _print(window)
-    _report(session.outcomes, window)
+    delivered = _report(session.outcomes, window)
+    if not whole:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if not delivered:
+        raise typer.Exit(ExitCode.TRIALS_FAILED)
 
 
 def _list() -> None:
@@ -79,14 +90,39 @@ def _refuse_absent(collectors: list[Collector]) -> None:
             )
 
 
-def _record(session: CollectorSession, seconds: float) -> None:
-    """Stops the collectors also when interrupted: a tool left behind would keep the counters."""
+@contextmanager
+def _recordings(raw: Path | None) -> Iterator[Path]:
+    """The folder of the recordings; ours goes with them, unless the samples found no place: hours may be in them.
+
+    Raises:
+        HostError: as the block, with where they are.
+    """
+    if raw is not None:
+        yield raw
+        return
+    folder = Path(tempfile.mkdtemp(prefix="pollscope-collect-", dir=folder_on_disk()))
+    try:
+        yield folder
+    except HostError as error:
+        again = f"pollscope collect NAME --replay {folder}/NAME.raw --out FILE"
+        raise HostError(error.what, error.where, f"what was recorded is kept: {again}") from error
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
+
+
+def _record(session: CollectorSession, seconds: float) -> bool:
+    """Whether it lasted so long. The collectors are stopped in any case: a tool left behind would keep the counters."""
     session.start()
     try:
         session.mark("window")
         time.sleep(seconds)
+    except KeyboardInterrupt:
+        return False
     finally:
         session.stop()
+    return True
 
 
 def _print(window: WindowSeries) -> None:
@@ -105,8 +141,8 @@ def _value(series: Series) -> str:
     return f"{human_number(series.total / series.count, 6)}{unit}"
 
 
-def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> None:
-    """Outcomes and what is not plausible, on standard error; exit code 1 when a collector did not deliver."""
+def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> bool:
+    """Outcomes and what is not plausible, on standard error; whether every collector delivered."""
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
         cost = "CPU use not measured" if share is None else f"{share:.2%} of a core"
@@ -118,5 +154,4 @@ def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> None
     for finding in judge(window):
         if finding.verdict is not Plausibility.OK:
             typer.echo(f"{finding.verdict}: {finding.text}", err=True)
-    if any(outcome.status is not Status.OK for outcome in outcomes.values()):
-        raise typer.Exit(ExitCode.TRIALS_FAILED)
+    return all(outcome.status is Status.OK for outcome in outcomes.values())
