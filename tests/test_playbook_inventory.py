@@ -2,6 +2,7 @@
 """Inventories: the examples are good, and what is wrong in one is said in one line with file, line and key."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from pollscope.base.errors import HostError, UsageError
 from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.inventory import load_inventory
-from pollscope.testbeds.pair.plays import _REMEDIES, _one_line, _result, run_play
+from pollscope.testbeds.pair.plays import _REMEDIES, _one_line, _result, player, run_play
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "configs/testbeds").glob("inventory-*.yml"))
 GOOD = """dut:
@@ -211,6 +212,17 @@ def test_a_user_has_one_play_at_a_time_on_a_host(fake_ansible: Path, monkeypatch
     assert "is in use by pid" in done.stderr and "(play restore of other.yml, since" in done.stderr
     assert not (fake_ansible / "words").exists()
     assert pollscope(*words, cwd=fake_ansible).returncode == 0
+
+
+@pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found"), OSError("No username set")])
+def test_a_player_may_have_no_name(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """As who runs a container: Python 3.11 raises the one, 3.13 the other."""
+
+    def nobody() -> str:
+        raise error
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert player().startswith(f"{os.getuid()}@")
 
 
 def test_a_play_that_is_none_is_refused_in_one_line(fake_ansible: Path) -> None:

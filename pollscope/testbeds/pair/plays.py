@@ -125,8 +125,12 @@ def _alone(name: str, inventory: Inventory) -> Iterator[None]:
 
 def player() -> str:
     """Who plays here: the user, this host's name, and what tells hosts of one name apart."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
     machine = read_text(Path("/etc/machine-id")) or "no machine-id"
-    return f"{getpass.getuser()}@{socket.gethostname()} ({machine[:12]})"
+    return f"{user}@{socket.gethostname()} ({machine[:12]})"
 
 
 def _check(name: str, variables: Mapping[str, str]) -> None:
