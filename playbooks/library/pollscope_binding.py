@@ -193,10 +193,11 @@ def items_for(devices: Devices, addresses: Sequence[str], consent: bool) -> list
     Raises:
         HostError: one of them must not or cannot be bound.
     """
-    devices.refuse_management(addresses)  # also where DPDK drives a NIC beside the kernel, and takes its packets
+    # Also where DPDK drives a NIC beside the kernel: it takes the packets that were the kernel's.
+    devices.refuse_management(addresses)
+    devices.refuse_configured([address for address in addresses if devices.driver(address) != DRIVER])
     addresses = to_bind(devices, addresses)
     fresh = [address for address in addresses if devices.driver(address) != DRIVER]
-    devices.refuse_configured(fresh)
     refuse_groups(devices, addresses, consent)
     bare = any(not (devices.folder(address) / "iommu_group").exists() for address in fresh)
     # Bound without an IOMMU, a device has a group of vfio's own making.
