@@ -21,6 +21,7 @@ from pollscope.analysis.figures import Target, asked_figure, figure_of, save_fig
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import MARKS, finish
+from pollscope.analysis.figures.points import name_marks
 from pollscope.analysis.figures.style import CUT, FLOOR, HOLLOW, WHISKER, absent_reason, interval_line, look
 from pollscope.analysis.figures.sweep import default_figure
 from pollscope.base.names import FIGURES
@@ -120,6 +121,7 @@ def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     named = [look_of(artist) for label, artist in drawn.items() if not label.startswith("_")]
     assert len(named) == len(set(named)), "series are told apart without colour"
     _check_axes(figure, data)
+    name_marks(figure)
     numbers = [str(sorted(row.items())) for row in data.drawn]
     assert len(numbers) == len(set(numbers)), "the file beside the figure has each number once"
 
@@ -227,6 +229,17 @@ def test_the_figure_loses_the_lines_that_it_no_longer_needs(tmp_path: Path) -> N
     tall, _ = finished(paper_figure("I-F6"), run, keeps_absent=True)
     low, _ = finished(paper_figure("I-F6"), run)
     assert low.get_figheight() < tall.get_figheight() / 2
+
+
+def test_marks_of_panels_that_share_an_axis_say_what_it_is() -> None:
+    """Only the last panel of a column labels it."""
+    figure = Figure()
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    for axes in (upper, lower):
+        interval_line(axes, [0.0, 50.0], [Estimate(1.0, 0.5, 2.0, 5, "made up")] * 2, "C0", "o", "a line")
+    lower.set_xlabel("Cycles freed (%)")
+    for texts in name_marks(figure).values():
+        assert [text.split(";")[1] for text in texts] == [" Cycles freed (%): 0", " Cycles freed (%): 50"]
 
 
 def test_the_command_keeps_absent_panels_when_asked(tmp_path: Path) -> None:

@@ -33,8 +33,11 @@ def name_marks(figure: Figure) -> dict[str, list[str]]:
 def _texts(axes: Axes, line: Line2D) -> list[str]:
     name, estimates = ESTIMATES[line]
     title = axes.get_title(loc="left") or axes.get_title()
-    along, up = axes.get_xlabel(), axes.get_ylabel()
-    ticks = zip(axes.get_xticks(), (label.get_text() for label in axes.get_xticklabels()), strict=True)
+    # Panels above each other share an axis, which only the last of them labels.
+    shared = axes.get_shared_x_axes().get_siblings(axes)
+    along, up = next(filter(None, (each.get_xlabel() for each in shared)), ""), axes.get_ylabel()
+    labelled = next((each for each in shared if each.get_xticklabels()), axes)
+    ticks = zip(labelled.get_xticks(), (label.get_text() for label in labelled.get_xticklabels()), strict=False)
     words = {float(place): text for place, text in ticks if text}
     head = ", ".join(each for each in (title, name) if each)
     return [
