@@ -231,9 +231,9 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "word"),
     [
-        pytest.param({"17": 1}, "hugepages=1:4", marks=pytest.mark.thorough),
-        ({"17": 0, "3b": 1}, "hugepages=0:4,1:4"),
-        ({"17": -1}, "hugepages=4"),
+        pytest.param({"17": 1}, "hugepages=1:1", marks=pytest.mark.thorough),
+        ({"17": 0, "3b": 1}, "hugepages=0:1,1:1"),
+        ({"17": -1}, "hugepages=1"),
     ],
 )
 def test_pages_of_1_gb_are_reserved_where_the_nics_are(
@@ -242,7 +242,7 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
     for bus, node in nodes.items():
         (tmp_path / f"0000:{bus}:00.0").mkdir()
         (tmp_path / f"0000:{bus}:00.0/numa_node").write_text(f"{node}\n")
-    wanted: dict[str, Any] = {"hugepages_boot_1g": 4, "hugepages_wanted_pages": 0, "hugepages_reboot": False}
+    wanted: dict[str, Any] = {"hugepages_boot_1g": 1, "hugepages_wanted_pages": 0, "hugepages_reboot": False}
     nics = [f"0000:{bus}:00.0" for bus in nodes]
     inventory = bench.inventory(
         pollscope_roles=["hugepages"], pollscope_nics=nics, hugepages_pci_devices=str(tmp_path), **wanted
@@ -251,6 +251,14 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
     assert any(
         f'hugepagesz=1G {word}"' in change or f"hugepagesz=1G {word}" in change.split("'") for change in changes
     ), changes
+    assert bench.snapshot() == {}
+
+
+def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
+    """The kernel would take all that there is, and nobody could log in to change it."""
+    inventory = bench.inventory(pollscope_roles=["hugepages"], hugepages_boot_1g=100_000, hugepages_reboot=False)
+    with pytest.raises(PlayFailed, match=r"would take 100000 of \d+ GiB while the host boots, .* Nothing was changed"):
+        run_play("provision", inventory, options=["--check"], log=bench.folder / "log")
     assert bench.snapshot() == {}
 
 
