@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""build/wire-bench at its stdin, for two_senders.py and line_limit.py (apps/bench/wire_bench.h says what it does)."""
+"""build/wire-bench at its stdin (apps/bench/wire_bench.h says what it does)."""
 
 import os
 import select
@@ -86,10 +86,10 @@ class WireBench:
             self._process.kill()
             self._process.wait()
 
-    def start(self, loop: str, workers: str) -> None:
-        """Begin a loop; `finish` waits for its end."""
+    def start(self, loop: str, workers: str, longer_cycles: int = 0) -> None:
+        """Begin a loop, in which receiving a burst takes so much longer; `finish` waits for its end."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{loop} {WINDOW_MS} {workers}\n")
+        self._process.stdin.write(f"{loop} {WINDOW_MS} {workers} {longer_cycles}\n")
         self._process.stdin.flush()
 
     def finish(self) -> list[Done]:
@@ -104,9 +104,9 @@ class WireBench:
             if numbers and all(word.isdigit() for word in numbers):  # not a line of EAL
                 return [Done(int(f), int(ns)) for f, ns in zip(numbers[::2], numbers[1::2], strict=True)]
 
-    def run(self, loop: str, workers: str) -> list[Done]:
+    def run(self, loop: str, workers: str, longer_cycles: int = 0) -> list[Done]:
         """One loop from its beginning to its end."""
-        self.start(loop, workers)
+        self.start(loop, workers, longer_cycles)
         return self.finish()
 
 
