@@ -102,7 +102,8 @@ class Laptop:
     def __call__(self, line: str, code: int = 0) -> str:
         """A command of the page, as it is typed there."""
         started = time.monotonic()
-        shell = ["sh", "-c", f"cd /root && . venv/bin/activate && {line}"]
+        # As wide as a window: in 80 columns the cells of tables are broken into lines.
+        shell = ["sh", "-c", f"cd /root && . venv/bin/activate && export COLUMNS=200 && {line}"]
         done = self.system.run(shell, binds={self.share: "/share"}, timeout_s=1800)
         self.took_s[line.splitlines()[0]] = round(time.monotonic() - started, 1)
         assert done.returncode == code, f"{line}\n{told(done.stdout, LOGS / 'walk.log')}"
