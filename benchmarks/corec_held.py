@@ -6,7 +6,7 @@ Loops of workload l3fwd as in corec.py. Receiving a burst takes some cycles long
 where there is one and beside the other core's where there is none. Everything else stays as it is, so the share of
 a core's time for which the lock is held grows, and nothing but that.
 
-Prints, each with the 95 % interval of the median over the N rounds, for each of EXTRA,
+Prints the ground as corec.py does, and, each with the 95 % interval of the median over the N rounds, for each of EXTRA,
 `ratio held_EXTRA ...`: the share of a core's time, but for waiting, for which it holds the lock;
 `ratio step_EXTRA ...`, `ratio bound_EXTRA ...`: what never to wait brings then, if all stays at the lock are alike, and
 if they differ as exponential ones do (corec.py, `lock_bound`);
@@ -20,7 +20,7 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from corec import LOCKS, lock_bound, rate, share
+from corec import LOCKS, ground_line, lock_bound, rate, share
 from ratio import print_ratio
 from wire_bench import Undisturbed, WireBench, two_cpus
 
@@ -32,11 +32,12 @@ TOLERANCE = 0.1
 
 
 def measure(log: Path) -> dict[str, list[float]]:
-    """Ratios of each round, by name."""
+    """Ratios of each round, by name; `line`: nanoseconds."""
     found: dict[str, list[float]] = defaultdict(list)
     undisturbed = Undisturbed()
     with WireBench("both", two_cpus(), log) as pair:
         for _ in range(ROUNDS):
+            found["line"].append(1e9 / undisturbed(partial(pair.run, "line", "01"))[0].per_cpu_s)
             for extra in EXTRA:
                 done = {
                     loop: undisturbed(partial(pair.run, f"{loop}-l3fwd", "01", extra))
@@ -55,6 +56,7 @@ def measure(log: Path) -> dict[str, list[float]]:
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         found = measure(Path(folder) / "stderr.log")
+    print(ground_line(found.pop("line")))
     medians = {name: print_ratio(name, ratios).value for name, ratios in found.items()}
     as_predicted = all(
         medians[f"step_{extra}"] * (1 - TOLERANCE)

@@ -41,7 +41,8 @@ typedef bool corec_how;
 #include "../pmd/corec_protocol.h"
 
 static corec_u16 done[RING];
-static struct corec_queue queue = {.done = done, .mask = RING - 1, .counts = {.tail = RING}};
+static corec_u64 tail = RING;
+static struct corec_queue queue = {.done = done, .tail = &tail, .mask = RING - 1};
 
 /* As the driver does, crossover_corec.c. */
 #define LOOKS 8

@@ -51,6 +51,7 @@ static struct {
 
 static struct corec_queue queue;
 static corec_u16 done[PLACES_MAX];
+static alignas(COREC_APART_BYTES) corec_u64 tail;
 static uint64_t dd[PLACES_MAX];
 static struct poller pollers[2];
 static pthread_barrier_t ready;
@@ -100,7 +101,7 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 /* So many descriptors are claimed from the one at `place` on, 1 to all of the ring. */
 static uint64_t claimed_from(uint32_t place)
 {
-	const uint64_t claimed = (corec_load_relaxed(&queue.counts.taken) - place) & queue.mask;
+	const uint64_t claimed = (corec_load_relaxed(&queue.taken) - place) & queue.mask;
 
 	return claimed ? claimed : settings.places;
 }
@@ -153,7 +154,7 @@ static void fill_ring(void)
 {
 	if (__atomic_exchange_n(&nic.busy, 1, __ATOMIC_ACQUIRE))
 		return;
-	const uint64_t tail = corec_load_acquire(&queue.counts.tail);
+	const uint64_t tail = corec_load_acquire(queue.tail);
 
 	for (; nic.filled != tail; nic.filled++)
 		__atomic_store_n(&dd[nic.filled & queue.mask], 1, __ATOMIC_RELEASE);
@@ -234,8 +235,8 @@ int main(int argc, char *argv[])
 		                "(PLACES: a power of two up to 65536; times up to 1 s, the last two 60 s)\n");
 		return 2;
 	}
-	queue = (struct corec_queue){
-	        .done = done, .mask = (uint32_t)settings.places - 1, .counts.tail = settings.places};
+	tail = settings.places;
+	queue = (struct corec_queue){.done = done, .tail = &tail, .mask = (uint32_t)settings.places - 1};
 	pollers[1].number = 1;
 	pthread_barrier_init(&ready, NULL, 2);
 	settings.end_ns = now_ns() + settings.window_ns;

@@ -66,12 +66,6 @@
 /* Two lines: the prefetcher fetches them in pairs. */
 #define COREC_APART_BYTES 128
 
-/* By writer. */
-struct corec_counts {
-	alignas(COREC_APART_BYTES) corec_u64 taken; /* descriptors claimed since start: every claim */
-	alignas(COREC_APART_BYTES) corec_u64 tail;  /* descriptors posted since start: whoever moves TAIL */
-};
-
 static inline uint64_t corec_later(uint64_t count, uint64_t steps)
 {
 	return (count + steps) << COREC_SPARE_BITS >> COREC_SPARE_BITS;
@@ -82,10 +76,15 @@ static inline int64_t corec_distance(uint64_t from, uint64_t to)
 	return (int64_t)((to - from) << COREC_SPARE_BITS) >> COREC_SPARE_BITS;
 }
 
+/*
+ * By writer: what polls only read, then `taken`, which every claim writes. Whoever moves TAIL writes `tail` and has just rung the
+ * doorbell: so it lies best in the doorbell's line.
+ */
 struct corec_queue {
 	corec_u16 *done; /* by place: descriptors of the batch that begins there and is done, or 0 */
+	corec_u64 *tail; /* descriptors posted since start */
 	uint32_t mask;   /* size - 1 */
-	struct corec_counts counts;
+	alignas(COREC_APART_BYTES) corec_u64 taken; /* descriptors claimed since start */
 };
 
 /*
@@ -121,9 +120,9 @@ static inline uint32_t corec_before_end(const struct corec_queue *q, uint32_t pl
 /* How many filled descriptors, at most `most`, can be claimed from *first on. */
 static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, uint64_t *first)
 {
-	*first = corec_load_relaxed(&q->counts.taken);
+	*first = corec_load_relaxed(&q->taken);
 #ifndef COREC_UNBOUNDED
-	const int64_t credits = corec_distance(*first, corec_load_acquire(&q->counts.tail));
+	const int64_t credits = corec_distance(*first, corec_load_acquire(q->tail));
 
 	if (credits < (int64_t)most)
 		most = credits > 0 ? (uint32_t)credits : 0;
@@ -139,7 +138,7 @@ static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, ui
 
 static inline bool corec_claim(struct corec_queue *q, uint64_t first, uint32_t n)
 {
-	return corec_compare_exchange_relaxed(&q->counts.taken, first, corec_later(first, n));
+	return corec_compare_exchange_relaxed(&q->taken, first, corec_later(first, n));
 }
 
 /* The batch that TAIL waits for goes back to the NIC. */
@@ -147,7 +146,7 @@ static inline void corec_move_tail(struct corec_queue *q, uint64_t tail, uint32_
 {
 	tail = corec_later(tail, n);
 	corec_ring_doorbell(q, tail);
-	corec_store_release(&q->counts.tail, tail);
+	corec_store_release(q->tail, tail);
 }
 
 /* 0: there is none, or somebody else has it. */
@@ -165,12 +164,12 @@ static inline uint32_t corec_take_mark(corec_u16 *mark)
 /* Moves TAIL over marked batches. */
 static inline void corec_return(struct corec_queue *q)
 {
-	uint64_t tail = corec_load_acquire(&q->counts.tail), now;
+	uint64_t tail = corec_load_acquire(q->tail), now;
 	corec_u16 *mark;
 	uint32_t n;
 
 	while ((n = corec_take_mark(mark = &q->done[tail & q->mask])) != 0) {
-		now = corec_load_acquire(&q->counts.tail);
+		now = corec_load_acquire(q->tail);
 		if (((now ^ tail) & q->mask) != 0) {
 			corec_store_release(mark, (uint16_t)n);
 			return;
@@ -207,7 +206,7 @@ COREC_INLINE uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uin
 		return 0;
 	}
 	corec_swap_batch(q, (uint32_t)first & q->mask, frames, n, how);
-	tail = corec_load_acquire(&q->counts.tail);
+	tail = corec_load_acquire(q->tail);
 	if (tail == corec_later(first, q->mask + 1))
 		corec_move_tail(q, tail, n);
 	else

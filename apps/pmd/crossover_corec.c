@@ -33,7 +33,7 @@ struct crossover_corec {
 	alignas(COREC_APART_BYTES) corec_u16 done[];
 };
 
-_Static_assert(offsetof(struct corec_queue, counts) >= CROSSOVER_LINE_BYTES,
+_Static_assert(offsetof(struct corec_queue, taken) >= CROSSOVER_LINE_BYTES,
                "what polls read only is apart from what they write");
 
 static inline const struct crossover_rx_queue *rxq_of(const struct corec_queue *q)
@@ -204,7 +204,8 @@ int crossover_corec_init(struct crossover_rx_queue *rxq, const struct rte_eth_de
 	corec->rxq = rxq;
 	corec->queue.done = corec->done;
 	corec->queue.mask = rxq->size - 1;
-	corec->queue.counts.tail = rxq->tail;
+	corec->queue.tail = &rxq->ring.doorbell.corec_tail;
+	*corec->queue.tail = rxq->tail;
 	rxq->corec = corec;
 	return 0;
 }
@@ -223,8 +224,8 @@ void crossover_corec_count(const struct crossover_rx_queue *rxq, struct crossove
 void crossover_corec_place(const struct crossover_rx_queue *rxq, uint32_t *position, uint32_t *posted)
 {
 	const struct corec_queue *q = &rxq->corec->queue;
-	const uint64_t taken = __atomic_load_n(&q->counts.taken, __ATOMIC_RELAXED);
-	const int64_t credits = corec_distance(taken, __atomic_load_n(&q->counts.tail, __ATOMIC_ACQUIRE));
+	const uint64_t taken = __atomic_load_n(&q->taken, __ATOMIC_RELAXED);
+	const int64_t credits = corec_distance(taken, __atomic_load_n(q->tail, __ATOMIC_ACQUIRE));
 
 	*position = (uint32_t)taken & q->mask;
 	*posted = (uint32_t)RTE_MIN(RTE_MAX(credits, 0), (int64_t)rxq->size);

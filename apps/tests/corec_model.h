@@ -50,6 +50,7 @@ struct model {
 	struct model_descriptor descriptors[PLACES];
 	plain_int frame_in[BUFFERS]; /* the DMA's part of a buffer */
 	corec_u16 done[PLACES];
+	corec_u64 tail;
 	corec_u32 doorbell;
 	uint32_t rung; /* doorbell as last rung; by whoever moves TAIL */
 	int head;      /* the NIC's */
@@ -133,10 +134,11 @@ static void model_begin(struct model *m)
 {
 	int buffer = 0;
 
-	corec_store_relaxed(&m->queue.counts.taken, 0);
-	corec_store_relaxed(&m->queue.counts.tail, PLACES);
+	corec_store_relaxed(&m->queue.taken, 0);
+	corec_store_relaxed(&m->tail, PLACES);
 	corec_store_relaxed(&m->doorbell, PLACES);
 	m->queue.done = m->done;
+	m->queue.tail = &m->tail;
 	m->queue.mask = PLACES - 1;
 	m->rung = PLACES;
 	m->head = m->losses = 0;
@@ -201,8 +203,7 @@ static void model_end(struct model *m)
 		if (times != 1)
 			WRONG(times == 0 ? "a frame was lost" : "a frame came twice");
 	}
-	if (corec_distance(corec_load_relaxed(&m->queue.counts.taken), corec_load_relaxed(&m->doorbell)) !=
-	    PLACES)
+	if (corec_distance(corec_load_relaxed(&m->queue.taken), corec_load_relaxed(&m->doorbell)) != PLACES)
 		WRONG("descriptors are lost: TAIL stands still");
 }
 

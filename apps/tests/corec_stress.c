@@ -78,7 +78,7 @@ static struct world {
 	uint64_t frames;
 	uint32_t threads, places, seed;
 	uint64_t delivered;
-	uint64_t doorbell;
+	uint64_t tail, doorbell;
 	uint64_t rung; /* by whoever moves TAIL */
 	uint8_t *seen; /* a bit for each frame */
 	struct descriptor descriptors[PLACES_MAX];
@@ -254,7 +254,8 @@ static void begin(void)
 {
 	world.queue.done = world.done;
 	world.queue.mask = world.places - 1;
-	world.queue.counts.tail = world.doorbell = world.rung = world.places;
+	world.queue.tail = &world.tail;
+	world.tail = world.doorbell = world.rung = world.places;
 	world.seen = calloc(world.frames / 8 + 1, 1);
 	if (world.seen == NULL)
 		wrong("no memory", world.frames);
