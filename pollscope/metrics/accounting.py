@@ -82,6 +82,12 @@ class MeasuredCycles:
     error: float
 
 
+class PoorlyKnown(str):
+    """Why there are no classes where the cost of an empty poll is known too badly, with the cycles of all of them."""
+
+    empty_polls: MeasuredCycles
+
+
 @dataclass(frozen=True)
 class Classes:
     """Where the cycles of one lcore went.
@@ -198,7 +204,7 @@ def _visited(
         fitted = MeasuredCycles(visits.all.value + waited, math.hypot(visits.all.error, unseen))
         parts = _by_slices(parts, fitted, known.total - known.instrumentation)
     if parts.packets.error > MOST_ERROR_SHARE * known.total:
-        return _unknown(cost.value, empty.error / max(1.0, polls), parts.packets.error / known.total)
+        return _poorly_known(cost.value, polls, empty, parts.packets.error / known.total)
     useful = visits.alone
     if isinstance(useful, MeasuredCycles):
         useful = MeasuredCycles(useful.value + waited, useful.error)
@@ -216,11 +222,14 @@ def _visited(
     )
 
 
-def _unknown(poll_cycles: float, poll_error: float, share: float) -> str:
-    return (
+def _poorly_known(poll_cycles: float, polls: float, empty: MeasuredCycles, share: float) -> PoorlyKnown:
+    poll_error = empty.error / max(1.0, polls)
+    found = PoorlyKnown(
         f"the cost of an empty poll is known to {human_number(poll_cycles)} +-{human_number(poll_error, 2)} cycles "
         f"only, which is {human_share(share)} of the window (limit {human_share(MOST_ERROR_SHARE)}): {WOULD_TELL}"
     )
+    found.empty_polls = empty
+    return found
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pollscope.analysis.explain.facts import BUSY_AND_LOSING_SHARE, BUSY_SHARE, 
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import PAIR, absence, level_rank, levels_text, measured, places
 from pollscope.analysis.saturation import unsaturated_points
-from pollscope.metrics.accounting import CALIBRATION_ERROR, MISFIT_SHARE, WOULD_TELL
+from pollscope.metrics.accounting import MISFIT_SHARE, WOULD_TELL, PoorlyKnown
 from pollscope.metrics.counted import device_state
 from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
 from pollscope.models.pcie import PcieLink
@@ -165,8 +165,8 @@ def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object)
             running = nonzero(1 - metrics.get("interrupted_share", 0.0), "the DUT's lcore never ran")
             idle = metrics["empty_poll_share"] + metrics.get("waiting_share", 0.0)
             return [_load(alone, idle / running, 0.0, _error(metrics.get("accounting_misfit_share", 0.0)) / running)]
-        if alone is not None and isinstance(no_empty_polls, str):
-            return [_bounded(alone, no_empty_polls)]
+        if alone is not None and isinstance(no_empty_polls, str) and not no_empty_polls.endswith(WOULD_TELL):
+            return no_empty_polls
         if trial.has_classes:
             raise NotMeasured("recorded before slices were taken")
         return [_load_of(lcore, trial.wire_cycles_per_frame) for lcore in trial.lcores]
@@ -178,11 +178,17 @@ def _load_of(lcore: Part, wire_cycles_per_frame: float) -> CoreLoad:
     try:
         account = Account(lcore, wire_cycles_per_frame)
     except NotMeasured as absent:
-        return _bounded(lcore, str(absent))
+        known = absent.args[0]
+        if not isinstance(known, PoorlyKnown):
+            raise
+        idle, running = known.empty_polls.value + _cycles(lcore, "waiting"), _running(lcore)
+        return _load(lcore, idle / running, _cycles(lcore, "lock") / running, known.empty_polls.error / running)
     misfit = account.classes.misfit
     error = 0.0 if isinstance(misfit, str) else _error(misfit / account.total) * account.total
     running = _running(lcore)
-    return _load(lcore, (account.empty_poll + account.waiting) / running, _locked(lcore) / running, error / running)
+    return _load(
+        lcore, (account.empty_poll + account.waiting) / running, _cycles(lcore, "lock") / running, error / running
+    )
 
 
 def _error(misfit: float) -> float:
@@ -190,26 +196,14 @@ def _error(misfit: float) -> float:
     return abs(misfit) if abs(misfit) > MISFIT_SHARE else 0.0
 
 
-def _bounded(lcore: Part, reason: str) -> CoreLoad:
-    """Where the cost of an empty poll is known too badly for classes: the load by the calibrated one, within twice it.
-
-    Raises:
-        NotMeasured: classes are absent for another reason, or nothing was calibrated.
-    """
-    if not reason.endswith(WOULD_TELL):
-        raise NotMeasured(reason)
-    running = _running(lcore)
-    idle = lcore["polls"]["empty"].number() * lcore["empty_poll_cycles"].number() / running
-    return _load(lcore, idle, _locked(lcore) / running, CALIBRATION_ERROR * idle)
-
-
 def _running(lcore: Part) -> float:
     cycles = lcore["cycles"]["total"].number() - lcore["interruptions"]["cycles"].number()
     return nonzero(max(0.0, cycles), "an lcore never ran")
 
 
-def _locked(lcore: Part) -> float:
-    return lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0
+def _cycles(lcore: Part, name: str) -> float:
+    """Those of waits, for a lock or for a ready queue, where an lcore has any."""
+    return lcore[name]["cycles"].number() if name in keys_of(lcore) else 0.0
 
 
 def _load(lcore: Part, idle: float, waiting: float, error: float) -> CoreLoad:
