@@ -221,3 +221,9 @@ def test_a_dut_that_took_nothing_when_it_was_saturated_has_no_rate() -> None:
     found = search(settings(), MadeUp(0.0, 1e6))
     assert (found.outcome, found.goals[0].throughput_pps) == ("generator-bound", None)
     assert found.reason == "the DUT took no packet when it was saturated: the window is too short"
+
+
+def test_a_generator_that_sends_little_more_than_the_dut_takes_is_told() -> None:
+    found = search(settings(), MadeUp(1e6, 1.0125e6))
+    assert found.outcome == "generator-bound"
+    assert found.reason.startswith("1.01 Mpps, all that the generator can send, is too little more; the DUT took 1 M")

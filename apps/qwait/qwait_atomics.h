@@ -8,6 +8,7 @@
 typedef uint64_t qwait_u64;
 typedef uint32_t qwait_u32;
 
+#define qwait_will_write(at)      __builtin_prefetch(at, 1)
 #define qwait_peek(at)            __atomic_load_n(at, __ATOMIC_RELAXED)
 #define qwait_load(at)            __atomic_load_n(at, __ATOMIC_SEQ_CST)
 #define qwait_store(at, value)    __atomic_store_n(at, value, __ATOMIC_SEQ_CST)

@@ -100,6 +100,8 @@ static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid)
 {
 	const uint32_t leaf = qid >> QWAIT_LEAF_LOG2;
 
+	/* who wants to know what was there reads first, and would have to ask for the line twice */
+	qwait_will_write(&ready->leaves[leaf]);
 	const uint64_t was = qwait_fetch_or(&ready->leaves[leaf], qwait_bit(qid));
 
 	/* of a leaf that was empty the summary's bit is clear, as a rule: a look at it would only be one more way for its line */

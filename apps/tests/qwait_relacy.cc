@@ -27,6 +27,7 @@ typedef rl::var<int> plain_int;
 #define TO_CHANGE rl::mo_acq_rel
 #endif
 
+#define qwait_will_write(at)      ((void)(at))
 #define qwait_load(at)            ((*(at))($).load(TO_LOAD))
 #define qwait_peek(at)            ((*(at))($).load(rl::mo_relaxed))
 #define qwait_store(at, value)    ((*(at))($).store(value, TO_STORE))

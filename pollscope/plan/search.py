@@ -233,7 +233,8 @@ def _highest(settings: Settings, trials: _Trials) -> float:
             f"of {human_rate(full.offered_pps)}, all that the generator can send, the DUT missed "
             f"{human_share(full.missed_share)}, so its limit lies higher",
         )
-    load, reason = min(full.offered_pps, HEADROOM * full.received_pps), ""
+    load = min(full.offered_pps, HEADROOM * full.received_pps)
+    reason = f"{human_rate(full.offered_pps)}, all that the generator can send, is too little more"
     while load >= LEAST_HEADROOM * full.received_pps:
         tried = trials.until_good(load)
         if tried[-1].unsent_share <= settings.most_unsent:
