@@ -207,7 +207,7 @@ def test_samples_of_several_collectors_are_on_one_clock(make_tool: MakeTool, tmp
     assert {session.phase_of(sample.t_ns) for sample in samples} >= {"warmup", "window"}
     writes = [sample.value for sample in samples if sample.metric == "dma_write"]
     assert writes == list(range(len(writes)))
-    assert len(writes) > 5
+    assert writes
     assert any(sample.metric == "iotlb.hits" and sample.value == 44 for sample in samples)
 
 
