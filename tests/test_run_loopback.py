@@ -150,6 +150,7 @@ def test_without_hugepages_it_runs_and_says_what_that_costs(cli: Cli) -> None:
     assert any(warning.startswith("no hugepages: 4 KiB pages add TLB misses") for warning in run.meta["warnings"])
 
 
+@pytest.mark.measure
 def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
     text = SHORT.replace("load_of_max: [0 %, 50 %, 100 %]", "dma: [copy, swap]\n  feed: [wire, infinite]")
     text = text.replace("generator_receives: false", "generator_receives: false, saturate: true")
