@@ -12,7 +12,8 @@
 #include "ports/ports.h"
 #include "qwait.h"
 
-#define PAUSES_BEFORE_SLEEP 10000 /* 0.1 to 0.5 ms, as processors pause: more than a sleep and a wake-up cost */
+#define PAUSES_BEFORE_SLEEP                                                                                  \
+	10000 /* 0.1 to 0.5 ms, as processors pause: more than a sleep and a wake-up cost */
 
 static struct {
 	uint16_t port;
