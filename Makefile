@@ -132,5 +132,5 @@ ready-dev:
 	@playbooks/bootstrap --dev
 
 programs:
-	@[ -e build/build.ninja ] || meson setup build apps
+	@grep -qsF '$(CURDIR)/apps' build/build.ninja || { rm -rf build; meson setup build apps; } # also in a checkout that was moved
 	@ninja -C build --quiet

@@ -135,3 +135,27 @@ def test_unknown_distribution_lists_what_is_needed(checkout: Path, copy: Path, t
     assert len(done.stderr.splitlines()) == 1
     assert all(name in done.stderr for name in packages(checkout, *ROLES))
     assert not (copy / ".venv").exists()
+
+
+@pytest.mark.parametrize("built_in", ["here", "elsewhere"])
+def test_a_checkout_that_was_moved_is_built_anew(checkout: Path, tmp_path: Path, built_in: str) -> None:
+    """Meson's files name the folder in which they were made."""
+    here = tmp_path / "here"
+    (here / "build").mkdir(parents=True)
+    (here / "build/build.ninja").write_text(f" COMMAND = meson regenerate {tmp_path / built_in}/apps\n")
+    stubs = tmp_path / "stubs"
+    stubs.mkdir()
+    for name in ("meson", "ninja"):
+        (stubs / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        (stubs / name).chmod(0o755)
+    done = subprocess.run(
+        ["make", "--silent", "--file", checkout / "Makefile", "programs"],
+        cwd=here,
+        env=os.environ | {"PATH": f"{stubs}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    setup = ["meson setup build apps"] if built_in == "elsewhere" else []
+    assert done.stdout.splitlines() == [*setup, "ninja -C build --quiet"]
+    assert (here / "build").exists() == (built_in == "here")
