@@ -34,7 +34,7 @@ from dut_node import DutNode, dut_node
 from numpy.typing import ArrayLike
 
 from pollscope.base.errors import PollscopeError
-from pollscope.metrics.accounting import MISFIT_SHARE, MeasuredCycles, classes
+from pollscope.metrics.accounting import MISFIT_SHARE, MeasuredCycles, NoClasses, classes
 
 QUEUES = (1, 8, 64, 512, 1000)
 SHAPES = ("FB", "PC", "NC", "SQ")
@@ -208,8 +208,10 @@ def judge(
     slices = int(sum(block[0] for block in lcore["slices"]["blocks"]))
     found = classes(lcore)
     floor = known_cycles / total
-    if isinstance(found, str):
-        return Result(cell, empty, visits, truth_error, np.nan, np.nan, None, np.nan, None, np.nan, slices, found)
+    if isinstance(found, NoClasses):
+        return Result(
+            cell, empty, visits, truth_error, np.nan, np.nan, None, np.nan, None, np.nan, slices, found.reason
+        )
     told = isinstance(found.interaction, MeasuredCycles)
     # Looks at the TSC and sampling take their share of every pass; the truth's passes have them inside.
     ran = total - lcore["event_cycles"] - found.instrumentation

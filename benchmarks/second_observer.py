@@ -47,7 +47,7 @@ from testpmd import Testpmd
 from pollscope.base.errors import HostError, PollscopeError
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
-from pollscope.metrics.accounting import classes
+from pollscope.metrics.accounting import NoClasses, classes
 from pollscope.metrics.record import Part, timed_parts
 from pollscope.node.client import NodeClient
 
@@ -200,8 +200,8 @@ def parse_result(result: Mapping[str, Any]) -> Seen:
     """
     (lcore,) = result["dut"]["lcores"]
     found = classes(lcore)
-    if isinstance(found, str):
-        raise Disturbed(found)
+    if isinstance(found, NoClasses):
+        raise Disturbed(found.reason)
     pps = lcore["rx_packets"] / found.total * result["window"]["tsc_hz"]
     stamped = sum(timed_parts(Part(lcore, "lcore")).values())
     return Seen(

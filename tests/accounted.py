@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pollscope.metrics.accounting import Classes, classes
+from pollscope.metrics.accounting import Classes, NoClasses, classes
 
 MODES = ("none", "count", "sampled", "full")
 BLOCKS, PRODUCTS, QUIET_PRODUCTS = 16, 28, 6
@@ -16,7 +16,7 @@ def is_absent(value: Any) -> bool:
     return isinstance(value, dict) and set(value) == {"absent"} and bool(value["absent"])
 
 
-def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | str:
+def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | NoClasses:
     """The classes, which make the window; a reason where the mode has none or a busy host leaves too few slices."""
     assert lcore["accounting"] == mode
     assert set(lcore["cycles"]) == {"total"}
@@ -25,13 +25,12 @@ def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | str:
     if mode == "full":
         check_full(lcore)
     if mode != "sampled":
-        reason = classes(lcore)
-        assert reason == f"accounting mode {mode} takes no slices"
-        return reason
+        assert classes(lcore) == NoClasses(f"accounting mode {mode} takes no slices")
+        return classes(lcore)
     check_slices(lcore)
     found = classes(lcore)
-    if isinstance(found, str):
-        assert found
+    if isinstance(found, NoClasses):
+        assert found.reason
         return found
     assert found.loop >= lcore["event_cycles"] + lcore["interruptions"]["cycles"]
     assert found.instrumentation == pytest.approx(lcore["sampling_cycles"] + lcore["stamps"] * lcore["stamp_cycles"])

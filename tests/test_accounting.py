@@ -27,6 +27,7 @@ from pollscope.metrics.accounting import (
     SLICE_ERROR,
     Classes,
     MeasuredCycles,
+    NoClasses,
     classes,
 )
 from pollscope.metrics.derive import SHARE_TOLERANCE, derive_trial
@@ -108,9 +109,14 @@ def exact(costs: Costs, seed: int = 1, count: int = 3000) -> list[list[Slice]]:
     return in_blocks(events, timed(events, costs))
 
 
-def told(found: Classes | str) -> Classes:
+def told(found: Classes | NoClasses) -> Classes:
     assert isinstance(found, Classes), found
     return found
+
+
+def reason(found: Classes | NoClasses) -> str:
+    assert isinstance(found, NoClasses), found
+    return found.reason
 
 
 def number(value: MeasuredCycles | str) -> MeasuredCycles:
@@ -171,8 +177,7 @@ def test_lost_polls_are_no_empty_ones() -> None:
 def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
     """Unless they are so few that no cost would matter."""
     counts = Counts()
-    reason = classes(losing(counts, 500_000, share=0.0))
-    assert isinstance(reason, str) and "lost to another core" in reason
+    assert "lost to another core" in reason(classes(losing(counts, 500_000, share=0.0)))
     few = told(classes(losing(counts, 3, share=0.0)))
     assert few.loop < LOOP + 10 * accounting.MOST_LOST_POLL_CYCLES
 
@@ -374,8 +379,7 @@ def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> Non
     """The few quiet slices of a busy window took 18 cycles a poll, where 10 were calibrated and true (64 queues)."""
     counts = Counts(polls=20_000_000, visits=1_000_000, switches=500_000, packets=10_000_000)
     found = classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated))
-    assert isinstance(found, str)
-    assert "a longer window or a quieter machine would tell" in found
+    assert "a longer window or a quieter machine would tell" in reason(found)
 
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
@@ -390,15 +394,14 @@ def test_visits_to_many_queues_may_leave_more_than_slices_tell(queues: int, erro
 
 def test_a_tax_that_is_not_known_is_absent() -> None:
     counts = Counts(polls=100_000_000)
-    found = classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0))
-    assert isinstance(found, str)
+    found = reason(classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0)))
     assert "known to 10 +-10 cycles only" in found
     assert "limit 1.9 %" in found
 
 
 def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
     counts = Counts()
-    found = classes(lcore(few_slices(), counts, window(COSTS, counts)))
+    found = reason(classes(lcore(few_slices(), counts, window(COSTS, counts))))
     assert found == "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
 
 
@@ -414,7 +417,8 @@ def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
 
 
 def test_a_mode_without_slices_is_a_reason() -> None:
-    assert classes({"accounting": "full", "cycles": {"total": 5}}) == "accounting mode full takes no slices"
+    found = classes({"accounting": "full", "cycles": {"total": 5}})
+    assert reason(found) == "accounting mode full takes no slices"
 
 
 @given(
@@ -461,8 +465,8 @@ def test_classes_always_make_the_window(size: float, seed: int, stretch: float, 
     total = stretch * window(COSTS, counts) + waited + locked
     lock = {"waits": 1, "cycles": locked}
     found = classes(lcore(in_blocks(events, cycles), counts, total, waited_cycles=waited, lock=lock))
-    if isinstance(found, str):
-        assert "known to" in found or "exceed the window" in found
+    if isinstance(found, NoClasses):
+        assert "known to" in found.reason or "exceed the window" in found.reason
         return
     add_up(found)
     assert found.loop == LOOP + locked
@@ -499,7 +503,7 @@ def test_at_light_load_slices_know_better_than_what_is_left() -> None:
     add_up(found)
 
 
-def rarely_visited(seed: int) -> tuple[Classes | str, float]:
+def rarely_visited(seed: int) -> tuple[Classes | NoClasses, float]:
     """Classes of a window whose visits are rare and cost as chance has it, and what they truly cost together."""
     rng = np.random.default_rng(seed)
     polls = 1 << rng.integers(0, 10, 60_000)
@@ -538,8 +542,7 @@ def test_at_light_load_slices_take_nothing_from_the_loop() -> None:
 
 def test_a_window_that_is_much_too_short_is_a_reason_with_numbers() -> None:
     counts = Counts(polls=20_000_000, visits=100, switches=100, packets=100)
-    found = classes(lcore(exact(COSTS._replace(empty_poll=11.0)), counts, window(COSTS, counts)))
-    assert isinstance(found, str)
+    found = reason(classes(lcore(exact(COSTS._replace(empty_poll=11.0)), counts, window(COSTS, counts))))
     assert "empty polls at 11 cycles" in found
     assert "exceed the window by 10.0 %" in found
 
@@ -597,9 +600,9 @@ def test_a_record_gives_its_series_and_made_packets_to_the_classes(monkeypatch: 
     given |= {"packets": 777, "rx_packets": 0, "series": {"cycles": [10, 30], "sweeps": [5, 6]}}
     seen: list[Any] = []
 
-    def classes(lcore: Any) -> str:
+    def classes(lcore: Any) -> NoClasses:
         seen.append(lcore)
-        return "seen"
+        return NoClasses("seen")
 
     monkeypatch.setattr("pollscope.metrics.record.classes", classes)
     with pytest.raises(NotMeasured, match="seen"):

@@ -82,10 +82,12 @@ class MeasuredCycles:
     error: float
 
 
-class PoorlyKnown(str):
-    """Why there are no classes where the cost of an empty poll is known too badly, with the cycles of all of them."""
+@dataclass(frozen=True)
+class NoClasses:
+    """Why there are no classes; with the cycles of all empty polls where it is their cost that is known too badly."""
 
-    empty_polls: MeasuredCycles
+    reason: str
+    empty_polls: MeasuredCycles | None = None
 
 
 @dataclass(frozen=True)
@@ -130,26 +132,26 @@ class Classes:
         return MeasuredCycles(self.packets.value - self.useful.value, error)
 
 
-def classes(lcore: Mapping[str, Any]) -> Classes | str:
+def classes(lcore: Mapping[str, Any]) -> Classes | NoClasses:
     """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
     if "slices" not in lcore:
-        return f"accounting mode {lcore.get('accounting')} takes no slices"
-    if "notices" in lcore:
-        return _told(lcore)
-    return _swept_and_waited(lcore) if "waiting" in lcore else _swept(lcore)
+        return NoClasses(f"accounting mode {lcore.get('accounting')} takes no slices")
+    of_loop = _told if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept
+    found = of_loop(lcore)
+    return NoClasses(found) if isinstance(found, str) else found
 
 
-def _swept_and_waited(lcore: Mapping[str, Any]) -> Classes | str:
+def _swept_and_waited(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
     """Of a loop that polls all its queues in turn and waits when nothing comes: what it did not wait is as ever."""
     waiting = float(lcore["waiting"]["cycles"])
     total = float(lcore["cycles"]["total"])
     if waiting >= total:
         return "the lcore waited for all of the window"
     found = _swept({**lcore, "cycles": {"total": total - waiting}})
-    return found if isinstance(found, str) else replace(found, total=total, waiting=waiting)
+    return replace(found, total=total, waiting=waiting) if isinstance(found, Classes) else found
 
 
-def _swept(lcore: Mapping[str, Any]) -> Classes | str:
+def _swept(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
     """Of a loop that polls all its queues in turn."""
     counts = _counts(lcore)
     total = float(lcore["cycles"]["total"])
@@ -180,7 +182,7 @@ class _Known(NamedTuple):
 
 def _visited(
     lcore: Mapping[str, Any], counts: Sums, known: _Known, cost: MeasuredCycles, aftermath: float
-) -> Classes | str:
+) -> Classes | NoClasses | str:
     """The classes of a window with visits, by what an empty poll costs and what slices say of the visits."""
     polls = float(counts[EMPTY])
     waited = float(lcore.get("waited_cycles", 0))
@@ -222,14 +224,13 @@ def _visited(
     )
 
 
-def _poorly_known(poll_cycles: float, polls: float, empty: MeasuredCycles, share: float) -> PoorlyKnown:
+def _poorly_known(poll_cycles: float, polls: float, empty: MeasuredCycles, share: float) -> NoClasses:
     poll_error = empty.error / max(1.0, polls)
-    found = PoorlyKnown(
+    return NoClasses(
         f"the cost of an empty poll is known to {human_number(poll_cycles)} +-{human_number(poll_error, 2)} cycles "
-        f"only, which is {human_share(share)} of the window (limit {human_share(MOST_ERROR_SHARE)}): {WOULD_TELL}"
+        f"only, which is {human_share(share)} of the window (limit {human_share(MOST_ERROR_SHARE)}): {WOULD_TELL}",
+        empty,
     )
-    found.empty_polls = empty
-    return found
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,14 @@ from functools import cached_property
 from typing import Any, TypedDict, TypeVar
 
 from pollscope.base.errors import UsageError
-from pollscope.metrics.accounting import QUIET_VARIABLES, VARIABLES, VARIABLES_OF_BEFORE, MeasuredCycles, classes
+from pollscope.metrics.accounting import (
+    QUIET_VARIABLES,
+    VARIABLES,
+    VARIABLES_OF_BEFORE,
+    MeasuredCycles,
+    NoClasses,
+    classes,
+)
 from pollscope.stats.histogram import Histogram, merged, parse_histogram
 
 Told = TypeVar("Told")
@@ -39,6 +46,14 @@ class Flag(TypedDict):
 
 class NotMeasured(Exception):
     """A value is absent; the text is the reason that a reader sees."""
+
+
+class OnlyEmptyPolls(NotMeasured):
+    """Of the classes of an lcore only its empty polls are known, and these badly."""
+
+    def __init__(self, reason: str, empty_polls: MeasuredCycles) -> None:
+        super().__init__(reason)
+        self.empty_polls = empty_polls
 
 
 @dataclass(slots=True)
@@ -407,13 +422,14 @@ class Account:
     """The classes of one lcore (docs/accounting.md), in cycles.
 
     Raises:
+        OnlyEmptyPolls: the cost of an empty poll is known too badly.
         NotMeasured: the accounting mode has no classes, or its slices were too few.
     """
 
     def __init__(self, lcore: Part, wire_cycles_per_frame: float) -> None:
         found = classes(_recorded(lcore))
-        if isinstance(found, str):
-            raise NotMeasured(found)
+        if isinstance(found, NoClasses):
+            raise OnlyEmptyPolls(found.reason, found.empty_polls) if found.empty_polls else NotMeasured(found.reason)
         self.lcore, self.classes = lcore, found
         self.total, self.loop, self.instrumentation = found.total, found.loop, found.instrumentation
         self.empty_poll, self.waiting = found.empty_poll.value, found.waiting

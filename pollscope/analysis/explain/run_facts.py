@@ -14,9 +14,9 @@ from pollscope.analysis.explain.facts import BUSY_AND_LOSING_SHARE, BUSY_SHARE, 
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import PAIR, absence, level_rank, levels_text, measured, places
 from pollscope.analysis.saturation import unsaturated_points
-from pollscope.metrics.accounting import MISFIT_SHARE, WOULD_TELL, PoorlyKnown
+from pollscope.metrics.accounting import MISFIT_SHARE, WOULD_TELL
 from pollscope.metrics.counted import device_state
-from pollscope.metrics.record import Account, NotMeasured, Part, TrialFacts, keys_of, nonzero
+from pollscope.metrics.record import Account, NotMeasured, OnlyEmptyPolls, Part, TrialFacts, keys_of, nonzero
 from pollscope.models.pcie import PcieLink
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
@@ -177,10 +177,7 @@ def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object)
 def _load_of(lcore: Part, wire_cycles_per_frame: float) -> CoreLoad:
     try:
         account = Account(lcore, wire_cycles_per_frame)
-    except NotMeasured as absent:
-        known = absent.args[0]
-        if not isinstance(known, PoorlyKnown):
-            raise
+    except OnlyEmptyPolls as known:
         idle, running = known.empty_polls.value + _cycles(lcore, "waiting"), _running(lcore)
         return _load(lcore, idle / running, _cycles(lcore, "lock") / running, known.empty_polls.error / running)
     misfit = account.classes.misfit
