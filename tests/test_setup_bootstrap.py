@@ -98,6 +98,23 @@ def test_hugepages_given_up_by_hand_are_noticed(copy: Path) -> None:
     assert bootstrap(copy, PACKAGES="present").stdout == ""
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("option", [(), ("--clean-host",)])
+def test_the_venv_of_another_place_is_made_anew(copy: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
+    """As a copied checkout has it: its Python works, and its scripts run the programs of the other place."""
+    programs, called = copy / ".venv/bin", tmp_path / "called"
+    programs.mkdir(parents=True)
+    for name in ("python", "pollscope", "ansible-playbook"):
+        (programs / name).write_text(f"#!/bin/sh\ntouch {called}\n")
+        (programs / name).chmod(0o755)
+    (programs / "pip").write_text("#!/opt/elsewhere/.venv/bin/python\n")
+    (copy / "requirements.lock").write_text("nothing-of-this-name==1 --hash=sha256:0\n")
+    done = bootstrap(copy, *option, PACKAGES="present", PIP_NO_INDEX="1")
+    assert done.returncode == 3 and "cannot be installed" in done.stderr
+    assert f"{copy}/.venv/bin/" in (programs / "pip").read_text()
+    assert not called.exists()
+
+
 @pytest.mark.parametrize("option", [(), ("--dev",), ("--clean-host",)])
 def test_a_linked_venv_is_left_to_its_checkout(copy: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
     other = tmp_path / "other/.venv"
