@@ -157,9 +157,13 @@ def test_two_cores_do_the_workloads_of_the_benchmark_by_every_way_to_share(build
 
 
 @pytest.mark.thorough
-def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path) -> None:
-    """C11 orders: all schedules with two preemptions of a NIC and two pollers, and many at random."""
-    program = relacy(tmp_path)
+@pytest.mark.parametrize("defines", [(), ("-DHALTS",)], ids=["polls", "halts"])
+def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path, defines: tuple[str, ...]) -> None:
+    """C11 orders: all schedules with two preemptions of a NIC and two pollers, and many at random.
+
+    With HALTS pollers that find nothing halt where the next frame comes, and never all while TAIL stands still.
+    """
+    program = relacy(tmp_path, *defines)
     for search in (["preemptions", "3" if LONG else "2"], ["random", "10000000" if LONG else "100000"]):
         done = run(program, *search)
         assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
@@ -171,10 +175,13 @@ def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path) -> None:
     [
         ("COREC_UNBOUNDED", "DATA RACE|FAILED", "-O0"),
         ("COREC_LATE_CLEAR", "TAIL stands still|TAIL does not move forward", "-O1"),
+        ("COREC_BLIND_HALT", "a core halts where the next frame does not come", "-O0"),
+        ("COREC_HASTY_HALT", "all cores halt, and a mark waits: TAIL stands still", "-O1"),
     ],
 )
 def test_the_model_check_finds_what_is_wrong(tmp_path: Path, define: str, found: str, optimise: str) -> None:
-    done = run(relacy(tmp_path, f"-D{define}", optimise=optimise), "preemptions", "2")
+    halts = ("-DHALTS",) if define.endswith("_HALT") else ()
+    done = run(relacy(tmp_path, f"-D{define}", *halts, optimise=optimise), "preemptions", "2")
     assert done.returncode == 1 and re.search(found, done.stdout), done.stdout[-3000:]
 
 
@@ -182,6 +189,13 @@ def test_an_order_that_is_too_weak_is_found(tmp_path: Path) -> None:
     """Stores without release: a buffer could go to the NIC before it is in the descriptor."""
     done = run(relacy(tmp_path, "-DCOREC_WEAK", optimise="-O0"), "preemptions", "1")
     assert done.returncode == 1 and re.search("DATA RACE|UNINITIALIZED|FAILED", done.stdout), done.stdout[-3000:]
+
+
+@pytest.mark.thorough
+def test_a_halt_behind_a_fence_too_weak_is_found(tmp_path: Path) -> None:
+    """Two cores, one with its mark in the store buffer and one with TAIL, each see the other's old value, and halt."""
+    done = run(relacy(tmp_path, "-DHALTS", "-DCOREC_WEAK_FENCE"), "preemptions", "2")
+    assert done.returncode == 1 and "all cores halt, and a mark waits" in done.stdout, done.stdout[-3000:]
 
 
 def spin(folder: Path, *defines: str) -> subprocess.CompletedProcess[str]:

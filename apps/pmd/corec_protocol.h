@@ -37,6 +37,12 @@
  *   meanwhile, so what it now reads is less than a ring from there, and says whether `tail` waits for it. If not, the mark goes back.
  * - `tail` is read with acquire by who moves it and written with release: so the doorbell, which is rung just before, never goes back, and
  *   with a batch the NIC sees all before it. Rung after, it could be a stalled core's old one.
+ * - Who halts until a descriptor is filled first says which (corec_halt_place()), then arms the processor for that line and reads DD,
+ *   and then asks whether it may (corec_may_halt()): another core may have taken the descriptor before the line was armed, and
+ *   the next frame comes to another. DD is cleared with release, so whoever reads that it is not set, with an acquire fence
+ *   behind, knows of the claim. What is taken after that was filled after arming, which ends the halt.
+ *   All may halt at once, so the next poll, to which a mark is left that came too early, may never come: corec_halt_place()
+ *   tries once more, behind a full fence. Of two cores, one with its mark written and one with TAIL, one then sees both.
  * - No ABA: a count has 64 bits. Of 32 bits, 2^32 descriptors during one poll's stall would do, 107 s at 40 Mpps.
  */
 #ifndef COREC_PROTOCOL_H
@@ -55,6 +61,8 @@
  *   COREC_UNBOUNDED    a claim is not bounded by TAIL
  *   COREC_LATE_CLEAR   marks are read, and cleared after TAIL has moved
  *   COREC_SPARE_BITS   so many of a count's 64 bits are not there
+ *   COREC_BLIND_HALT   who halts does not ask whether the descriptor has been taken
+ *   COREC_HASTY_HALT   nor moves TAIL before
  */
 #ifndef COREC_SPARE_BITS
 #define COREC_SPARE_BITS 0
@@ -104,7 +112,7 @@ static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers,
 /* The claim was lost: takes the buffers back, and counts. */
 static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n);
 
-/* Of n descriptors side by side: frames come into the array, the buffers that were there into the descriptors, DD is cleared. */
+/* Of n descriptors side by side: frames come into the array, the buffers that were there into the descriptors, DD is cleared with release. */
 static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
                               corec_how how);
 
@@ -221,6 +229,29 @@ COREC_INLINE uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uin
 
 	corec_return(q);
 	return n;
+}
+
+/* The place of the descriptor that the next frame comes to, for a core that is going to halt until it is filled. */
+static inline uint32_t corec_halt_place(struct corec_queue *q)
+{
+#ifndef COREC_HASTY_HALT
+	corec_fence_full();
+	corec_return(q);
+#endif
+	return (uint32_t)corec_load_relaxed(&q->taken) & q->mask;
+}
+
+/* After the line was armed, and DD read without being set. */
+static inline bool corec_may_halt(const struct corec_queue *q, uint32_t place)
+{
+#ifndef COREC_BLIND_HALT
+	corec_fence_acquire();
+	return ((uint32_t)corec_load_relaxed(&q->taken) & q->mask) == place;
+#else
+	(void)q;
+	(void)place;
+	return true;
+#endif
 }
 
 #endif

@@ -127,8 +127,8 @@ static __rte_always_inline void swap_chunk(const struct crossover_rx_queue *rxq,
 		rte_prefetch0((const uint8_t *)m + rxq->data_offset);
 		writebacks[i] = desc[i].writeback;
 		desc[i].buffer = (uintptr_t)frames[i];
-		/* Pollers that come too late still look at it: they lose their claim, whatever they see. */
-		__atomic_store_n(&desc[i].writeback, 0, __ATOMIC_RELAXED);
+		/* Pollers that come too late still look at it: they lose their claim, whatever they see. Who halts knows of the claim by it. */
+		__atomic_store_n(&desc[i].writeback, 0, __ATOMIC_RELEASE);
 		frames[i] = m;
 	}
 	for (uint32_t i = 0; i < n; i++)
@@ -229,6 +229,16 @@ void crossover_corec_place(const struct crossover_rx_queue *rxq, uint32_t *posit
 
 	*position = (uint32_t)taken & q->mask;
 	*posted = (uint32_t)RTE_MIN(RTE_MAX(credits, 0), (int64_t)rxq->size);
+}
+
+uint32_t crossover_corec_halt_place(struct crossover_rx_queue *rxq)
+{
+	return corec_halt_place(&rxq->corec->queue);
+}
+
+bool crossover_corec_may_halt(const struct crossover_rx_queue *rxq, uint32_t place)
+{
+	return corec_may_halt(&rxq->corec->queue, place);
 }
 
 const uint64_t *crossover_corec_race_lost(const struct crossover_rx_queue *rxq, unsigned int lcore)

@@ -37,6 +37,10 @@ void crossover_corec_count(const struct crossover_rx_queue *rxq, struct crossove
 /* The next descriptor to be taken, and how many are posted from there on; a snapshot while others poll. */
 void crossover_corec_place(const struct crossover_rx_queue *rxq, uint32_t *position, uint32_t *posted);
 
+/* For a core that halts until the next descriptor is filled: which that is, and, once its line is armed, whether it still is. */
+uint32_t crossover_corec_halt_place(struct crossover_rx_queue *rxq);
+bool crossover_corec_may_halt(const struct crossover_rx_queue *rxq, uint32_t place);
+
 /* The counter of lost claims that this lcore alone writes. */
 const uint64_t *crossover_corec_race_lost(const struct crossover_rx_queue *rxq, unsigned int lcore);
 

@@ -238,22 +238,30 @@ int crossover_rx_descriptor_status(void *queue, uint16_t offset)
 	return RTE_ETH_RX_DESC_AVAIL;
 }
 
-static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ] __rte_unused)
+/* Asked when the line is armed: by then another core may have taken the descriptor, and the next frame will not be written there. */
+static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ])
 {
-	return (value & CROSSOVER_WB_DD) ? -1 : 0;
+	const struct crossover_rx_queue *rxq = (const void *)(uintptr_t)opaque[0];
+
+	const bool next = rxq->corec != NULL ? crossover_corec_may_halt(rxq, (uint32_t)opaque[1])
+	                                     : rxq->position == opaque[1];
+
+	return next && !(value & CROSSOVER_WB_DD) ? 0 : -1;
 }
 
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition)
 {
 	struct crossover_rx_queue *rxq = queue;
-	uint32_t position, posted;
+	uint32_t position;
 
 	if (rxq->infinite) /* nobody writes there: its own polls do */
 		return -ENOTSUP;
-	find_place(rxq, &position, &posted);
+	position = rxq->corec != NULL ? crossover_corec_halt_place(rxq) : rxq->position;
 	condition->addr = &rxq->desc[position].writeback;
 	condition->size = sizeof(uint64_t);
 	condition->fn = wake_on_dd;
+	condition->opaque[0] = (uintptr_t)rxq;
+	condition->opaque[1] = position;
 	return 0;
 }
 

@@ -9,6 +9,9 @@
  * Frames are numbered 1, 2, ... in the order in which the NIC fills descriptors. A consumer expects those of a batch to follow
  * each other; after all threads the rest is polled by one, every frame must have come once, TAIL must be as far from what was
  * taken as the ring is long, and never has it moved back, nor further than to that.
+ *
+ * With HALTS a consumer that finds nothing halts, as a processor does: until its descriptor's line is written after it was armed. Who is
+ * halted in the end must wait for the very descriptor that the next frame comes to; and if all are, TAIL must be where it belongs.
  */
 #ifndef COREC_MODEL_H
 #define COREC_MODEL_H
@@ -40,7 +43,7 @@ typedef int corec_how;   /* the consumer */
 #include "../pmd/corec_protocol.h"
 
 struct model_descriptor {
-	corec_u32 filled; /* DD */
+	corec_u32 filled; /* how often it was written; odd: DD */
 	plain_int buffer;
 };
 
@@ -57,6 +60,8 @@ struct model {
 	int spare[CONSUMERS + 1][BURST], spares[CONSUMERS + 1];
 	int came[CONSUMERS + 1][FRAMES + 1]; /* by frame */
 	int losses;
+	bool halted[CONSUMERS];
+	uint32_t place[CONSUMERS], armed[CONSUMERS]; /* where, and how often written by then */
 };
 
 /* Every poller has its buffers: which, is told by the array that it polls into. */
@@ -80,7 +85,7 @@ static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place,
 {
 	uint32_t found = 0;
 
-	while (found < n && corec_load_acquire(&model_of(q)->descriptors[place + found].filled) != 0)
+	while (found < n && corec_load_acquire(&model_of(q)->descriptors[place + found].filled) & 1)
 		found++;
 	return found;
 }
@@ -116,7 +121,7 @@ static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame
 
 		frames[i] = plain_get(descriptor->buffer);
 		plain_set(descriptor->buffer, buffer);
-		corec_store_relaxed(&descriptor->filled, 0);
+		corec_store_release(&descriptor->filled, corec_load_relaxed(&descriptor->filled) + 1);
 	}
 }
 
@@ -149,6 +154,8 @@ static void model_begin(struct model *m)
 		corec_store_relaxed(&m->descriptors[i].filled, 0);
 		plain_set(m->descriptors[i].buffer, buffer++);
 	}
+	for (int c = 0; c < CONSUMERS; c++)
+		m->halted[c] = false;
 	for (int c = 0; c <= CONSUMERS; c++) {
 		m->spares[c] = 0;
 		for (int i = 0; i < BURST; i++)
@@ -166,7 +173,7 @@ static void model_deliver(struct model *m)
 	if (m->head == FRAMES || corec_distance((uint64_t)m->head, corec_load_acquire(&m->doorbell)) <= 0)
 		return;
 	plain_set(m->frame_in[plain_get(descriptor->buffer)], ++m->head);
-	corec_store_release(&descriptor->filled, 1);
+	corec_store_release(&descriptor->filled, (uint32_t)(m->head - 1) / PLACES * 2 + 1);
 }
 
 static uint32_t model_poll(struct model *m, int consumer)
@@ -190,9 +197,40 @@ static uint32_t model_poll(struct model *m, int consumer)
 	return n;
 }
 
+/* Whether the consumer halts, and has not been woken yet. */
+static bool model_halt(struct model *m, int consumer)
+{
+	const uint32_t place = corec_halt_place(&m->queue);
+	const uint32_t armed = corec_load_relaxed(&m->descriptors[place].filled);
+
+	if ((armed & 1) || !corec_may_halt(&m->queue, place))
+		return false;
+	m->place[consumer] = place;
+	m->armed[consumer] = armed;
+	return m->halted[consumer] = corec_load_relaxed(&m->descriptors[place].filled) == armed;
+}
+
+/* All threads are through: whoever halts and was written to is awake. */
+static void model_check_halted(struct model *m)
+{
+	int asleep = 0;
+
+	for (int c = 0; c < CONSUMERS; c++) {
+		if (!m->halted[c] || corec_load_relaxed(&m->descriptors[m->place[c]].filled) != m->armed[c])
+			continue;
+		asleep++;
+		if (m->place[c] != (corec_load_relaxed(&m->queue.taken) & (PLACES - 1)))
+			WRONG("a core halts where the next frame does not come");
+	}
+	if (asleep == CONSUMERS &&
+	    corec_distance(corec_load_relaxed(&m->queue.taken), corec_load_relaxed(&m->doorbell)) != PLACES)
+		WRONG("all cores halt, and a mark waits: TAIL stands still");
+}
+
 /* All threads are through. */
 static void model_end(struct model *m)
 {
+	model_check_halted(m);
 	while (model_poll(m, CONSUMERS) > 0)
 		;
 	for (int frame = 1; frame <= m->head; frame++) {

@@ -42,10 +42,13 @@ typedef uint16_t corec_u16;
 
 #define corec_load_relaxed(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
 #define corec_load_acquire(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
-#define corec_store_relaxed(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
 #define corec_store_release(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
+#define corec_fence_acquire()          __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define corec_fence_full()             __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #ifndef COREC_LATE_CLEAR /* which takes no mark away */
 #define corec_exchange_acquire(at, new) (maybe_stall(), __atomic_exchange_n(at, new, __ATOMIC_ACQUIRE))
+#else
+#define corec_store_relaxed(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))
 #endif
 
 static inline bool corec_compare_exchange_relaxed(corec_u64 *at, uint64_t expected, uint64_t desired)
@@ -146,7 +149,7 @@ static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame
 		struct buffer *frame = descriptor->buffer;
 
 		descriptor->buffer = frames[i];
-		corec_store_relaxed(&descriptor->filled, 0);
+		corec_store_release(&descriptor->filled, 0);
 		frames[i] = frame;
 	}
 }

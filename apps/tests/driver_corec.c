@@ -8,6 +8,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_pause.h>
+#include <rte_power_intrinsics.h>
 
 #include "net_crossover.h"
 #include "driver_suite.h"
@@ -158,6 +159,31 @@ static void the_mode_changes_between_starts(void)
 	}
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 	CHECK_EQUAL(stats_of(port_b).ipackets, received + xstat_of(port_b, "rx_flushed_packets"));
+}
+
+/*
+ * A core gets the address to halt on, and another takes the frames that come before it halts: it must not, for the next frame will be
+ * written elsewhere. A full lap later it would be right again.
+ */
+static void a_core_does_not_halt_where_another_took(void)
+{
+	struct rte_power_monitor_cond stale, now;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
+	CHECK_SO_FAR();
+	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &stale), 0);
+	for (unsigned int taken = 0; taken < RING; taken += 8) {
+		CHECK_EQUAL(stale.fn(*(const volatile uint64_t *)stale.addr, stale.opaque),
+		            taken == 0 ? 0 : -1);
+		CHECK(send_frames(port_a, 0, 8, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &now), 0);
+		CHECK_EQUAL(now.fn(*(const volatile uint64_t *)now.addr, now.opaque), -1);
+		CHECK_EQUAL(receive_all(port_b, 0), 8);
+		CHECK_EQUAL(*(const volatile uint64_t *)stale.addr, 0);
+	}
+	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &now), 0);
+	CHECK(now.addr == stale.addr, "a lap ends elsewhere");
+	CHECK_EQUAL(stale.fn(0, stale.opaque), 0);
 }
 
 /* How often each number came; written by all pollers. */
@@ -343,6 +369,8 @@ const struct driver_case driver_corec_cases[] = {
         {"corec: a start checks what was set up before", "", a_start_checks_what_was_set_up_before},
         {"corec: a fed pair has no corec", "feed=infinite", a_fed_pair_has_no_corec},
         {"corec: the mode changes between starts", "", the_mode_changes_between_starts},
+        {"corec: a core does not halt where another took", "rx=corec",
+         a_core_does_not_halt_where_another_took},
         {"corec: lcores share a queue", "rx=corec", lcores_share_a_queue},
         {"corec: lcores share a queue", "rx=corec,dma=swap", lcores_share_a_queue},
         {"corec: lcores share a queue and few buffers", "rx=corec", lcores_share_a_queue_and_few_buffers},

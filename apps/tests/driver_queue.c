@@ -174,6 +174,7 @@ static void monitor_address_is_the_next_dd(void)
 	CHECK_EQUAL(receive_all(port_b, 0), 1);
 	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &after), 0);
 	CHECK(after.addr != before.addr, "the address did not move on");
+	CHECK_EQUAL(before.fn(0, before.opaque), -1); /* posted again: by a lock's other users, say */
 	CHECK_EQUAL(after.fn(*(const volatile uint64_t *)after.addr, after.opaque), 0);
 	CHECK(rte_eth_get_monitor_addr(port_b, 9, &after) < 0,
 	      "tells an address of a queue that is not there");
