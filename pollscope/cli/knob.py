@@ -144,7 +144,9 @@ def _row(knob: Knob, host: KnobHost) -> dict[str, Any]:
         values, unreadable = read_values(knob), ""
     except HostError as error:
         values, unreadable = {}, str(error)
-    changed = {entry.target: knob.show(entry.old) for entry in _changed(host) if entry.knob == knob.name}
+    changed = {
+        each.target: knob.that_has(each.target).show(each.old) for each in _changed(host) if each.knob == knob.name
+    }
     reason = knob.available().reason or unreadable
     return {
         "knob": knob.name,

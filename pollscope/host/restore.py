@@ -61,6 +61,10 @@ class Setting(ABC):
         """A target in messages."""
         return target
 
+    def that_has(self, target: str) -> "Setting":
+        """What reads and writes a target of a journal: another one where the host has the knob in another way."""
+        return self
+
     def device(self, target: str) -> Mapping[str, str]:
         """What is known of the card that a target names (pollscope/host/pci_identity.py); empty for what is none."""
         return {}
@@ -166,6 +170,7 @@ class Restorer:
         setting = self.settings.get(entry.knob)
         if setting is None:
             return _result(entry, False, "this version of pollscope has no such knob")
+        setting = setting.that_has(entry.target)
         if setting.holder == "process":
             setting.drop()
             return self._close(journal, entry, "process", "restored")

@@ -2,7 +2,7 @@
 """How many ways of the LLC DMA writes may allocate in (IIO LLC WAYS)."""
 
 from pollscope.base.errors import HostError
-from pollscope.knobs.base import Knob, Refused
+from pollscope.knobs.base import HOST_TARGET, Knob, Refused
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.io_alloc import IoAllocWays
 from pollscope.knobs.msr import MsrKnob
@@ -27,6 +27,10 @@ class DdioWays(MsrKnob[WaysRegister]):
     @classmethod
     def on(cls, host: KnobHost) -> Knob:
         return IoAllocWays(host) if IoAllocWays.is_on(host) else cls(host)
+
+    def that_has(self, target: str) -> Knob:
+        """resctrl, which was mounted when its target was set, may not be any more: after a reboot, say."""
+        return IoAllocWays(self.host) if target == HOST_TARGET else self
 
     def targets(self) -> list[str]:
         return [f"package{number}" for number in packages(self.host)]

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Knobs whose files answer otherwise than they are written: resctrl's io_alloc and the IOMMU's latency counters."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
-from knob_tree import Tree
+from knob_tree import Command, Tree
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.knobs import KnobSession, NotStuck, Refused, host, io_alloc, knobs_of, vtd_latency
+from pollscope.knobs import KnobSession, NotStuck, Refused, host, io_alloc, knobs_of, restore_all, vtd_latency
 
 INFO = "sys/fs/resctrl/info/L3"
 LATENCY = "sys/kernel/debug/iommu/intel/dmar_perf_latency"
@@ -95,6 +97,23 @@ def test_the_kernels_reason_is_said_and_the_state_restored(
 def test_without_io_alloc_the_register_is_the_knob(tree: Tree, state: str) -> None:
     tree.write(f"{INFO}/io_alloc", f"{state}\n")
     assert knobs_of(tree.host)["ddio_ways"].targets() == ["package0", "package1"]
+
+
+@pytest.mark.parametrize(("boot", "said"), [("same", "cannot be restored .*io_alloc"), ("next", "rebooted since")])
+def test_io_alloc_is_restored_as_what_it_was_when_resctrl_is_gone(
+    tree: Tree, resctrl: Resctrl, knob: Command, boot: str, said: str
+) -> None:
+    """Nobody mounts resctrl at boot; the register that is the knob then knows nothing of the caches' masks."""
+    with KnobSession("knob set", tree.host, by_hand=True) as session:
+        session.set("ddio_ways", None, 4)
+        session.set("turbo", None, "off")
+    shutil.rmtree(tree.root / "sys/fs/resctrl")
+    if boot == "next":
+        tree.write("proc/sys/kernel/random/boot_id", "0b7f3c52-0000-4000-8000-000000000002\n")
+    assert "host was disabled before pollscope" in knob("list").stdout
+    ways, turbo = restore_all(tree.host, knobs_of(tree.host))[::-1]
+    assert re.search(said, ways.text) and turbo.restored
+    assert ways.restored == (boot == "next")
 
 
 HEADER = "                <0.1us   0.1us-1us    1us-10us  10us-100us   100us-1ms    1ms-10ms      >=10ms     min(us)"
