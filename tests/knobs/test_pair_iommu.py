@@ -21,12 +21,15 @@ from ssh_host import SshHost, running_sshd
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import HostLock
+from pollscope.knobs import RestoreResult
 from pollscope.run.execution import NOT_RESTORED
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds.pair import boot_play as pair_inventory
 from pollscope.testbeds.pair import knobs as pair_knobs
 from pollscope.testbeds.pair.inventory import Inventory
+from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.plays import PlayFailed, PlayResult
+from pollscope.testbeds.pair.remote_host import RemoteHost
 
 TYPES = {"pt": "identity", "lazy": "DMA-FQ", "strict": "DMA"}
 # A warm-up that outlasts the time between the two start requests on a busy host.
@@ -177,6 +180,24 @@ def test_other_knobs_are_restored_before_a_reboot_and_set_again_after_it(
     assert seen == ["1\n"] * 3, "two modes, and the one that is restored"
     assert bench.runs()[0].meta["knobs_after"]["numa_balancing"] == {"dut/host": "on"}
     assert balancing.read_text() == "1\n"
+
+
+@pytest.mark.thorough
+def test_a_host_that_is_not_rebooted_has_no_note_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A knob that could not be restored keeps the host from its reboots; no mode was changed."""
+    restored, asked = PairKnobs._restored, list[str]()
+
+    def refused_twice(knobs: PairKnobs, host: RemoteHost) -> list[RestoreResult]:
+        asked.append(host.name)
+        results = restored(knobs, host)
+        return [RestoreResult("turbo", "host", False, "changed by someone else")] if len(asked) <= 2 else results
+
+    monkeypatch.setattr(PairKnobs, "_restored", refused_twice)
+    code, said = bench.run(SWEEP)
+    assert code == 1, said
+    assert "not rebooted: turbo host: changed by someone else" in str(bench.runs()[0].trials)
+    assert bench.mode == TYPES[OWN]
+    assert not bench.note.exists()
 
 
 @pytest.mark.thorough

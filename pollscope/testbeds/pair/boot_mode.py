@@ -23,7 +23,7 @@ class BootMode:
         own: the play's mode that restores what the inventory says.
 
     Attributes:
-        changed: whether a run has set a mode that is not restored yet.
+        changed: whether a run has begun to set a mode, of which the host has a note, and it is not restored yet.
     """
 
     def __init__(self, play: Callable[[str], None], own: str = AS_IT_WAS) -> None:
@@ -48,7 +48,7 @@ class BootMode:
         Raises:
             HostError: the host does not take the mode.
         """
-        self._present, self.changed = None, True
+        self._present = None
         self._play(MODES[value])
         self._present = value
 

@@ -127,6 +127,7 @@ class PairKnobs(Holding):
                 continue
             self._require_agent(host)
             host.ask("write_boot_note", what=self._what)
+            mode.changed = True
             try:
                 self._play(host, partial(mode.set, value))
             except HostAway:
