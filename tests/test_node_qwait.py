@@ -115,6 +115,15 @@ def test_who_spins_longer_waits_less_often(node: Node) -> None:
     assert lcore["waiting"] == {"count": 0, "cycles": 0, "sleeps": 0}
 
 
+def test_who_looks_longer_before_it_sleeps_sleeps_less_often(node: Node) -> None:
+    """One that looks for a second never sleeps; one that does not look sleeps each time."""
+    sleeps = []
+    for wait_after_ns in (10**9, 0):
+        (lcore,) = trial(node, 5_000, 2, idle="sleep", wait_after_ns=wait_after_ns)["dut"]["lcores"]
+        sleeps.append(lcore["waiting"]["sleeps"])
+    assert sleeps[0] == 0 < sleeps[1]
+
+
 def test_a_single_busy_queue_among_many(node: Node) -> None:
     """Its neighbours are looked at once, when the loop begins, and when they are rung."""
     result = trial(node, 20_000, 1000, gen={"shape": "SQ"})
@@ -206,6 +215,7 @@ def test_who_spins_rings_no_doorbell_afterwards(node: Node) -> None:
         ({"notification": "spin", "queue_weights": [2]}, "dut.queue_weights"),
         ({"idle": "nap"}, "dut.idle"),
         ({"wait_after_ns": 1000}, "dut.wait_after_ns"),
+        ({"idle": "pause", "wait_after_ns": 1000}, "dut.wait_after_ns"),
         ({"notification": "interrupt", "wait_after_ns": 1000}, "dut.wait_after_ns"),
         ({"notification": "adaptive", "wait_after_ns": -1}, "dut.wait_after_ns"),
         ({"notification": "adaptive", "wait_after_ns": 10**9 + 1}, "dut.wait_after_ns"),

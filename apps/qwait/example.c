@@ -20,7 +20,7 @@ static void *produce(void *argument)
 
 int main(void)
 {
-	const struct qwait_config config = {.queues = QUEUES, .idle = QWAIT_SLEEP, .pauses = 1000};
+	const struct qwait_config config = {.queues = QUEUES, .idle = QWAIT_SLEEP, .sleep_after_ns = 50000};
 	struct qwait *set = aligned_alloc(QWAIT_LINE_BYTES, qwait_bytes(QUEUES));
 	struct qwait_waiter waiter = {.set = set};
 	uint32_t served = 0;

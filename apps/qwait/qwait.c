@@ -10,6 +10,9 @@
 
 #define PAUSES_PER_LOOK 32 /* at the clock */
 
+/* In two lines of cache: their only waiter looks at them all, and can do without a summary. */
+#define FEW_LEAVES (2 * QWAIT_LINE_BYTES / sizeof(qwait_u64))
+
 static inline void pause_once(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -51,6 +54,7 @@ int qwait_init(struct qwait *set, const struct qwait_config *config)
 	memset(set, 0, qwait_bytes(config->queues));
 	set->config = *config;
 	set->leaves = (config->queues + QWAIT_LEAF_QUEUES - 1) / QWAIT_LEAF_QUEUES;
+	set->lowers = !config->one_waiter || config->idle == QWAIT_UMWAIT || set->leaves > FEW_LEAVES;
 	set->list.qids = (uint32_t *)&set->queues[config->queues];
 	for (uint32_t qid = 0; qid < config->queues; qid++)
 		set->queues[qid].disabled = 1;
@@ -206,15 +210,14 @@ void qwait_wake(const struct qwait *set)
 		return;
 }
 
-static bool look_for(struct qwait_waiter *waiter, uint64_t deadline_ns, uint64_t pauses)
+static bool look_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 {
-	for (uint64_t i = 0; i < pauses; i++) {
-		if (qwait_look(waiter))
-			return true;
-		pause_once();
-		if (i % PAUSES_PER_LOOK == PAUSES_PER_LOOK - 1 && monotonic_ns() >= deadline_ns)
-			return false;
-	}
+	while (monotonic_ns() < deadline_ns)
+		for (int i = 0; i < PAUSES_PER_LOOK; i++) {
+			if (qwait_look(waiter))
+				return true;
+			pause_once();
+		}
 	return qwait_look(waiter);
 }
 
@@ -239,6 +242,18 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 	}
 	qwait_fetch_add(&set->ready.sleepers, (uint32_t)-1);
 	return qwait_look(waiter);
+}
+
+/* Waits that end by time are one wait: the next one looks no further when the time to sleep has come. */
+static bool look_or_sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
+{
+	if (waiter->sleep_at_ns == 0)
+		waiter->sleep_at_ns = deadline_after_ns(waiter->set->config.sleep_after_ns);
+	if (!look_until(waiter, waiter->sleep_at_ns < deadline_ns ? waiter->sleep_at_ns : deadline_ns) &&
+	    !sleep_until(waiter, deadline_ns))
+		return false;
+	waiter->sleep_at_ns = 0;
+	return true;
 }
 
 #if defined(__x86_64__)
@@ -281,7 +296,7 @@ bool qwait_has_umwait(void)
 
 static bool halt(struct qwait_waiter *waiter, uint64_t deadline_ns)
 {
-	return look_for(waiter, deadline_ns, UINT64_MAX);
+	return look_until(waiter, deadline_ns);
 }
 #endif
 
@@ -292,11 +307,11 @@ bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns)
 
 	switch (set->config.idle) {
 	case QWAIT_SLEEP:
-		return look_for(waiter, deadline_ns, set->config.pauses) || sleep_until(waiter, deadline_ns);
+		return look_or_sleep_until(waiter, deadline_ns);
 	case QWAIT_UMWAIT:
 		return halt(waiter, deadline_ns);
 	default:
-		return look_for(waiter, deadline_ns, UINT64_MAX);
+		return look_until(waiter, deadline_ns);
 	}
 }
 

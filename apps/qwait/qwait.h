@@ -98,8 +98,8 @@
  *
  * IDLE STATES, when nothing is ready
  *   QWAIT_PAUSE   looks at the ready bits, eight words to a line, with pauses.
- *   QWAIT_SLEEP   the same for config.pauses pauses, then sleeps on an eventfd(2). The producer that finds it asleep pays a system
- *                 call. A producer in another process cannot wake it: it then sleeps up to max_ns.
+ *   QWAIT_SLEEP   the same until nothing was ready for config.sleep_after_ns, then sleeps on an eventfd(2). The producer that finds it
+ *                 asleep pays a system call. A producer in another process cannot wake it: it then sleeps up to max_ns.
  *   QWAIT_UMWAIT  halts in UMONITOR and UMWAIT on the summary's line (C0.1), for processors with WAITPKG.
  *
  * THREADS
@@ -129,7 +129,7 @@ struct qwait_config {
 	enum qwait_policy policy;
 	enum qwait_ready_set ready_set;
 	enum qwait_idle idle;
-	uint32_t pauses; /* QWAIT_SLEEP: before it sleeps */
+	uint64_t sleep_after_ns; /* QWAIT_SLEEP: without anything ready */
 	bool one_waiter; /* nobody else is ever given a queue of the set, so it may take many at once */
 };
 
@@ -154,6 +154,7 @@ struct qwait {
 	int event_fd;    /* -1: nobody sleeps */
 	int process;     /* whose number event_fd is */
 	uint32_t leaves; /* of `ready` that are in use */
+	bool lowers;     /* bits of the summary are cleared (qwait_protocol.h) */
 	struct qwait_queue queues[];
 };
 
@@ -168,6 +169,8 @@ struct qwait_waiter {
 	uint64_t returned; /* queues, spurious ones among them */
 	uint64_t spurious; /* of these, empty ones */
 	uint64_t sleeps;   /* QWAIT_SLEEP: system calls that waited */
+	uint64_t
+	        sleep_at_ns; /* QWAIT_SLEEP: it waits already, and sleeps from then on; 0: it does not wait */
 };
 
 size_t qwait_bytes(uint32_t queues);
@@ -222,7 +225,7 @@ static inline void qwait_activate(struct qwait *set, uint32_t qid)
 	if (__builtin_expect(set->config.ready_set == QWAIT_LINEAR, 0))
 		qwait_list_set(set, qid);
 	else
-		qwait_bitmap_set(&set->ready, qid);
+		qwait_bitmap_set(&set->ready, qid, set->lowers);
 	if (__builtin_expect(qwait_load(&set->ready.sleepers) != 0, 0))
 		qwait_wake(set);
 }
@@ -262,9 +265,10 @@ static inline uint32_t qwait_take(struct qwait_waiter *waiter)
 		return qwait_list_take(set, waiter->from);
 	waiter->seen = 0;
 	if (!qwait_takes_many(&set->config))
-		return qwait_bitmap_take(&set->ready, waiter->from, seen);
+		return qwait_bitmap_take(&set->ready, waiter->from, seen, set->lowers);
 	if (waiter->held == 0)
-		waiter->held = qwait_bitmap_take_leaf(&set->ready, waiter->from, seen, &waiter->leaf);
+		waiter->held =
+		        qwait_bitmap_take_leaf(&set->ready, waiter->from, seen, set->lowers, &waiter->leaf);
 	if (waiter->held == 0)
 		return QWAIT_NONE;
 	const uint32_t at = qwait_first(waiter->held);

@@ -11,7 +11,8 @@
  * Ready set: a bit for each queue in words (leaves), and a summary word with a bit for each leaf. To find the next queue from
  * any place on takes at most two counts of trailing zeros and looks at two leaves. A leaf bit of the summary may be
  * stale: it is cleared when a look finds its leaf empty, not when the leaf becomes so, because a queue that is served is
- * mostly activated again soon.
+ * mostly activated again soon. It is never cleared where nobody needs it (`lowers` is false: all leaves lie in two lines, and their only
+ * waiter looks at these before it waits): then it says which leaves are in use, and its line is not written any more.
  *
  * Why nothing is lost. All accesses below are sequentially consistent (SC), so there is one order of them all; "<" is
  * before in it. On x86 only the stores and the read-modify-writes cost something by that, and each of these is needed as
@@ -28,7 +29,8 @@
  *   where the leaf was empty: to set a bit that is set changes nothing). Consumer, when it
  *   found a leaf empty: clear the bit of the summary, then load the leaf again, and set the bit if the leaf is not empty.
  *   If the producer saw the summary's bit set: leaf set < summary loaded < summary cleared < leaf loaded again, so the
- *   consumer sees the queue. If it did not, it sets the bit itself.
+ *   consumer sees the queue. If it did not, it sets the bit itself. Where bits of the summary are never cleared there is nothing to
+ *   race with.
  * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the leaves. Producer: the bit, then load
  *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it. The summary would not do: between clearing a
  *   bit of it and setting it again, another waiter shows it clear beside a ready queue, and that waiter, if it is a thief, need not come back.
@@ -96,7 +98,8 @@ static inline bool qwait_bitmap_any(struct qwait_bitmap *ready)
 	return qwait_load(&ready->summary) != 0;
 }
 
-static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid)
+/* `lowers`: what waiters of this set say to qwait_bitmap_take(). */
+static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid, bool lowers)
 {
 	const uint32_t leaf = qid >> QWAIT_LEAF_LOG2;
 
@@ -104,8 +107,11 @@ static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid)
 	qwait_will_write(&ready->leaves[leaf]);
 	const uint64_t was = qwait_fetch_or(&ready->leaves[leaf], qwait_bit(qid));
 
-	/* of a leaf that was empty the summary's bit is clear, as a rule: a look at it would only be one more way for its line */
-	if (was == 0 || !(qwait_load(&ready->summary) & qwait_bit(leaf)))
+	/*
+	 * Where the bit is lowered it is clear, as a rule, when the leaf was empty: a look at it would only be one more way for its line.
+	 * Where it is not it is set, and its line stays with everybody.
+	 */
+	if ((lowers && was == 0) || !(qwait_load(&ready->summary) & qwait_bit(leaf)))
 		qwait_fetch_or(&ready->summary, qwait_bit(leaf));
 }
 
@@ -133,17 +139,18 @@ static inline uint64_t qwait_bitmap_look(struct qwait_bitmap *ready, uint32_t le
 
 /*
  * The bits of the first leaf with a ready queue at or behind `from`, going round, and its number; 0: none is ready. `seen`: leaves that
- * a look found something in; 0: ask the summary.
+ * a look found something in; 0: ask the summary. `lowers`: clear the summary's bits of empty leaves.
  */
 static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
-                                         uint32_t *leaf)
+                                         bool lowers, uint32_t *leaf)
 {
 	*leaf = from >> QWAIT_LEAF_LOG2;
 	uint64_t bits =
 	        qwait_load(&ready->leaves[*leaf]) & (~UINT64_C(0) << (from & (QWAIT_LEAF_QUEUES - 1)));
+	uint64_t empty = 0; /* leaves whose bits stay in the summary */
 
 	while (bits == 0) {
-		const uint64_t summary = seen ? seen : qwait_load(&ready->summary);
+		const uint64_t summary = seen ? seen : qwait_load(&ready->summary) & ~empty;
 		/* two shifts: one by all bits of a word is not defined */
 		const uint64_t behind = summary & (~UINT64_C(0) << (from >> QWAIT_LEAF_LOG2) << 1);
 
@@ -151,7 +158,9 @@ static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t fr
 			return 0;
 		*leaf = qwait_first(behind ? behind : summary);
 		bits = qwait_load(&ready->leaves[*leaf]);
-		if (bits == 0 && !seen)
+		if (bits == 0 && !lowers)
+			empty |= qwait_bit(*leaf);
+		else if (bits == 0 && !seen)
 			qwait_bitmap_lower(ready, *leaf);
 		seen = 0;
 	}
@@ -162,12 +171,13 @@ static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t fr
  * Takes the first ready queue at or behind `from`, going round; QWAIT_NONE: none is ready. Several may take at once: each bit
  * goes to one of them.
  */
-static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from, uint64_t seen)
+static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
+                                         bool lowers)
 {
 	uint32_t leaf;
 
 	for (;; seen = 0) {
-		const uint64_t bits = qwait_bitmap_find(ready, from, seen, &leaf);
+		const uint64_t bits = qwait_bitmap_find(ready, from, seen, lowers, &leaf);
 
 		if (bits == 0)
 			return QWAIT_NONE;
@@ -183,9 +193,9 @@ static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t fr
  * to and fro once for as many as 64 queues. Bits of *leaf; 0: none is ready.
  */
 static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
-                                              uint32_t *leaf)
+                                              bool lowers, uint32_t *leaf)
 {
-	const uint64_t bits = qwait_bitmap_find(ready, from, seen, leaf);
+	const uint64_t bits = qwait_bitmap_find(ready, from, seen, lowers, leaf);
 
 	return bits ? qwait_fetch_and(&ready->leaves[*leaf], ~bits) & bits : 0;
 }

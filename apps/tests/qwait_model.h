@@ -4,7 +4,8 @@
  * do what qwait.h tells consumers to do. Leaves have 2 bits, so that two queues of four share one and the summary is at work.
  *
  * With SETS 2 each consumer has a set of its own, of every second queue, and steals from the other's when that is empty. With ONE_WAITER
- * a consumer takes all ready queues of a leaf at once. With LOOKS it looks at the leaves first, as one does that waits by pauses. With AT_ONCE the only producer rings without a barrier of its own, and
+ * a consumer takes all ready queues of a leaf at once. With LOOKS it looks at the leaves first, as one does that waits by pauses. With LOWERS false the summary's
+ * bits stay set. With AT_ONCE the only producer rings without a barrier of its own, and
  * with nothing stronger than acquire and release.
  *
  * A producer's arrivals go to its queues in turn; with ONE_SET they are those of the second set, whose summary is stale at first. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
@@ -34,6 +35,10 @@
 
 #ifndef SETS
 #define SETS 1
+#endif
+
+#ifndef LOWERS
+#define LOWERS true
 #endif
 
 #define QUEUES 4
@@ -97,7 +102,7 @@ static void activate(struct model *m, uint32_t queue)
 {
 	struct qwait_bitmap *ready = &m->ready[set_of(queue)];
 
-	qwait_bitmap_set(ready, queue / SETS);
+	qwait_bitmap_set(ready, queue / SETS, LOWERS);
 	if (qwait_load(&ready->sleepers) != 0)
 		qwait_fetch_add(&m->wake_ups[set_of(queue)], 1);
 }
@@ -174,7 +179,7 @@ static uint32_t take(struct model *m, int consumer, uint32_t s)
 
 #ifdef ONE_WAITER
 	if (m->held == 0)
-		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], seen, &m->leaf);
+		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], seen, LOWERS, &m->leaf);
 	if (m->held == 0)
 		return QWAIT_NONE;
 	const uint32_t at = qwait_first(m->held);
@@ -182,7 +187,7 @@ static uint32_t take(struct model *m, int consumer, uint32_t s)
 	m->held &= m->held - 1;
 	return (m->leaf << QWAIT_LEAF_LOG2) + at;
 #else
-	return qwait_bitmap_take(&m->ready[s], m->from[consumer][s], seen);
+	return qwait_bitmap_take(&m->ready[s], m->from[consumer][s], seen, LOWERS);
 #endif
 }
 

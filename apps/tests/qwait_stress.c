@@ -263,7 +263,7 @@ static void *control(void *argument)
 static void begin(void)
 {
 	struct qwait_config config = {.idle = world.idle,
-	                              .pauses = 100,
+	                              .sleep_after_ns = 1000,
 	                              .ready_set = world.seed % 2,
 	                              .one_waiter = world.waiters == 1};
 

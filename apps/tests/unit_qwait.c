@@ -332,7 +332,8 @@ static void a_waiter_is_woken_in_every_idle_state(void)
 
 		if (idle == QWAIT_UMWAIT && !qwait_has_umwait())
 			continue;
-		open_set((struct qwait_config){.queues = 70, .idle = (enum qwait_idle)idle, .pauses = 10});
+		open_set((struct qwait_config){
+		        .queues = 70, .idle = (enum qwait_idle)idle, .sleep_after_ns = 1000});
 		UNIT_EQUAL(qwait_add(f.set, 69, &f.bells[0], 1), 0);
 		UNIT_EQUAL(serve_one(), QWAIT_NONE);
 		UNIT_EQUAL(qwait(&f.waiter, NO_TIME_NS), QWAIT_NONE);

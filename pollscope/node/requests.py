@@ -81,7 +81,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **_dut_ports(params, wiring),
         **params.only(same),
         **(_told(params) if params.notification == "qwait" else {}),
-        **({"wait_after_ns": params.wait_after} if params.notification == "adaptive" else {}),
+        **({"wait_after_ns": params.wait_after} if params.waits_after else {}),
         **_rebalancing(params),
         **_rings(params, wiring),
         **_service(params),

@@ -93,7 +93,10 @@ class Parameters(Model):
         "(adaptive)",
     )
     wait_after: Nanoseconds = Field(
-        default=50_000, ge=0, le=10**9, description="adaptive: time without a packet after which a core waits for one"
+        default=50_000,
+        ge=0,
+        le=10**9,
+        description="adaptive, and qwait with idle sleep: time without a packet after which a core sleeps",
     )
     service_order: Literal["round-robin", "weighted", "strict"] = Field(
         default="round-robin", description="qwait: which ready queue is next"
@@ -261,6 +264,11 @@ class Parameters(Model):
         default=None, description="kernel TCP: so much is sent on each of `flows` connections, as fast as TCP lets it"
     )
     saturate: Literal[True] | None = Field(default=None, description="as fast as the generator can")
+
+    @property
+    def waits_after(self) -> bool:
+        """A core looks for packets for `wait_after` before it sleeps."""
+        return self.notification == "adaptive" or (self.notification == "qwait" and self.idle == "sleep")
 
     def only(self, names: Iterable[str]) -> dict[str, Any]:
         """Some of them, by name."""

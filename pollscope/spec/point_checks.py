@@ -15,11 +15,8 @@ Contradiction = tuple[str, str]
 
 # What the node takes (docs/node-protocol.md, `hiccup`).
 MOST_HICCUP_NS = 10**9
-# What one notification has and the others have not.
-OF_NOTIFICATION = {
-    **dict.fromkeys(("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle"), "qwait"),
-    "wait_after": "adaptive",
-}
+# What notification qwait has and the others have not.
+OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
 # They need nobody who says that a packet came.
 UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
@@ -121,10 +118,14 @@ def _buffers(params: Parameters, spec: Spec) -> Contradiction | None:
 def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
     notification = params.notification
-    for name, wanted in OF_NOTIFICATION.items():
-        other = getattr(params, name) != Parameters.model_fields[name].default and notification != wanted
+    for name in OF_QWAIT if notification != "qwait" else ():
+        other = getattr(params, name) != Parameters.model_fields[name].default
         if other and (name in spec.levels or "notification" not in spec.levels):
-            return name, f"{name} is for notification {wanted}; {notification} has none"
+            return name, f"{name} is for notification qwait; {notification} has none"
+    other = params.wait_after != Parameters.model_fields["wait_after"].default
+    if other and not params.waits_after and ("wait_after" in spec.levels or "notification" not in spec.levels):
+        wanted = "notification adaptive, and for qwait with idle sleep"
+        return "wait_after", f"wait_after is for {wanted}, not {notification}"
     if notification == "spin":
         return None
     if params.feed != "wire" and notification not in UNRUNG:

@@ -363,9 +363,10 @@ static int check_notification(const json_t *object, const struct dut_config *con
 		if (json_object_get(object, of_qwait[i].key))
 			return node_fail(err, of_qwait[i].where,
 			                 "is for notification qwait; leave it out with %s", name);
-	if (config->notification != NOTIFICATION_ADAPTIVE && json_object_get(object, "wait_after_ns"))
+	if (json_object_get(object, "wait_after_ns") && config->notification != NOTIFICATION_ADAPTIVE &&
+	    (config->notification != NOTIFICATION_QWAIT || config->idle != QWAIT_SLEEP))
 		return node_fail(err, "dut.wait_after_ns",
-		                 "is for notification adaptive; leave it out with %s", name);
+		                 "is for notification adaptive, and for qwait with idle sleep; leave it out");
 	if (config->notification == NOTIFICATION_SPIN)
 		return 0;
 	if (!source_owns_rx_queues(config->source) || config->source == SOURCE_COUNTED)

@@ -58,7 +58,7 @@ struct dut_config {
 	enum organisation organisation;
 	enum handoff_sync ring_sync;
 	enum notification notification;
-	uint64_t wait_after_ns;       /* NOTIFICATION_ADAPTIVE */
+	uint64_t wait_after_ns;       /* NOTIFICATION_ADAPTIVE; NOTIFICATION_QWAIT that sleeps */
 	uint64_t rebalance_period_ns; /* REBALANCED */
 	double rebalance_threshold; /* REBALANCED: excess of the fullest queue over the mean that is left alone */
 	unsigned int service_order; /* enum qwait_policy */

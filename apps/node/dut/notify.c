@@ -12,9 +12,6 @@
 #include "ports/ports.h"
 #include "qwait.h"
 
-#define PAUSES_BEFORE_SLEEP                                                                                  \
-	10000 /* 0.1 to 0.5 ms, as processors pause: more than a sleep and a wake-up cost */
-
 static struct {
 	uint16_t port;
 	struct qwait_doorbell
@@ -56,7 +53,7 @@ static struct qwait_config set_of_queues(const struct dut_config *config, const 
 	        .policy = (enum qwait_policy)config->service_order,
 	        .ready_set = (enum qwait_ready_set)config->ready_set,
 	        .idle = (enum qwait_idle)config->idle,
-	        .pauses = PAUSES_BEFORE_SLEEP,
+	        .sleep_after_ns = config->wait_after_ns,
 	        .one_waiter = p->alone,
 	};
 }
