@@ -11,7 +11,7 @@ import pytest
 import synthetic_run as synthetic
 
 from pollscope.host.activity import Activity, activity_of
-from pollscope.host.trouble import Trouble, read_trouble
+from pollscope.host.trouble import KernelLog, Trouble, read_trouble
 from pollscope.metrics.judgement import judge
 from pollscope.spec.model import Noise
 
@@ -43,7 +43,7 @@ def look(folder: Path, log: str) -> Trouble:
         if not record.startswith(" "):
             os.write(into, record.encode())
     try:
-        found = read_trouble([0, 1, 2], folder / "proc", folder / "sys", Path(f"/proc/self/fd/{out}"))
+        found = read_trouble([0, 1, 2], folder / "proc", folder / "sys", KernelLog(Path(f"/proc/self/fd/{out}")))
     finally:
         os.close(into)
         os.close(out)
@@ -65,8 +65,21 @@ def test_differences_over_a_trial(tmp_path: Path) -> None:
     assert after.since(after) == {"swapped_pages": 0, "throttle_events": 0, "kernel_errors": []}
 
 
+def test_a_log_is_read_on_from_where_it_ended() -> None:
+    out, into = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)
+    log = KernelLog(Path(f"/proc/self/fd/{out}"))
+    found = []
+    for record in (ERROR, DAEMON, WORSE):
+        os.write(into, record.encode())
+        found.append(log.read())
+    os.close(into)
+    os.close(out)
+    assert [last for last, _ in found] == [100, 101, 102]
+    assert [list(errors) for _, errors in found] == [[100], [100], [100, 102]]
+
+
 def test_what_the_host_does_not_show_is_left_out(tmp_path: Path) -> None:
-    found = read_trouble([0], tmp_path / "proc", tmp_path / "sys", tmp_path / "kmsg")
+    found = read_trouble([0], tmp_path / "proc", tmp_path / "sys", KernelLog(tmp_path / "kmsg"))
     assert found == Trouble()
     assert found.since(Trouble(1, 1, 1, {})) == {}
 

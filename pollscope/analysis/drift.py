@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
-from pollscope.analysis.point_values import measured, places
+from pollscope.analysis.point_values import PAIR, measured, places
 from pollscope.stats.estimates import trend
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
@@ -45,11 +45,13 @@ class Drift:
 
 def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
     """The drift of a metric over a run; None when there is none, or it is too small, or there are too few repeats."""
-    minutes = _minutes(run)
-    data = measured(table)
-    data = data[data[f"metric.{metric}"].notna() & data["trial"].isin(minutes)]
+    minutes, column = _minutes(run), f"metric.{metric}"
+    # A table has hundreds of columns: those that are looked at are taken before the rows are.
+    read = ["trial", "point", "ground", "kind", "status", "other_ground", f"factor.{PAIR}", column]
+    data = measured(table[[name for name in read if name in table]])
+    data = data[data[column].notna() & data["trial"].isin(minutes)]
     groups = [
-        ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[f"metric.{metric}"]])
+        ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[column]])
         for _, rows in data.groupby([places(data), "ground"], sort=False)
         if len(rows) >= FEWEST_REPEATS
     ]

@@ -365,8 +365,9 @@ def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _modes(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+    data = measured(table)
     for name in WATCHED:
-        for sample in by_point(measured(table), name):
+        for sample in by_point(data, name):
             text = bimodality_warning(sample.values)
             if text:
                 yield Caution(

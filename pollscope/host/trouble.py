@@ -4,6 +4,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,9 @@ class Trouble:
         return found
 
 
-def read_trouble(cpus: Sequence[int], proc: Path = PROC, sys: Path = SYS, kmsg: Path = KMSG) -> Trouble:
-    """Reads the counters; takes about a microsecond for each record of the kernel's log."""
-    log_end, errors = _log(kmsg)
+def read_trouble(cpus: Sequence[int], proc: Path = PROC, sys: Path = SYS, log: "KernelLog | None" = None) -> Trouble:
+    """Reads the counters, and what is new in the kernel's log."""
+    log_end, errors = (log or _log_of(os.getpid())).read()
     return Trouble(_swapped(proc), _throttled(cpus, sys), log_end, errors)
 
 
@@ -69,30 +70,45 @@ def _throttled(cpus: Sequence[int], sys: Path) -> int | None:
     return sum(cores) + sum(packages.values()) if cores or packages else None
 
 
-def _log(kmsg: Path) -> tuple[int | None, dict[int, str]]:
-    try:
-        descriptor = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # not root, and dmesg_restrict
-        return None, {}
-    last, errors = 0, dict[int, str]()
-    try:
+class KernelLog:
+    """The kernel's log, which is read on from where the last reading ended: its thousands of records only once."""
+
+    def __init__(self, kmsg: Path = KMSG) -> None:
+        self._last, self._errors = 0, dict[int, str]()
+        try:
+            self._descriptor: int | None = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:  # not root, and dmesg_restrict
+            self._descriptor = None
+
+    def read(self) -> tuple[int | None, dict[int, str]]:
+        """Number of the last record, and the last errors by their numbers; None and none where it cannot be read."""
+        if self._descriptor is None:
+            return None, {}
         while True:
             try:
-                record = os.read(descriptor, _LONGEST_RECORD).decode(errors="replace")
+                record = os.read(self._descriptor, _LONGEST_RECORD).decode(errors="replace")
             except BlockingIOError:
                 break
             except BrokenPipeError:  # overwritten meanwhile; the next read goes on behind the gap
                 continue
+            except OSError:
+                return None, {}
             if not record:
                 break
-            priority, number, *_ = [*record.split(",", 3), "", ""]
-            if not (priority.isdigit() and number.isdigit()):
-                continue
-            last = int(number)
-            if int(priority) & _PRIORITY_BITS <= _WORST:
-                errors[last] = record.partition(";")[2].partition("\n")[0][:200]
-    except OSError:
-        return None, {}
-    finally:
-        os.close(descriptor)
-    return last, dict(list(errors.items())[-_KEPT_ERRORS:])
+            self._keep(record)
+        return self._last, dict(self._errors)
+
+    def _keep(self, record: str) -> None:
+        priority, number, *_ = [*record.split(",", 3), "", ""]
+        if not (priority.isdigit() and number.isdigit()):
+            return
+        self._last = int(number)
+        if int(priority) & _PRIORITY_BITS <= _WORST:
+            self._errors[self._last] = record.partition(";")[2].partition("\n")[0][:200]
+            self._errors = dict(list(self._errors.items())[-_KEPT_ERRORS:])
+
+
+@cache
+def _log_of(_process: int) -> KernelLog:
+    """Of this process: a fork that went on with its parent's would take records from it."""
+    return KernelLog()
