@@ -55,6 +55,7 @@ def seen(**other: Any) -> dict[str, Any]:
         "online_cpus": "0-7",
         "isolated_cpus": "2,4,6",
         "node_cpus": {"0": "1,3,5,7", "1": "0,2,4,6"},
+        "governors": ["performance"],
         "pmu": True,
         "tools": {"perf": "/usr/bin/perf", "pcm": "/usr/sbin/pcm"},
         "programs": {NODE: True, AGENT: True},
@@ -105,6 +106,8 @@ def test_a_host_that_lacks_nothing() -> None:
         ("agent", "note", {"versions": {AGENT: None}}, "no collectors, no knobs", "provision"),
         ("agent", "note", {"versions": {AGENT: "pollscope 0.0.1"}}, "pollscope 0.0.1, here is", "provision"),
         ("pcm", "note", {"tools": {"perf": None, "pcm": None}}, "not installed", "role pcm"),
+        ("governor", "note", {"governors": []}, "the kernel sets no frequency", "leave cpu_power_governor"),
+        ("governor", "note", {"governors": ["powersave"]}, "powersave", "cpu_power_governor: performance"),
         ("PMU", "note", {"pmu": False}, "the kernel shows none", "a bare machine"),
     ],
 )

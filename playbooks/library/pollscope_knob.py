@@ -30,6 +30,7 @@ author: [pollscope]
 
 # Without this journal nothing was set, and nothing has to be restored (docs/knobs.md).
 JOURNAL = Path("/var/lib/pollscope/knobs/hand.journal")
+POLICIES = Path("/sys/devices/system/cpu/cpufreq")
 NOTHING = ("nothing to restore", "nothing was written")
 
 
@@ -76,6 +77,9 @@ def planned(program: str, knobs: Mapping[str, Any], emulated: bool) -> list[str]
         HostError: it would be refused.
     """
     if not Path(program).exists():  # in check mode the role pollscope_apps brings nothing
+        if "governor" in knobs and not any(POLICIES.glob("policy*")):
+            what = "governor: the kernel sets no frequency on this host (the firmware does, or a hypervisor)"
+            raise HostError(what, remedy="leave cpu_power_governor out of the inventory")
         return [f"{key}: -> {word_of(value)}, if this host can do it" for key, value in knobs.items()]
     consent, lines = ["--emulated"] if emulated else [], list[str]()
     for key, value in knobs.items():

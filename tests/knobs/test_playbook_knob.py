@@ -105,6 +105,11 @@ def test_without_the_program_the_role_that_brings_it_is_named(tmp_path: Path, mo
         act(nowhere, turbo="off")
     # In check mode that role has brought nothing.
     assert act(nowhere, check=True, turbo="off") == ["turbo: -> off, if this host can do it"]
+    monkeypatch.setattr(knob_module, "POLICIES", tmp_path / "cpufreq")
+    with pytest.raises(knob_module.HostError, match="the kernel sets no frequency on this host"):
+        act(nowhere, check=True, governor="performance")
+    (tmp_path / "cpufreq/policy0").mkdir(parents=True)
+    assert act(nowhere, check=True, governor="performance") == ["governor: -> performance, if this host can do it"]
     monkeypatch.setattr(knob_module, "JOURNAL", tmp_path / "hand.journal")
     assert act(nowhere, state="absent") == []
     (tmp_path / "hand.journal").write_text("")

@@ -206,11 +206,25 @@ def _cpus(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         yield "cpus", "note", text, f"cpus of {_shown(near - {host.main_cpu})}"
     else:
         yield "cpus", "yes", f"{_shown(polling)}, on node {where}", ""
+    yield _governor(seen["governors"])
     isolated = cpus_of(seen["isolated_cpus"])
     open_cpus = polling - isolated
     text = f"{_shown(isolated) or 'none'}" + (f"; not {_shown(open_cpus)}" if open_cpus and isolated else "")
     wanted = f'cpu_isolation_cpus: "{_shown(polling)}" in the inventory, then {PROVISION}'
     yield "isolated CPUs", "note" if open_cpus else "yes", text, wanted
+
+
+def _governor(governors: Sequence[str]) -> _Row:
+    if not governors:
+        text = "none: the kernel sets no frequency (the firmware does, or a hypervisor)"
+        return "governor", "note", text, "leave cpu_power_governor and cpu_power_turbo out of the inventory"
+    state: CheckState = "yes" if list(governors) == ["performance"] else "note"
+    return (
+        "governor",
+        state,
+        ", ".join(governors),
+        f"cpu_power_governor: performance in the inventory, then {PROVISION}",
+    )
 
 
 def cpus_of(text: str | None) -> set[int]:

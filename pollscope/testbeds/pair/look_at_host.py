@@ -97,6 +97,11 @@ def ddp_packages() -> Any:
     return [str(path) for each in folders for path in sorted(Path("/lib/firmware", each).glob("ice*.pkg*"))]
 
 
+def governors() -> Any:
+    """Those that the frequency policies have; empty where the kernel sets no frequency."""
+    return sorted({text(path) or "" for path in SYS.glob("devices/system/cpu/cpufreq/policy*/scaling_governor")})
+
+
 def look(addresses: Any, programs: Any) -> Any:
     """Everything."""
     root = os.geteuid() == 0
@@ -116,6 +121,7 @@ def look(addresses: Any, programs: Any) -> Any:
         "online_cpus": text(SYS / "devices/system/cpu/online"),
         "isolated_cpus": text(SYS / "devices/system/cpu/isolated"),
         "node_cpus": {each.name[len("node") :]: text(each / "cpulist") for each in nodes},
+        "governors": governors(),
         "pmu": any(SYS.glob("bus/event_source/devices/cpu*")),
         "tools": {name: shutil.which(name) for name in ("perf", "pcm")},
         "programs": {path: os.access(path, os.X_OK) for path in programs},
