@@ -57,6 +57,7 @@ BAD: list[tuple[str, str, str]] = [
     ("pollscope_nics", "pollscope_nic", "inventory.yml:4: dut.hosts.one.pollscope_nic: unknown variable; did you mean"),
     ("0000:17:00.0", "17:00.0", "inventory.yml:4: dut.hosts.one.pollscope_nics.0: '17:00.0' does not look like"),
     ('["0000:17:00.0"]', '["0000:17:00.0", "0000:17:00.0"]', "has a NIC twice"),
+    ('["0000:17:00.0"]', "[0000:17:00.0]", "inventory.yml:4: 0000:17:00.0 without quotes is a number for Ansible"),
     (NIC, "      ansible_user: me\n", "inventory.yml:3: dut.hosts.one: has no pollscope_nics"),
     (NIC, NIC + "      iommu_mode: passthrough\n", "dut.hosts.one.iommu_mode: 'passthrough' is not allowed"),
     (NIC, NIC + "      ansible_port: 0\n", "dut.hosts.one.ansible_port: must be at least 1"),
@@ -79,6 +80,14 @@ def test_bad_inventories_are_said_in_one_line(tmp_path: Path, part: str, instead
         load_inventory(path)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_addresses_that_ansible_reads_as_such_need_no_quotes(tmp_path: Path) -> None:
+    path, yaml = tmp_path / "inventory.yml", pytest.importorskip("yaml")  # Ansible's
+    for written in ("[0000:3b:00.0]  # was 0000:17:00.0", "\n        - '0000:17:00.0'", "[0000:61:00.1]"):
+        path.write_text(GOOD.replace('["0000:17:00.0"]', written))
+        read = yaml.safe_load(path.read_text())["dut"]["hosts"]["one"]["pollscope_nics"]
+        assert load_inventory(path).hosts["one"]["pollscope_nics"] == read
 
 
 def test_bytes_that_are_no_text_are_said(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from pollscope.spec.checks import did_you_mean, plain_message
 
 GROUPS = ("dut", "generator")
 _PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"
+# YAML 1.1, float: [-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*
+_NUMBER_OF_SIXTIES = re.compile(r"(?<![\"'\w:])\d{4}:[0-5]\d:[0-5]\d\.[0-7](?![\"'\w])")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TYPES: dict[str, Any] = {"str": str, "path": str, "int": int, "float": float, "bool": bool, "dict": dict[str, Any]}
 _LISTS: dict[str, Any] = {"str": list[str], "dict": list[dict[str, Any]]}
@@ -76,6 +78,7 @@ def load_inventory(path: Path) -> Inventory:
         UsageError: with file, line and key.
     """
     document = documents.parse(documents.read_text(path), str(path))
+    _require_quotes(document)
     groups = dict(_groups(document))
     hosts: dict[str, dict[str, Any]] = {}
     for group in GROUPS:
@@ -83,6 +86,14 @@ def load_inventory(path: Path) -> Inventory:
             hosts.setdefault(name, {}).update(own)
     _require_nics(document, groups, hosts)
     return Inventory(path, hosts, tuple(_pairs(document, groups)))
+
+
+def _require_quotes(document: documents.Document) -> None:
+    """Ansible reads YAML 1.1, in which an address of decimal digits alone is a number to the base of 60."""
+    for number, line in enumerate(document.text.splitlines(), 1):
+        if found := _NUMBER_OF_SIXTIES.search(line.partition("#")[0]):
+            what = f"{found[0]} without quotes is a number for Ansible"
+            raise UsageError(what, f"{document.name}:{number}", f'write "{found[0]}"')
 
 
 def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
