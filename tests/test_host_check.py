@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from pair_hosts import SPEC, pair_config, written
+from pydantic import ValidationError
 from run_helpers import Cli
 from ssh_host import SshHost, free_port, running_sshd
 
@@ -28,6 +29,23 @@ NODE, AGENT = "/opt/pollscope/current/bin/pollscope-node", "/opt/pollscope/curre
 def host(**other: Any) -> PairHost:
     whole = {"ssh": {"host": "dut1"}, "ports": {"rx": NIC, "tx": NIC}, "main_cpu": 0, "cpus": [2, 4, 6]}
     return PairHost.model_validate({**whole, **other})
+
+
+def test_what_other_tools_show_can_be_written_as_it_is() -> None:
+    """CPUs as the kernel and the inventory list them, NICs as lspci does."""
+    assert [host(cpus=each).cpus for each in ("2-4,8", [2, 3], 5)] == [(2, 3, 4, 8), (2, 3), (5,)]
+    ports = host(ports={"rx": "17:00.0", "tx": "0000:3B:00.1"}).ports
+    assert (ports.rx, ports.tx) == ("0000:17:00.0", "0000:3b:00.1")
+    assert host(ports={"rx": "net_memif0", "tx": "net_memif0"}).ports.rx == "net_memif0"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "what"),
+    [("two", "'two' is no list of CPUs, such as 2-15"), ([2, 2], "names CPU 2 twice"), ("", "at least")],
+)
+def test_cpus_that_are_none(cpus: object, what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        host(cpus=cpus)
 
 
 def seen(**other: Any) -> dict[str, Any]:

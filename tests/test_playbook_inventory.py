@@ -62,6 +62,11 @@ BAD: list[tuple[str, str, str]] = [
     (NIC, NIC + "      iommu_mode: passthrough\n", "dut.hosts.one.iommu_mode: 'passthrough' is not allowed"),
     (NIC, NIC + "      ansible_port: 0\n", "dut.hosts.one.ansible_port: must be at least 1"),
     (NIC, NIC + "      hugepages_wanted_pages: many\n", "hugepages_wanted_pages: 'many' is not a whole number"),
+    (
+        NIC,
+        NIC + "      cpu_isolation_cpus: 1\n",
+        'cpu_isolation_cpus: 1 is a number where a text is wanted; write "1" in',
+    ),
     (NIC, NIC + "      pollscope_roles: [vifo]\n", "'vifo' is no role; did you mean 'vfio'?"),
     (NIC, NIC + "      pollscope_pair: a\n", "pair 'a' has no generator"),
     (NIC, NIC + "    three:\n" + NIC, "pair 'pair' has one already as dut"),

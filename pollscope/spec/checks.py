@@ -355,6 +355,8 @@ def plain_message(error: Mapping[str, Any]) -> str:
             return f"{given!r} is not a whole number"
         case "bool_type":
             return f"{given!r} is not true or false"
+        case "string_type" if isinstance(given, int | float) and not isinstance(given, bool):
+            return f'{given!r} is a number where a text is wanted; write "{given}" in quotes'
         case "string_pattern_mismatch":
             pattern = context["pattern"]
             return (

@@ -4,8 +4,9 @@
 import re
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from pollscope.host.files import parse_list
 from pollscope.node.client import HELLO_LIMIT_S
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
@@ -16,7 +17,39 @@ from pollscope.testbeds.pair.ssh import Remote
 from pollscope.testbeds.pair.trex import TrexConfig
 
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-PortName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", examples=["0000:17:00.0"])]
+# As lspci shows it where there is one domain, or in capitals.
+_PCI_IN_SHORT = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
+
+
+def _whole_address(port: str) -> str:
+    found = _PCI_IN_SHORT.fullmatch(port.lower())
+    return f"{found[1] or '0000'}:{found[2]}" if found else port
+
+
+def _listed(cpus: object) -> object:
+    """CPUs as the kernel lists them (`2-15`), or one number, as a list."""
+    if isinstance(cpus, str):
+        try:
+            return parse_list(cpus)
+        except ValueError as error:
+            raise ValueError(f"{cpus!r} is no list of CPUs, such as 2-15 or [2, 4]") from error
+    return [cpus] if isinstance(cpus, int) else cpus
+
+
+def _each_once(cpus: tuple[int, ...]) -> tuple[int, ...]:
+    if twice := [cpu for cpu in cpus if cpus.count(cpu) > 1]:
+        raise ValueError(f"names CPU {twice[0]} twice")
+    return cpus
+
+
+PortName = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", examples=["0000:17:00.0"]),
+    AfterValidator(_whole_address),
+]
+Cpus = Annotated[
+    tuple[int, ...], Field(strict=False, min_length=1), BeforeValidator(_listed), AfterValidator(_each_once)
+]
 # `net_memif0,role=server`: a device that EAL makes; no option of EAL begins without a dash.
 Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
 Program = Annotated[str, Field(pattern=r"^/\S+$")]
@@ -63,7 +96,7 @@ class PairHost(TestbedConfig):
     ssh: Remote
     ports: Ports
     main_cpu: int = Field(ge=0, description="CPU of the lcore that speaks the protocol; it sleeps during trials")
-    cpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1, description="CPUs of the lcores that poll")]
+    cpus: Cpus = Field(description="CPUs of the lcores that poll: a list, or as the kernel has it (2-15)")
     program: Program = "/opt/pollscope/current/bin/pollscope-node"
     pollscope: Program | None = Field(
         default="/opt/pollscope/current/bin/pollscope",
