@@ -27,8 +27,8 @@ testbeds: [pair]
 parameters: {workload: io, rx_desc: 512, tx_desc: 512}
 factors:
   load_pps: [0 pps, 2 kpps]
-trial: {warmup: 500 ms, window: 500 ms, drain: 200 ms}
-repeats: {count: 2}
+trial: {warmup: 500 ms, window: 200 ms, drain: 500 ms}
+repeats: {count: 1}
 order: {randomise: false}
 """
 
@@ -66,7 +66,7 @@ def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> No
     assert_complete(run)
     assert run.meta["testbed"]["shared_tsc"] is False
     loaded = metrics(run, "load_pps=2000.0")
-    assert len(loaded) == 2
+    assert len(loaded) == 1
     for values in loaded:
         assert values["rx_pps"] > 0
         # Both nodes spin on one CPU: what waits there for longer than the drain lasts counts as lost.
@@ -106,14 +106,14 @@ def test_every_cpu_of_the_generator_sends(cli: Cli, sshd: SshHost, build_dir: Pa
         config[role]["ports"] = {"rx": "net_af_packet0", "tx": "net_af_packet0", "queues": 1}
     config["generator"]["cpus"] = [1, 0]
     testbed.write_text(json.dumps(config))
-    text = SPEC.replace("[0 pps, 2 kpps]", "[2 kpps]").replace("count: 2", "count: 1")
+    text = SPEC.replace("[0 pps, 2 kpps]", "[2 kpps]")
     done = cli("run", cli.spec(text), "--testbed", testbed, "--set", "noise.extra_blocks=0")
     assert done.returncode == 0, done.stderr
     (trial,) = last_attempts(cli.only_run()).values()
     first, second = trial["result"]["gen"]["lcores"]
     assert (first["cpu"], second["cpu"]) == (1, 0)
-    assert first["intended"] + second["intended"] == pytest.approx(1000, abs=2)
-    assert min(first["intended"], second["intended"]) > 300
+    assert first["intended"] + second["intended"] == pytest.approx(400, abs=2)
+    assert min(first["intended"], second["intended"]) > 100
     values = derive_trial(trial)[0]
     assert values["loss_share"] < 0.02
     assert values["latency_p50_ns"] > 0
@@ -121,7 +121,7 @@ def test_every_cpu_of_the_generator_sends(cli: Cli, sshd: SshHost, build_dir: Pa
 
 def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     text = SPEC.replace("warmup: 500 ms", "warmup: 1 ms").replace("load_pps: [0 pps, 2 kpps]", "feed: [wire, none]")
-    text = text.replace("tx_desc: 512", "tx_desc: 512, saturate: true").replace("count: 2", "count: 1")
+    text = text.replace("tx_desc: 512", "tx_desc: 512, saturate: true")
     done = cli("run", cli.spec(text), "--testbed", pair_file(sshd, build_dir, cli.folder))
     assert done.returncode == 0, done.stderr
     trials = last_attempts(cli.only_run()).values()
@@ -132,7 +132,8 @@ def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd:
 
 def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
-    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "failures.tries=1")
+    spec = cli.spec(SPEC.replace("count: 1", "count: 2"))
+    process = cli.start("run", spec, "--testbed", testbed, "--set", "failures.tries=1")
     trials = wait_for_trials(cli, 1)
     time.sleep(0.3)  # between two trials a run connects again, and loses nothing
     for pid in sshd.connections():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError
-from pollscope.base.fields import PLACEMENTS
+from pollscope.base.names import PLACEMENTS
 from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus
 from pollscope.host.placement import Roles, Wanted, place, room_beside
 

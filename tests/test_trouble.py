@@ -11,7 +11,7 @@ import pytest
 import synthetic_run as synthetic
 
 from pollscope.host.activity import Activity, activity_of
-from pollscope.host.trouble import KernelLog, Trouble, read_trouble
+from pollscope.host.trouble import LogTail, Trouble, read_trouble
 from pollscope.metrics.judgement import judge
 from pollscope.spec.model import Noise
 
@@ -43,7 +43,7 @@ def look(folder: Path, log: str) -> Trouble:
         if not record.startswith(" "):
             os.write(into, record.encode())
     try:
-        found = read_trouble([0, 1, 2], folder / "proc", folder / "sys", KernelLog(Path(f"/proc/self/fd/{out}")))
+        found = read_trouble([0, 1, 2], folder / "proc", folder / "sys", LogTail(Path(f"/proc/self/fd/{out}")))
     finally:
         os.close(into)
         os.close(out)
@@ -67,7 +67,7 @@ def test_differences_over_a_trial(tmp_path: Path) -> None:
 
 def test_a_log_is_read_on_from_where_it_ended() -> None:
     out, into = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)
-    log = KernelLog(Path(f"/proc/self/fd/{out}"))
+    log = LogTail(Path(f"/proc/self/fd/{out}"))
     found = []
     for record in (ERROR, DAEMON, WORSE):
         os.write(into, record.encode())
@@ -79,7 +79,7 @@ def test_a_log_is_read_on_from_where_it_ended() -> None:
 
 
 def test_what_the_host_does_not_show_is_left_out(tmp_path: Path) -> None:
-    found = read_trouble([0], tmp_path / "proc", tmp_path / "sys", KernelLog(tmp_path / "kmsg"))
+    found = read_trouble([0], tmp_path / "proc", tmp_path / "sys", LogTail(tmp_path / "kmsg"))
     assert found == Trouble()
     assert found.since(Trouble(1, 1, 1, {})) == {}
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 import scipy  # its parts are loaded when they are first needed: that takes a second
 
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.units import human, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
-from pollscope.spec.model import KNOB_PREFIX, Parameters
+from pollscope.spec.model import Parameters
 from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, mean_estimate, ratio_estimate
 
 # Factors whose levels are shares and are shown in percent.

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from pollscope.base import units
+from pollscope.base.names import PLACEMENTS
 from pollscope.base.units import Dimension, Quantity, human_share
 
 # Simple IMIX as Ethernet frames with FCS: IP packets of 40, 576 and 1500 bytes in the proportion 7:4:1.
@@ -131,8 +132,6 @@ _FRAME_SCHEMA = {
 }
 Frame = Annotated[int | str, BeforeValidator(read_frame), WithJsonSchema(_FRAME_SCHEMA)]
 
-PLACEMENTS = ("separate", "smt-pairs", "same-node", "remote-node")
-
 
 def _read_placement(value: object) -> str:
     """Reads a policy or a list of CPUs: the policy, or `2,3`."""
@@ -147,11 +146,6 @@ def _read_placement(value: object) -> str:
     if twice:
         raise ValueError(f"CPU {twice[0]} is there twice; every lcore needs one of its own")
     return ",".join(map(str, value))
-
-
-def listed_cpus(placement: str) -> tuple[int, ...]:
-    """The CPUs of a resolved placement that is a list; empty for a policy."""
-    return () if placement in PLACEMENTS else tuple(int(cpu) for cpu in placement.split(","))
 
 
 _PLACEMENT_SCHEMA = {

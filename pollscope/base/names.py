@@ -20,6 +20,8 @@ _CLAIMED_ROW = re.compile(r"^[ -]*row: *([^\s,}#]+)", re.MULTILINE)
 Status = Literal["ok", "flagged", "failed"]
 # Organisations in which every core polls every RX queue.
 SHARED_QUEUES = ("locked", "trylock", "corec")
+# Policies that choose CPUs.
+PLACEMENTS = ("separate", "smt-pairs", "same-node", "remote-node")
 
 KNOBS: Mapping[str, str] = MappingProxyType(
     {

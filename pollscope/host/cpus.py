@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pollscope.base.names import PLACEMENTS
 from pollscope.host.files import parse_list, read_int, read_text
 
 SYS = Path("/sys")
@@ -51,3 +52,8 @@ def allowed_cpus() -> list[Cpu]:
 def most_dut_cores(cpus: Sequence[Cpu]) -> int:
     """How many DUT lcores there can be beside one generator, each on a physical core of its own."""
     return max(0, min(len({cpu.physical for cpu in cpus}), len(cpus) - 1))
+
+
+def listed_cpus(placement: str) -> tuple[int, ...]:
+    """The CPUs of a resolved placement that is a list; empty for a policy."""
+    return () if placement in PLACEMENTS else tuple(int(cpu) for cpu in placement.split(","))

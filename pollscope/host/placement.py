@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pollscope.base.errors import HostError
-from pollscope.base.fields import listed_cpus
-from pollscope.host.cpus import Cpu
+from pollscope.host.cpus import Cpu, listed_cpus
 
 
 @dataclass(frozen=True)

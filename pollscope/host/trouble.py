@@ -45,7 +45,7 @@ class Trouble:
         return found
 
 
-def read_trouble(cpus: Sequence[int], proc: Path = PROC, sys: Path = SYS, log: "KernelLog | None" = None) -> Trouble:
+def read_trouble(cpus: Sequence[int], proc: Path = PROC, sys: Path = SYS, log: "LogTail | None" = None) -> Trouble:
     """Reads the counters, and what is new in the kernel's log."""
     log_end, errors = (log or _log_of(os.getpid())).read()
     return Trouble(_swapped(proc), _throttled(cpus, sys), log_end, errors)
@@ -70,7 +70,7 @@ def _throttled(cpus: Sequence[int], sys: Path) -> int | None:
     return sum(cores) + sum(packages.values()) if cores or packages else None
 
 
-class KernelLog:
+class LogTail:
     """The kernel's log, which is read on from where the last reading ended: its thousands of records only once."""
 
     def __init__(self, kmsg: Path = KMSG) -> None:
@@ -109,6 +109,6 @@ class KernelLog:
 
 
 @cache
-def _log_of(_process: int) -> KernelLog:
+def _log_of(_process: int) -> LogTail:
     """Of this process: a fork that went on with its parent's would take records from it."""
-    return KernelLog()
+    return LogTail()

@@ -4,9 +4,8 @@
 from collections.abc import Mapping
 
 from pollscope.base.errors import HostError, UsageError
+from pollscope.base.knob_values import KNOB_PREFIX, split_key
 from pollscope.knobs import Knob, KnobHost, knobs_of, pick
-from pollscope.spec.knob_values import split_key
-from pollscope.spec.model import KNOB_PREFIX
 
 
 def knob_settings(factors: Mapping[str, object]) -> dict[str, object]:

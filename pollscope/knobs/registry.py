@@ -4,10 +4,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from pollscope.base.knob_values import known_knob
 from pollscope.base.names import KNOBS, load
 from pollscope.knobs.base import Knob
 from pollscope.knobs.host import KnobHost
-from pollscope.spec.knob_values import known_knob
 
 
 def knobs_of(host: KnobHost) -> Mapping[str, Knob]:

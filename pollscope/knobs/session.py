@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pollscope import __version__
 from pollscope.base.errors import HostError, UsageError
+from pollscope.base.knob_values import split_key
 from pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
 from pollscope.host.lock import HostLock, Owner
 from pollscope.host.restore import Policy, Restorer, RestoreResult, change, require_same_device, signals_put_off
@@ -16,7 +17,6 @@ from pollscope.knobs.base import Knob, Refused
 from pollscope.knobs.holding import Holding
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of, pick
-from pollscope.spec.knob_values import split_key
 
 
 class LeftBehind(HostError):

@@ -20,6 +20,7 @@ from typing import Any
 
 from pollscope import __version__
 from pollscope.base.errors import ExitCode, HostError, PollscopeError, UsageError
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.paths import corunner_program
 from pollscope.collectors.interface import Collector, CollectorOutcome
 from pollscope.collectors.registry import create
@@ -38,8 +39,6 @@ from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
 from pollscope.run.leased_lines import Lapsed, LeasedLines
-from pollscope.spec.model import KNOB_PREFIX, Parameters
-from pollscope.testbeds.corunner import corunner_refusal
 
 # Of a recording in one reply.
 PIECE_BYTES = 4 << 20
@@ -112,6 +111,10 @@ class Agent:
 
     def corunners(self, params: Mapping[str, Any], dut: Sequence[int]) -> Reply:
         """The CPUs of what a point wants beside a DUT on these CPUs, and the program for it; or why not."""
+        # Loading the models of specs takes longer than all else that an agent does at its start.
+        from pollscope.spec.model import Parameters
+        from pollscope.testbeds.corunner import corunner_refusal
+
         wishes = Parameters.model_construct(**params)  # checked where the spec was read
         cpus = online_cpus()  # the DUT's may be isolated, so that this process may not run there
         if missing := sorted(set(dut) - {cpu.cpu for cpu in cpus}):

@@ -12,12 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from pollscope.base.document import Path
 from pollscope.base.errors import UsageError
+from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
 from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, load
 from pollscope.base.units import DIMENSIONS, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
-from pollscope.spec.knob_values import parse_setting
-from pollscope.spec.model import KNOB_PREFIX, LOADS, ROW_PATTERN, Factors, Parameters, Spec, knob_levels
+from pollscope.spec.model import LOADS, ROW_PATTERN, Factors, Parameters, Spec, knob_levels
 from pollscope.spec.point_checks import contradictions
 from pollscope.spec.points import number_of_points
 from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim

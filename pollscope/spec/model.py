@@ -40,12 +40,11 @@ from pollscope.base.fields import (
     WindowNs,
     expand_levels,
 )
+from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
 from pollscope.base.names import TESTBEDS, WORKLOADS, papers
-from pollscope.spec.knob_values import parse_setting
 from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
 # A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
-KNOB_PREFIX = "knob."
 LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "flow_size", "saturate")
 
 ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"

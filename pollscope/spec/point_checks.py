@@ -3,9 +3,10 @@
 
 from collections.abc import Callable, Iterator
 
-from pollscope.base.fields import delays_ns, frame_mix, listed_cpus
+from pollscope.base.fields import delays_ns, frame_mix
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES, WORKLOADS
 from pollscope.base.units import human_time
+from pollscope.host.cpus import listed_cpus
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters, Spec
 from pollscope.spec.points import all_points, dropped

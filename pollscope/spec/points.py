@@ -7,8 +7,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.spec import expressions
-from pollscope.spec.model import KNOB_PREFIX, Parameters, Spec
+from pollscope.spec.model import Parameters, Spec
 
 # Of a factor, in base units.
 Level = bool | int | float | str | None

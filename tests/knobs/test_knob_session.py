@@ -15,6 +15,7 @@ import pytest
 from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFETCH, Command, Tree
 
 from pollscope.base.errors import HostError, PollscopeError, UsageError
+from pollscope.base.knob_values import parse_setting
 from pollscope.base.names import KNOBS
 from pollscope.host.boot_note import write_boot_note
 from pollscope.host.journal import load
@@ -33,7 +34,6 @@ from pollscope.knobs import (
 )
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.session import hand_journal, run_journal
-from pollscope.spec.knob_values import parse_setting
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"

@@ -11,10 +11,11 @@ from pydantic import Field, ValidationError, model_validator
 from pollscope.base import document as documents
 from pollscope.base.errors import UsageError
 from pollscope.base.fields import OneOf
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.names import KNOBS, papers
 from pollscope.base.paths import data_folder
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.spec.model import KNOB_PREFIX, LOADS, Parameters
+from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.predicates import LOAD, ClaimPart, Need, OwnClaim, Predicate, Where, Within
 
 # The source of a claim that is a question of one's own.

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError, UsageError
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.facts import absent, host_facts
 from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.knobs.points import knob_settings
 from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
-from pollscope.spec.model import KNOB_PREFIX, Parameters
+from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import Assignment, Opening, TestbedState, sleep_refusal, tcp_refusal
 from pollscope.testbeds.finding import HostFinding

@@ -21,12 +21,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pollscope.base.errors import HostError
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.paths import cache_folder, kept_folder
 from pollscope.host.corunner_placement import has_corunners
 from pollscope.host.lock import HostLock
 from pollscope.knobs import KnobHost
 from pollscope.knobs.points import knob_settings
-from pollscope.spec.model import KNOB_PREFIX, Parameters
+from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import TestbedConfig, TestbedState
 from pollscope.testbeds.halting import halt_refusal

@@ -6,6 +6,9 @@ from difflib import get_close_matches
 from pollscope.base.errors import UsageError
 from pollscope.base.names import KNOBS, load
 
+# Of a knob among the factors of a spec.
+KNOB_PREFIX = "knob."
+
 
 def split_key(key: str) -> tuple[str, str | None]:
     """Name and target of a setting's key: "mrrs@0000:17:00.0" or "governor"."""
