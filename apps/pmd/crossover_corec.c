@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <string.h>
 
 #include <rte_branch_prediction.h>
 #include <rte_lcore.h>
@@ -260,6 +261,14 @@ void crossover_corec_release(struct crossover_rx_queue *rxq)
 	/* All descriptors have a buffer: those not posted yet, too. */
 	crossover_corec_place(rxq, &rxq->position, &rxq->unposted);
 	rxq->unposted = 0;
+	/* Who polls on finds nothing, as on the standard path. */
+	*corec->queue.tail = corec->queue.taken;
+	memset(corec->done, 0, rxq->size * sizeof(corec->done[0]));
+	memset(corec->consumers, 0, sizeof(corec->consumers));
+}
+
+void crossover_corec_free(struct crossover_rx_queue *rxq)
+{
+	rte_free(rxq->corec);
 	rxq->corec = NULL;
-	rte_free(corec);
 }

@@ -26,10 +26,13 @@ int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue
 int crossover_corec_init(struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev);
 
 /*
- * Takes it out again, when neither NIC side nor pollers run: statistics go to the queue, and its position becomes that of the
- * standard path, with buffers in all descriptors. Does nothing to a queue that is not in the mode.
+ * Stops it, when neither NIC side nor pollers run: statistics go to the queue, and its position becomes that of the standard
+ * path, with buffers in all descriptors. Polls find nothing. Does nothing to a queue that is not in the mode.
  */
 void crossover_corec_release(struct crossover_rx_queue *rxq);
+
+/* Takes it out of the mode after that; nothing to a queue that is not in it. */
+void crossover_corec_free(struct crossover_rx_queue *rxq);
 
 /* Adds what all consumers counted. */
 void crossover_corec_count(const struct crossover_rx_queue *rxq, struct crossover_rx_counts *sum);

@@ -128,7 +128,7 @@ struct crossover_rx_queue {
 	uint32_t visits_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
-	struct crossover_corec *corec; /* NULL: the standard path; only changed while the queue is stopped */
+	struct crossover_corec *corec; /* NULL: the standard path; only changed before the queue starts */
 	uint64_t nombuf;               /* buffers asked for and not got */
 	uint64_t flushed;              /* frames thrown away by a stop before they were polled */
 	uint64_t fed_packets;          /* feed=infinite: frames handed out */

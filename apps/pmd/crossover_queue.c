@@ -181,6 +181,7 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 
 	if (rxq->started)
 		return 0;
+	crossover_corec_free(rxq);
 	ret = rxq->infinite ? crossover_feed_init(rxq) : 0;
 	if (ret == 0)
 		ret = crossover_rx_fill(rxq);
@@ -362,6 +363,7 @@ void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 	dev->data->rx_queues[queue_id] = NULL;
 	if (crossover_quiesce(port) == 0) {
 		empty_rx(dev, rxq);
+		crossover_corec_free(rxq);
 		rte_free(rxq);
 	} else {
 		CROSSOVER_LOG(ERR, "port %u: RX queue %u is still written to; its memory is left alone",

@@ -186,6 +186,30 @@ static void a_core_does_not_halt_where_another_took(void)
 	CHECK_EQUAL(stale.fn(0, stale.opaque), 0);
 }
 
+/* ethdev keeps nobody from polling a stopped queue. */
+static void polls_of_a_stopped_queue_find_nothing(void)
+{
+	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
+	CHECK_SO_FAR();
+	for (unsigned int round = 1; round <= 3; round++) {
+		struct rte_mbuf *m;
+
+		CHECK(send_frames(port_a, 0, 40, FRAME_BYTES), "not sent");
+		m = receive_one(port_b, 0);
+		CHECK(m != NULL, "nothing before the stop");
+		rte_pktmbuf_free(m);
+		CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), 0);
+		CHECK(send_frames(port_a, 0, 40, FRAME_BYTES), "not sent");
+		CHECK(receive_one(port_b, 0) == NULL, "a frame from a stopped queue");
+		CHECK_EQUAL(rte_eth_rx_queue_count(port_b, 0), 0);
+		CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 0), 0);
+		CHECK_EQUAL(xstat_of(port_b, "rx_flushed_packets"), 39 * round);
+		CHECK_EQUAL(stats_of(port_b).imissed, 40 * round);
+	}
+	CHECK(send_frames(port_a, 0, RING, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), RING);
+}
+
 /* How often each number came; written by all pollers. */
 static _Atomic uint8_t *seen;
 static atomic_uint received_total, damaged_total;
@@ -371,6 +395,8 @@ const struct driver_case driver_corec_cases[] = {
         {"corec: the mode changes between starts", "", the_mode_changes_between_starts},
         {"corec: a core does not halt where another took", "rx=corec",
          a_core_does_not_halt_where_another_took},
+        {"corec: polls of a stopped queue find nothing", "rx=corec", polls_of_a_stopped_queue_find_nothing},
+        {"corec: polls of a stopped queue find nothing", "", polls_of_a_stopped_queue_find_nothing},
         {"corec: lcores share a queue", "rx=corec", lcores_share_a_queue},
         {"corec: lcores share a queue", "rx=corec,dma=swap", lcores_share_a_queue},
         {"corec: lcores share a queue and few buffers", "rx=corec", lcores_share_a_queue_and_few_buffers},
