@@ -37,7 +37,7 @@ def _next_result(words: Iterator[int]) -> dict[str, object]:
     result: dict[str, object] = {name: next(words) for name in names}
     for name in ("extent", "distance", "degree"):
         result[name] = {next(words): next(words) for _ in range(next(words))}
-    result["refused"] = next(words)
+    result["refused"], result["degree_refused"] = next(words), next(words)
     result["displaced"] = {_signed(next(words)): next(words) for _ in range(next(words))}
     return result
 
@@ -48,7 +48,7 @@ def _signed(word: int) -> int:
 
 def expected(arrivals: Sequence[Arrival]) -> dict[str, object]:
     """What the reference makes of one sequence; short ones are in bounds, so nothing is too old or refused."""
-    return {**vars(reordering(arrivals)), "too_old": 0, "refused": 0}
+    return {**vars(reordering(arrivals)), "too_old": 0, "refused": 0, "degree_refused": 0}
 
 
 def generated(count: int, seed: int) -> list[list[Arrival]]:
@@ -106,7 +106,17 @@ def test_what_lies_beyond_the_ring_is_refused_and_counted(build_dir: Path) -> No
     found = counted(build_dir, late, flows=65536)
     assert [each["extent"] for each in found] == [{15: 1}, {16: 1}, {}, {}]
     assert [each["refused"] for each in found] == [0, 0, 1, 1]
+    assert [each["degree_refused"] for each in found] == [0, 0, 1, 1]
     assert [each["reordered"] for each in found] == [1, 1, 1, 1]
+
+
+def test_a_degree_is_exact_where_the_extent_is_beyond_the_ring(build_dir: Path) -> None:
+    """All five come more than 16 places late; only of two are all 16 higher that lie directly before."""
+    arrivals = [(number, 7) for number in (*range(5, 45), 3, 0, 4, 2, 1)]
+    (found,) = counted(build_dir, [arrivals], flows=65536)
+    assert reordering(arrivals).degree == Counter({40: 1, 41: 1, 0: 1, 1: 1, 2: 1})
+    assert found["degree"] == {0: 1, 1: 1, 2: 1}
+    assert (found["degree_refused"], found["refused"]) == (2, 5)
 
 
 def test_examples_of_the_definitions() -> None:

@@ -167,23 +167,32 @@ static void displace(struct sequence *s, uint32_t flow, uint64_t arrival, int64_
 		++*displaced_by(s, d->by);
 }
 
-/* A flow's arrivals from `first` on, latest first: how many are above `number`, and how many before one is not. */
+/* Of a flow's arrivals from `first` on: how many directly before the present one are above `number`. */
+static uint64_t degree_of(const struct sequence *s, uint32_t flow, uint64_t first, uint64_t number)
+{
+	const uint64_t end = s->flow[flow].arrivals;
+	uint64_t i = end;
+
+	while (i > first && number_of(*sequence_slot(s, flow, i - 1)) > number)
+		i--;
+	return end - i;
+}
+
+/* A flow's arrivals from `first` on: how many are above `number`. */
 static void record_overtakers(struct sequence *s, uint32_t flow, uint64_t first, uint64_t number)
 {
 	const uint64_t end = s->flow[flow].arrivals;
-	uint64_t above = 0, degree = 0;
+	uint64_t above = 0;
 
 	for (uint64_t i = end; i > first; i--) {
 		if (number_of(*sequence_slot(s, flow, i - 1)) <= number)
 			continue;
 		above++;
 		displace(s, flow, i - 1, -1);
-		degree += above == end - i + 1;
 	}
 	displace(s, flow, end, (int64_t)above);
 	histogram_record(&s->extent, end - first);
 	histogram_record(&s->distance, above);
-	histogram_record(&s->degree, degree);
 }
 
 void sequence_record_reordered(struct sequence *s, uint64_t number, uint32_t flow)
@@ -191,17 +200,21 @@ void sequence_record_reordered(struct sequence *s, uint64_t number, uint32_t flo
 	const struct sequence_flow *f = &s->flow[flow];
 	const uint64_t window = sequence_window(s);
 	const uint64_t oldest = f->arrivals > window ? f->arrivals - window : 0;
+	const bool fits = f->next - 1 - number <= LAG_MAX;
 	/* Was a higher number there before the ring begins? Then the earliest of them is not known. */
-	const bool is_known = f->next - 1 - number <= LAG_MAX &&
-	                      (oldest == 0 || highest_at(*sequence_slot(s, flow, oldest)) <= number);
+	const bool is_known = fits && (oldest == 0 || highest_at(*sequence_slot(s, flow, oldest)) <= number);
+	const uint64_t degree = fits ? degree_of(s, flow, oldest, number) : window;
 
 	s->reordered_in_flow++;
 	s->faults[flow].reordered++;
+	if (is_known || degree < window)
+		histogram_record(&s->degree, degree);
+	else
+		s->degree.refused++;
 	if (is_known) {
 		record_overtakers(s, flow, first_higher(s, flow, oldest, number), number);
 		return;
 	}
 	s->extent.refused++;
 	s->distance.refused++;
-	s->degree.refused++;
 }

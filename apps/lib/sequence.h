@@ -18,8 +18,8 @@
  *
  * Memory is bounded. Duplicates are told apart by a bitmap of the latest SEQUENCE_WINDOW numbers; what arrives
  * later than that counts as reordered and in `too_old`. Extent, distance and degree look at the latest `window`
- * arrivals of the flow: an extent below `window` is exact, and so are distance and degree then; beyond, the
- * packet counts in `refused` of all three histograms. A packet in order costs the same whatever the window; a
+ * arrivals of the flow: an extent up to `window` is exact, and so is the distance then; beyond, the packet counts in
+ * `refused` of both histograms. A degree below `window` is exact, whatever the extent. A packet in order costs the same whatever the window; a
  * reordered one a binary search and a walk over as many arrivals as its extent.
  */
 #ifndef SEQUENCE_H

@@ -5,8 +5,8 @@
  *
  * In, per sequence: uint32 packets, uint32 flows (the same in all), then per packet uint64 number | flow << 40.
  * Out, per sequence: uint64 first copies, duplicates, reordered in total, reordered within a flow, too old, and then
- * for extent, distance and degree: uint64 entries, and as many pairs (uint64 lowest value of the index, count); last
- * uint64 refused; displacements: uint64 entries, and as many pairs (int64 displacement, uint64 count).
+ * for extent, distance and degree: uint64 entries, and as many pairs (uint64 lowest value of the index, count); then
+ * uint64 refused by extent, by degree; displacements: uint64 entries, and as many pairs (int64 displacement, uint64 count).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +60,7 @@ static void put_sequence(const struct sequence *s)
 	put_histogram(&s->distance);
 	put_histogram(&s->degree);
 	put(s->extent.refused);
+	put(s->degree.refused);
 	put_displaced(s);
 }
 

@@ -122,6 +122,7 @@ static void extents_beyond_the_window_are_refused(void)
 	UNIT_EQUAL(s->extent.refused, 1);
 	UNIT_EQUAL(s->distance.refused, 1);
 	UNIT_EQUAL(s->degree.refused, 1);
+	UNIT_EQUAL(s->degree.max, window);
 	UNIT_EQUAL(s->reordered_in_flow, 2);
 	sequence_free(s);
 }
