@@ -22,7 +22,17 @@ from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import MARKS, finish
 from pollscope.analysis.figures.points import name_marks
-from pollscope.analysis.figures.style import CUT, FLOOR, HOLLOW, WHISKER, absent_reason, interval_line, look
+from pollscope.analysis.figures.style import (
+    CUT,
+    FLOOR,
+    HOLLOW,
+    WHISKER,
+    absent_reason,
+    interval_line,
+    level_axis,
+    look,
+    new_figure,
+)
 from pollscope.analysis.figures.sweep import default_figure
 from pollscope.base.names import FIGURES
 from pollscope.stats.estimates import Estimate
@@ -149,6 +159,8 @@ def _check_values(axes: Axes) -> None:
         x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
         if label == WHISKER:
             assert y[1] <= top * (1 + 1e-9) or x[0] in cut, "an interval is cut and nothing says so"
+            (place, _), _ = axes.transAxes.inverted().transform(line.get_transform().transform(line.get_xydata()))
+            assert 0 <= place <= 1, "an interval that was moved aside is still inside the axes"
         elif label == FLOOR:
             place = axes.transAxes.inverted().transform(axes.transData.transform((x[0], y[0])))
             assert 0 < (place[0] if x[0] == x[-1] else place[1]) < 1, "a floor in the legend can be seen"
@@ -182,6 +194,19 @@ def test_intervals_of_several_lines_stand_side_by_side(tmp_path: Path) -> None:
                 assert abs(x - other_x) * 72 / figure.dpi >= 2
                 compared += 1
     assert compared > 0
+
+
+def test_many_intervals_side_by_side_stay_inside_the_axes() -> None:
+    with look():
+        figure = new_figure(4.6)
+        axes = figure.subplots(2, 3)[0, 0]
+        for rank in range(8):
+            both = [Estimate(4.0 + rank / 10, 1.0, 9.0, 3, "t")] * 2
+            interval_line(axes, [1.0, 1000.0], both, "black", label=str(rank))
+        level_axis(axes, [1.0, 1000.0])
+        finish(figure)
+        figure.canvas.draw()
+    _check_values(axes)
 
 
 def test_intervals_that_hide_nothing_stay_at_their_marks() -> None:
@@ -222,6 +247,11 @@ def test_what_is_absent_takes_no_room_but_a_sentence(tmp_path: Path) -> None:
     kept, data = finished(paper_figure("S-F8"), run, keeps_absent=True)
     assert [absent_reason(axes) for axes in kept.axes] == ["", "", "", synthetic.NO_PMU]
     assert "Absent" not in data.caption
+
+
+def test_a_frontier_without_power_says_why(tmp_path: Path) -> None:
+    _, data = finished(paper_figure("H-FRONTIER"), gallery_run(tmp_path / "run", "H-FRONTIER", "whole"))
+    assert "Absent, so not drawn: Power of all packages, because " in data.caption
 
 
 def test_the_figure_loses_the_lines_that_it_no_longer_needs(tmp_path: Path) -> None:

@@ -160,6 +160,10 @@ def test_no_zero_is_negative_and_no_number_an_exponent(value: float, text: str) 
     assert units.human_number(value) == text
 
 
+def test_thousands_are_grouped_whatever_the_digits() -> None:
+    assert [units.human_number(value, 6) for value in (1e3, 12345.6, 1e5)] == ["1,000", "12,345.6", "100,000"]
+
+
 @pytest.mark.parametrize(
     ("probability", "text"), [(1, "p = 1"), (0.0312, "p = 0.031"), (0.0001, "p = 0.0001"), (1e-300, "p < 0.0001")]
 )

@@ -130,7 +130,7 @@ def human_number(value: float, digits: int = 3) -> str:
     rounded = value if 10**digits <= abs(value) < 1e6 else float(f"{value:.{digits}g}")
     if abs(rounded) >= 10 ** (digits - 1):
         return f"{rounded:,.0f}"
-    return f"{Decimal(f'{rounded:.{digits}g}'):f}"
+    return f"{Decimal(f'{rounded:.{digits}g}'):,f}"
 
 
 def human(value: float, unit: str, digits: int = 3, like: float | None = None) -> str:

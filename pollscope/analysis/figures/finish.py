@@ -28,8 +28,9 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.base.units import human_number
 
-# Of the height of a figure, what is no panel: legend and axis labels.
+# Of the height of a figure, what is no panel: legend and axis labels. Of the width of a panel, what the labels take.
 AROUND_INCH = 0.5
+LABELS_INCH = 0.8
 ABSENT_INCH = 1.4
 # Around the values of a panel, how much room intervals get at most, as a share of what the values span.
 ROOM = 1.0
@@ -39,6 +40,7 @@ LEAST_FACTOR = 4.0
 BEHIND = 0.04
 # Between intervals at one place that overlap: two of them stay behind the marker.
 APART_POINTS, POINTS_PER_INCH = 2.4, 72
+MARK_INCH = 0.05
 # Of the height of the axes, about what a marker covers: an interval that is shorter is hidden, wherever it stands.
 MARKER_SHARE = 0.03
 # Nearer to the edge of the axes than this share, a line is not seen.
@@ -164,12 +166,26 @@ def _side_by_side(axes: Axes, whiskers: Sequence[Line2D], ends: Sequence[Sequenc
             places.setdefault(_numbers(line.get_xdata())[0], []).append(_Reach(lower, upper, rank))
     figure = axes.get_figure(root=True)
     assert figure is not None
+    furthest = 0.0
     for meeting in (group for found in places.values() for group in _meeting(found)):
         lanes = _lanes(meeting)
         for each, lane in lanes.items():
             inches = (lane - max(lanes.values()) / 2) * APART_POINTS / POINTS_PER_INCH
             moved = ScaledTranslation(inches, 0, figure.dpi_scale_trans)
             whiskers[each.rank].set_transform(axes.transData + moved)
+            furthest = max(furthest, inches)
+    if furthest:
+        _keep_inside(axes, figure, list(places), furthest)
+
+
+def _keep_inside(axes: Axes, figure: Figure, places: Sequence[float], inches: float) -> None:
+    """Lets the axis reach so far beyond the first and the last place, and a mark further."""
+    scale = axes.xaxis.get_transform()
+    first, last = scale.transform([min(places), max(places)])
+    low, high = scale.transform(axes.get_xlim())
+    share = (inches + MARK_INCH) / (figure.get_figwidth() / _grid(figure)[0] - LABELS_INCH)
+    room = share * (high - low) / (1 - 2 * share)
+    axes.set_xlim(*scale.inverted().transform([min(low, first - room), max(high, last + room)]))
 
 
 class _Reach(NamedTuple):

@@ -13,11 +13,13 @@ from pollscope.analysis.figures.style import (
     LINES,
     MARKERS,
     absent_figure,
+    absent_panel,
     interval_line,
     log_y_axis,
     new_figure,
 )
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_number
 
 # (notification, what a core does while no queue is ready) -> words.
 WAYS: Mapping[tuple[str, str], str] = {
@@ -32,12 +34,12 @@ WAYS: Mapping[tuple[str, str], str] = {
 }
 # A point of the run, by its levels.
 Key = tuple[tuple[str, object], ...]
-HEIGHT_INCH = 4.6
+HEIGHT_INCH = 7.2
 FREED = "waiting_share"
 # Metric -> words of its axis, and what one of it is worth.
 PRICES = {
     "latency_sent_p99_ns": ("99th percentile (µs)", 1e3),
-    "tx_pps": ("Throughput (Mpps)", 1e6),
+    "tx_pps": ("Throughput (kpps)", 1e3),
     "package_power_w": ("Power of all packages (W)", 1.0),
 }
 
@@ -48,16 +50,17 @@ def draw(data: FigureData) -> Figure:
     queues = sorted({int(each.levels.get("queues", 1)) for each in freed.values()})
     if not freed:
         return absent_figure(data.absence(FREED), HEIGHT_INCH, 100)
-    prices = {metric: price for metric, price in PRICES.items() if data.by_point(metric)}
     figure = new_figure(HEIGHT_INCH)
-    panels = figure.subplots(len(prices), len(queues), squeeze=False, sharex=True)
-    for panel in panels[-1]:
-        panel.set_xlabel("Cycles freed (%)")
-    for row, (metric, (words, unit)) in zip(panels, prices.items(), strict=True):
+    panels = figure.subplots(len(PRICES), len(queues), squeeze=False)
+    for row, (metric, (words, unit)) in zip(panels, PRICES.items(), strict=True):
         found = [each for each in data.by_point(metric) if _key(each) in freed]
         for axes, number in zip(row, queues, strict=True):
-            axes.set_title(f"{number} queue{'s' if number > 1 else ''}")
             here = [each for each in found if int(each.levels.get("queues", 1)) == number]
+            if not found:
+                axes.set_title(words.partition(" (")[0])
+                absent_panel(axes, data.absence(metric))
+                continue
+            axes.set_title(f"{human_number(number, 6)} queue{'s' if number > 1 else ''}")
             _panel(axes, here, freed, unit)
             axes.set_ylabel(words if number == queues[0] else "")
     return figure
@@ -80,6 +83,7 @@ def _panel(axes: Axes, found: list[PointValues], freed: Mapping[Key, PointValues
             y = [each.estimate.scaled(1 / unit) for each in samples]
             interval_line(axes, x, y, LINES[rank], MARKERS[rank], words, DASHES[rank])
     axes.set_xlim(-5, 105)
+    axes.set_xlabel("Cycles freed (%)")
     log_y_axis(axes)
 
 
