@@ -11,6 +11,7 @@ jackknife over blocks of the window, because neighbouring slices are not indepen
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -331,14 +332,20 @@ def _counts(lcore: Mapping[str, Any]) -> Sums:
     )
 
 
-def _blocks(rows: Sequence[Sequence[float]], variables: int) -> tuple[Sums, Sums]:
+def _blocks(rows: Sequence[Sequence[float]] | Sums, variables: int) -> tuple[Sums, Sums]:
     """Number of slices by block, and their sums of products as symmetric matrices."""
     table = np.asarray(rows, dtype=float)
-    upper = np.triu_indices(variables)
-    matrices = np.zeros((len(table), variables, variables))
-    matrices[:, upper[0], upper[1]] = table[:, 1:]
-    matrices[:, upper[1], upper[0]] = table[:, 1:]
-    return table[:, 0], matrices
+    # In the order of its axes, on which it depends how sums over it are rounded.
+    return table[:, 0], np.ascontiguousarray(table[:, _places(variables)])
+
+
+@cache
+def _places(variables: int) -> NDArray[np.int64]:
+    """Where a row of sums, behind its number of slices, has each element of the symmetric matrix."""
+    places = np.zeros((variables, variables), np.int64)
+    rows, columns = np.triu_indices(variables)
+    places[rows, columns] = places[columns, rows] = np.arange(1, len(rows) + 1)
+    return places
 
 
 def _slices(lcore: Mapping[str, Any]) -> tuple[Sums, Sums]:
@@ -386,8 +393,8 @@ def _aftermath(cycles: float, calibrated: float | None) -> float:
 
 def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
     """One slope over all blocks: right where the cost holds still over the window."""
-    replicates = np.array([_slope(sums.sum(0) - block) for block, n in zip(sums, slices, strict=True) if n])
-    return MeasuredCycles(_slope(sums.sum(0)), _half_width(replicates))
+    whole = sums.sum(0)
+    return MeasuredCycles(float(_slopes(whole)), _half_width(_slopes(whole - sums[slices > 0])))
 
 
 def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> MeasuredCycles | None:
@@ -398,11 +405,9 @@ def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> Measu
     """
     if slices.min() < MIN_BLOCK_SLICES:
         return None
-    costs = np.array([_slope(block) for block in sums])
-    variances = np.array([_slope_variance(n, block) for n, block in zip(slices, sums, strict=True)])
-    weights = _polls_by_block(lcore, len(costs))
-    half_width = float(scipy.special.ndtri(0.975)) * math.sqrt(float(weights**2 @ variances))
-    return MeasuredCycles(float(weights @ costs), half_width)
+    weights = _polls_by_block(lcore, len(sums))
+    half_width = float(scipy.special.ndtri(0.975)) * math.sqrt(float(weights**2 @ _slope_variances(slices, sums)))
+    return MeasuredCycles(float(weights @ _slopes(sums)), half_width)
 
 
 def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
@@ -418,20 +423,23 @@ def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
     return shares
 
 
-def _slope(sums: Sums) -> float:
-    """Cycles per poll from the sums of 1, polls and cycles."""
-    n, x, y, xx, xy = sums[0, 0], sums[0, 1], sums[0, 2], sums[1, 1], sums[1, 2]
+def _slopes(sums: Sums) -> Sums:
+    """Cycles per poll from the sums of 1, polls and cycles, of one or many; 0 where all had as many polls."""
+    n, x, y, xx, xy = sums[..., 0, 0], sums[..., 0, 1], sums[..., 0, 2], sums[..., 1, 1], sums[..., 1, 2]
     spread = n * xx - x * x
-    return float((n * xy - x * y) / spread) if spread > 1e-9 * n * xx else 0.0
+    known = spread > 1e-9 * n * xx
+    slopes: Sums = np.where(known, (n * xy - x * y) / np.where(known, spread, 1), 0.0)
+    return slopes
 
 
-def _slope_variance(slices: float, sums: Sums) -> float:
-    """Of _slope(), with the noise of a slice in proportion to its polls."""
-    n, x, y = sums[0]
-    xx, xy, yy = sums[1, 1] - x * x / n, sums[1, 2] - x * y / n, sums[2, 2] - y * y / n
-    if xx <= 0:
-        return math.inf
-    return float(LONG_SLICE_NOISE * max(0.0, yy - xy * xy / xx) / xx / (slices - 2))
+def _slope_variances(slices: Sums, sums: Sums) -> Sums:
+    """Of _slopes(), with the noise of a slice in proportion to its polls; infinite where all had as many."""
+    n, x, y = sums[:, 0, 0], sums[:, 0, 1], sums[:, 0, 2]
+    xx, xy, yy = sums[:, 1, 1] - x * x / n, sums[:, 1, 2] - x * y / n, sums[:, 2, 2] - y * y / n
+    known = xx > 0
+    spread = np.where(known, xx, 1)
+    variances = LONG_SLICE_NOISE * np.maximum(0.0, yy - xy * xy / spread) / spread / (slices - 2)
+    return np.where(known, variances, math.inf)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ added. What none of them counted is absent, with what became of each.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
+from pollscope.base.errors import one_line
 from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
@@ -106,6 +108,24 @@ def _collectors(trial: TrialFacts) -> dict[str, Part]:
             with suppress(NotMeasured):
                 found[key] = every[key]
     return {key.removeprefix("dut/"): part for key, part in found.items()} | found
+
+
+def is_counted(trial: TrialFacts) -> bool:
+    """Whether a trial has anything that these metrics are made of: a collector's record, or a model's own power."""
+    modelled = isinstance(trial.record.value, Mapping) and trial.record.value.get("modelled")
+    return bool(modelled or trial.once(_collectors))
+
+
+@cache
+def reasons_without_collectors() -> Mapping[str, str]:
+    """Why each of these metrics is absent where `is_counted` says no: a third of the dictionary, always the same."""
+    reasons = {}
+    for name, compute in COUNTED.items():
+        try:
+            compute(TrialFacts({}))
+        except NotMeasured as absent:
+            reasons[name] = one_line(str(absent))
+    return reasons
 
 
 def _added(trial: TrialFacts, way: Way) -> float:

@@ -8,10 +8,12 @@ record that contradicts the node protocol (docs/node-protocol.md) is an error of
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 
 from pollscope.base.errors import UsageError, one_line
 from pollscope.base.units import human_number
-from pollscope.metrics.counted import COUNTED
+from pollscope.metrics.counted import COUNTED, is_counted, reasons_without_collectors
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.corunner import CORUNNER
@@ -29,6 +31,7 @@ from pollscope.stats.histogram import BeyondRange
 SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
 SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
+UNBOUNDED_SHARES = {"rate_error", "accounting_misfit_share"}
 COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **TCP, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
 # Rates that leave out a warm-up which reached into the window: counter of the parts.
 CUT = {
@@ -76,12 +79,16 @@ def derive(record: Mapping[str, object], trial: TrialFacts) -> tuple[dict[str, f
     if record.get("status") == "failed" or record.get("result") is None:
         reason = one_line(f"the trial failed: {record.get('reason') or 'no result was stored'}")
         return {}, dict.fromkeys(metric_dictionary().metrics, reason)
-    for name in metric_dictionary().metrics:
+    if not is_counted(trial):
+        absences.update(reasons_without_collectors())
+    for one in _ways():
+        if one.name in absences:
+            continue
         try:
-            metrics[name] = _plausible(name, COMPUTE[name](trial), _own_error(name, trial))
+            metrics[one.name] = one.plausible(one.compute(trial), trial)
         except (NotMeasured, BeyondRange) as absent:
             # A few reasons, said of thousands of trials.
-            absences[name] = sys.intern(one_line(str(absent)))
+            absences[one.name] = sys.intern(one_line(str(absent)))
         except UsageError as error:
             raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
     _cut_warm_up(trial, metrics)
@@ -102,21 +109,53 @@ def _derive_search(trial: TrialFacts) -> tuple[dict[str, float], dict[str, str]]
     return metrics, absences
 
 
-def _own_error(name: str, trial: TrialFacts) -> float:
-    """By how much a single trial's estimate may be off; 0 where that is not known."""
-    try:
-        return COMPUTE[ERRORS[name]](trial) if name in ERRORS else 0.0
-    except NotMeasured:
-        return 0.0
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a metric is computed and, if it is a share, between which values it must lie.
+
+    Attributes:
+        own_error: computes by how much a single trial's estimate may be off; None where that is not known.
+    """
+
+    name: str
+    compute: Compute
+    own_error: Compute | None
+    is_share: bool
+    low: float
+    high: float
+
+    def plausible(self, value: float, trial: TrialFacts) -> float:
+        """The value.
+
+        Raises:
+            NotMeasured: it is no number, or no share although it should be one.
+        """
+        if not math.isfinite(value):
+            raise NotMeasured(f"the record gives {value}, which is no number")
+        if self.is_share and not self.low - SHARE_TOLERANCE <= value <= self.high + SHARE_TOLERANCE:
+            tolerance = max(SHARE_TOLERANCE, self._error_of(trial))
+            if not self.low - tolerance <= value <= self.high + tolerance:
+                raise NotMeasured(f"the record gives {human_number(value, 4)}, but a share lies between 0 and 1")
+        return value
+
+    def _error_of(self, trial: TrialFacts) -> float:
+        try:
+            return self.own_error(trial) if self.own_error else 0.0
+        except NotMeasured:
+            return 0.0
 
 
-def _plausible(name: str, value: float, error: float) -> float:
-    if not math.isfinite(value):
-        raise NotMeasured(f"the record gives {value}, which is no number")
-    unit = metric_dictionary()[name].unit
-    tolerance = max(SHARE_TOLERANCE, error)
-    low = -math.inf if name in SIGNED_SHARES else -tolerance
-    high = math.inf if name in ("rate_error", "accounting_misfit_share") else 1 + tolerance
-    if unit == "share" and not low <= value <= high:
-        raise NotMeasured(f"the record gives {human_number(value, 4)}, but a share lies between 0 and 1")
-    return value
+@cache
+def _ways() -> tuple[_Way, ...]:
+    """Of all metrics of the dictionary, in its order."""
+    return tuple(
+        _Way(
+            name,
+            COMPUTE[name],
+            COMPUTE[ERRORS[name]] if name in ERRORS else None,
+            metric.unit == "share",
+            -math.inf if name in SIGNED_SHARES else 0.0,
+            math.inf if name in UNBOUNDED_SHARES else 1.0,
+        )
+        for name, metric in metric_dictionary().metrics.items()
+    )

@@ -5,11 +5,15 @@ What the record does not hold is `NotMeasured` with a reason; what contradicts t
 the key.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypedDict, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import (
@@ -27,10 +31,20 @@ NS_PER_S = 1e9
 MOST = 2**63 - 1
 # What JSON gives that is no object: it is not looked at for the mark of an absent value.
 PLAIN = (int, float, str, list)
+NUMBERS = {int, float}
 # The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
 CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 USEFUL_PARTS = ("receive", "process", "transmit")
+COUNTS_OF_LCORE = (
+    "switches",
+    "rx_packets",
+    "waited_cycles",
+    "event_cycles",
+    "sampling_cycles",
+    "stamps",
+    "stamp_cycles",
+)
 CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
 # Latencies of visits are the parts of useful cycles where they add up to these within this share of the window.
 PARTS_TOLERANCE = 0.02
@@ -58,10 +72,20 @@ class OnlyEmptyPolls(NotMeasured):
 
 @dataclass(slots=True)
 class Part:
-    """One value of a trial record with the path that leads to it, so that an error can name the place."""
+    """One value of a trial record and where it stands, so that an error can name the place.
+
+    A trial has thousands of them and hardly ever an error: the path is put together when it is asked for.
+    """
 
     value: object
-    path: str
+    above: "Part | str"
+    keys: Sequence[str] = ()
+
+    @property
+    def path(self) -> str:
+        """The keys that lead here: `result.dut.lcores[0].polls`."""
+        above = self.above if isinstance(self.above, str) else self.above.path
+        return ".".join([above, *self.keys] if above else self.keys).replace(".[", "[")
 
     def __getitem__(self, key: str) -> "Part":
         """The part under `key`.
@@ -74,13 +98,13 @@ class Part:
         if type(value) is not dict and not isinstance(value, Mapping):  # JSON gives dicts: the quick test comes first
             raise UsageError(f"is {_short(value)}, not an object", self.path)
         found = value.get(key)
-        path = f"{self.path}.{key}" if self.path else key
+        part = Part(found, self, (key,))
         if found is None:
             _raise_if_absent(value)
-            raise NotMeasured(f"not in the record: {path}")
+            raise NotMeasured(f"not in the record: {part.path}")
         if type(found) not in PLAIN:
             _raise_if_absent(found)
-        return Part(found, path)
+        return part
 
     def items(self) -> list["Part"]:
         """The elements of a list.
@@ -90,21 +114,48 @@ class Part:
         """
         if not isinstance(self.value, list):
             raise UsageError(f"is {_short(self.value)}, not a list", self.path)
-        return [Part(value, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+        return [Part(value, self, (f"[{index}]",)) for index, value in enumerate(self.value)]
 
-    def numbers(self) -> list[float]:
+    def array(self) -> NDArray[np.float64]:
         """The elements of a list of finite numbers, zero or more.
 
         Raises:
             UsageError: this part is no such list.
         """
-        values = self.value
-        # Lists are long: what is plainly in order is not looked at one by one.
-        if isinstance(values, list) and set(map(type, values)) <= {int, float}:
-            total = sum(values)
-            if not math.isnan(total) and (not values or (min(values) >= 0 and max(values) <= MOST)):
-                return list(map(float, values))
-        return [part.number() for part in self.items()]
+        found = _plain_array(self.value) if isinstance(self.value, list) else None
+        return np.array([part.number() for part in self.items()]) if found is None else found
+
+    def arrays(self) -> list[NDArray[np.float64]]:
+        """The same of each element of a list.
+
+        Raises:
+            UsageError: this part is no list of such lists.
+        """
+        lists = self.value
+        if isinstance(lists, list) and set(map(type, lists)) == {list}:
+            found = _plain_array(list(chain.from_iterable(lists)))
+            if found is not None:
+                return np.split(found, np.cumsum([len(each) for each in lists])[:-1])
+        return [part.array() for part in self.items()]
+
+    def numbers(self) -> list[float]:
+        """The same as a list."""
+        found: list[float] = self.array().tolist()
+        return found
+
+    def numbers_of(self, *keys: str) -> dict[str, float]:
+        """Several numbers of an object.
+
+        Raises:
+            NotMeasured: one is missing, null, or marked absent.
+            UsageError: this part is not an object, or one of them no finite number of zero or more.
+        """
+        value = self.value
+        if type(value) is dict:
+            found: list[Any] = list(map(value.get, keys))
+            if set(map(type, found)) <= NUMBERS and all(0 <= number <= MOST for number in found):
+                return dict(zip(keys, map(float, found), strict=True))
+        return {key: self[key].number() for key in keys}
 
     def estimate(self) -> float:
         """A finite number of any sign: an estimate of something small may come out below zero.
@@ -123,7 +174,9 @@ class Part:
             UsageError: anything else.
         """
         value = self.value
-        if type(value) is not int and (not isinstance(value, int | float) or isinstance(value, bool)):
+        if (type(value) is int or type(value) is float) and 0 <= value <= MOST:
+            return float(value)
+        if not isinstance(value, int | float) or isinstance(value, bool):
             raise UsageError(f"is {_short(value)}, not a number", self.path)
         if not 0 <= value <= MOST:
             raise UsageError(f"is {_short(value)}, allowed is 0 to 2^63-1", self.path)
@@ -138,6 +191,16 @@ class Part:
         if not isinstance(self.value, str):
             raise UsageError(f"is {_short(self.value)}, not a text", self.path)
         return self.value
+
+
+def _plain_array(values: list[Any]) -> NDArray[np.float64] | None:
+    """Lists are long: what is plainly in order is not looked at one by one. None where something is not."""
+    if set(map(type, values)) <= NUMBERS:
+        with suppress(OverflowError):
+            found = np.array(values, dtype=float)
+            if not values or (found.min() >= 0 and found.max() < MOST):
+                return found
+    return None
 
 
 def _raise_if_absent(value: object) -> None:
@@ -484,21 +547,17 @@ def _recorded(lcore: Part) -> dict[str, object]:
     """What classes() reads of an lcore, each value checked."""
     if "slices" not in keys_of(lcore):
         return {"accounting": lcore["accounting"].text()}
-    counts = ("switches", "rx_packets", "waited_cycles", "event_cycles", "sampling_cycles", "stamps", "stamp_cycles")
-    numbers: dict[str, object] = {name: lcore[name].number() for name in counts}
+    numbers = lcore.numbers_of(*COUNTS_OF_LCORE)
     return (
-        numbers
+        {**numbers}
         | _waiting(lcore)
         | {
-            "packets": lcore["packets" if "packets" in keys_of(lcore) else "rx_packets"].number(),
+            "packets": _optional(lcore, "packets", numbers["rx_packets"]),
             "series": _series(lcore),
             "cycles": {"total": nonzero(lcore["cycles"]["total"].number(), "the DUT's window has no cycles")},
             "interruptions": {"cycles": lcore["interruptions"]["cycles"].number()},
             "polls": {
-                "empty": lcore["polls"]["empty"].number(),
-                "partial": lcore["polls"]["partial"].number(),
-                "full": lcore["polls"]["full"].number(),
-                "race_lost": lcore["polls"]["race_lost"].number(),
+                **lcore["polls"].numbers_of("empty", "partial", "full", "race_lost"),
                 "refill_failed": _or_absent(lcore["polls"], "refill_failed"),
             },
             "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
@@ -519,7 +578,7 @@ def _waiting(lcore: Part) -> dict[str, object]:
     if "notices" not in keys_of(lcore):
         return waiting
     sums = ("samples", "cycles", "squared_cycles")
-    notices = {kind: {name: lcore["notices"][kind][name].number() for name in sums} for kind in ("empty", "visits")}
+    notices = {kind: lcore["notices"][kind].numbers_of(*sums) for kind in ("empty", "visits")}
     return waiting | {"notices": notices}
 
 
@@ -531,21 +590,22 @@ def _or_absent(part: Part, key: str) -> object:
         return {"absent": str(reason)}
 
 
-def _series(lcore: Part) -> dict[str, list[float]]:
+def _series(lcore: Part) -> dict[str, NDArray[np.float64]]:
     """Cycles and sweeps of the parts of the window; nothing where a record has none."""
     if "series" not in keys_of(lcore):
         return {}
-    return {name: lcore["series"][name].numbers() for name in ("cycles", "sweeps")}
+    return {name: lcore["series"][name].array() for name in ("cycles", "sweeps")}
 
 
-def _sums(blocks: Part, *variables: int) -> list[list[float]]:
-    """A number of slices and sums of products, of one of these numbers of variables, for each block of the window."""
-    rows = [block.numbers() for block in blocks.items()]
+def _sums(blocks: Part, *variables: int) -> NDArray[np.float64]:
+    """A number of slices and sums of products, of one of these numbers of variables: a row for each block."""
+    rows = blocks.arrays()
     columns = [1 + one * (one + 1) // 2 for one in variables]
-    if not rows or any(len(row) != len(rows[0]) for row in rows) or len(rows[0]) not in columns:
+    lengths = set(map(len, rows))
+    if len(lengths) != 1 or not lengths <= set(columns):
         numbers = " or ".join(map(str, columns))
         raise UsageError(f"is no list of blocks with {numbers} numbers each", blocks.path)
-    return rows
+    return np.array(rows)
 
 
 def _told(value: Told | str) -> Told:
@@ -563,8 +623,8 @@ def _sum_of(part: Part, ending: str) -> float:
     return sum(part[key].number() for key in keys_of(part) if key.endswith(ending))
 
 
-def _optional(lcore: Part, key: str) -> float:
-    return lcore[key].number() if key in keys_of(lcore) else 0.0
+def _optional(lcore: Part, key: str, default: float = 0.0) -> float:
+    return lcore[key].number() if isinstance(lcore.value, Mapping) and key in lcore.value else default
 
 
 def _source(lcore: Part) -> object:
@@ -577,8 +637,20 @@ def _role(lcore: Part) -> object:
 
 
 def at(part: Part, keys: Sequence[str]) -> Part:
-    """The part at a path of keys below another part."""
+    """The part at a path of keys below another part.
+
+    Raises:
+        NotMeasured: a key is missing, null, or marked absent.
+        UsageError: a part on the way is not an object.
+    """
+    value = part.value
     for key in keys:
+        value = value.get(key) if type(value) is dict else None
+        if value is None or (type(value) is dict and len(value) == 1 and "absent" in value):
+            break
+    else:
+        return Part(value, part, keys)
+    for key in keys:  # step by step it says what is wrong
         part = part[key]
     return part
 

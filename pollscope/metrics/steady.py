@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number, human_share, human_time
 from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
-from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_change
+from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_change, median
 from pollscope.stats.estimates import bimodality_warning
 
 COUNTERS = ("cycles", "rx_packets", "tx_packets", "sweeps", "interrupted_cycles")
@@ -63,7 +63,7 @@ def _columns_by_lcore(trial: TrialFacts) -> dict[str, Columns]:
 
 
 def _columns(part: Part) -> Columns:
-    columns = {name: np.array(part[name].numbers()) for name in COUNTERS}
+    columns = {name: part[name].array() for name in COUNTERS}
     if len({len(values) for values in columns.values()}) > 1:
         raise UsageError("its arrays have different lengths", part.path)
     return columns
@@ -91,7 +91,7 @@ def _changes(trial: TrialFacts) -> tuple[list[Columns], npt.NDArray[np.bool_], l
     quiet = _quiet(lcores)
     if quiet.sum() < FEWEST_VALUES:
         raise NotMeasured(f"only {quiet.sum()} parts of the window are free of host gaps: too few to test the warm-up")
-    found = [(name, change) for name in RATES if (change := early_change(list(rates(lcores, name)[quiet])))]
+    found = [(name, change) for name in RATES if (change := early_change(rates(lcores, name)[quiet]))]
     return lcores, quiet, found
 
 
@@ -133,7 +133,7 @@ def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
     cycles = [np.maximum(columns["cycles"], 1.0) for columns in lcores]
     taken = np.max([columns["interrupted_cycles"] / c for columns, c in zip(lcores, cycles, strict=True)], axis=0)
     # A part much longer than the others holds a gap whatever the node made of it.
-    long = np.max([c / np.median(c) for c in cycles], axis=0) > 1.5
+    long = np.max([c / median(c) for c in cycles], axis=0) > 1.5
     disturbed = (taken > MOST_TAKEN_AWAY) | long
     after = np.concatenate([[False], disturbed[:-1]])
     return np.asarray(~(disturbed | after))
@@ -147,7 +147,7 @@ def two_levels(trial: TrialFacts) -> str:
     """
     lcores, quiet, changes = trial.once(_changes)
     for name, words in RATES.items():
-        if text := bimodality_warning(list(rates(lcores, name)[quiet] * trial.tsc_hz)):
+        if text := bimodality_warning(rates(lcores, name)[quiet] * trial.tsc_hz):
             return f"{words} had two levels within the window: {text}"
     for name, change in changes:
         if change.count > LONGEST_WARM_UP * quiet.sum():

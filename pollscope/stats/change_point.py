@@ -62,7 +62,7 @@ class ChangePoint:
         return math.inf if self.after == 0 else self.before / self.after - 1
 
 
-def early_change(values: Sequence[float]) -> ChangePoint | None:
+def early_change(values: Sequence[float] | Values) -> ChangePoint | None:
     """The change of level in the first half of a series; None when there is none, or it is too short to tell."""
     series = np.asarray(values, dtype=float)
     if len(series) < FEWEST_VALUES or np.ptp(series) == 0:
@@ -72,9 +72,10 @@ def early_change(values: Sequence[float]) -> ChangePoint | None:
     best = int(np.argmax(np.abs(found)))
     count = best + FEWEST_BEFORE
     critical = _critical(-(-len(series) // LENGTH_STEP) * LENGTH_STEP)
-    if abs(found[best]) * _independence(scores[0], count) < critical:
+    largest = abs(found[best])
+    if largest < critical or largest * _independence(scores[0], count) < critical:
         return None
-    change = ChangePoint(count, float(np.median(series[:count])), float(np.median(series[count:])), float(found[best]))
+    change = ChangePoint(count, median(series[:count]), median(series[count:]), float(found[best]))
     return change if abs(change.change) >= SMALLEST_CHANGE else None
 
 
@@ -99,17 +100,31 @@ def level_changes(values: Sequence[float]) -> list[int]:
     largest = float(found.max()) * (1 if by_chance else independence)
     # Rounding must not tell apart orders that are equal.
     chance = (1 + int((_largest_of_orders(n) >= largest - 1e-9).sum())) / (1 + RESAMPLES)
-    before, after = float(np.median(series[:cut])), float(np.median(series[cut:]))
+    before, after = median(series[:cut]), median(series[cut:])
     change = ChangePoint(cut, before, after, float(found.max()))
     if chance > HISTORY_FALSE_ALARM or abs(change.change) < SMALLEST_CHANGE:
         return []
     return [*level_changes(series[:cut].tolist()), cut, *(cut + each for each in level_changes(series[cut:].tolist()))]
 
 
+def median(values: Values) -> float:
+    """As np.median() of at least one number, none of them NaN; of a few dozen it takes a quarter of the time."""
+    ordered = np.sort(values)
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+
+
 def _ranks(series: Values) -> Values:
     """Ranks from 1 on; equal values share their mean rank."""
-    _, place, count = np.unique(series, return_inverse=True, return_counts=True)
-    ranks: Values = (np.cumsum(count) - (count - 1) / 2)[place]
+    order = series.argsort()
+    ordered = series[order]
+    different = ordered[1:] != ordered[:-1]
+    ranks: Values = np.empty(len(series))
+    if different.all():
+        ranks[order] = np.arange(1.0, len(series) + 1)
+        return ranks
+    ends = np.append(np.flatnonzero(different) + 1, len(series))  # ranks of the last of those that are equal
+    counts = np.diff(ends, prepend=0)
+    ranks[order] = np.repeat(ends - (counts - 1) / 2, counts)
     return ranks
 
 
@@ -127,11 +142,17 @@ def _scores_of_half_ranks(n: int) -> Values:
 
 def _statistics(scores: Values, last: int) -> Values:
     """Sums of normal scores before every cut from FEWEST_BEFORE to the last, standardised; one row per series."""
-    n = scores.shape[1]
+    sums: Values = scores.cumsum(axis=1)[:, FEWEST_BEFORE - 1 : last] / _deviations(scores.shape[1], last)
+    return sums
+
+
+@cache
+def _deviations(n: int, last: int) -> Values:
+    """Standard deviations of the sums before every cut."""
     cuts = np.arange(FEWEST_BEFORE, last + 1)
     variance = (_scores_of_half_ranks(n)[2::2] ** 2).sum() / (n * (n - 1))
-    sums: Values = np.cumsum(scores, axis=1)[:, cuts - 1] / np.sqrt(cuts * (n - cuts) * variance)
-    return sums
+    deviations: Values = np.sqrt(cuts * (n - cuts) * variance)
+    return deviations
 
 
 def _independence(scores: Values, cut: int) -> float:

@@ -360,7 +360,7 @@ def line(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE)
     return FittedLine(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 
-def bimodality_warning(values: Sequence[float]) -> str | None:
+def bimodality_warning(values: Sequence[float] | Values) -> str | None:
     """A sentence when the values have two separate modes, so that their mean describes neither; else None."""
     sample = np.sort(np.asarray(values, dtype=float))
     if len(sample) < BIMODAL_MIN_N or np.ptp(sample) == 0:

@@ -9,7 +9,7 @@ come from the `hdrh` package, so that any HdrHistogram tool reads what is stored
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -48,6 +48,11 @@ class BucketLayout:
     lowest: int
     highest: int
     significant_digits: int
+
+
+@lru_cache(maxsize=1000)  # a run has a handful
+def _layout(lowest: int, highest: int, significant_digits: int) -> BucketLayout:
+    return BucketLayout(lowest, highest, significant_digits)
 
 
 @cache
@@ -173,7 +178,8 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     """
     if not isinstance(raw, Mapping):
         raise UsageError("is not a histogram object", place)
-    layout = BucketLayout(*(_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")))
+    lowest, highest, digits = [_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")]
+    layout = _layout(lowest, highest, digits)
     if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
         raise UsageError(f"impossible histogram layout {layout}", place)
     indices, counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
@@ -272,8 +278,8 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, 
         read = HdrHistogram.decode(text)
     except UNREADABLE as error:
         raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
-    found = BucketLayout(read.lowest_trackable_value, read.highest_trackable_value, read.significant_figures)
-    if found != layout:
+    found = _layout(read.lowest_trackable_value, read.highest_trackable_value, read.significant_figures)
+    if found is not layout and found != layout:
         raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
     values = np.ctypeslib.as_array(read.counts)
     indices = np.flatnonzero(values > 0)
